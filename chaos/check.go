@@ -46,7 +46,7 @@ func readOutput(path, batch string) (output, error) {
 	if err != nil {
 		return output{}, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	o := output{answers: map[string]answer{}, attempts: map[int]int{}}
 	for lines := bufio.NewReader(f); ; {
 		text, err := lines.ReadBytes('\n')

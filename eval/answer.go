@@ -96,6 +96,6 @@ func readAnswersFile(path string) (map[string]*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read answers: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	return readAnswers(f)
 }

@@ -83,7 +83,7 @@ func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	if err != nil {
 		return fmt.Errorf("store answers in the cache: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	lines := bufio.NewReaderSize(f, 1<<20)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -123,7 +123,7 @@ func (c *Cache) each(ctx context.Context, requests string, use func(row *rows.Ro
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	for row, err := range rows.NewReader(f, rows.Options{Format: rows.FormatJSONL}).Rows(ctx) {
 		if err == nil && row.Err == nil {
 			err = use(&row)

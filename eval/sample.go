@@ -65,7 +65,7 @@ func ReadSamples(folder, task string) ([]Sample, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read samples: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	var all []Sample
 	for dec := json.NewDecoder(f); dec.More(); {
 		var s Sample

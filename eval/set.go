@@ -87,7 +87,7 @@ func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, e
 	if err != nil {
 		return nil, nil, fmt.Errorf("read rows: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxRow)
 	for n := 1; lines.Scan(); n++ {

@@ -43,7 +43,7 @@ func Order(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close() //nolint:errcheck // it was only read
+	defer a.Close() //nolint:errcheck // the file was only read
 	if a.sorted {
 		return nil
 	}

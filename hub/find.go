@@ -89,7 +89,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	h := sha256.New()
 	buf := make([]byte, 1<<20)
 	for ctx.Err() == nil {

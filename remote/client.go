@@ -232,7 +232,7 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	if err != nil {
 		return nil, 0, c.late(ctx, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
+	defer resp.Body.Close() //nolint:errcheck // the file was only read
 	text, err = io.ReadAll(io.LimitReader(resp.Body, openai.MaxOutputLine/2))
 	if err != nil {
 		return nil, 0, c.late(ctx, err)

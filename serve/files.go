@@ -54,7 +54,7 @@ func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return storeError(r, fmt.Errorf("read file %s: %w", f.ID, err))
 	}
-	defer content.Close() //nolint:errcheck // it was only read
+	defer content.Close() //nolint:errcheck // the file was only read
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -44,7 +44,7 @@ func ReadKeys(path string) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read API keys: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	k := &Keys{byHash: map[[sha256.Size]byte]*key{}}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {

@@ -133,7 +133,7 @@ func (in *Input) Copy() error {
 		if err != nil {
 			return err
 		}
-		defer f.Close() //nolint:errcheck // it was only read
+		defer f.Close() //nolint:errcheck // the file was only read
 		from = f
 	}
 	temp, err := temporary()
@@ -236,7 +236,7 @@ func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer first.Close() //nolint:errcheck // it was only read
+	defer first.Close() //nolint:errcheck // the file was only read
 	list := []string{}
 	for {
 		r, err := first.Next()

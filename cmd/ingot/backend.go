@@ -28,21 +28,21 @@ type launch struct {
 	stderr   io.Writer
 	level    slog.Level
 	capture  string         // file of the capture; empty for none
-	geometry metal.Geometry // takes precedence over the default; nil reads the user's file
-	cached   bool           // until end is called, backends share a device, so that kernels are compiled once
+	geometry metal.Geometry // the kernels' geometry; nil for the one in the user's file
+	cached   bool           // all backends share one device until end is called, so that kernels are compiled once
 
-	rows      int64               // memory for rows of all engines
+	rows      int64               // bytes for the rows of all engines together
 	device    metal.Device        // nil on the CPU
 	cache     *metal.CachedDevice // nil until it is opened, and unless cached
 	capturing *metal.Capture      // nil without a capture
-	logged    bool                // a backend was logged; later ones are not
+	logged    bool                // the first backend was logged; the others are not
 }
 
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch {
 	return &launch{cfg: cfg, stderr: stderr, level: cfg.LogLevel}
 }
 
-// captured is the number of submissions that a capture records. It is enough for prompts and answers, and not too many for Xcode.
+// captured is the number of GPU submissions in a capture: enough for a prompt and some answer tokens, and few enough for Xcode to open.
 const captured = 8
 
 func addCaptureFlag(flags *pflag.FlagSet, path *string) {
@@ -61,7 +61,7 @@ func (l *launch) backend() (compute.Backend, error) {
 		return l.cpu()
 	}
 	if len(l.cfg.Devices) > 1 {
-		return nil, usagef("--%s names %d GPUs: only a worker takes several", config.Device, len(l.cfg.Devices))
+		return nil, usagef("--%s names %d GPUs, but only \"ingot worker\" uses several: name one", config.Device, len(l.cfg.Devices))
 	}
 	dev, err := l.open(name)
 	switch {
@@ -81,7 +81,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	be, err := l.kernels(dev)
 	if err != nil {
-		return nil, err // not be, since a nil *Backend would become a non-nil interface
+		return nil, err // be is nil here: as a compute.Backend it would not equal nil
 	}
 	return be, nil
 }
@@ -96,18 +96,18 @@ func (l *launch) cpu() (compute.Backend, error) {
 	return cpu.New(l.cfg.Threads)
 }
 
-// checkCPUFlags returns an error for a flag that has no effect on the CPU. Other sources of settings can be for several
-// machines and are not checked.
+// checkCPUFlags refuses flags that have no effect on the CPU. It does not check the environment and the config file, which machines with
+// a GPU may share.
 func checkCPUFlags(cfg *config.Config) error {
 	for _, name := range []config.Name{config.Device, config.Kernels} {
 		if slices.Contains(cfg.FromFlags, name) {
-			return usagef("--%s requires a GPU, and the backend is %s", name, config.BackendCPU)
+			return usagef("--%s requires a GPU, but the backend is %s", name, config.BackendCPU)
 		}
 	}
 	return nil
 }
 
-// kernels makes the backend of a device.
+// kernels compiles a device's kernels and returns its backend.
 func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	log := newLogger(l.cfg, l.level, l.stderr)
 	if l.logged {
@@ -168,7 +168,7 @@ func captures(backend string) bool {
 }
 
 func noCapture(backend string) error {
-	return usagef("--capture requires the backend metal, and the backend is %s", backend)
+	return usagef("--capture requires the backend metal, but the backend is %s", backend)
 }
 
 // checkCapture returns an error if Metal could not write a capture. It is called before anything is loaded.
@@ -190,7 +190,7 @@ func (l *launch) checkCapture() error {
 	return nil
 }
 
-// ready starts the capture, if any. It is called when the model is loaded.
+// ready starts the capture, if --capture is given. It is called after the model is loaded.
 func (l *launch) ready() {
 	if l.capturing != nil {
 		l.capturing.Begin()
@@ -206,8 +206,8 @@ func (l *launch) counts() *bench.Counts {
 	return &bench.Counts{Dispatches: c.Dispatches, CommandBuffers: c.CommandBuffers, Waits: c.Waits}
 }
 
-// compileProgress returns a function that shows the number of compiled kernel files on a terminal. It returns nil
-// if w is not a terminal.
+// compileProgress returns a function that shows the number of compiled kernel files on a terminal. It returns nil if w is not a
+// terminal's display.
 func compileProgress(w io.Writer) func(done, total int) {
 	if d, ok := w.(*progress.Display); ok {
 		return func(done, total int) {

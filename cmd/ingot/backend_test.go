@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// needCompiler skips tests of the emulator if the machine cannot compile the kernels.
+// needCompiler skips tests of the emulator if this machine has no compiler for the kernels.
 func needCompiler(t *testing.T) {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})
@@ -27,7 +27,7 @@ func needCompiler(t *testing.T) {
 	require.NoError(t, dev.Close())
 }
 
-// TestNoMetalHere checks that every command that computes reports a missing GPU.
+// TestNoMetalHere checks that all commands that run a model report a missing GPU.
 func TestNoMetalHere(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "darwin" {
@@ -46,7 +46,7 @@ func TestNoMetalHere(t *testing.T) {
 	}
 }
 
-// TestRunOnTheEmulator answers with the GPU's kernels. The answer names the backend.
+// TestRunOnTheEmulator checks an answer computed by the GPU's kernels, and that the answer names the backend.
 func TestRunOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
@@ -60,7 +60,7 @@ func TestRunOnTheEmulator(t *testing.T) {
 	require.Contains(t, r.stderr, "for tests: runs the GPU's kernels on the processor, slowly")
 }
 
-// TestBenchCountsOnTheEmulator checks that a step is one submission, and that there is one wait for several decoding steps.
+// TestBenchCountsOnTheEmulator checks that each step is one command buffer, and that several decoding steps share one wait.
 func TestBenchCountsOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
@@ -69,12 +69,13 @@ func TestBenchCountsOnTheEmulator(t *testing.T) {
 	var records []bench.Record
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &records))
 	require.Equal(t, "emulator", records[0].Backend)
-	// Four layers of 8 dispatches, below 257 positions, and 5 others. The prompt is one step, its answer five more.
+	// Each of 4 layers has 8 dispatches for contexts below 257 positions, and the step has 5 others. The prompt takes one step, and the
+	// answer five.
 	require.Equal(t, &bench.PerStep{Dispatches: 37, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
 	require.InDelta(t, 1, records[0].TokensPerStep, 0)
 }
 
-// TestCaptureIsRefused checks that a capture that Metal would not write is refused before anything is loaded.
+// TestCaptureIsRefused checks that a capture that Metal cannot write is refused before the model is loaded.
 func TestCaptureIsRefused(t *testing.T) {
 	t.Parallel()
 	there := write(t, "a.gputrace", "")
@@ -90,7 +91,7 @@ func TestCaptureIsRefused(t *testing.T) {
 	}
 }
 
-// TestFlagsWithoutEffect checks that flags of GPUs are refused on the CPU, while the environment's settings are not.
+// TestFlagsWithoutEffect checks that flags for GPUs are refused on the CPU, and that the same settings in the environment are not.
 func TestFlagsWithoutEffect(t *testing.T) {
 	in := write(t, "in.jsonl", askMarch+"\n")
 	args := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "cpu", "--context", "128"}
@@ -98,7 +99,7 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		r := ingot(t, "", append(args, flag)...)
 		require.Equal(t, exitUsage, r.code, r.stderr)
 		name, _, _ := strings.Cut(flag, "=")
-		require.Contains(t, r.stderr, name+" requires a GPU, and the backend is cpu")
+		require.Contains(t, r.stderr, name+" requires a GPU, but the backend is cpu")
 		require.Contains(t, ingot(t, "", "doctor", "--backend", "cpu", flag).stderr, name+" requires a GPU")
 	}
 	t.Setenv("INGOT_DEVICE", "3")
@@ -107,8 +108,8 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	require.Equal(t, exitOK, ingot(t, "", "doctor", "--backend", "cpu").code)
 }
 
-// TestGeometry checks that the geometry is read from the user's folder and refused if it is invalid, and that a sweep needs a GPU
-// and a model.
+// TestGeometry checks that the geometry comes from the user's file, that an invalid file is refused, and that a sweep needs a GPU and a
+// model.
 func TestGeometry(t *testing.T) {
 	needCompiler(t)
 	dir := t.TempDir()
@@ -147,11 +148,11 @@ func TestGeometry(t *testing.T) {
 	require.NoFileExists(t, path)
 }
 
-// Only a worker computes on several GPUs.
+// TestOneDeviceOnly checks that only a worker accepts several GPUs.
 func TestOneDeviceOnly(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", askMarch)
 	r := ingot(t, "", "run", in, "-o", filepath.Join(t.TempDir(), "out.jsonl"), "--model", tinyGLM, "--backend", "emulator", "--device", "0,1")
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, "--device names 2 GPUs: only a worker takes several")
+	require.Contains(t, r.stderr, "--device names 2 GPUs, but only \"ingot worker\" uses several")
 }

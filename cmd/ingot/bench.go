@@ -33,12 +33,12 @@ func newBench() *cobra.Command {
 		Short: "Measure the engine's speed",
 		Long: `Bench measures the speed of a model, or of random weights in a known model's shape, which needs no download:
 
-  --mode prefill  prompts: computed tokens per second, up to the first generated token of the last stream
-  --mode decode   answers: tokens per second of all streams, while all of them generate
+  --mode prefill  prompts: prompt tokens per second, until every stream has generated its first token
+  --mode decode   answers: generated tokens per second, summed over the streams, while all of them generate
   --mode full     whole requests: generated tokens per second, from the first request to the end of the last
 
 Prompts are random tokens that differ between streams. Lists for --batch, --prompt, --gen and --context measure every
-combination. After a run to warm up, --repeat runs are timed, and the speed is their median.
+combination. After one warm-up run, --repeat runs are timed; the reported speed is their median.
 
 The table goes to stdout, and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
 directory. On a GPU they include its work per step. With --roofline nothing is measured: it predicts how fast one of
@@ -66,10 +66,10 @@ Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench
 	flags.StringVar(&b.weights.write, "write", "", "write the shape to `FILE`, for other engines; without --mode nothing is measured")
 	flags.StringVar(&b.mode, "mode", "", "measure `MODE`: prefill, decode or full (default decode)")
 	flags.Var(&b.prompt, "prompt", "prompts of `N` tokens")
-	flags.Var(&b.gen, "gen", "answers of `N` tokens; for questions, at most")
+	flags.Var(&b.gen, "gen", "answers of `N` tokens; with --questions, the maximum")
 	flags.Var(&b.batch, "batch", "`N` requests at a time")
-	flags.Var(&b.context, "context", "put `N` tokens before the prompt, computed before a run is timed")
-	flags.IntVar(&b.rows, "rows", 0, "in mode full, `N` requests in all; 0 for one per stream")
+	flags.Var(&b.context, "context", "put `N` tokens before each prompt; the time to compute them is not counted")
+	flags.IntVar(&b.rows, "rows", 0, "with --mode full, the total of `N` requests; 0 for one per stream")
 	flags.IntVar(&b.shared, "shared-prefix", 0, "begin all prompts of a run with the same `N` tokens")
 	flags.BoolVar(&b.noSharing, "no-sharing", false, "compute every prompt in full, without sharing prefixes")
 	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") instead of random prompts")
@@ -122,7 +122,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return b.predict(cmd, cfg)
 	}
 	if cmd.Flags().Changed("quant") && b.weights.shape == "" {
-		return usagef("--quant requires --shape: a --model has its own types")
+		return usagef("--quant requires --shape: the weights of a --model are quantised already")
 	}
 	path, remove, err := b.weights.file(cfg.Model)
 	if err != nil {
@@ -148,7 +148,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 		return nil, &usageError{err}
 	}
 	if b.rows > 0 && mode != bench.Full {
-		return nil, usagef("--rows is for --mode full: the others measure one round of --batch requests")
+		return nil, usagef("--rows is for --mode full: the other modes measure one round of --batch requests")
 	}
 	prompts, gens, contexts := b.prompt, b.gen, b.context
 	if mode == bench.Prefill {
@@ -162,7 +162,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 		prompts, gens, contexts = counts{1}, counts{2}, counts{0}
 	}
 	if b.noSharing && slices.Max(contexts) > 0 {
-		return nil, usagef("--context cannot be combined with --no-sharing, which turns the cache of prefixes off")
+		return nil, usagef("--context cannot be combined with --no-sharing, which turns prefix caching off")
 	}
 	var cases []bench.Case
 	for _, context := range contexts {
@@ -184,7 +184,7 @@ func readQuestions(path string, gen int) ([]generation.Request, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read questions: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	asked, err := bench.ReadQuestions(f, gen)
 	if err != nil {
 		return nil, fmt.Errorf("read questions of %s: %w", path, err)
@@ -192,7 +192,7 @@ func readQuestions(path string, gen int) ([]generation.Request, error) {
 	return asked, nil
 }
 
-// measure measures all cases on one engine that is large enough for every case.
+// measure measures all cases on one engine, which is opened large enough for every case.
 func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
 	opts := cfg.Engine
 	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0
@@ -241,11 +241,11 @@ func readTraffic(path string, kv gguf.Type, stepTokens int) (bench.Traffic, erro
 	if err != nil {
 		return bench.Traffic{}, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	return bench.NewTraffic(f, kv, stepTokens)
 }
 
-// name returns the name of the shape or model for file names.
+// name returns the name of the shape or model, for use in a file's name.
 func (w *weightFlags) name(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
 	if w.shape != "" {
@@ -273,7 +273,7 @@ func report(cmd *cobra.Command, name string, records any, table func() error) er
 	return nil
 }
 
-// counts is a flag: a list of whole numbers, in which k is 1024.
+// counts is the value of a flag: a list of whole numbers, in which 2k means 2048.
 type counts []int
 
 func (c *counts) String() string {

@@ -52,7 +52,7 @@ func TestBenchQuestions(t *testing.T) {
 	require.Greater(t, records[0]["acceptance"], 0.7)
 }
 
-// The file of a shape can be read by the benchmark of the shape and by any other engine.
+// TestBenchWritesShapes checks that a shape's file gives the same benchmark as the shape.
 func TestBenchWritesShapes(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
 		t.Skip("shapes are not written and measured: set INGOT_LONG=1")

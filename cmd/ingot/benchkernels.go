@@ -19,11 +19,11 @@ func newBenchKernels() *cobra.Command {
 		Use:   "kernels",
 		Short: "Measure single operations",
 		Long: `Kernels measures the operations of a backend on random values: products by weight type and rows, experts, attention and
-MLA by cache type and context, norm and rotation. A step reads more memory than caches hold.
+MLA by cache type and context, norm and rotation. A measurement reads more memory than the caches hold.
 
 With --sweep it finds the best geometry of a GPU's kernels for a model: for each type and shape of weights and cache it
-measures all geometries of each kernel, and from how many rows on tiles are faster. It takes minutes. The results are
-added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They change speed and no answer.`,
+measures all geometries of each kernel, and the number of rows from which tiles are faster. It takes minutes. The results are
+added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They change the speed, never an answer.`,
 		Example: `  ingot bench kernels --threads 2
   ingot bench kernels --sweep --model model.gguf --backend metal
   ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k`,

@@ -17,7 +17,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 		return usagef("--roofline predicts --mode decode, not %s", b.mode)
 	}
 	if slices.Min(b.batch) < 1 || slices.Max(b.batch) > roofline.MaxBatch {
-		return usagef("--roofline predicts --batch 1 to %d; larger batches are bound by arithmetic", roofline.MaxBatch)
+		return usagef("--roofline predicts --batch 1 to %d; larger batches are limited by compute, not by memory", roofline.MaxBatch)
 	}
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {
@@ -27,7 +27,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	var list []roofline.Prediction
 	for _, context := range b.context {
 		for _, batch := range b.batch {

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-const noGPU = "--sweep requires a GPU, and the backend is %s"
+const noGPU = "--sweep requires a GPU, but the backend is %s"
 
 // sweepGeometry finds the best geometry for a model's operations and adds it to a file.
 func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
@@ -18,7 +18,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return usagef(noGPU, cfg.Backend)
 	}
 	if path == "" {
-		return usagef("the user has no home folder for the geometry; give --json FILE")
+		return usagef("there is no folder for the geometry file, since the user has no home folder: give --json FILE")
 	}
 	have := metal.Geometry{}
 	if path != stdio {
@@ -68,7 +68,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	return nil
 }
 
-// gpu opens the backend. It returns an error if the backend is not one for GPUs.
+// gpu opens the backend. It returns an error if the backend does not run on a GPU.
 func (l *launch) gpu() (*metal.Backend, error) {
 	be, err := l.backend()
 	if err != nil {

@@ -13,8 +13,8 @@ func newCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cancel BATCH --redis URL",
 		Short: "Cancel an unfinished batch",
-		Long: `Cancel ends a batch that is not finished: running rows are stopped, and waiting rows are dropped. Results recorded so
-far can be read with "ingot results" for its retention, as of a finished batch; until then the id cannot be used again.
+		Long: `Cancel ends a batch that is not finished: running rows are stopped, and waiting rows are dropped. "ingot results" can
+read the results recorded so far until the batch's retention is over; only then can its id be used again.
 Cancelling a finished batch changes nothing.`,
 		Example: "  ingot cancel nightly-2026-01-02 --redis redis://localhost:6379/0",
 		Args:    arguments("BATCH"),

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkpoints selects points of the forward pass for printing, and records which points exist.
+// checkpoints selects points of the forward pass for printing, and records which points the forward pass has.
 type checkpoints struct {
 	all    bool
 	points []point
@@ -71,7 +71,7 @@ func (c *checkpoints) note(layer int, stage string) {
 	}
 }
 
-// missing returns an error for a selected point that no forward pass had. If there was no forward pass, it returns nil.
+// missing returns an error if the forward pass did not reach a selected point. It returns nil if there was no forward pass.
 func (c *checkpoints) missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *checkpoints) missing() error {
 	}
 	for _, p := range c.points {
 		if !c.seen[p] {
-			return fmt.Errorf("--checkpoints: layer %d with %q does not exist: there are layers %d to %d, and some of them have %s",
+			return fmt.Errorf("--checkpoints: there is no point %d:%s; the layers are %d to %d, and their stages are among %s",
 				p.layer, p.stage, c.layers[0], c.layers[len(c.layers)-1], strings.Join(c.stages, ", "))
 		}
 	}

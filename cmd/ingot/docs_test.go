@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDefectsNameTests: docs/operations.md lists tests by package and name, and all of them exist.
+// TestDefectsNameTests checks that every test that docs/operations.md lists by package and name exists.
 func TestDefectsNameTests(t *testing.T) {
 	t.Parallel()
 	_, table, found := strings.Cut(readFile(t, "../../docs/operations.md"), "## Defects that tests keep away")
@@ -36,7 +36,7 @@ func TestDefectsNameTests(t *testing.T) {
 	require.Greater(t, named, 10)
 }
 
-// TestAlarmsNameMetrics: docs/operations.md names only metrics that workers have.
+// TestAlarmsNameMetrics checks that docs/operations.md names only metrics that workers have.
 func TestAlarmsNameMetrics(t *testing.T) {
 	t.Parallel()
 	source := sourceOf(t, "../../worker")

@@ -90,12 +90,12 @@ type backendState struct {
 	// From the compiler; empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
-	// Matrices is "used" or "not used", of simdgroup matrices in tiles; empty if no kernel was run.
+	// Matrices reports whether tiles use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
 	Matrices string `json:"matrices,omitempty"`
-	// Swept is the number of choices in the user's geometry file.
+	// Swept is the number of kernel geometries in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
 
-	unsupported bool // there is no device that can run the kernels; false if there is a device but it failed
+	unsupported bool // no device can run the kernels; false if a device exists but failed
 }
 
 // choice is the backend that the settings choose.
@@ -125,7 +125,7 @@ type openedForDoctor struct {
 	be   compute.Backend
 }
 
-// examine makes the diagnosis. The error joins the problems of everything that the settings name.
+// examine makes the diagnosis. The error joins the problems of the backend, the server and the model that the settings name.
 func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems error) {
 	d = &diagnosis{
 		Version: programVersion(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
@@ -158,7 +158,7 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 	for i := range all[:forUse] {
 		add(examineDriver(cfg, &all[i]))
 	}
-	d.Chosen = choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "it is set"}
+	d.Chosen = choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "the settings name it"}
 	if cfg.Backend == config.BackendAuto {
 		d.chooseAuto()
 	}
@@ -191,7 +191,7 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 	return err
 }
 
-// chooseAuto makes the same choice among the backends for GPUs as the setting auto: see drivers.OpenAuto.
+// chooseAuto chooses a backend as --backend auto does: see drivers.OpenAuto.
 func (d *diagnosis) chooseAuto() {
 	for i := range d.Backends {
 		b := &d.Backends[i]
@@ -217,8 +217,8 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	return s, be
 }
 
-// examineDriver opens a driver's device and compiles the kernels. For drivers for tests, compiling takes minutes, so the kernels
-// are compiled only if the settings name the driver. Otherwise, no backend is returned.
+// examineDriver opens a driver's device and compiles the kernels. A driver for tests takes minutes to compile them: it compiles them only
+// if the settings name the driver, and otherwise the returned backend is nil.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
 	number := 0

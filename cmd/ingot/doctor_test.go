@@ -37,8 +37,8 @@ func TestDoctorText(t *testing.T) {
 	for _, line := range []string{
 		`ingot +\S+ \(go\S+\)`, `system +` + runtime.GOOS + "/" + runtime.GOARCH + `, \d+ processors`, `CPU kernels +\w+.*`,
 		`free memory +[\d.]+ [KMGT]iB`, `backend metal +.+`, `backend cpu +\S+ \w+, \d+ threads`, `backend emulator +.+`,
-		`--backend cpu +cpu: it is set`, `model +` + tinyGLM,
-		// As in the model's card: 6 layers of 64+32 values of 4 bytes.
+		`--backend cpu +cpu: the settings name it`, `model +` + tinyGLM,
+		// From the model's card: 6 layers of 64+32 values, of 4 bytes each.
 		` +weights [\d.]+ MiB, steps [\d.]+ MiB, rows [\d.]+ MiB, cache 2\.2 KiB per token; together they may use [\d.]+ [MGT]iB`,
 		` +fits, with a context of 100 tokens \(trained for 4096\) and 224 in all rows together`,
 	} {
@@ -46,7 +46,7 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-// TestDoctorChoosesForAuto checks that auto chooses a GPU or, with the reasons, the CPU.
+// TestDoctorChoosesForAuto checks that --backend auto chooses a GPU if there is one, else the CPU with the reasons.
 func TestDoctorChoosesForAuto(t *testing.T) {
 	t.Parallel()
 	d := doctor(t, exitOK)
@@ -85,7 +85,7 @@ func TestDoctorCompilesForTheEmulator(t *testing.T) {
 	require.EqualValues(t, 64<<20, d.Model.Memory)
 }
 
-// TestDoctorFails checks the error if something in the settings cannot be used. The diagnosis is still printed.
+// TestDoctorFails checks the error for a setting that cannot be used, and that the diagnosis is printed nevertheless.
 func TestDoctorFails(t *testing.T) {
 	t.Parallel()
 	text := write(t, "text", "not a model")

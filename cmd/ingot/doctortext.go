@@ -71,7 +71,7 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 		line("", "geometry from %s, choices: %d", config.GeometryFile(), s.Swept)
 	}
 	if s.Matrices != "" {
-		line("", "simdgroup matrices: %s (they have to sum in the order of the kernels for one row)", s.Matrices)
+		line("", "simdgroup matrices: %s (used only if they add in the same order as the kernels for one row)", s.Matrices)
 	}
 	if s.Family == "" {
 		return

@@ -35,7 +35,7 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	count, closeModel, err := promptCounter(cmd)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 	return nil
 }
 
-// promptCounter returns a function that counts the tokens of a row's prompts. Without a model, it returns 0.
+// promptCounter returns a function that counts the tokens of a row's prompts. Without a model, the function returns 0.
 func promptCounter(cmd *cobra.Command) (count func(*cobra.Command, rows.Row) (int, *openai.Error), closeModel func() error, err error) {
 	none := func(*cobra.Command, rows.Row) (int, *openai.Error) { return 0, nil }
 	if cmd.Flags().Lookup(string(config.Model)) == nil { // enqueue knows no model file

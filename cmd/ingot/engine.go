@@ -62,8 +62,7 @@ func (l *launch) engine(name string, opts engine.Options) (*engine.Engine, error
 	return eng, err
 }
 
-// engines loads the model of a file on each of the devices that the settings name. There is one CPU. If there is an error, no engine
-// stays open.
+// engines loads a model file on each device that the settings name, or once on the CPU. If there is an error, no engine stays open.
 func (l *launch) engines(path string, opts engine.Options) (all []*engine.Engine, err error) {
 	whole := *l.cfg
 	for _, device := range whole.Devices {

@@ -29,8 +29,8 @@ func newEnqueue() *cobra.Command {
 		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
 stdin, which is read to its end before the first row is queued.
 
-Workers take rows of all batches of a model name and priority in turns. A batch of --weight 3 has three rows for each one of a
-batch of weight 1. To change the weight of a queued batch, enqueue its file again with --batch ID and --weight.
+Workers take rows of all batches of a model name and priority in turns: from a batch with --weight 3, three rows for each
+row of a batch with weight 1. To change the weight of a queued batch, enqueue its file again with --batch ID and --weight.
 
 Formats of IN:` + formatsHelp() + `
 
@@ -74,12 +74,12 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			if err != nil {
 				return err
 			}
-			defer in.Close() //nolint:errcheck // it was only read
+			defer in.Close() //nolint:errcheck // the file was only read
 			queue, err := dial(cmd, cfg)
 			if err != nil {
 				return err
 			}
-			defer queue.Close() //nolint:errcheck // everything sent was answered
+			defer queue.Close() //nolint:errcheck // Redis has answered every command
 
 			var deadline time.Time
 			if limit > 0 {
@@ -99,7 +99,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 			}
 			cmd.PrintErrln(enqueued(sum))
 			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued in any case
-				cmd.PrintErrf("could not look for workers: %s\n", oneLine(err.Error()))
+				cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", oneLine(err.Error()))
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)
 			return err
@@ -112,7 +112,7 @@ complete an interrupted run, repeat it with --batch ID: rows that are already qu
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
 	cmd.Flags().IntVar(&weight, "weight", 0, "`SHARE` of the workers among the batches of one priority, 1 to 1000 (default 1, or that of the existing batch)")
-	cmd.Flags().BoolVar(&mix, "mix-models", false, "let workers with several model files answer the batch")
+	cmd.Flags().BoolVar(&mix, "mix-models", false, "let workers with different model files answer the batch")
 	cmd.Flags().DurationVar(&retention, "retention", enqueue.DefaultRetention,
 		"keep the results of a new batch for `TIME` after its end, such as 24h")
 	cmd.Flags().DurationVar(&limit, "deadline", 0, "end the batch after `TIME`, such as 24h: rows without an answer become error lines (default never)")
@@ -137,27 +137,27 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string) e
 	return nil
 }
 
-// enqueueHint adds a hint to an error: how to complete a batch that exists and possibly lacks rows. The hint has the batch's id,
-// which has not been printed yet.
+// enqueueHint adds to an error how to complete a batch that may exist without some of its rows. The hint has the batch's id, which has
+// not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil && sum.Rows == 0 {
 		return errors.New("stopped before a row was queued")
 	}
 	if cmd.Context().Err() != nil {
-		return fmt.Errorf("stopped before the end: run it again with --batch %s to queue the rest", sum.Batch)
+		return fmt.Errorf("stopped before all rows were queued: run the same command with --batch %s to queue the others", sum.Batch)
 	}
-	incomplete := sum.Rows > 0 || errors.Is(err, job.ErrUnavailable) // then the batch may exist
+	incomplete := sum.Rows > 0 || errors.Is(err, job.ErrUnavailable) // if true, the batch may exist
 	if !incomplete || errors.Is(err, rows.ErrOtherFile) {
 		return err
 	}
-	return fmt.Errorf("%w (run it again with --batch %s to queue the rest)", err, sum.Batch)
+	return fmt.Errorf("%w (run the same command with --batch %s to queue the other rows)", err, sum.Batch)
 }
 
 // enqueued describes a finished enqueue in one line.
 func enqueued(s enqueue.Summary) string {
 	text := fmt.Sprintf("%s: %d queued", countRows(s.Rows), s.Added)
 	if s.Known > 0 {
-		text += fmt.Sprintf(", %d known before", s.Known)
+		text += fmt.Sprintf(", %d already in the batch", s.Known)
 	}
 	if s.Rejected > 0 {
 		text += fmt.Sprintf(", %d cannot be used (see their error lines in the results)", s.Rejected)

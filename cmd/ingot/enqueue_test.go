@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// TestEnqueueStopsOnInterrupt: an interrupt ends enqueue even while it waits for rows. No row is queued then.
+// TestEnqueueStopsOnInterrupt: an interrupt ends enqueue even while it waits for rows on stdin. No row is queued then.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -31,7 +31,7 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"enqueue", "-", "--redis", url, "--batch", "b"}, stdin, &stdout, &stderr)
 	}()
-	_, err := fmt.Fprintln(rows, askMarch) // returns when it is read
+	_, err := fmt.Fprintln(rows, askMarch) // returns when enqueue has read the row
 	require.NoError(t, err)
 	interrupt()
 	require.Equal(t, exitFailure, <-code)
@@ -40,7 +40,7 @@ func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	require.Equal(t, exitFailure, ingot(t, "", "status", "b", "--redis", url).code, "there is no batch")
 }
 
-// TestEnqueueHintsHowToGoOn: an interrupted batch is completed by its id.
+// TestEnqueueHintsHowToGoOn checks that an interrupted enqueue prints how to queue the other rows.
 func TestEnqueueHintsHowToGoOn(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -48,11 +48,11 @@ func TestEnqueueHintsHowToGoOn(t *testing.T) {
 	cmd := newEnqueue()
 	cmd.SetContext(ctx)
 	require.EqualError(t, enqueueHint(cmd, ctx.Err(), enqueue.Summary{Batch: "b", Rows: 7}),
-		"stopped before the end: run it again with --batch b to queue the rest")
+		"stopped before all rows were queued: run the same command with --batch b to queue the others")
 }
 
-// TestEnqueueErrorsNameTheBatch: without its id, a batch that is queued in part could not be completed. Redis may refuse a write at
-// any point, since how many rows fit into its memory depends on its version.
+// TestEnqueueErrorsNameTheBatch: an error names the batch's id, without which a partly queued batch could not be completed. Redis may
+// refuse any of the writes, since the number of rows that fit into its memory depends on its version.
 func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	t.Parallel()
 	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 16<<10)+`"`, 1) + "\n"
@@ -67,7 +67,7 @@ func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 		r := ingot(t, "", "enqueue", in, "--redis", server.URL)
 		require.Equal(t, exitFailure, r.code)
 		require.Empty(t, r.stdout)
-		require.Regexp(t, `ingot: enqueue \S+: (create|queue line \d+ of) batch \w+: OOM .* \(run it again with --batch \w+ to queue the rest\)\n$`, r.stderr)
+		require.Regexp(t, `ingot: enqueue \S+: (create|queue line \d+ of) batch \w+: OOM .* \(run the same command with --batch \w+ to queue the other rows\)\n$`, r.stderr)
 		batch := regexp.MustCompile(`batch (\w+):`).FindStringSubmatch(r.stderr)[1]
 		require.Contains(t, r.stderr, "--batch "+batch+" ")
 
@@ -78,7 +78,7 @@ func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	}
 }
 
-// TestEnqueueRefusesAnotherFile: a batch belongs to one file.
+// TestEnqueueRefusesAnotherFile: a batch accepts rows of one file only.
 func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -94,7 +94,7 @@ func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	}
 }
 
-// TestEnqueueSetsRetentionAndWeight: results are kept for the retention from the end of the batch, and the weight can be changed later.
+// TestEnqueueSetsRetentionAndWeight: the retention counts from the end of the batch, and a later enqueue can change the weight.
 func TestEnqueueSetsRetentionAndWeight(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

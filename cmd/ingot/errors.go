@@ -47,7 +47,7 @@ queue such rows again.`,
 	return cmd
 }
 
-// errorGroups are the input lines of error lines, by code and message.
+// errorGroups has the line numbers in the input of failed rows, by error code and message.
 type errorGroups map[string]map[string][]int
 
 func (g errorGroups) add(e job.RowError) error {
@@ -58,7 +58,7 @@ func (g errorGroups) add(e job.RowError) error {
 	return nil
 }
 
-// write prints the groups, the largest first.
+// write prints the groups, the one with the most rows first.
 func (g errorGroups) write(w io.Writer) error {
 	type group struct {
 		text  string

@@ -41,10 +41,10 @@ row's prompt, answer and score. TASK is a file of a task or of a group of tasks,
 ` + strings.Join(task.Builtin(), ", ") + `.
 Built-in tasks need --data, a JSON Lines file of the benchmark's rows.
  With --model it runs on this machine, with --base-url it asks a server that speaks OpenAI's API,
-and with --redis alone the workers that serve --model-name. Of a server, tasks that score texts need completions with
-echo and logprobs; eval run checks that the server's are right before it begins.
+and with --redis alone it asks the workers that serve --model-name. Tasks that score given texts need a server whose
+completions support echo and logprobs; eval run checks this before it begins.
 
-A run can be interrupted: the same command continues it, and asks nothing twice.`,
+A run can be interrupted: the same command continues it and repeats no request.`,
 		Example: `  ingot eval run gsm8k --data gsm8k-test.jsonl --fewshot-data gsm8k-train.jsonl -o runs/today --model model.gguf
   ingot eval run tasks/*.yaml -o runs/today --redis redis://queue:6379/0 --model-name glm
   ingot eval run ifeval --data ifeval.jsonl --chat -o runs/today --base-url http://gpu:8000/v1`,
@@ -65,15 +65,15 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
 	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
-	flags.StringVar(&e.cache, "cache", "", "take answers that an earlier run got to the same requests from `DIR`, and put new ones there")
+	flags.StringVar(&e.cache, "cache", "", "keep answers in `DIR`, and reuse an earlier run's answers to the same requests")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
 	flags.StringVar(&e.who.url, "base-url", "", "ask the server at `URL`, such as http://host:8080/v1, which speaks OpenAI's API")
 	flags.StringVar(&e.who.name, "server-model", "", "ask for `NAME` of the server's models (default the only one)")
-	flags.StringVar(&e.who.key, "api-key-env", openAIKey, "the key for the server is in the environment variable `NAME`")
+	flags.StringVar(&e.who.key, "api-key-env", openAIKey, "read the server's API key from the environment variable `NAME`")
 	flags.StringVar(&e.judge.model, "judge-model", "", "score the answers of tasks of type judge with the model in `FILE`")
-	flags.StringVar(&e.judge.name, "judge-model-name", "", "score them with the model that the workers, or the judge's server, serve as `NAME`")
-	flags.StringVar(&e.judge.url, "judge-base-url", "", "score them with the server at `URL`")
-	flags.StringVar(&e.judge.key, "judge-api-key-env", openAIKey, "the key for the judge's server is in the environment variable `NAME`")
+	flags.StringVar(&e.judge.name, "judge-model-name", "", "score those answers with the model that workers, or the judge's server, serve as `NAME`")
+	flags.StringVar(&e.judge.url, "judge-base-url", "", "score those answers with the server at `URL`")
+	flags.StringVar(&e.judge.key, "judge-api-key-env", openAIKey, "read the API key of the judge's server from the environment variable `NAME`")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlag(flags, config.ModelName)
 	addEngineFlags(flags)
@@ -84,7 +84,7 @@ A run can be interrupted: the same command continues it, and asks nothing twice.
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string
-	limit, shots           int // shots is below 0 for each task's own number
+	limit, shots           int // a negative number of shots selects each task's own number
 	chat                   bool
 	cache                  string // the folder of cached answers; empty for none
 	who, judge             answerer
@@ -133,7 +133,7 @@ func (e *evaluation) run(paths []string) error {
 	return writeScores(e.cmd.OutOrStdout(), results)
 }
 
-// load reads the rows of tasks. Rows that are left out are reported.
+// load reads the rows of tasks. It prints how many rows it leaves out, and why.
 func (e *evaluation) load(tasks []*task.Task) ([]*eval.Set, error) {
 	var sets []*eval.Set
 	for _, t := range tasks {

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// quiz writes a task with the first rows of the held-out questions, and returns its path.
+// quiz writes a task that asks the first rows of models/heldout.jsonl, and returns its path.
 func quiz(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "quiz.yaml")
@@ -27,7 +27,7 @@ generation_kwargs: {max_gen_toks: 24, until: []}
 	return path
 }
 
-// TestEval evaluates a model, continues a run, and compares it with itself and with a run that answers nothing right.
+// TestEval evaluates a model, continues the run, and compares the run with itself and with a run whose answers are all wrong.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
@@ -74,7 +74,7 @@ func TestEval(t *testing.T) {
 	require.Equal(t, 30, list[0].Changed)
 }
 
-// TestEvalCannotTell checks that a few rows with other answers are no pass.
+// TestEvalCannotTell checks that a comparison of few rows whose answers differ is inconclusive.
 func TestEvalCannotTell(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
@@ -92,7 +92,7 @@ func TestEvalCannotTell(t *testing.T) {
 	require.Equal(t, exitUsage, r.code, "nothing was judged")
 }
 
-// TestEvalByFleet runs a task through Redis, and gets the answers of a local run.
+// TestEvalByFleet checks that a run through Redis gets the answers of a local run.
 func TestEvalByFleet(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
@@ -108,7 +108,7 @@ func TestEvalByFleet(t *testing.T) {
 	require.Regexp(t, `quiz .* 0 +0 +\d+ +0\.\d+ +pass`, r.stdout, "no answer differs")
 }
 
-// TestEvalBaseline lists the runs of a folder, and gates by a pinned name.
+// TestEvalBaseline lists the runs of a folder, and compares a run with a pinned baseline.
 func TestEvalBaseline(t *testing.T) {
 	t.Parallel()
 	task, runs := quiz(t), filepath.Join(t.TempDir(), "runs")
@@ -153,7 +153,7 @@ func TestEvalBaseline(t *testing.T) {
 	require.Equal(t, exitFailure, r.code)
 }
 
-// TestEvalJudge scores the answers of one model with another.
+// TestEvalJudge scores a model's answers with a judge.
 func TestEvalJudge(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
@@ -184,7 +184,7 @@ func TestEvalUsage(t *testing.T) {
 		"TASK is missing":           {"eval", "run", "-o", "x", "--model", "m"},
 		"-o DIR is missing":         {"eval", "run", task, "--model", "m"},
 		"--data is for one task":    {"eval", "run", task, "gsm8k", "-o", "x", "--data", "d", "--model", "m"},
-		"--margin 2: it must be":    {"eval", "gate", "a", "b", "--margin", "2"},
+		"--margin 2: give a number": {"eval", "gate", "a", "b", "--margin", "2"},
 		"a name has up to 64":       {"eval", "baseline", "set", "a b", "run"},
 		"CANDIDATE is missing":      {"eval", "gate", "--baseline", "main"},
 		"unexpected argument":       {"eval", "gate", "--baseline", "main", "a", "b"},

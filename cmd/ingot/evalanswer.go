@@ -29,15 +29,16 @@ import (
 // openAIKey is the variable that OpenAI's own clients read.
 const openAIKey = "OPENAI_API_KEY"
 
-// answerer is a model that answers: a file on this machine, else the model of a server, else a name under which workers serve it.
+// answerer is the model that answers requests: the file model on this machine if it is set, else a model of the server at url if that is
+// set, else the model name that workers serve.
 type answerer struct {
 	model string
 	url   string
 	name  string // name of the workers' or the server's model; empty for the only model of a server
-	key   string // the variable with the server's key
+	key   string // name of the environment variable with the server's API key
 }
 
-// shown is what results call the model.
+// shown returns the model's name for results.
 func (a answerer) shown() string {
 	if a.model != "" {
 		return filepath.Base(a.model)
@@ -45,7 +46,7 @@ func (a answerer) shown() string {
 	return a.name
 }
 
-// server is what results call the server: its address without user and password.
+// server returns the server's address for results, without user and password.
 func (a answerer) server() string {
 	u, err := url.Parse(a.url)
 	if err != nil {
@@ -54,7 +55,7 @@ func (a answerer) server() string {
 	return u.Redacted()
 }
 
-// choose decides who answers and who judges.
+// choose selects the model that answers and the model that judges.
 func (e *evaluation) choose(sets []*eval.Set) error {
 	cfg, err := settings(e.cmd)
 	if err != nil {
@@ -64,7 +65,7 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	case e.who.url == "":
 		e.who.model, e.who.name = cfg.Model, cfg.ModelName
 	case e.cmd.Flags().Changed(string(config.Model)):
-		return usagef("--model and --base-url are given: choose one")
+		return usagef("--model and --base-url cannot be combined: give one")
 	}
 	if e.who.model == "" && e.who.url == "" && cfg.Redis == "" {
 		return usagef("a model is missing: give --model FILE to run on this machine, --base-url URL to ask a server, or --redis URL to ask a fleet")
@@ -82,7 +83,8 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	return nil
 }
 
-// answer answers a file of requests in the run's directory, those in the cache without asking.
+// answer answers the requests in file from and writes the answers to file to, both in the run's directory. It takes answers from the
+// cache where it can.
 func (e *evaluation) answer(who answerer, from, to string) error {
 	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
 	if e.cache == "" {
@@ -107,8 +109,8 @@ func (e *evaluation) answer(who answerer, from, to string) error {
 	return c.Store(e.cmd.Context(), requests, answers)
 }
 
-// cacheOf returns the cache of a model's answers, and the batch of outputs that it writes. The answers of a model on this machine are those
-// of one program with one type of KV cache on one kind of device.
+// cacheOf returns the cache of a model's answers, and the batch id for outputs with cached answers. Answers of a local model are reused
+// only with the same program, model file, backend, type of KV cache and context.
 func (e *evaluation) cacheOf(who answerer) (c *eval.Cache, batch string, err error) {
 	switch {
 	case who.model != "":
@@ -139,13 +141,13 @@ func (e *evaluation) cacheOf(who answerer) (c *eval.Cache, batch string, err err
 	return nil, "", usagef("--cache is for --model and --base-url: the workers of a fleet may have any model")
 }
 
-// sumOfFile returns the SHA-256 of a file.
+// sumOfFile returns the SHA-256 of a file in hexadecimal.
 func sumOfFile(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
@@ -153,7 +155,7 @@ func sumOfFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ask asks the requests of a file that have no answer yet.
+// ask answers those requests of a file that have no answer yet.
 func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
@@ -210,7 +212,7 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	return err
 }
 
-// answerByServer asks a server the requests that have no answer yet.
+// answerByServer sends those requests to a server that have no answer yet.
 func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
 	ctx := e.cmd.Context()
 	c, err := e.client(ctx, who)
@@ -221,7 +223,7 @@ func (e *evaluation) answerByServer(who answerer, requests, answers string) (err
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	total, err := rows.Count(in, rows.FormatJSONL)
 	if err == nil {
 		_, err = in.Seek(0, 0)
@@ -244,7 +246,7 @@ func (e *evaluation) answerByServer(who answerer, requests, answers string) (err
 		e.cmd.PrintErrln("errors: " + errorsByCode(codes))
 	}
 	if ctx.Err() != nil {
-		return errors.New("stopped before the end: run it again for the rest")
+		return errors.New("stopped before all rows were answered: run the same command again to continue")
 	}
 	return err
 }
@@ -264,7 +266,7 @@ func remoteSummary(p remote.Progress) string {
 	return text + ", " + tokenFigures(p.Done+p.Failed, p.PromptTokens, p.CompletionTokens, p.Elapsed)
 }
 
-// templateSum returns the SHA-256 of the chat template in a model's file; empty without a file or a template.
+// templateSum returns the SHA-256 of the chat template in a model's file; empty if path is empty or the file has no template.
 func templateSum(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -273,7 +275,7 @@ func templateSum(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	template := textOf(f.Meta(), "tokenizer.chat_template")
 	if template == "" {
 		return "", nil
@@ -282,13 +284,13 @@ func templateSum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// answerByFleet queues the requests as a batch, whose id the run's directory holds, and waits for the results.
+// answerByFleet queues the requests as a batch and waits for the results. The run's directory holds the batch id.
 func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string) error {
 	queue, err := dial(e.cmd, cfg)
 	if err != nil {
 		return err
 	}
-	defer queue.Close() //nolint:errcheck // everything sent was answered
+	defer queue.Close() //nolint:errcheck // Redis has answered every command
 	batch, err := e.batch(filepath.Base(answers))
 	if err != nil {
 		return err
@@ -297,7 +299,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = enqueue.Enqueue(e.cmd.Context(), queue, in, enqueue.Options{Batch: batch, Alias: cfg.ModelName, Priority: job.Default, Version: programVersion()})
 	if err != nil {
 		return err
@@ -305,12 +307,12 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	r := collecting{cmd: e.cmd, queue: queue, batch: batch, output: answersFile(answers), follow: true}
 	c, err := r.run(e.cmd.Context())
 	if err == nil && !c.Finished {
-		err = errors.New("the batch has not finished: run the same command again")
+		err = errors.New("the batch has not finished: run the same command again to wait for it")
 	}
 	return err
 }
 
-// batch returns the id of the batch that gives a file of answers. It is made once for a run.
+// batch returns the id of the batch whose results go to the file answers. The id is made once per run and kept in the run's directory.
 func (e *evaluation) batch(answers string) (string, error) {
 	name := "batch"
 	if answers == eval.JudgeAnswersFile {

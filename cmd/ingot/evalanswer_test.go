@@ -26,7 +26,7 @@ func startServer(t *testing.T, key string) string {
 	t.Helper()
 	be, err := cpu.New(1)
 	require.NoError(t, err)
-	eng, err := engine.Open(tinyLlama, be, engine.Options{KV: gguf.TypeF16}) // the type of the command's default
+	eng, err := engine.Open(tinyLlama, be, engine.Options{KV: gguf.TypeF16}) // the default of --kv
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, eng.Close()) })
 	alone, err := serve.NewAlone(map[string]*engine.Engine{"llama": eng}, "test")
@@ -49,7 +49,7 @@ func startServer(t *testing.T, key string) string {
 	return fmt.Sprintf("http://%s/v1", listener.Addr())
 }
 
-// TestEvalByServer asks a server, and gets the scores of a local run: of answers, choices and texts.
+// TestEvalByServer checks that a server's scores of generated answers, choices and texts equal those of a local run.
 func TestEvalByServer(t *testing.T) {
 	const variable = "INGOT_TEST_EVAL_KEY"
 	url, folder := startServer(t, "sk-of-a-test"), t.TempDir()
@@ -79,7 +79,8 @@ func TestEvalByServer(t *testing.T) {
 	require.Regexp(t, `(?m)^texts +bits_per_byte .* 10 +0 +0 +0 .* pass$`, r.stdout)
 }
 
-// TestEvalCache checks that a run takes the answers of another one with the same requests, and that another model is asked.
+// TestEvalCache checks that a run reuses the cached answers of another run to the same requests, and that another model's answers are not
+// reused.
 func TestEvalCache(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
@@ -105,8 +106,8 @@ func TestEvalCache(t *testing.T) {
 	require.Contains(t, r.stderr, "--cache is for --model and --base-url")
 }
 
-// TestEvalByServerWithoutEcho evaluates by a server that does not score prompts. It is not asked to score any, and tasks that do not need
-// scores of prompts run.
+// TestEvalByServerWithoutEcho checks that a server that does not score prompts is used for tasks that need no such scores, and refused
+// for the others.
 func TestEvalByServerWithoutEcho(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 100)

@@ -17,7 +17,7 @@ func newEvalBaseline() *cobra.Command {
 		Use:   "baseline",
 		Short: "Pin runs under names, for gates to compare with",
 		Long: `Baseline pins a run under a name. "ingot eval gate --baseline NAME" and the gates of a schedule compare with it until
-another run is pinned, so that a slow decline is noticed: the baseline is never last night's run.`,
+another run is pinned. A fixed baseline shows a slow decline, which comparing with last night's run would miss.`,
 		Example: `  ingot eval baseline set production runs/2026-01-02
   ingot eval gate --baseline production runs/tonight`,
 		Args: noCommand,
@@ -31,7 +31,7 @@ func newBaselineSet() *cobra.Command {
 	var folder string
 	cmd := &cobra.Command{
 		Use:   "set NAME RUN",
-		Short: "Pin a run, in place of the one that has the name",
+		Short: "Pin a run under a name",
 		Long: `Set pins RUN, the name of a run in the folder of runs or the path of its directory, under NAME. A gate refuses the
 baseline if the scores or samples of the run change later.`,
 		Example: "  ingot eval baseline set production runs/2026-01-02",
@@ -58,7 +58,7 @@ func newBaselineList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the pinned baselines",
-		Long:    "List prints the pinned baselines of a folder of runs, and whether their runs are as they were pinned.",
+		Long:    "List prints the pinned baselines of a folder of runs, and whether their runs have changed since.",
 		Example: "  ingot eval baseline list",
 		Args:    arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

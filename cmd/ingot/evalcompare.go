@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/eval/statistics"
 )
 
-// ownMargin stands for the margin of each task.
+// ownMargin is the value of --margin that selects each task's own margin.
 const ownMargin = -1
 
 func newEvalCompare() *cobra.Command {
@@ -22,7 +22,7 @@ func newEvalCompare() *cobra.Command {
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs",
 		Long: `Compare prints how the scores of CANDIDATE differ from those of BASELINE, row by row: the mean difference, its 95 %
-interval, the probability of a difference at least as large by chance, and the smallest loss that the rows can show.
+interval, the probability of a difference at least as large by chance, and the smallest loss that so many rows can show.
 Runs whose prompts differ are refused.`,
 		Example: "  ingot eval compare runs/baseline runs/tonight",
 		Args:    arguments("BASELINE", "CANDIDATE"),
@@ -47,9 +47,9 @@ func newEvalGate() *cobra.Command {
 		Use:   "gate (BASELINE CANDIDATE | --baseline NAME CANDIDATE)",
 		Short: "Fail if a run is worse than a baseline",
 		Long: `Gate compares CANDIDATE with BASELINE, and prints a verdict. The exit code is 0 for pass, 1 for fail, and 3 for
-inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. If nothing was judged it is 2, as for
-runs with other tasks, prompts or metrics. A run in which more than 1 % of the
-rows have no answer fails. The chance of a false alarm is at most 5 %, over all tasks together.
+inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. It is 2 if the runs cannot be
+compared, because they have different tasks, prompts or metrics. A run in which more than 1 % of the rows have no answer
+fails. The chance of a false alarm is at most 5 %, over all tasks together.
 
 BASELINE and CANDIDATE are directories of runs. With --baseline the run that is pinned as NAME is the baseline, and
 CANDIDATE can be the name of a run in the same folder.`,
@@ -64,7 +64,7 @@ CANDIDATE can be the name of a run in the same folder.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("margin") && (g.margin < 0 || g.margin > 1) {
-				return usagef("--margin %v: it must be from 0 to 1", g.margin)
+				return usagef("--margin %v: give a number from 0 to 1", g.margin)
 			}
 			err := g.run(cmd.OutOrStdout(), args)
 			var worse *worseError
@@ -111,7 +111,7 @@ func (g *gate) run(w io.Writer, args []string) error {
 		return err
 	}
 	verdict := eval.Verdict(list)
-	fmt.Fprintln(w, "verdict:", verdict) //nolint:errcheck // the exit code has it too
+	fmt.Fprintln(w, "verdict:", verdict) //nolint:errcheck // the exit code reports the verdict too
 	switch verdict {
 	case statistics.Fail:
 		return &worseError{candidate, baseline}
@@ -122,7 +122,7 @@ func (g *gate) run(w io.Writer, args []string) error {
 	return nil
 }
 
-// writeRowsToPass prints how many rows the comparisons need that are inconclusive.
+// writeRowsToPass prints how many rows each inconclusive comparison needs.
 func writeRowsToPass(w io.Writer, list []eval.Compared) {
 	for i := range list {
 		c := &list[i]
@@ -139,7 +139,7 @@ func (e *worseError) Error() string {
 	return fmt.Sprintf("%s is worse than %s", e.candidate, e.baseline)
 }
 
-// inconclusiveError is the result of a gate that cannot judge.
+// inconclusiveError is the result of a gate that can neither pass nor fail the candidate.
 type inconclusiveError struct{ candidate, baseline string }
 
 func (e *inconclusiveError) Error() string {

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/eval"
 )
 
-// addRunsFlag adds the flag of the folder of runs.
+// addRunsFlag adds the flag --runs.
 func addRunsFlag(flags *pflag.FlagSet, folder *string) {
 	flags.StringVar(folder, "runs", "runs", "the folder of runs is `DIR`")
 }
@@ -27,7 +27,7 @@ func newEvalList() *cobra.Command {
 		Use:   "list",
 		Short: "List the runs of a folder with their scores",
 		Long: `List prints the finished runs in a folder, the oldest first: their scores, the models that answered, and the verdict of
-a schedule's gate. Pinned baselines have their names beside the run.`,
+a schedule's gate. The name of a pinned baseline stands beside its run.`,
 		Example: `  ingot eval list
   ingot eval list --runs /data/evaluations --json`,
 		Args: arguments(),
@@ -37,7 +37,7 @@ a schedule's gate. Pinned baselines have their names beside the run.`,
 				return err
 			}
 			for _, err := range index.Damaged {
-				cmd.PrintErrln("left out: " + oneLine(err.Error()))
+				cmd.PrintErrln("skipped: " + oneLine(err.Error()))
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), index.Runs)
@@ -76,7 +76,7 @@ func writeRuns(w io.Writer, runs []eval.Run, pinned map[string]eval.Baseline) er
 	return t.Flush()
 }
 
-// models shows the hashes of models as workers does.
+// models lists the hashes of models, shortened as in "ingot workers".
 func models(sums []string) string {
 	short := make([]string, len(sums))
 	for i, s := range sums {

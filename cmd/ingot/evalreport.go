@@ -21,7 +21,7 @@ func newEvalReport() *cobra.Command {
 over time, lengths and latencies of answers, and the rows that changed with both texts. The page needs no other file and no
 network.
 
-The baseline is the run that is pinned or named as --baseline, else the only pinned one, else the first run.`,
+The baseline is the run that is pinned or named as --baseline, else the only pinned run, else the first run.`,
 		Example: `  ingot eval report -o report.html
   ingot eval report -o report.html --runs runs --baseline production tonight`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -32,7 +32,7 @@ func newEvalSchedule() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schedule -f FILE --redis URL",
 		Short: "Run evaluations at set times",
-		Long: `Schedule runs the evaluations of FILE at their times, through the workers of the fleet, and judges them by pinned
+		Long: `Schedule runs the evaluations of FILE at their times, through the workers of the fleet, and compares them with pinned
 baselines. docs/eval.md describes FILE. A changed FILE is read without a restart.
 
 Several schedulers may serve the same FILE. Each time of an entry is run once. If a scheduler dies in the middle of a run,
@@ -53,7 +53,7 @@ another one continues it.`,
 			if err != nil {
 				return err
 			}
-			defer queue.Close() //nolint:errcheck // everything sent was answered
+			defer queue.Close() //nolint:errcheck // Redis has answered every command
 			log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
 			n := nightly{cmd: cmd, queue: queue, folder: folder, log: log}
 			s, err := schedule.New(queue.Client(), schedule.Options{File: file, Evaluate: n.evaluate, Logger: log})
@@ -78,8 +78,8 @@ type nightly struct {
 	log    *slog.Logger
 }
 
-// evaluate runs an evaluation through the fleet and judges it. Batch and directory are named after the run, so that it continues what
-// was done before. Errors that another attempt would meet again are outcomes.
+// evaluate runs an evaluation through the fleet and judges it. Batch and directory are named after the run, so that another attempt
+// continues them. An error that would recur in another attempt is returned as an outcome.
 func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (schedule.Outcome, error) {
 	failed := func(err error) (schedule.Outcome, error) {
 		return schedule.Outcome{Verdict: schedule.Error, Message: oneLine(err.Error())}, nil
@@ -99,7 +99,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	err = n.answer(ctx, e, asked{e.Model, "eval-" + run, filepath.Join(dir, eval.RequestsFile), filepath.Join(dir, eval.AnswersFile)})
 	if err == nil && eval.Judged(sets) {
 		if e.Judge == "" {
-			return failed(errors.New("a task of type judge needs a second model: set \"judge\" of the entry to the name that its workers serve"))
+			return failed(errors.New("a task of type judge needs a second model: set \"judge\" of the entry to the model name that workers serve"))
 		}
 		if err := eval.PrepareJudge(dir, sets); err != nil {
 			return failed(err)
@@ -133,7 +133,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	return schedule.Outcome{Verdict: schedule.Verdict(j.Verdict), Message: judged(j)}, nil
 }
 
-// asked is requests for a model: their batch, their file, and the file of the answers.
+// asked describes requests to a model: their batch, their file, and the file for the answers.
 type asked struct{ model, batch, requests, answers string }
 
 // answer queues requests and waits for the answers.
@@ -142,7 +142,7 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	workers, err := n.queue.Workers(ctx, a.model)
 	if err != nil {
 		return err
@@ -173,7 +173,8 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 	return nil
 }
 
-// ungated is the outcome of a run without a gate. It is an error if a gate would fail it for rows without an answer.
+// ungated returns the outcome of a run that no gate judges. The outcome is an error if so many rows have no answer that a gate would
+// fail.
 func ungated(r *eval.Results) schedule.Outcome {
 	var parts []string
 	o := schedule.Outcome{Verdict: schedule.Ungated}
@@ -207,7 +208,7 @@ func judged(j *eval.GateVerdict) string {
 	return "compared with " + j.Run + ": " + strings.Join(parts, "; ")
 }
 
-// onSchedule returns the run function of a command about a schedule, or an entry of it that is in args.
+// onSchedule returns the RunE of a command about a schedule, or about the entry of it that is in args.
 func onSchedule(run func(cmd *cobra.Command, t *schedule.Table, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
@@ -298,8 +299,8 @@ func newScheduleRunNow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run-now ENTRY --redis URL",
 		Short: "Run an entry of the schedule now",
-		Long: `Run-now lets a running scheduler run ENTRY now, and prints the name of the run. If the entry is running, the run follows
-that one. It is refused if another run waits already.`,
+		Long: `Run-now makes a running scheduler run ENTRY now, and prints the name of the run. If the entry is running, the new
+run starts after that run. If another run is waiting already, the command fails.`,
 		Example: "  ingot eval schedule run-now nightly --redis redis://localhost:6379/0",
 		Args:    arguments("ENTRY"),
 		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {
@@ -309,7 +310,7 @@ that one. It is refused if another run waits already.`,
 			}
 			s, err := t.List(cmd.Context(), 1)
 			if err == nil && len(s.Schedulers) == 0 {
-				cmd.PrintErrln("no scheduler is running: the run waits for one")
+				cmd.PrintErrln("no scheduler is running: the run starts when there is one")
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), run)
 			return err
@@ -323,8 +324,8 @@ func newSchedulePause() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause ENTRY --redis URL",
 		Short: "Stop running an entry of the schedule",
-		Long: `Pause stops ENTRY until "ingot eval schedule resume". Its slots until then are not run, and not caught up later. A run
-that is going on is finished.`,
+		Long: `Pause stops ENTRY until "ingot eval schedule resume". Slots until then are skipped and not made up for later.
+A run that has started is finished.`,
 		Example: "  ingot eval schedule pause nightly --redis redis://localhost:6379/0",
 		Args:    arguments("ENTRY"),
 		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {
@@ -339,7 +340,7 @@ func newScheduleResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume ENTRY --redis URL",
 		Short:   "Run an entry of the schedule again",
-		Long:    "Resume lets ENTRY go on with its next slot.",
+		Long:    "Resume lets ENTRY run again, from its next slot on.",
 		Example: "  ingot eval schedule resume nightly --redis redis://localhost:6379/0",
 		Args:    arguments("ENTRY"),
 		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// startScheduler serves a schedule in this process. stop ends it and waits.
+// startScheduler runs a scheduler in this process. stop ends it and waits until it has ended.
 func startScheduler(t *testing.T, url, file, runs string) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,8 +33,8 @@ func startScheduler(t *testing.T, url, file, runs string) (stop func()) {
 	}
 }
 
-// TestEvalSchedule runs an entry by hand. Its scheduler ends before a worker is there, and another one continues the run, which has no
-// baseline to be judged by. With it as the baseline the next run passes.
+// TestEvalSchedule starts a run of an entry. Its scheduler ends before there is a worker, and a second scheduler continues the run, which
+// has no baseline to compare with. The run is then pinned as the baseline, and the next run passes.
 func TestEvalSchedule(t *testing.T) {
 	t.Parallel()
 	url, folder := redistest.Start(t).URL, t.TempDir()

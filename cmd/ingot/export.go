@@ -12,14 +12,14 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export ANSWERS... [--input ROWS] -o OUT",
 		Short: "Make a table of answers: CSV, Parquet or flat JSON Lines",
-		Long: `Export makes a table of files of answers: those of "ingot run" and "ingot results", or those that a run kept next to a
-table. With --input ROWS, the file that was answered, each answer has the columns of its row; without it, the row's
-custom_id. Records are in the order of the rows, and those of a row in the order of ANSWERS.
+		Long: `Export makes a table of files of answers: those of "ingot run" and "ingot results", or the OUT.answers.jsonl next
+to a table. With --input ROWS, the file that was answered, each answer has the columns of its row; without it, the row's
+custom_id. Records have the order of the rows. Several answers to one row have the order of the files ANSWERS.
 
 ` + columnsHelp + `
 
-A row without an answer is left out. Rows that failed have their error in the column error, unless --failed writes them to
-a file that can be run again, or a filter is given, which drops them. Filters report how many answers they dropped.`,
+A row without an answer is left out. A row that failed has its error in the column error. With --failed it goes to
+another file instead, which can be run again; with a filter it is dropped. A summary counts the dropped answers.`,
 		Example: `  ingot export answers.jsonl --input prompts.jsonl -o answers.parquet
   ingot export answers.jsonl --input prompts.csv -o good.csv --keep-finish stop --unique response --failed again.csv
   ingot export answers.jsonl -o - --output-format simple | jq .response`,
@@ -31,11 +31,11 @@ a file that can be run again, or a filter is given, which drops them. Filters re
 			}
 			for _, path := range append(args, input) {
 				if path == out.path || sameFile(path, out.path) || sameFile(path, out.failed) {
-					return usagef("%s would be overwritten: choose another OUT", path)
+					return usagef("%s is an input and would be overwritten: choose another OUT", path)
 				}
 			}
 			if input == "" && out.failed != "" {
-				return usagef("--failed needs --input ROWS")
+				return usagef("--failed needs --input ROWS, from which it takes the failed rows")
 			}
 			in, err := openRecords(input, format)
 			if err != nil {
@@ -57,7 +57,7 @@ a file that can be run again, or a filter is given, which drops them. Filters re
 
 // columnsHelp describes the columns of a table.
 const columnsHelp = `Columns of a table, after those of the input: response, finish_reason, model, prompt_tokens, completion_tokens, error;
-reasoning, if an answer has some; sample_index, if a row has several answers, which are records of their own.`
+reasoning, if any answer has some; sample_index, if a row has several answers: each answer is one record.`
 
 // openRecords returns a function that begins to read the records of a file, or nil for no file.
 func openRecords(path, format string) (func() (table.Reader, error), error) {

@@ -16,11 +16,11 @@ type failLimit struct {
 }
 
 func addFailFlag(flags *pflag.FlagSet, l *failLimit) {
-	flags.Var(l, "fail-on-error", "exit with 3 if a row failed, or if more than `N%` did (default if every row did)")
+	flags.Var(l, "fail-on-error", "exit with 3 if any row failed, or with =`N%` if more than N% of the rows failed (default: if every row failed)")
 	flags.Lookup("fail-on-error").NoOptDefVal = "0%"
 }
 
-// Set, String and Type make it a flag's value.
+// Set, String and Type implement pflag.Value.
 func (l *failLimit) Set(s string) error {
 	number, ok := strings.CutSuffix(s, "%")
 	percent, err := strconv.ParseFloat(number, 64)
@@ -40,7 +40,7 @@ func (l *failLimit) String() string {
 
 func (*failLimit) Type() string { return "N%" }
 
-// rowsFailedError means that a command did its work but too many rows have no answer.
+// rowsFailedError means that a command did its work, but more rows failed than the limit allows.
 type rowsFailedError struct {
 	failed, total int
 	limit         failLimit
@@ -68,7 +68,7 @@ func (l failLimit) check(failed, total int) error {
 	return &rowsFailedError{failed, total, l}
 }
 
-// errorsByCode lists numbers of error lines, the most frequent first.
+// errorsByCode lists the number of error lines of each code, the most frequent code first.
 func errorsByCode(codes map[string]int) string {
 	names := make([]string, 0, len(codes))
 	for name := range codes {

@@ -16,7 +16,7 @@ import (
 
 const badRow = `{"no":"prompt"}` + "\n"
 
-// TestRunFailsWithItsRows: a run whose every row failed is not a success.
+// TestRunFailsWithItsRows checks the exit code and message of runs whose rows failed.
 func TestRunFailsWithItsRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -52,7 +52,7 @@ func TestRunFailsWithItsRows(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteIsAFailure: if writing fails, the command fails with that error, even if all rows failed as well.
+// TestAFailedWriteIsAFailure checks that an error of writing is reported even if every row failed as well.
 func TestAFailedWriteIsAFailure(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer
@@ -60,7 +60,7 @@ func TestAFailedWriteIsAFailure(t *testing.T) {
 	require.Equal(t, exitFailure, code, stderr.String())
 }
 
-// TestResultsFailWithTheirRows: the command results fails if too many rows failed and the batch is finished.
+// TestResultsFailWithTheirRows: "ingot results" fails if too many rows of a finished batch failed.
 func TestResultsFailWithTheirRows(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -83,7 +83,7 @@ func TestResultsFailWithTheirRows(t *testing.T) {
 	require.Equal(t, exitOK, results(badRow+"{\n", "b", "--fail-on-error=100%").code)
 }
 
-// TestStatusWatch: it returns when the batch has ended.
+// TestStatusWatch: status --watch returns when the batch has ended.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -6,11 +6,11 @@ import (
 	"runtime/debug"
 )
 
-// heapSlack is what the heap may hold besides the engine and its rows: connections, a line of input and one of output.
+// heapSlack is what the heap may hold in addition to the engine and its rows, in bytes: connections, a line of input and one of output.
 const heapSlack = 32 << 20
 
-// limitHeap makes the garbage collector keep the heap to what it holds now, what rows may hold and the slack. Otherwise garbage could
-// take as much memory again. A limit that the user has set in GOMEMLIMIT stays.
+// limitHeap limits the heap to its present size, the memory of rows (in bytes) and heapSlack. Without a limit, garbage could double the
+// heap. GOMEMLIMIT takes precedence.
 func limitHeap(rows int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

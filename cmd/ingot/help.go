@@ -23,7 +23,7 @@ func keepFlagOrder(cmd *cobra.Command) {
 	}
 }
 
-// Sections of a command's flags in its help, after the flags that belong to none.
+// Titles of sections of a command's flags in its help. Flags without a section come first.
 const (
 	tuning    = "Tuning"
 	debugging = "Debugging"
@@ -119,13 +119,13 @@ func commandGroups(cmd *cobra.Command) []commandGroup {
 	return groups
 }
 
-// flagSection is flags under one heading.
+// flagSection has the flags under one heading.
 type flagSection struct {
 	title string
 	flags *pflag.FlagSet
 }
 
-// flagSections returns the flags of cmd by section, and then those of all commands.
+// flagSections returns the flags of cmd by section, and after them the global flags.
 func flagSections(cmd *cobra.Command) []flagSection {
 	var sections []flagSection
 	add := func(title string, visit func(func(*pflag.Flag)), in func(*pflag.Flag) bool) {

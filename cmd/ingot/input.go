@@ -18,25 +18,25 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// inputFlags are the flags that describe what is read, and how it becomes requests.
+// inputFlags has the flags that select the input and describe how it becomes requests.
 type inputFlags struct {
 	flags                  *pflag.FlagSet // nil without flags
 	format, shape          string
 	prompt, system, layout string
-	defaults               map[string]*string // by the field of the setting; as given
+	defaults               map[string]*string // values of the flags for row defaults, by the request's field
 	stops                  *[]string
 	choose                 table.Selection
 	dryRun                 int
 }
 
-// prompting and sampling are sections of a command's flags in its help.
+// Titles of sections of a command's flags in its help.
 const (
 	prompting = "Prompt"
 	choosing  = "Selection"
 	sampling  = "Row Default"
 )
 
-// requestLines reads JSON Lines of requests as they stand.
+// requestLines reads JSON Lines whose records are requests.
 var requestLines = inputFlags{format: string(table.Lines), shape: string(prompt.Requests)}
 
 func (f *inputFlags) add(flags *pflag.FlagSet) {
@@ -105,7 +105,7 @@ func (v *settingValue) Type() string {
 
 func (f *inputFlags) given(name string) bool { return f.flags != nil && f.flags.Changed(name) }
 
-// options reads the flags.
+// options returns what the flags set.
 func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	format, err := table.ParseFormat(f.format)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	return table.Options{Format: format, Select: choose}, o, err
 }
 
-// selection reads the flags that choose rows.
+// selection returns what the flags that choose rows set.
 func (f *inputFlags) selection() (table.Selection, error) {
 	choose := f.choose
 	for _, n := range []struct {
@@ -149,7 +149,7 @@ func (f *inputFlags) selection() (table.Selection, error) {
 		value int
 	}{{"skip", choose.Skip}, {"sample", choose.Sample}, {"limit", choose.Limit}, {"dry-run", f.dryRun}} {
 		if f.given(n.flag) && n.value < 1 {
-			return choose, usagef("--%s: %d is not a number of rows: give at least 1", n.flag, n.value)
+			return choose, usagef("--%s: %d is not allowed: give a number of at least 1", n.flag, n.value)
 		}
 	}
 	if f.given("where") && choose.Where == "" {
@@ -168,10 +168,10 @@ func (f *inputFlags) selection() (table.Selection, error) {
 	return choose, nil
 }
 
-// templates reads the flags with templates.
+// templates sets the options of the flags with templates.
 func (f *inputFlags) templates(o *prompt.Options) error {
 	if f.given("prompt") && f.given("template") {
-		return errors.New("--prompt and --template exclude each other")
+		return errors.New("--prompt and --template cannot be combined: give one")
 	}
 	if f.given("system") {
 		text, err := templateText(f.system)
@@ -212,24 +212,24 @@ func templateText(s string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err
 }
 
-// input is an opened input: its requests, as lines, can be read and, if it is not stdin, read again.
+// input is an opened input. Read gives its requests as lines. All inputs but stdin can be read again.
 type input struct {
 	*prompt.Stream
 	table  *table.Input
 	format rows.Format // of the lines
-	made   bool        // lines are not those of the files
+	made   bool        // the lines were made from records; false if the files hold the lines as they are
 
 	reading sync.Mutex // held during a Read
 	closed  atomic.Bool
 }
 
-// Read implements io.Reader. A run that is stopped abandons a Read that blocks, so Close can be called during it.
+// Read implements io.Reader. An interrupted run abandons a Read that blocks, so Close may be called during a Read.
 func (in *input) Read(p []byte) (int, error) {
 	in.reading.Lock()
 	defer func() {
 		in.reading.Unlock()
 		if in.closed.Load() {
-			_ = in.Close() // nobody waits for this Read
+			_ = in.Close() // the run that called Read has ended
 		}
 	}()
 	if in.closed.Load() {
@@ -238,7 +238,7 @@ func (in *input) Read(p []byte) (int, error) {
 	return in.Stream.Read(p)
 }
 
-// Records reads the records from the start. Their numbers are those of rows and answers.
+// Records reads the records from the start. A record has the number of its row and of the row's answer.
 func (in *input) Records() (table.Reader, error) { return in.table.Records() }
 
 // Close closes the files. During a Read it does nothing: the Read closes them when it ends.
@@ -255,13 +255,13 @@ func (in *input) Close() error {
 func (in *input) refuse(output string) error {
 	for _, path := range in.table.Paths() {
 		if sameFile(path, output) {
-			return usagef("%s is both IN and OUT", path)
+			return usagef("%s is both IN and OUT: choose another OUT", path)
 		}
 	}
 	return nil
 }
 
-// hint says what may have changed if rows are not those that were answered before.
+// hint adds to an error about another input file what may have changed since the rows were answered.
 func (in *input) hint(err error) error {
 	if errors.Is(err, rows.ErrOtherFile) && in.made {
 		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)
@@ -269,7 +269,7 @@ func (in *input) hint(err error) error {
 	return err
 }
 
-// open opens files, patterns or stdin, decides how their records become requests, and prints what it guesses.
+// open opens files, patterns or stdin, decides how their records become requests, and prints what it guessed.
 func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*input, error) {
 	to, po, err := f.options()
 	if err != nil {

@@ -17,7 +17,7 @@ const people = "\ufeffid,text,lang\r\n" +
 	"c,bad\r\n" +
 	"d,{{.lang}} & <b>,de\r\n"
 
-// TestRunAnswersATable: a row is a record, a ragged record is an error line, and a second run continues.
+// TestRunAnswersATable: each record is a row, a record with too few columns becomes an error line, and a second run continues.
 func TestRunAnswersATable(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
@@ -43,7 +43,7 @@ func TestRunAnswersATable(t *testing.T) {
 	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
 }
 
-// TestRunRefusesATableWhoseUseIsNotSaid: before the model is loaded.
+// TestRunRefusesATableWhoseUseIsNotSaid: a table without usable templates is refused before the model is loaded.
 func TestRunRefusesATableWhoseUseIsNotSaid(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
@@ -64,7 +64,7 @@ func TestRunRefusesATableWhoseUseIsNotSaid(t *testing.T) {
 	}
 }
 
-// TestDefaultsFillWhatRowsLeaveOut of JSON Lines and of text.
+// TestDefaultsFillWhatRowsLeaveOut checks row defaults for JSON Lines and for text.
 func TestDefaultsFillWhatRowsLeaveOut(t *testing.T) {
 	t.Parallel()
 	rows := strings.Join([]string{
@@ -90,8 +90,8 @@ func TestDefaultsFillWhatRowsLeaveOut(t *testing.T) {
 	}
 }
 
-// TestEnqueueQueuesATable: its rows are answered through Redis, queueing it again adds nothing, another template is another file, and a failed
-// row is retried.
+// TestEnqueueQueuesATable: the rows of a table are answered through Redis. Queueing the table again adds nothing, another template makes
+// it another input, and a failed row can be retried.
 func TestEnqueueQueuesATable(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -106,7 +106,7 @@ func TestEnqueueQueuesATable(t *testing.T) {
 	require.Contains(t, r.stderr, "5 rows: 4 queued, 1 cannot be used")
 	r = enqueue("--prompt", "{{.text}}")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "5 rows: 0 queued, 5 known before")
+	require.Contains(t, r.stderr, "5 rows: 0 queued, 5 already in the batch")
 	r = enqueue("--prompt", "{{.text}}!")
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, "batch b was made from a different input file")
@@ -125,7 +125,7 @@ func TestEnqueueQueuesATable(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 }
 
-// TestRunContinuesASelection: after a run of a few rows, a run of all rows answers the rest.
+// TestRunContinuesASelection: after a run of some rows, a run of all rows answers the others.
 func TestRunContinuesASelection(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
@@ -139,7 +139,7 @@ func TestRunContinuesASelection(t *testing.T) {
 	require.Contains(t, r.stderr, "3 rows done (1 failed), 1 kept, ")
 }
 
-// TestStdinIsATable without and with a second pass over it.
+// TestStdinIsATable reads a table from stdin: once for batch lines; making a table would need a second pass.
 func TestStdinIsATable(t *testing.T) {
 	t.Parallel()
 	args := []string{"run", "-", "-o", "-", "--model", tinyLlama, "--format", "csv", "--prompt", "{{.text}}", "--max-tokens", "3"}

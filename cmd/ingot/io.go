@@ -18,7 +18,7 @@ import (
 // stdio is the path that means stdin or stdout.
 const stdio = "-"
 
-// openInput opens a file to read. Only regular files have a Seek.
+// openInput opens a file to read. The result implements io.Seeker only for a regular file.
 func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	in := io.NopCloser(cmd.InOrStdin())
 	if f, ok := cmd.InOrStdin().(*os.File); ok {
@@ -70,7 +70,7 @@ func readWholeFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	return readWhole(f)
 }
 
@@ -142,7 +142,7 @@ func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string
 		if err != nil {
 			return err
 		}
-		defer queue.Close() //nolint:errcheck // everything sent was answered
+		defer queue.Close() //nolint:errcheck // Redis has answered every command
 		return run(cmd, queue, args)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A file that does not end is refused before it is read or copied.
+// TestEndlessFilesAreRefused: a file without an end is refused before it is read or copied.
 func TestEndlessFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.jsonl")

@@ -24,14 +24,14 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// endBySignal waits for a signal after the one that asked for an orderly end, and ends the process by it. SIGHUP does not count:
-// both kernel and shell may send it when a terminal is closed.
+// endBySignal ends the process at the next signal, the second after the one that asked for an orderly end. It ignores SIGHUP: both kernel
+// and shell may send it when a terminal is closed.
 func endBySignal(received <-chan os.Signal) {
 	for s := range received {
 		if s == syscall.SIGHUP {
 			continue
 		}
 		signal.Reset(s)
-		syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:errcheck // it is our own process
+		syscall.Kill(os.Getpid(), s.(syscall.Signal)) //nolint:errcheck // the process exists: it is this one
 	}
 }

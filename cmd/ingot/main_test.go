@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram is the variable that makes the test binary run as the program, for tests that need a process to kill.
+// asProgram is the environment variable that makes the test binary run as ingot, for tests that need a process of their own.
 const asProgram = "INGOT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// forgetSettings removes the user's settings from the environment of the tests.
+// forgetSettings removes the user's settings, so that tests do not depend on them.
 func forgetSettings() error {
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")

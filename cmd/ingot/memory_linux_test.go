@@ -19,17 +19,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rows that are meant to take much memory do not take more than the limit, the program itself and the copies of a line of input.
-func TestMemoryOfHostileRows(t *testing.T) { // not parallel: other tests would slow it down, and it them
+// TestMemoryOfHostileRows runs rows that need as much memory as possible, and checks that the program stays within its limit, its own
+// size and copies of one input line.
+func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test and others would slow each other down
 	const (
 		limit   = 100 << 20
-		program = 112 << 20 // as docs/settings.md has it
+		program = 112 << 20 // as in docs/settings.md
 	)
 	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(in, hostileRows(t), 0o600))
-	binary := filepath.Join(t.TempDir(), "ingot") // the test's own binary may have the race detector, which takes memory
+	binary := filepath.Join(t.TempDir(), "ingot") // the test binary may have the race detector, which needs memory
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as the Makefile builds it, so that its packages may be in the cache
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in the Makefile, so that the build cache may have the packages
 	text, err := build.CombinedOutput()
 	require.NoError(t, err, string(text))
 
@@ -59,7 +60,8 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel: other tests would 
 	require.Equal(t, map[string]int{"long": 4, "many": 3, "logprobs": 6, "echo": 3, "small": 512}, counts)
 }
 
-// hostileRows are prompts of 14 MB and of just too many tokens, 128 choices with penalties, results of megabytes, and many rows that wait.
+// hostileRows returns rows with prompts of 14 MB or slightly too many tokens, with 128 choices with penalties, with results of several
+// MB, and many rows that wait.
 func hostileRows(t *testing.T) []byte {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -105,7 +107,7 @@ func hostileRows(t *testing.T) []byte {
 	return file.Bytes()
 }
 
-// peakMemory returns the maximum of a process's resident memory until it ends, in bytes.
+// peakMemory waits until a process ends and returns its maximum resident memory in bytes.
 func peakMemory(t *testing.T, cmd *exec.Cmd) (peak int) {
 	t.Helper()
 	highest := regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
@@ -116,7 +118,7 @@ func peakMemory(t *testing.T, cmd *exec.Cmd) (peak int) {
 		}
 		require.NoError(t, err)
 		found := highest.FindSubmatch(status)
-		if found == nil { // it has ended
+		if found == nil { // the process has ended
 			return peak
 		}
 		kib, err := strconv.Atoi(string(found[1]))

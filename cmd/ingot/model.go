@@ -28,9 +28,9 @@ func newModelInfo() *cobra.Command {
 		Use:   "info FILE",
 		Short: "Describe a model file",
 		Long: `Info describes a GGUF file: architecture, sizes, tokenizer, chat template, tensors by type, and the memory of a token in
-the KV cache (as f16, the default). It reports whether the model runs, whether it fits into this machine's memory, and how
-fast the memory lets it be: every step reads the weights, which takes their size divided by the measured bandwidth. It reads
-the weights only for --sha256. A model in several files is described by its first.`,
+the KV cache (as f16, the default). It reports whether the model runs, whether it fits into this machine's memory, and an
+upper bound of its speed: a step reads all weights, so it takes at least their size divided by the measured bandwidth. The
+file's weights are read only for --sha256. For a model in several files, give the first file.`,
 		Example: `  ingot model info model.gguf
   ingot model info model.gguf --json --sha256 | jq .sha256`,
 		Args: arguments("FILE"),
@@ -43,7 +43,7 @@ the weights only for --sha256. A model in several files is described by its firs
 			if err != nil {
 				return err
 			}
-			defer f.Close() //nolint:errcheck // it was only read
+			defer f.Close() //nolint:errcheck // the file was only read
 			info := describe(f)
 			if sum {
 				if info.SHA256, err = sha256Files(f.Paths()); err != nil {
@@ -123,11 +123,11 @@ func (r *modelRun) write(line func(name, format string, args ...any)) {
 	} else {
 		line("fits here", "no: %s", r.Reason)
 	}
-	line("speed here", "at most %s tokens/s for one row and %s for %d, by the memory's %s/s",
+	line("speed here", "at most %s tokens/s for one row and %s for %d rows, since memory is read at %s/s",
 		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), manyRows, bytesText(uint64(r.Bandwidth)))
 }
 
-// rateText writes a rate with two digits at least.
+// rateText formats a rate with at least two significant digits.
 func rateText(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)

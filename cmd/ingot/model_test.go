@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The figures are from the models' card.
+// TestModelInfo compares with the figures in the models' cards.
 func TestModelInfo(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]modelInfo{
 		tinyGLM: {
-			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // the last term: the corrections of five routers, which the card does not count
+			Name: "tiny-glm", Architecture: "deepseek2", Parameters: 6_090_432 + 1_199_552 + 5*8, // the last term is the biases of five routers, which the card does not count
 			Layers: 5, MTPLayers: 1, Hidden: 256, Heads: 4, KVHeads: 1, Experts: 8, ExpertsUsed: 2, ExpertsShared: 1,
 			Context: 4096, Vocab: 2048, Tokenizer: "gpt2", PreTokenizer: "glm4", ChatTemplate: true,
 			CacheBytesPerToken: 6 * (64 + 32) * 2,
@@ -57,7 +57,7 @@ func TestModelInfoText(t *testing.T) {
 		`architecture\s+deepseek2`, `layers\s+5`, `experts\s+8, 2 used per token, 1 shared`, `tokenizer\s+gpt2, split rule glm4`,
 		`chat template\s+yes`, `cache\s+1\.1 KiB per token in f16`, `Q8_0\s+\d+\s+\S+ MiB`,
 		`memory\s+weights \S+ MiB, steps \S+ MiB, rows .*`, `fits here\s+yes, with a context of 4096 tokens and \d+ in all rows together`,
-		`speed here\s+at most \d+ tokens/s for one row and \d+ for 16, by the memory's \S+ GiB/s`,
+		`speed here\s+at most \d+ tokens/s for one row and \d+ for 16 rows, since memory is read at \S+ GiB/s`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}

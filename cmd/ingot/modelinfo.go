@@ -49,19 +49,19 @@ type modelInfo struct {
 	Run *modelRun `json:"run,omitempty"` // absent if the model cannot be run
 }
 
-// modelRun is how a model runs on this machine, on the CPU or a GPU with the same memory.
+// modelRun describes how a model runs on this machine: on the CPU, or on a GPU with the same memory.
 type modelRun struct {
 	Fits   bool   `json:"fits"`
 	Reason string `json:"reason,omitempty"` // why it does not fit
 	engine.Fit
-	// Bandwidth is the bytes per second that the processors read from memory, as measured.
+	// Bandwidth is the measured number of bytes per second that the processors read from memory.
 	Bandwidth float64 `json:"bandwidth"`
-	// TokensPerS are the tokens per second at which Bandwidth suffices, for one row at a time and for manyRows.
+	// TokensPerS and ManyTokensPerS are the tokens per second that Bandwidth allows at most, for one row and for manyRows at a time.
 	TokensPerS     float64 `json:"max_tokens_per_s"`
 	ManyTokensPerS float64 `json:"max_tokens_per_s_of_16_rows"`
 }
 
-// manyRows is the number of rows of the second speed. The rows share the reading of weights.
+// manyRows is the number of rows in ManyTokensPerS. One reading of the weights serves all of them.
 const manyRows = 16
 
 type typeInfo struct {
@@ -80,7 +80,7 @@ func (m modelInfo) tokenizerText() string {
 	return fmt.Sprintf("%s, split rule %s", m.Tokenizer, m.PreTokenizer)
 }
 
-// sizeOf reads a number of the architecture, or 0 if it is absent or not a single number.
+// sizeOf returns a number of the architecture; 0 if it is absent or not a single number.
 func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	n, err := meta.Uint(arch + "." + key)
 	if err != nil {
@@ -89,7 +89,7 @@ func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	return n
 }
 
-// textOf reads a string, or "" if it is absent.
+// textOf returns a string; empty if it is absent.
 func textOf(meta *gguf.Metadata, key string) string {
 	s, err := meta.String(key)
 	if err != nil {
@@ -125,7 +125,7 @@ func describe(f *gguf.File) modelInfo {
 	return info
 }
 
-// examine computes how the model runs on this machine. It sets Unsupported if it does not run on any.
+// examine computes how the model runs on this machine. It sets Unsupported if Ingot cannot run the model on any machine.
 func (m *modelInfo) examine(f *gguf.File) (err error) {
 	be, err := cpu.New(0)
 	if err != nil {
@@ -135,7 +135,7 @@ func (m *modelInfo) examine(f *gguf.File) (err error) {
 	run := &modelRun{Fits: true}
 	var fitErr error
 	if run.Fit, fitErr = engine.CheckFit(f.Path(), be, engine.Options{}); fitErr != nil {
-		if run.Weights == 0 { // the reason is not a lack of memory
+		if run.Weights == 0 { // the model is not supported
 			m.Unsupported = fitErr.Error()
 			return nil
 		}
@@ -176,7 +176,7 @@ func countTypes(tensors []gguf.Tensor) (types []typeInfo, weights uint64) {
 	return types, weights
 }
 
-// sha256Files returns the hash of files one after another.
+// sha256Files returns the SHA-256 of the concatenated content of files, in hexadecimal.
 func sha256Files(paths []string) (string, error) {
 	h := sha256.New()
 	for _, path := range paths {
@@ -192,7 +192,7 @@ func readInto(w io.Writer, path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	_, err = io.Copy(w, f)
 	return err
 }

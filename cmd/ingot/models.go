@@ -93,7 +93,7 @@ LM Studio and ollama are not deleted.`,
 	}
 }
 
-// freeMemory returns the bytes that a model may take by default.
+// freeMemory returns the number of bytes that a model may use by default.
 func freeMemory() (free int64, err error) {
 	be, err := cpu.New(1)
 	if err != nil {
@@ -104,7 +104,7 @@ func freeMemory() (free int64, err error) {
 	return free / 100 * engine.DefaultMemoryPercent, err
 }
 
-// writeCatalog lists the catalog for a machine with the given memory.
+// writeCatalog lists the catalog for a machine that has memory bytes for a model.
 func writeCatalog(w io.Writer, store hub.Store, memory int64) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tDOWNLOAD\tMEMORY\tLICENCE\tHERE\tGOOD FOR") //nolint:errcheck // Flush reports it
@@ -123,7 +123,7 @@ func writeCatalog(w io.Writer, store hub.Store, memory int64) error {
 				here = "on disk, too large"
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, humanize.Bytes(uint64(e.Bytes)), humanize.Bytes(uint64(e.Memory())), e.Licence, here, e.For) //nolint:errcheck // as above
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", e.Name, humanize.Bytes(uint64(e.Bytes)), humanize.Bytes(uint64(e.Memory())), e.Licence, here, e.For) //nolint:errcheck // Flush reports it
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -142,10 +142,10 @@ func writeModels(w io.Writer, store hub.Store) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tSIZE\tFROM") //nolint:errcheck // Flush reports it
 	for _, m := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", printable(m.Name), humanize.Bytes(uint64(m.Bytes)), m.Owner) //nolint:errcheck // as above
+		fmt.Fprintf(t, "%s\t%s\t%s\n", printable(m.Name), humanize.Bytes(uint64(m.Bytes)), m.Owner) //nolint:errcheck // Flush reports it
 	}
 	for _, m := range unfinished {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", printable(m.Name), humanize.Bytes(uint64(m.Bytes)), "unfinished download") //nolint:errcheck // as above
+		fmt.Fprintf(t, "%s\t%s\t%s\n", printable(m.Name), humanize.Bytes(uint64(m.Bytes)), "unfinished download") //nolint:errcheck // Flush reports it
 	}
 	return t.Flush()
 }
@@ -172,6 +172,6 @@ func suggestions() string {
 		fmt.Fprintf(t, "  ingot pull %s\t%s\t%s\n", e.Name, humanize.Bytes(uint64(e.Bytes)), e.For) //nolint:errcheck // a strings.Builder
 	}
 	_ = t.Flush()
-	b.WriteString("\"ingot models\" lists more, \"ingot models list\" those that are here.\n")
+	b.WriteString("\"ingot models\" lists more, \"ingot models list\" those on this machine.\n")
 	return b.String()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/hub/hubtest"
 )
 
-// TestModels: the catalog says what is on disk, list shows what was pulled, and rm deletes it.
+// TestModels: the catalog shows which models are on disk, list shows pulled models, and rm deletes a model.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -38,7 +38,7 @@ func TestModels(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Regexp(t, `(?m)^maker/tiny-GGUF:Q4_0 +\S+ MB +cache$`, r.stdout)
 
-	// A short name is a name everywhere.
+	// Every command accepts a short name for --model.
 	require.NotEmpty(t, m.ingot(t, `"Hi"`, "tokenize", "--model", short.Name).stdout)
 
 	r = m.ingot(t, "", "models", "rm", "maker/tiny-GGUF:Q4_0")
@@ -54,7 +54,7 @@ func TestModels(t *testing.T) {
 	require.Contains(t, r.stderr, "the model is not on this machine")
 }
 
-// TestRunWithoutAModel names models that fit this machine, and how to get them.
+// TestRunWithoutAModel checks that the error names models that fit into this machine's memory, and how to get them.
 func TestRunWithoutAModel(t *testing.T) {
 	t.Parallel()
 	r := ingot(t, "", "run", "a", "-o", "b")
@@ -64,7 +64,7 @@ func TestRunWithoutAModel(t *testing.T) {
 	require.Contains(t, r.stderr, "ingot: model is missing: give --model, set INGOT_MODEL, or write it in the config file")
 }
 
-// TestServedName: a model that was pulled is served under its short name, or the name of its file.
+// TestServedName: the alias of a pulled model is its short name, or else its file's name.
 func TestServedName(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "m-Q8_0-00001-of-00002.gguf")

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// TestRetry: rows that are too long for a worker fail, are listed, and are answered by a worker with a longer context. The output
-// has each row once.
+// TestRetry: rows that are too long for a worker fail and are listed as errors. After a retry, a worker with a longer context answers
+// them. The output has each row once.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -67,7 +67,7 @@ func TestRetry(t *testing.T) {
 	require.Equal(t, exitFailure, ingot(t, "", "retry", "c", "--redis", url).code)
 }
 
-// TestPauseAndResume: a paused model name is shown, and its rows are answered after it is resumed.
+// TestPauseAndResume: status shows a paused model name, and its rows are answered after it is resumed.
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -96,7 +96,7 @@ func TestPauseAndResume(t *testing.T) {
 	require.Equal(t, exitUsage, ingot(t, "", "pause", "a", "b", "--redis", url).code)
 }
 
-// TestDeadline: without a worker, status and results end an overdue batch.
+// TestDeadline: status and results end an overdue batch even without a worker.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -123,7 +123,7 @@ func TestDeadline(t *testing.T) {
 	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
 }
 
-// TestWorkers: live, paused and lost workers are listed with what they serve.
+// TestWorkers checks the list of live, paused and lost workers.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -167,8 +167,8 @@ func TestWorkers(t *testing.T) {
 	require.NotContains(t, workers(), name(a), "a worker that has stopped is not listed")
 }
 
-// TestRollingUpgrade: workers are replaced one after another while they have rows, and each row is answered once. A row that a
-// stopped worker returned has not used up an attempt.
+// TestRollingUpgrade: workers are replaced one after another while they answer rows, and each row is answered once. A row that a stopped
+// worker returned does not lose one of its attempts.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -196,7 +196,7 @@ func TestRollingUpgrade(t *testing.T) {
 	require.NotContains(t, r.stdout, `"attempts":2`)
 }
 
-// TestASecondSignalEndsAWorkerAtOnce: also while it lets a row finish.
+// TestASecondSignalEndsAWorkerAtOnce: a second signal ends a worker even while it finishes a row.
 func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -229,7 +229,7 @@ func TestLineRanges(t *testing.T) {
 	require.True(t, strings.HasSuffix(lineRanges(odd), "37, 39, and 5 more"), lineRanges(odd))
 }
 
-// What rows and records of workers contain does not reach the terminal as it is.
+// TestErrorsAndWorkersPrintNoEscapes: control characters in rows and in workers' records are escaped before they are printed.
 func TestErrorsAndWorkersPrintNoEscapes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

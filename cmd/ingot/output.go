@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// outputFlags are the flags that describe what is written.
+// outputFlags has the flags that describe the output.
 type outputFlags struct {
 	path, format    string
 	ordered         bool
@@ -42,16 +42,16 @@ const (
 func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
 	flags.StringVarP(&o.path, "out", "o", "", "write "+what+" to `OUT`; - for stdout")
 	flags.StringVar(&o.format, "output-format", "", "write OUT as `FORMAT`: "+formatNames()+" (default by its extension, else batch)")
-	flags.BoolVar(&o.ordered, "ordered", false, "put batch lines into the order of the input at the end; tables always have it")
+	flags.BoolVar(&o.ordered, "ordered", false, "at the end, sort batch lines in the order of the input; tables always have this order")
 	section(flags, outputs, "output-format", "ordered")
 
 	o.tables = pflag.NewFlagSet("", pflag.ContinueOnError)
 	f := o.tables
 	f.SortFlags = false
 	f.StringVar(&o.prefix, "column-prefix", "", "put `PREFIX` before the names of generated columns")
-	f.StringVar(&o.failed, "failed", "", "write rows that failed to `FILE`, in the shape of the input, instead of OUT")
-	f.StringSliceVar(&o.keepFinish, "keep-finish", nil, "drop answers with another finish reason than `REASON`,..., such as stop")
-	f.StringArrayVar(&o.match, "match", nil, "drop answers that the regular expression `RE` does not match; may be repeated")
+	f.StringVar(&o.failed, "failed", "", "write rows that failed to `FILE` instead of OUT, in the format and columns of the input")
+	f.StringSliceVar(&o.keepFinish, "keep-finish", nil, "keep only answers with a finish reason in `REASON`,..., such as stop")
+	f.StringArrayVar(&o.match, "match", nil, "keep only answers that the regular expression `RE` matches; may be repeated")
 	f.StringArrayVar(&o.notMatch, "not-match", nil, "drop answers that the regular expression `RE` matches; may be repeated")
 	f.IntVar(&o.minChars, "min-chars", 0, "drop answers of fewer than `N` characters")
 	f.IntVar(&o.maxChars, "max-chars", 0, "drop answers of more than `N` characters")
@@ -76,7 +76,7 @@ func formatNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// options reads the flags. Errors are usage errors.
+// options returns the output that the flags describe. Errors are usage errors.
 func (o *outputFlags) options() (*output, error) {
 	if o.path == "" {
 		return nil, usagef("-o OUT is missing")
@@ -99,10 +99,10 @@ func (o *outputFlags) options() (*output, error) {
 			}
 		})
 		if table != "" {
-			return nil, usagef("--%s is for tables: name OUT .csv or .parquet, or give --output-format simple", table)
+			return nil, usagef("--%s is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple", table)
 		}
 		if o.ordered && o.path == stdio {
-			return nil, usagef("--ordered needs a file as OUT")
+			return nil, usagef("--ordered needs a file as OUT, since stdout cannot be sorted at the end")
 		}
 	}
 	if o.failed != "" {
@@ -147,18 +147,18 @@ func (o *outputFlags) filter() (export.Filter, error) {
 	return f, nil
 }
 
-// output is what a command writes: a file of batch lines, to which answers are appended as they come; or a file that is made of such
-// files at the end.
+// output is the output of a command. Either answers are appended to OUT as batch lines when they finish, or OUT is made at the end from
+// such files, one per model.
 type output struct {
 	path    string
 	format  export.Format
 	ordered bool
 	failed  string         // path of the rows that failed; empty for none
-	table   export.Options // without answers and input
-	temp    string         // folder of the answers, if OUT is stdout
+	table   export.Options // without its fields for answers and input
+	temp    string         // folder of the files of answers, if OUT is stdout; empty until it is made
 }
 
-// answersFile returns the output of batch lines to a file.
+// answersFile returns the output that appends batch lines to the file path.
 func answersFile(path string) *output { return &output{path: path, format: export.Batch} }
 
 // direct reports whether answers are appended to OUT itself.
@@ -188,7 +188,7 @@ func (o *output) answersPath(model string) (string, error) {
 	return filepath.Join(o.temp, "answers"+name), nil
 }
 
-// clean removes temporary files.
+// clean removes the temporary folder, if there is one.
 func (o *output) clean() error {
 	if o.temp == "" {
 		return nil
@@ -196,7 +196,7 @@ func (o *output) clean() error {
 	return os.RemoveAll(o.temp)
 }
 
-// guard returns an error if OUT would be replaced but was not made of the answers of one of the models.
+// guard returns an error if OUT exists but no model's file of answers does: then OUT has other content, which must not be replaced.
 func (o *output) guard(models []string) error {
 	if !exists(o.path) {
 		return nil
@@ -204,17 +204,17 @@ func (o *output) guard(models []string) error {
 	first := ""
 	for _, model := range models {
 		path, err := o.answersPath(model)
-		if err != nil || exists(path) { // it can be OUT itself
+		if err != nil || exists(path) { // path may be OUT itself
 			return err
 		}
 		if first == "" {
 			first = path
 		}
 	}
-	return fmt.Errorf("%s exists, but not %s, of which this command makes it: choose another OUT, or remove it", o.path, first)
+	return fmt.Errorf("%s exists, but %s does not, so it was not made by this command: choose another OUT, or remove the file", o.path, first)
 }
 
-// open opens the answers of a model.
+// open opens the file of a model's answers.
 func (o *output) open(cmd *cobra.Command, model, batch string) (*rows.Output, error) {
 	path, err := o.answersPath(model)
 	if err != nil {
@@ -228,7 +228,7 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// check returns an error if the table cannot have the columns of the input. It is called before the first row is answered. in can be nil.
+// check returns an error if the table cannot have the columns of the input. It is called before the first row is answered. in may be nil.
 func (o *output) check(in func() (table.Reader, error)) error {
 	if o.format == export.Batch || in == nil {
 		return nil
@@ -247,7 +247,7 @@ func (o *output) check(in func() (table.Reader, error)) error {
 	return nil
 }
 
-// finish makes OUT of the answers of some models. in begins to read the rows that were answered; it is nil if they are not known.
+// finish makes OUT from the answers of models. in begins to read the rows that were answered; nil if they are not known.
 func (o *output) finish(cmd *cobra.Command, models []string, in func() (table.Reader, error)) error {
 	if o.direct() && len(models) == 1 && models[0] == "" {
 		if o.ordered {
@@ -273,7 +273,7 @@ func (o *output) finish(cmd *cobra.Command, models []string, in func() (table.Re
 	return o.write(cmd, all, in)
 }
 
-// openAnswers opens files of answers. Those that were opened are returned also with an error.
+// openAnswers opens files of answers. If one cannot be opened, it returns the error and the files before it, which the caller closes.
 func openAnswers(paths []string) ([]*export.Answers, error) {
 	var all []*export.Answers
 	for _, path := range paths {
@@ -288,11 +288,11 @@ func openAnswers(paths []string) ([]*export.Answers, error) {
 
 func closeAnswers(all []*export.Answers) {
 	for _, a := range all {
-		a.Close() //nolint:errcheck // it was only read
+		a.Close() //nolint:errcheck // the file was only read
 	}
 }
 
-// write makes OUT of answers and reports what came of it.
+// write makes OUT from answers and prints how many records were written or dropped.
 func (o *output) write(cmd *cobra.Command, all []*export.Answers, in func() (table.Reader, error)) error {
 	if o.format == export.Batch {
 		return o.to(cmd, o.path, func(w io.Writer) error { return export.WriteLines(cmd.Context(), w, all) })
@@ -320,7 +320,7 @@ func (o *output) write(cmd *cobra.Command, all []*export.Answers, in func() (tab
 	return nil
 }
 
-// to writes a file that appears when it is complete, or stdout.
+// to writes to stdout or to a file. The file appears under its name when it is complete.
 func (o *output) to(cmd *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == stdio {
 		return write(cmd.OutOrStdout())
@@ -369,7 +369,7 @@ func (o *output) summary(c export.Counts) string {
 // stopped is the error of a command that was interrupted.
 func (o *output) stopped() error {
 	if o.direct() {
-		return errors.New("stopped before the end: run it again for the rest")
+		return errors.New("stopped before the end: run the same command again to continue")
 	}
-	return fmt.Errorf("stopped before the end: run it again for the rest, which makes %s", o.path)
+	return fmt.Errorf("stopped before the end: run the same command again to continue and to make %s", o.path)
 }

@@ -47,7 +47,8 @@ func column(rows []map[string]string, name string) []string {
 	return cells
 }
 
-// TestRunWritesATable: in the order of the input, with its columns; another run with other filters makes it of the same answers.
+// TestRunWritesATable: the table has the order and the columns of the input. Another run with filters makes the table again from the same
+// answers.
 func TestRunWritesATable(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", questions+"d\n")
@@ -76,7 +77,7 @@ func TestRunWritesATable(t *testing.T) {
 	require.Contains(t, r.stdout, "Helsinki.")
 }
 
-// TestRunContinuesATable: a run that is stopped leaves no table; the next one makes it as if nothing had happened.
+// TestRunContinuesATable: an interrupted run leaves no table. The next run makes the table that an uninterrupted run makes.
 func TestRunContinuesATable(t *testing.T) {
 	t.Parallel()
 	const n = 40
@@ -101,7 +102,7 @@ func TestRunContinuesATable(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Skip("the run was faster than the signal")
 	}
-	require.Contains(t, stderr.String(), "stopped before the end: run it again for the rest, which makes "+filepath.Join(folder, "out.jsonl"))
+	require.Contains(t, stderr.String(), "stopped before the end: run the same command again to continue and to make "+filepath.Join(folder, "out.jsonl"))
 	require.NoFileExists(t, filepath.Join(folder, "out.jsonl"))
 	kept := strings.Count(readFile(t, answers), "\n")
 
@@ -111,7 +112,7 @@ func TestRunContinuesATable(t *testing.T) {
 	require.Equal(t, readFile(t, filepath.Join(folder, "whole.jsonl")), readFile(t, filepath.Join(folder, "out.jsonl")))
 }
 
-// TestSeveralModels: each answers each row, but a row with a model of its own is answered by that one alone.
+// TestSeveralModels: each model answers each row, except that a row that names a model is answered by that model only.
 func TestSeveralModels(t *testing.T) {
 	t.Parallel()
 	const ask = `,"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0,"max_tokens":9`
@@ -147,7 +148,7 @@ func TestSeveralModels(t *testing.T) {
 	require.Equal(t, 5, strings.Count(readFile(t, lines), "\n"), "batch lines are put together too")
 }
 
-// TestFailedRowsCanBeRunAgain: the file of failed rows is an input, and has just these rows.
+// TestFailedRowsCanBeRunAgain: the file of failed rows has exactly these rows, and can be used as an input.
 func TestFailedRowsCanBeRunAgain(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", "id,text,limit\na,Name the capital of Finland.,1\nb,"+strings.Repeat("Name the capital of Finland. ", 400)+",2\n")
@@ -165,7 +166,7 @@ func TestFailedRowsCanBeRunAgain(t *testing.T) {
 	require.Contains(t, r.stderr, "second.csv: 1 record\n")
 }
 
-// TestOrdered: batch lines have the order of the input on request, and a run can still continue them.
+// TestOrdered: with --ordered, batch lines have the order of the input, and a run can continue them.
 func TestOrdered(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", strings.Join(someRows(20), ""))
@@ -202,16 +203,16 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	}{
 		{nil, "-o OUT is missing"},
 		{[]string{"-o", in}, "is both IN and OUT"},
-		{[]string{"-o", precious}, "precious.csv exists, but not " + precious + ".answers.jsonl, of which this command makes it: choose another OUT, or remove it"},
+		{[]string{"-o", precious}, "precious.csv exists, but " + precious + ".answers.jsonl does not, so it was not made by this command: choose another OUT, or remove the file"},
 		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file is compressed inside: leave out the extension .gz"},
 		{[]string{"-o", "x.csv", "--output-format", "xlsx"}, `--output-format: "xlsx" is not known: use batch, simple, csv, tsv or parquet`},
-		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: name OUT .csv or .parquet, or give --output-format simple"},
+		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple"},
 		{[]string{"-o", "-", "--ordered"}, "--ordered needs a file as OUT"},
 		{[]string{"-o", "x.csv", "--failed", in}, "is both IN and OUT"},
 		{[]string{"-o", "x.csv", "--failed", "x.csv"}, "--failed: give a file other than OUT"},
 		{[]string{"-o", "x.csv", "--match", "("}, "--match: error parsing regexp: missing closing ): `(`"},
 		{[]string{"-o", "x.csv", "--min-chars", "9", "--max-chars", "3"}, "--min-chars and --max-chars: 9 to 3 is not a range"},
-		{[]string{"-o", "x.csv", "--model", "a/m.gguf", "--model", "b/m.gguf"}, `there are two models with the name "m": give ALIAS=FILE`},
+		{[]string{"-o", "x.csv", "--model", "a/m.gguf", "--model", "b/m.gguf"}, `two models have the alias "m": give them different ones as ALIAS=FILE`},
 	} {
 		r := ingot(t, "", append([]string{"run", in, "--model", "nowhere.gguf", "--prompt", "{{.text}}"}, c.flags...)...)
 		require.NotEqual(t, exitOK, r.code)
@@ -220,10 +221,10 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	require.Equal(t, "years of work\n", readFile(t, precious))
 	r := ingot(t, questions, "run", "-", "--format", "csv", "-o", filepath.Join(t.TempDir(), "x.csv"), "--model", tinyLlama, "--prompt", "{{.text}}")
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, "this cannot be read twice: write it to a file first")
+	require.Contains(t, r.stderr, "and a pipe cannot be: write IN to a file first")
 }
 
-// TestResultsWriteATable of a batch on Redis, and export makes others of the same answers.
+// TestResultsWriteATable writes a batch on Redis as a table, and exports other tables of the same answers.
 func TestResultsWriteATable(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -250,8 +251,8 @@ func TestResultsWriteATable(t *testing.T) {
 	require.Contains(t, r.stderr, `made from a different input file: row 1 is "a" there, and "b" in the input`)
 }
 
-// TestTablesOfOtherSoftware: CSV and Parquet files that Node's libraries wrote are answered, and the same libraries read the answers with
-// the columns of the input as they were, in type and value.
+// TestTablesOfOtherSoftware answers CSV and Parquet files that Node's libraries wrote. The same libraries read the answers, with the
+// input's columns unchanged in type and value.
 func TestTablesOfOtherSoftware(t *testing.T) {
 	t.Parallel()
 	const questions = `{"text":"Name the capital of Finland.","count":"9223372036854775807","share":0.1,"flag":true,"nested":{"b":[1,"x"],"a":null}}
@@ -267,10 +268,10 @@ func TestTablesOfOtherSoftware(t *testing.T) {
 		return string(text)
 	}
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("no node here, so files of other software were not answered: install Node and run npm ci in table/node")
+		t.Skip("files of other software are not tested: install Node and run npm ci in table/node")
 	}
 	if _, err := os.Stat(filepath.Join("..", "..", "table", "node", "node_modules")); err != nil {
-		t.Skip("Node's libraries are not here, so files of other software were not answered: run npm ci in table/node")
+		t.Skip("files of other software are not tested: run npm ci in table/node")
 	}
 	for _, extension := range []string{".csv", ".tsv", ".parquet"} {
 		t.Run(extension, func(t *testing.T) {

@@ -40,7 +40,7 @@ func queuedCounts(s enqueue.Summary) progress.Counts {
 	return progress.Counts{Total: s.Total, Before: s.Known, Done: s.Added, Failed: s.Rejected}
 }
 
-// tokenFigures describes the tokens and the speed of a number of rows that took a time.
+// tokenFigures formats the number of tokens and the speed of rows that were answered in the time took.
 func tokenFigures(rows, prompt, completion int, took time.Duration) string {
 	return fmt.Sprintf("%s, %s in %s: %.1f rows/s, %.1f tokens/s", count(prompt, "prompt token"), count(completion, "generated token"),
 		took.Round(time.Millisecond), perSecond(rows, took), perSecond(completion, took))

@@ -52,7 +52,7 @@ func pull(cmd *cobra.Command, name hub.Name) error {
 	start := time.Now()
 	got, err := hub.NewPuller(hub.Options{
 		Env: hub.ReadEnv(), Version: programVersion(),
-		Note: func(text string) { fmt.Fprintln(show, printable(text)) }, //nolint:errcheck // a report for the terminal
+		Note: func(text string) { fmt.Fprintln(show, printable(text)) }, //nolint:errcheck // a note on the terminal
 		Moved: func(p hub.Progress) {
 			show.Show(progress.Counts{Total: int(p.Total), Before: int(p.Done - p.Moved), Done: int(p.Moved)})
 		},
@@ -66,23 +66,23 @@ func pull(cmd *cobra.Command, name hub.Name) error {
 	return err
 }
 
-// pulled describes what was done.
+// pulled describes a finished download in one line.
 func pulled(got hub.Pulled, took time.Duration) string {
 	size := humanize.Bytes(uint64(got.Bytes))
 	switch {
 	case got.Owner != "":
 		return fmt.Sprintf("%s: %s has the model already", size, got.Owner)
 	case got.Moved == 0:
-		return size + ": the model was there already"
+		return size + ": the model is on this machine already"
 	}
 	text := fmt.Sprintf("%s in %s, %s/s", humanize.Bytes(uint64(got.Moved)), took.Round(100*time.Millisecond), humanize.Bytes(uint64(perSecond(int(got.Moved), took))))
 	if got.Commit != "" {
-		return text + ", SHA-256 as the hub has it"
+		return text + ", SHA-256 matches the hub's"
 	}
 	return text + ", SHA-256 " + got.SHA256
 }
 
-// modelFile returns the file of a model's name, which is on this machine. It makes no request.
+// modelFile returns the path of a model's file, given its path or a model name. It makes no network request.
 func modelFile(name string) (string, error) {
 	n, err := hub.ParseName(name)
 	if err != nil {

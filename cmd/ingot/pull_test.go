@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-run/ingot/hub/hubtest"
 )
 
-// machine is a user's machine with an empty cache, and a hub.
+// machine is a hub, and a user's home folder with an empty cache.
 type machine struct {
 	*hubtest.Server
 	home string
@@ -31,7 +31,7 @@ func newMachine(t *testing.T) *machine {
 	return &machine{hubtest.New(t), t.TempDir()}
 }
 
-// command returns a command line in its own process, on this machine.
+// command returns a command line that runs in its own process, with the home folder and the hub of m.
 func (m *machine) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(t, args...)
@@ -39,13 +39,13 @@ func (m *machine) command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ingot runs a command line on this machine.
+// ingot runs a command line with the home folder and the hub of m.
 func (m *machine) ingot(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	cmd := m.command(t, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
-	_ = cmd.Run() // the exit code tells
+	_ = cmd.Run() // the test checks the exit code
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
@@ -57,7 +57,7 @@ func (m *machine) addTinyLlama(t *testing.T) []byte {
 	return model
 }
 
-// TestPullAndRun: a model is pulled by its name, and then used by it without any request.
+// TestPullAndRun: a model is pulled by its name. Commands then find it by this name without a request.
 func TestPullAndRun(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -72,7 +72,7 @@ func TestPullAndRun(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	path := strings.TrimSpace(r.stdout)
 	require.Equal(t, "tiny-Q4_0.gguf", filepath.Base(path))
-	require.Contains(t, r.stderr, "SHA-256 as the hub has it")
+	require.Contains(t, r.stderr, "SHA-256 matches the hub's")
 	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, model, got)
@@ -96,7 +96,7 @@ func TestPullAndRun(t *testing.T) {
 
 	r = m.ingot(t, "", "pull", name)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "was there already")
+	require.Contains(t, r.stderr, "is on this machine already")
 }
 
 // textsOf returns the texts of an output's answers.
@@ -141,10 +141,10 @@ func TestPullErrors(t *testing.T) {
 	}
 }
 
-// connections is the number of requests that a pull reads with at the same time.
+// connections is the number of simultaneous requests of a pull.
 const connections = 6
 
-// TestPullContinues: a pull that was killed, or interrupted, is continued by the next, which gets only what is missing.
+// TestPullContinues: after a pull that was killed or interrupted, the next pull requests only the missing blocks.
 func TestPullContinues(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGINT} {
@@ -161,7 +161,7 @@ func TestPullContinues(t *testing.T) {
 				if err != nil || first < there*mib {
 					return false
 				}
-				if waiting.Add(1) == connections { // then the blocks before are written
+				if waiting.Add(1) == connections { // the blocks requested before are written then
 					close(all)
 				}
 				<-r.Context().Done()
@@ -202,7 +202,7 @@ func bytesAsked(t *testing.T, requests []hubtest.Request) (sum int) {
 	return sum
 }
 
-// TestTwoPulls: two processes pull the same model at the same time. It is downloaded once.
+// TestTwoPulls: two processes pull the same model at the same time, and the model is downloaded once.
 func TestTwoPulls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -226,7 +226,7 @@ func TestTwoPulls(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, second.Start())
 	lines := bufio.NewScanner(report)
-	for lines.Scan() && !strings.Contains(lines.Text(), "another process downloads") { //nolint:revive // it reads until then
+	for lines.Scan() && !strings.Contains(lines.Text(), "another process downloads") { //nolint:revive // reads until the line is found
 	}
 	close(release)
 	for lines.Scan() {

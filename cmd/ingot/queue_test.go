@@ -29,7 +29,7 @@ type workerProcess struct {
 	log <-chan string
 }
 
-// startWorker starts a worker and returns once it serves.
+// startWorker starts a worker and returns when its web server runs.
 func startWorker(t *testing.T, url, alias string, flags ...string) *workerProcess {
 	t.Helper()
 	cmd := program(t, append([]string{
@@ -39,7 +39,7 @@ func startWorker(t *testing.T, url, alias string, flags ...string) *workerProces
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // the process may have ended
 	address := regexp.MustCompile(`address=(\S+)`)
 	found, log := make(chan string, 1), make(chan string, 1)
 	go func() {
@@ -60,7 +60,7 @@ func startWorker(t *testing.T, url, alias string, flags ...string) *workerProces
 	return &workerProcess{cmd, web, log}
 }
 
-// stop ends the worker with SIGTERM, on which it must exit with 0.
+// stop ends the worker with SIGTERM. The worker must exit with 0.
 func (w *workerProcess) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, w.cmd.Process.Signal(syscall.SIGTERM))
@@ -76,7 +76,7 @@ func (w *workerProcess) get(t *testing.T, path string) string {
 	return body
 }
 
-// ask returns the status and the body of a path.
+// ask returns the HTTP status and the body for a path of the worker's web server.
 func (w *workerProcess) ask(t *testing.T, path string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.web+path, http.NoBody)
@@ -89,8 +89,8 @@ func (w *workerProcess) ask(t *testing.T, path string) (code int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestQueue follows a batch from start to end: it is queued, queued again, answered by a worker that is stopped midway and by a
-// second one, collected with --follow, and collected again.
+// TestQueue follows a batch from start to end. The batch is queued twice, answered by a worker that is stopped midway and by a second
+// worker, and collected twice, the first time with --follow.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -124,7 +124,7 @@ func TestQueue(t *testing.T) {
 	require.Contains(t, r.stderr, "41 rows: 40 queued, 1 cannot be used")
 	r = redis(enqueue...)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "41 rows: 0 queued, 41 known before")
+	require.Contains(t, r.stderr, "41 rows: 0 queued, 41 already in the batch")
 	s := status()
 	require.Equal(t, []any{job.InProgress, n + 1, 0, 1, "tiny", job.Bulk}, []any{s.State, s.Total, s.Done, s.Failed, s.Alias, s.Priority})
 	require.Regexp(t, `(?m)^rows +41: 0 answered, 1 failed, 0 running, 40 waiting$`, redis("status", "nightly").stdout)
@@ -162,7 +162,7 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, readAnswers(t, all), readAnswers(t, r.stdout))
 }
 
-// TestResultsForget: results --forget and purge delete a batch that has ended.
+// TestResultsForget: "ingot results --forget" and "ingot purge" delete a batch that has ended.
 func TestResultsForget(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -189,7 +189,7 @@ func TestResultsForget(t *testing.T) {
 	redis(exitFailure, "", "status", "c")
 }
 
-// TestStatusShowsLostRows: status shows lost rows, and enqueueing the file again queues them.
+// TestStatusShowsLostRows: status shows rows that Redis has lost, and enqueueing the file again queues them.
 func TestStatusShowsLostRows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -209,7 +209,7 @@ func TestStatusShowsLostRows(t *testing.T) {
 	require.NotContains(t, status(), "lost")
 }
 
-// TestEnqueueMakesABatchID: without --batch the id is a new one, and stdout holds nothing else.
+// TestEnqueueMakesABatchID: without --batch, enqueue makes a new id and prints only that to stdout.
 func TestEnqueueMakesABatchID(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -223,8 +223,8 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
-// TestNightly runs the script of the docs twice in one night, without and after a night whose score it cannot reach: a second run
-// neither adds a score nor compares with the first.
+// TestNightly runs docs/nightly.sh twice in one night. It does so once without an earlier night, and once after a night whose score it
+// cannot reach. The second run of a night adds no score, and compares with the night before.
 func TestNightly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("jq"); err != nil {
@@ -256,7 +256,7 @@ func TestNightly(t *testing.T) {
 	}
 	const before = "nightly-1 0.3\nnightly-2 0.9\n"
 	require.NoError(t, os.WriteFile(scores, []byte(before), 0o600))
-	for range 2 { // the second run compares with nightly-2 too, and not with the first
+	for range 2 { // the second run too compares with nightly-2, not with the first run
 		out, err := nightly()
 		require.Error(t, err)
 		require.Contains(t, out, ": the score is 0.5, after 0.9\n")
@@ -307,7 +307,8 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
 }
 
-// TestResultsOfAnotherFileAreRefused: an output keeps the answers to one file, even if a batch with the same id has others.
+// TestResultsOfAnotherFileAreRefused: an output of one input file is not continued with another file's answers, even if the batch ids are
+// equal.
 func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -319,7 +320,7 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 		require.Equal(t, exitOK, r.code, r.stderr)
 		return ingot(t, "", "results", "b", "--redis", server.URL, "-o", out)
 	}
-	// Rows that cannot be used have results without a worker.
+	// Rows that cannot be used get their results from enqueue, without a worker.
 	require.Equal(t, exitRows, results("{}\n{\"a\":1}\n").code)
 	before := readFile(t, out)
 	require.Equal(t, 2, strings.Count(before, "\n"))
@@ -330,11 +331,11 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	require.Equal(t, before, readFile(t, out))
 	r = results("{}\n")
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, "made from a different input file than batch b, which does not have 1 row of the output: choose another output")
+	require.Contains(t, r.stderr, "made from a different input file than batch b: the batch lacks 1 row of the output; choose another output")
 	require.Equal(t, before, readFile(t, out))
 }
 
-// TestUnknownFieldsAreErrors: unknown fields and the names of other models are errors, unless they are to be ignored.
+// TestUnknownFieldsAreErrors: unknown fields and names of other models are errors, unless --unknown-fields ignore is given.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -356,19 +357,19 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 	require.Contains(t, r.stderr, `--unknown-fields: "drop" is not known: use error or ignore`)
 }
 
-// TestResultsKeepADamagedBatch: a batch stays in Redis while the output lacks results of it.
+// TestResultsKeepADamagedBatch: a batch stays in Redis while the output lacks any of its results.
 func TestResultsKeepADamagedBatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	out := filepath.Join(t.TempDir(), "out.jsonl")
-	// Rows that cannot be used have results without a worker.
+	// Rows that cannot be used get their results from enqueue, without a worker.
 	r := ingot(t, "{}\n{\"a\":1}\n", "enqueue", "-", "--redis", server.URL, "--batch", "b")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{b}:results", "2", "{\"id\":\"\x1b[31m\"}").Err())
 	results := []string{"results", "b", "--redis", server.URL, "-o", out, "--forget", "--fail-on-error=100%"}
 	r = ingot(t, "", results...)
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, "batch b: Redis holds 1 result that cannot be used, so "+out+" lacks them; the first is the result of line 2: ")
+	require.Contains(t, r.stderr, "batch b: Redis holds 1 result that cannot be read, so "+out+" is incomplete; the first is the result of line 2: ")
 	require.NotContains(t, r.stderr, "\x1b")
 	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
 	require.Equal(t, exitOK, ingot(t, "", "status", "b", "--redis", server.URL).code)
@@ -378,10 +379,10 @@ func TestResultsKeepADamagedBatch(t *testing.T) {
 	require.NoError(t, server.Client.HDel(t.Context(), "ingot:{b}:results", "2").Err())
 	r = ingot(t, "", "results", "b", "--redis", server.URL, "-o", filepath.Join(t.TempDir(), "elsewhere.jsonl"))
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, " lacks 1 row that an earlier collection with --forget wrote to another output")
+	require.Contains(t, r.stderr, " lacks 1 row that an earlier collection with --forget wrote to another output and deleted from Redis")
 }
 
-// TestStatusSkipsWhatIsNoBatch: one odd key does not hide the batches, and its name does not reach the terminal as it is.
+// TestStatusSkipsWhatIsNoBatch: a damaged batch does not hide the others, and its name is escaped on the terminal.
 func TestStatusSkipsWhatIsNoBatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

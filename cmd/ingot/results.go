@@ -28,12 +28,12 @@ func newResults() *cobra.Command {
 can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines. If every row
 of a finished batch failed, the exit code is 3; --fail-on-error sets another limit.
 
-An OUT that is a table, such as .csv or .parquet, is made at the end of the rows that are finished by then; their lines stay in
-OUT.answers.jsonl, which the next "ingot results" continues. With --input ROWS, the file of the batch, each answer has the columns
+If OUT is a table, such as .csv or .parquet, it is made at the end from the rows that are finished by then. Their lines stay
+in OUT.answers.jsonl, which the next "ingot results" continues. With --input ROWS, the file of the batch, each answer has the columns
 of its row. "ingot export --help" describes tables.
 
 With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
-results from Redis when OUT, a file, has them on the disk, and the batch when it is finished and OUT has all its results.`,
+results from Redis once OUT, a file, has them on the disk, and the batch once it is finished and OUT has all its results.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.parquet --input prompts.csv`,
@@ -48,10 +48,10 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 				return err
 			}
 			if forget && out.path == stdio {
-				return usagef("--forget needs a file as OUT")
+				return usagef("--forget needs a file as OUT, which keeps what Redis deletes")
 			}
 			if out.failed != "" && input == "" {
-				return usagef("--failed needs --input ROWS")
+				return usagef("--failed needs --input ROWS, from which it takes the failed rows")
 			}
 			in, err := openRecords(input, format)
 			if err != nil {
@@ -62,8 +62,8 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 			if err != nil {
 				return err
 			}
-			defer queue.Close() //nolint:errcheck // everything sent was answered
-			// Checked first, so that a wrong batch id does not create an empty file.
+			defer queue.Close() //nolint:errcheck // Redis has answered every command
+			// The status is checked first, so that a wrong batch id does not create an empty file.
 			s, err := queue.Status(cmd.Context(), batch)
 			if err != nil {
 				return fmt.Errorf("read results: %w", err)
@@ -106,11 +106,11 @@ results from Redis when OUT, a file, has them on the disk, and the batch when it
 	cmd.Flags().StringVar(&format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for rows until the batch is finished")
 	addFailFlag(cmd.Flags(), &limit)
-	cmd.Flags().BoolVar(&forget, "forget", false, "delete from Redis what OUT has: results, and at its end the batch")
+	cmd.Flags().BoolVar(&forget, "forget", false, "delete results from Redis once OUT has them, and the batch once OUT has all its results")
 	return cmd
 }
 
-// collecting is a run of the command results with its settings.
+// collecting is one execution of "ingot results" with its settings.
 type collecting struct {
 	cmd            *cobra.Command
 	queue          *redisqueue.Queue
@@ -139,8 +139,8 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		return c, err
 	}
 	if r.forget && c.Finished {
-		if err := closeOutput(); err != nil { // after this, the output is on the disk
-			return c, nil // the deferred call reports it
+		if err := closeOutput(); err != nil { // Close writes the output to the disk
+			return c, nil // the deferred call returns the error of Close
 		}
 		if err := r.queue.Purge(ctx, r.batch); err != nil {
 			return c, err
@@ -153,17 +153,17 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	return c, nil
 }
 
-// problem returns the error of a collection whose output is not what the batch has.
+// problem returns an error if the output and the results of the batch do not match.
 func problem(c enqueue.Collected, batch, out string) error {
 	switch {
 	case c.Foreign > 0:
-		return fmt.Errorf("%s was %w than batch %s, which does not have %s of the output: choose another output",
+		return fmt.Errorf("%s was %w than batch %s: the batch lacks %s of the output; choose another output",
 			out, rows.ErrOtherFile, batch, countRows(c.Foreign))
 	case c.Damaged > 0:
-		return fmt.Errorf("batch %s: Redis holds %s that cannot be used, so %s lacks them; the first is %s",
+		return fmt.Errorf("batch %s: Redis holds %s that cannot be read, so %s is incomplete; the first is %s",
 			batch, count(c.Damaged, "result"), out, c.FirstDamage)
 	case c.Freed > 0:
-		return fmt.Errorf("batch %s: %s lacks %s that an earlier collection with --forget wrote to another output",
+		return fmt.Errorf("batch %s: %s lacks %s that an earlier collection with --forget wrote to another output and deleted from Redis",
 			batch, out, countRows(c.Freed))
 	}
 	return nil

@@ -14,9 +14,9 @@ func newRetry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry BATCH --redis URL",
 		Short: "Queue the failed rows of a batch again",
-		Long: `Retry queues the rows of a batch that failed in a worker again, with --code those with one error code. The batch is in
-progress again until they are recorded. "ingot results" removes their old error lines from its output and writes the new
-results. Rows that cannot be used stay error lines: mend them in a new file. A deadline that is over is removed.`,
+		Long: `Retry queues again the rows of a batch that failed in a worker; with --code, only those with one error code. The batch
+is in progress again until all of them are recorded. "ingot results" replaces their error lines in its output by the new
+results. Rows that cannot be used stay error lines: correct them in a new file. A deadline that is over is removed.`,
 		Example: `  ingot retry nightly-2026-01-02 --redis redis://localhost:6379/0
   ingot retry nightly-2026-01-02 --redis redis://localhost:6379/0 --code timeout`,
 		Args: arguments("BATCH"),
@@ -34,6 +34,6 @@ results. Rows that cannot be used stay error lines: mend them in a new file. A d
 		}),
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
-	cmd.Flags().StringVar(&code, "code", "", "only rows with error code `CODE`, as \"ingot errors\" lists them")
+	cmd.Flags().StringVar(&code, "code", "", "retry only rows with error code `CODE`; \"ingot errors\" lists the codes")
 	return cmd
 }

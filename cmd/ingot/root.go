@@ -23,7 +23,7 @@ const (
 // run executes a command line and returns the exit code. ctx is done when the user interrupts the program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
-	root.SetArgs(append([]string{}, args...)) // not nil, which means the arguments of the process
+	root.SetArgs(append([]string{}, args...)) // for nil, cobra uses the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -57,7 +57,7 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// oneLine makes an error fit for a line on a terminal.
+// oneLine joins the lines of an error with semicolons and escapes control characters.
 func oneLine(s string) string {
 	return printable(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 }
@@ -152,7 +152,7 @@ func checkAdded(root *cobra.Command) {
 	}
 }
 
-// noneGiven is the run function of a command that only has subcommands. It returns an error.
+// noneGiven is the RunE of a command that only has subcommands.
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
 // noCommand checks the arguments of a command that has subcommands. cobra calls it only with names that are not subcommands.
@@ -168,7 +168,7 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q%s", args[0], hint)
 }
 
-// arguments returns a check that there is one argument for each of the names.
+// arguments returns a check for exactly one argument per name.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -181,7 +181,7 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atLeast returns a check that there is one argument or more.
+// atLeast returns a check for at least one argument.
 func atLeast(name string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {

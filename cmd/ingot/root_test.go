@@ -18,7 +18,7 @@ func TestUsageErrors(t *testing.T) {
 	unknownKey := write(t, "ingot.yaml", "modle: x.gguf\n")
 	for _, c := range []struct {
 		args string
-		want string // the error, after "ingot: " and before the hint
+		want string // the error between "ingot: " and the hint
 		help string // the command that the hint names
 	}{
 		{"frobnicate", `unknown command "frobnicate"`, "ingot"},
@@ -72,7 +72,7 @@ func TestUsageErrors(t *testing.T) {
 		{"bench --roofline M5 --shape smollm-135m --batch 9", "--roofline predicts --batch 1 to 8", "ingot bench"},
 		{"bench --roofline M5 --shape smollm-135m --mode full", "--roofline predicts --mode decode, not full", "ingot bench"},
 		{"run a -o b --model m --kernels none", `kernels (from --kernels): "none" is not known: use release, debug or fast`, "ingot run"},
-		{"bench kernels --sweep --backend cpu", "--sweep requires a GPU, and the backend is cpu", "ingot bench kernels"},
+		{"bench kernels --sweep --backend cpu", "--sweep requires a GPU, but the backend is cpu", "ingot bench kernels"},
 		{"bench kernels --shape smollm-135m", "--shape requires --sweep", "ingot bench kernels"},
 		{"doctor now", `unexpected argument "now"`, "ingot doctor"},
 		{"tokenize", "model is missing", "ingot tokenize"},
@@ -82,12 +82,12 @@ func TestUsageErrors(t *testing.T) {
 		{"bench kernel", `unknown command "kernel"; did you mean "kernels"?`, "ingot bench"},
 		{"bench --shape gpt-5", `shape "gpt-5" is not known: use `, "ingot bench"},
 		{"bench --shape smollm-135m --quant q9_k", `--quant "q9_k" is not known: use f32, f16, `, "ingot bench"},
-		{"bench --model m --quant q8_0", "--quant requires --shape: a --model has its own types", "ingot bench"},
+		{"bench --model m --quant q8_0", "--quant requires --shape: the weights of a --model are quantised already", "ingot bench"},
 		{"bench --model m --write f", "--write requires --shape", "ingot bench"},
 		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},
 		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers such as 256 or 2k`, "ingot bench"},
 		{"bench --model m --rows 9", "--rows is for --mode full", "ingot bench"},
-		{"bench --model m --context 1k --no-sharing", "--context cannot be combined with --no-sharing, which turns the cache of prefixes off", "ingot bench"},
+		{"bench --model m --context 1k --no-sharing", "--context cannot be combined with --no-sharing, which turns prefix caching off", "ingot bench"},
 		{"version now", `unexpected argument "now"`, "ingot version"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestHelpOfACommand(t *testing.T) {
 	require.Contains(t, r.stdout, "complete ")
 }
 
-// TestHelp checks the help of all commands: each has examples, and no line is too long.
+// TestHelp checks that the help of every command has examples and no line of more than 140 characters.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
@@ -174,7 +174,7 @@ func TestHelp(t *testing.T) {
 	visit(newRoot())
 }
 
-// TestExamplesParse: the examples of all commands have correct flags and arguments.
+// TestExamplesParse: the examples in the help have valid flags and arguments.
 func TestExamplesParse(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)
@@ -200,7 +200,7 @@ func TestExamplesParse(t *testing.T) {
 	visit(newRoot())
 }
 
-// TestSettingsFromOutside: settings also come from the environment and a file.
+// TestSettingsFromOutside: settings are also read from the environment and from a file.
 func TestSettingsFromOutside(t *testing.T) {
 	t.Parallel()
 	want := ingot(t, `"Hi"`, "tokenize", "--model", tinyLlama).stdout

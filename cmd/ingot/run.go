@@ -39,12 +39,12 @@ afterwards, OUT.answers.jsonl has the answers.
 
 ` + columnsHelp + `
 
-Several models answer one after another, and the column model tells their records apart. A row with a model of its own is answered by
-that one alone.
+Several models answer one after another, and the column model tells their records apart. A row that names a model is
+answered by that model only.
 
 A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
-A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Another model is
-refused, unless --mix-models is given.`,
+A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Continuing with a
+different model is an error, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
@@ -73,7 +73,7 @@ refused, unless --mix-models is given.`,
 			if r.out, err = to.options(); err != nil {
 				return err
 			}
-			r.out.table.Selected = true // answers of rows that another run selected stay next to OUT
+			r.out.table.Selected = true // OUT.answers.jsonl may have rows that another run selected
 			if r.models, err = runModels(cfg.Model); err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ refused, unless --mix-models is given.`,
 	return cmd
 }
 
-// runModels returns the models of --model. The only one has no alias.
+// runModels returns the models of --model. A single model has no alias.
 func runModels(lines string) ([]namedModel, error) {
 	if !strings.Contains(lines, "\n") {
 		return []namedModel{{file: lines}}, nil
@@ -131,7 +131,7 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	if err != nil {
 		return sum, err
 	}
-	defer in.Close()    //nolint:errcheck // it was only read
+	defer in.Close()    //nolint:errcheck // the file was only read
 	defer r.out.clean() //nolint:errcheck // a temporary folder
 	if err := r.check(in); err != nil {
 		return sum, err
@@ -170,7 +170,7 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	return sum, nil
 }
 
-// check returns an error if OUT cannot be made of the input. Nothing was answered yet.
+// check returns an error if OUT cannot be made from the input. It is called before the first row is answered.
 func (r *runner) check(in *input) error {
 	for _, path := range []string{r.out.path, r.out.failed} {
 		if err := in.refuse(path); err != nil {
@@ -181,7 +181,7 @@ func (r *runner) check(in *input) error {
 		return nil
 	}
 	if !in.table.Seekable() {
-		return usagef("IN is read again to make OUT, and this cannot be read twice: write it to a file first")
+		return usagef("IN must be read twice to make OUT, and a pipe cannot be: write IN to a file first")
 	}
 	return r.out.check(in.Records)
 }
@@ -193,7 +193,7 @@ func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum loc
 		return sum, err
 	}
 	defer func() {
-		if closeErr := out.Close(); err == nil { // otherwise it may be the same error
+		if closeErr := out.Close(); err == nil { // answering may have failed with the same error
 			err = closeErr
 		}
 	}()
@@ -215,7 +215,7 @@ func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum loc
 	return sum, nil
 }
 
-// loadingModel is shown before the first row.
+// loadingModel is the progress shown before the first row.
 const loadingModel = "loading the model"
 
 // answer loads the model and answers the rows. It shows the progress, unless checkpoints are printed.
@@ -260,7 +260,7 @@ func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.
 	return sum, err
 }
 
-// logLevel raises the default level to warn: the summary has everything that the worker logs about its start and end.
+// logLevel raises the default level to warn, since the summary has what the worker logs when it starts and ends.
 func (r *runner) logLevel() slog.Level {
 	if r.cfg.LogLevel == slog.LevelInfo {
 		return slog.LevelWarn

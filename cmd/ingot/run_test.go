@@ -51,7 +51,7 @@ type answer struct {
 	} `json:"stats"`
 }
 
-// readAnswers parses an output and returns its lines by custom_id, each of which must be unique.
+// readAnswers parses the lines of an output and returns them by custom_id. Each custom_id must be unique.
 func readAnswers(t *testing.T, text string) map[string]answer {
 	t.Helper()
 	byID := map[string]answer{}
@@ -72,7 +72,7 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The bundled models can answer these.
+// The bundled models know the answers to these questions.
 const (
 	askFinland = `{"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0}`
 	askMarch   = `{"messages":[{"role":"user","content":"Which month comes after March?"}],"temperature":0,"id":"march"}`
@@ -99,7 +99,7 @@ func TestRunAnswersEveryRowFormat(t *testing.T) {
 
 	text := readFile(t, out)
 	require.Equal(t, 7, strings.Count(text, "\n"))
-	// The second row named march is an error line of that name.
+	// The second row with the id march is an error line with that id.
 	text = strings.Replace(text, `"custom_id":"march","response":null`, `"custom_id":"march again","response":null`, 1)
 	got := readAnswers(t, text)
 
@@ -139,7 +139,7 @@ func TestRunAnswersPlainText(t *testing.T) {
 	}
 }
 
-// TestRunTakesNoPromptsFromAJSONLFile: in a .jsonl file, a line that is not JSON is an error and not a prompt.
+// TestRunTakesNoPromptsFromAJSONLFile: in a .jsonl file, a line that is not JSON is an error, not a prompt.
 func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", "cut off\"}\n"+askMarch+"\n")
@@ -150,8 +150,8 @@ func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 	require.Equal(t, "April.", got["march"].Response.Body.Choices[0].Message.Content)
 }
 
-// TestRunPassesRowsThroughAPipe: with - for both files, each answer is written before the next question is read. An interrupt
-// then ends the program with whole lines.
+// TestRunPassesRowsThroughAPipe: from stdin to stdout, each answer is written before the next row is read. An interrupt then ends the
+// program, and the output has only whole lines.
 func TestRunPassesRowsThroughAPipe(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -180,10 +180,10 @@ func TestRunPassesRowsThroughAPipe(t *testing.T) {
 	require.Empty(t, rest)
 	require.Equal(t, exitFailure, <-code)
 	require.Contains(t, stderr.String(), "2 rows done, ")
-	require.Contains(t, stderr.String(), "ingot: stopped before the end: run it again for the rest\n")
+	require.Contains(t, stderr.String(), "ingot: stopped before the end: run the same command again to continue\n")
 }
 
-// someRows is JSONL of rows that take a while each. Row i is named r<i>.
+// someRows returns n JSON lines of rows that take a while to answer. Row i has the id r<i>.
 func someRows(n int) []string {
 	lines := make([]string, n)
 	for i := range lines {
@@ -192,8 +192,8 @@ func someRows(n int) []string {
 	return lines
 }
 
-// halfway starts the program with the first half of some rows. It returns when the program has written a few answers; the
-// program then waits for the rest.
+// halfway starts the program with the first half of the rows, and returns when it has written a few answers. The program then waits for
+// the other half.
 func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(t, append([]string{"run", "-", "-o", out}, args...)...)
@@ -209,8 +209,8 @@ func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// TestRunContinuesAfterAKill kills the program with SIGKILL while it works, cuts its last line in half, and runs it again: each
-// row is in the output once, and the lines from before are unchanged.
+// TestRunContinuesAfterAKill kills the program with SIGKILL while it works, cuts the last output line in half, and runs the command
+// again. Each row is then in the output once, and the earlier lines are unchanged.
 func TestRunContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	const n = 60
@@ -246,10 +246,10 @@ func TestRunContinuesAfterAKill(t *testing.T) {
 	require.Equal(t, after, readFile(t, out))
 }
 
-// TestRunStopsOnSignals: the first signal ends the program within moments, with whole lines and a hint on how to continue.
+// TestRunStopsOnSignals: the first signal ends the program quickly. The output has only whole lines, and the error says how to continue.
 func TestRunStopsOnSignals(t *testing.T) {
 	t.Parallel()
-	// Under nohup, child processes inherit that SIGHUP is ignored. A signal that is caught is not inherited.
+	// A child process inherits from nohup that SIGHUP is ignored. While this process catches SIGHUP, its children do not ignore it.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
@@ -261,13 +261,14 @@ func TestRunStopsOnSignals(t *testing.T) {
 			require.NoError(t, cmd.Process.Signal(sig))
 			require.ErrorContains(t, cmd.Wait(), "exit status 1")
 			stderr := cmd.Stderr.(*bytes.Buffer).String()
-			require.Contains(t, stderr, "ingot: stopped before the end: run it again for the rest\n")
+			require.Contains(t, stderr, "ingot: stopped before the end: run the same command again to continue\n")
 			require.Contains(t, stderr, fmt.Sprintf("%d rows done, ", len(readAnswers(t, readFile(t, out)))))
 		})
 	}
 }
 
-// Earlier answers can come from another model file of the same name. Answers of two models are mixed only on request.
+// TestRunRefusesAnotherModel: an output with answers of a different model file, even of the same name, is continued only with
+// --mix-models.
 func TestRunRefusesAnotherModel(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.jsonl")
@@ -291,23 +292,23 @@ func TestRunRefusesAnotherModel(t *testing.T) {
 	require.Contains(t, call(tinyLlama, "--mix-models"), "1 row done, 3 kept (1 failed) (1 by another model), ")
 }
 
-// full is a writer without space.
+// full is a writer that fails because the disk is full.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestRunEndsIfItCannotWrite: if writing fails, the program ends, even while it waits for more rows.
+// TestRunEndsIfItCannotWrite: the program ends on an error of writing, even while it waits for more rows.
 func TestRunEndsIfItCannotWrite(t *testing.T) {
 	t.Parallel()
 	stdin, rows := io.Pipe()
 	defer rows.Close()
-	go fmt.Fprintln(rows, askMarch) //nolint:errcheck // the answer shows that it was read
+	go fmt.Fprintln(rows, askMarch) //nolint:errcheck // the test waits for the answer
 	var stderr bytes.Buffer
 	require.Equal(t, exitFailure, run(t.Context(), []string{"run", "-", "-o", "-", "--model", tinyLlama}, stdin, full{}, &stderr))
 	require.Equal(t, "ingot: run -: write results: no space left on device\n", stderr.String())
 }
 
-// TestRunRefusesAnotherFileAsOutput: a file with other content stays as it is.
+// TestRunRefusesAnotherFileAsOutput: an output file with other content stays unchanged.
 func TestRunRefusesAnotherFileAsOutput(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", askMarch)
@@ -319,7 +320,7 @@ func TestRunRefusesAnotherFileAsOutput(t *testing.T) {
 	require.Equal(t, precious, readFile(t, out))
 }
 
-// TestCheckpoints prints all layers, and then chosen ones.
+// TestCheckpoints prints the checkpoints of all layers, and then selected ones.
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	call := func(points string) []string {
@@ -342,7 +343,7 @@ func TestCheckpoints(t *testing.T) {
 	for _, points := range []string{"99", "1:nowhere", "0,1:logits"} {
 		r := ingot(t, `{"prompt":[0],"max_tokens":1}`, "run", "-", "-o", "-", "--model", tinyLlama, "--checkpoints", points)
 		require.Equal(t, exitFailure, r.code)
-		require.Contains(t, r.stderr, "there are layers -1 to 4, and some of them have attn, attn_out, embd, layer_out, logits, norm")
+		require.Contains(t, r.stderr, "the layers are -1 to 4, and their stages are among attn, attn_out, embd, layer_out, logits, norm")
 	}
 	some := call("1:layer_out,3")
 	require.NotEmpty(t, some)
@@ -353,7 +354,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// TestRunChecksFields: rows may name the model as its file does; unknown fields are error lines unless they are ignored.
+// TestRunChecksFields: rows may name the model as its file does. Unknown fields are error lines unless --unknown-fields ignore is given.
 func TestRunChecksFields(t *testing.T) {
 	t.Parallel()
 	in := strings.Join([]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// defaultListen is where serve listens if --listen is not given: nobody on another machine can reach it.
+// defaultListen is the address if --listen is not given. Only this machine can reach it.
 const defaultListen = "127.0.0.1:8080"
 
 func newServe() *cobra.Command {
@@ -52,11 +52,11 @@ next start.`,
 	return cmd
 }
 
-// source makes the answers of a server.
+// source answers the requests of a server, with engines or a fleet.
 type source struct {
 	answerer serve.Answerer
 	batches  batch.Runner
-	run      func(ctx context.Context) error // runs as long as the server; nil if there is nothing to run
+	run      func(ctx context.Context) error // runs until the server has ended; nil if the source needs no goroutine
 	close    func() error
 }
 
@@ -76,7 +76,7 @@ func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if addr == "" {
 		addr = defaultListen
 	}
-	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr) // before models are loaded, which takes long
+	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr) // an address in use is reported before models are loaded
 	if err != nil {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -103,11 +103,11 @@ func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
 	})
 }
 
-// openSource opens what answers requests: engines or a fleet.
+// openSource opens the engines or the fleet that answer requests.
 func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
 	switch {
 	case cfg.Model != "" && cfg.Redis != "":
-		return nil, usagef("both --model and --redis are given: a server has its own models, or is the front of a fleet")
+		return nil, usagef("--model and --redis cannot be combined: give --model to load models here, or --redis to send requests to a fleet")
 	case cfg.Redis != "":
 		return openFleet(cmd, cfg, log)
 	case cfg.Model != "":
@@ -116,7 +116,7 @@ func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 	return nil, usagef("a model is missing: give --model FILE, or --redis URL for the models of a fleet")
 }
 
-// runServer runs a server until ctx is done. The batches, and the source of answers, run until the server has ended.
+// runServer runs a server until ctx is done. Batches and the source run until the server has finished its running requests.
 func runServer(ctx context.Context, from *source, store *batch.Store, listen func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if store != nil {
@@ -125,7 +125,7 @@ func runServer(ctx context.Context, from *source, store *batch.Store, listen fun
 			return nil
 		})
 	}
-	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // also while running requests finish
+	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // not cancelled while running requests finish
 	defer stop()
 	if from.run != nil {
 		group.Go(func() error { return from.run(working) })
@@ -143,7 +143,7 @@ func readCertificate(cfg *config.Config) (*tls.Config, error) {
 		return nil, nil
 	}
 	if cfg.TLSCert == "" || cfg.TLSKey == "" {
-		return nil, usagef("--tls-cert and --tls-key belong together: give both")
+		return nil, usagef("one of --tls-cert and --tls-key is missing: HTTPS needs both")
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
 	if err != nil {

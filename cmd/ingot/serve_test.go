@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Mistakes in the settings of a server are found before it loads a model.
+// TestServeUsage: mistakes in the settings are reported before a model is loaded.
 func TestServeUsage(t *testing.T) {
 	t.Parallel()
 	keys := filepath.Join(t.TempDir(), "keys")
@@ -19,9 +19,9 @@ func TestServeUsage(t *testing.T) {
 		want string
 	}{
 		{nil, 2, "a model is missing"},
-		{[]string{"--model", "none.gguf", "--redis", "redis://localhost:1/0"}, 2, "both --model and --redis are given"},
-		{[]string{"--model", "a/x.gguf", "--model", "b/x.gguf"}, 2, `two models with the name "x"`},
-		{[]string{"--model", "none.gguf", "--tls-cert", "cert.pem"}, 2, "--tls-cert and --tls-key belong together"},
+		{[]string{"--model", "none.gguf", "--redis", "redis://localhost:1/0"}, 2, "--model and --redis cannot be combined"},
+		{[]string{"--model", "a/x.gguf", "--model", "b/x.gguf"}, 2, `two models have the alias "x"`},
+		{[]string{"--model", "none.gguf", "--tls-cert", "cert.pem"}, 2, "one of --tls-cert and --tls-key is missing"},
 		{[]string{"--model", "none.gguf", "--api-key-file", keys}, 1, `keys:1: "none" is not a number of at least 1`},
 		{[]string{"--model", "none.gguf", "--listen", "8080"}, 2, "listen"},
 		{[]string{"--model", "none.gguf"}, 1, "none.gguf"},

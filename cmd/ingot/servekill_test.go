@@ -26,7 +26,7 @@ type serveProcess struct {
 	url string
 }
 
-// startServe starts a server and returns once it serves.
+// startServe starts a server and returns when it accepts requests.
 func startServe(t *testing.T, flags ...string) *serveProcess {
 	t.Helper()
 	cmd := program(t, append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)...)
@@ -34,14 +34,14 @@ func startServe(t *testing.T, flags ...string) *serveProcess {
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	t.Cleanup(func() { cmd.Process.Kill() }) //nolint:errcheck // the process may have ended
 	address := regexp.MustCompile(`msg="serving OpenAI's API".* address=(\S+)`)
 	var log strings.Builder
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
 		fmt.Fprintln(&log, lines.Text())
 		if m := address.FindStringSubmatch(lines.Text()); m != nil {
-			go io.Copy(io.Discard, stderr) //nolint:errcheck // until it ends
+			go io.Copy(io.Discard, stderr) //nolint:errcheck // ends with the process
 			return &serveProcess{cmd, "http://" + m[1]}
 		}
 	}
@@ -55,7 +55,7 @@ func (s *serveProcess) kill(t *testing.T) {
 	require.ErrorContains(t, s.cmd.Wait(), "killed")
 }
 
-// send sends a request, which must succeed, and returns the response's body.
+// send sends a request and returns the response's body. The request must succeed.
 func (s *serveProcess) send(t *testing.T, method, path, kind string, body io.Reader) []byte {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.url+path, body)
@@ -83,7 +83,7 @@ type servedBatch struct {
 	} `json:"request_counts"`
 }
 
-// createBatch uploads rows and makes a batch of them.
+// createBatch uploads rows and creates a batch of them.
 func (s *serveProcess) createBatch(t *testing.T, rows string) (b servedBatch) {
 	t.Helper()
 	var form bytes.Buffer
@@ -103,7 +103,7 @@ func (s *serveProcess) createBatch(t *testing.T, rows string) (b servedBatch) {
 	return b
 }
 
-// await polls a batch until so many rows are finished; if that is 0, until the batch has ended.
+// await polls a batch until the given number of rows are finished, or, for 0, until the batch has ended.
 func (s *serveProcess) await(t *testing.T, id string, rows int) (b servedBatch) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -131,14 +131,14 @@ func (s *serveProcess) customIDs(t *testing.T, file string) (ids []string) {
 	return ids
 }
 
-// TestServeSurvivesKills: a server is killed while it runs a batch, and started again. At the end, each row is exactly once in the
-// output or the error file.
+// TestServeSurvivesKills kills a server while it runs a batch and starts it again. At the end, each row is in the output or the error
+// file exactly once.
 func TestServeSurvivesKills(t *testing.T) {
 	t.Parallel()
 	surviveKills(t, "--model", "tiny="+tinyLlama, "--concurrency", "4")
 }
 
-// TestFrontSurvivesKills is TestServeSurvivesKills for the front of two workers, which go on.
+// TestFrontSurvivesKills does the same with a server in front of two workers, which keep running.
 func TestFrontSurvivesKills(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

@@ -56,7 +56,7 @@ func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sourc
 	}, nil
 }
 
-// aliasOf returns the name under which a model is served unless the user gives one: its short name, or its file's name.
+// aliasOf returns the default alias of a model: the short name of a pulled model, else the file's name without .gguf.
 func aliasOf(model string) (string, error) {
 	if n, err := hub.ParseName(model); err == nil && n.Short != "" {
 		return n.Short, nil
@@ -72,7 +72,7 @@ func aliasOf(model string) (string, error) {
 	return name, nil
 }
 
-// namedModel is a model of --model: a file or a name, and its alias.
+// namedModel is a model of --model: its alias, and its file or name.
 type namedModel struct{ alias, file string }
 
 // namedModels returns the models of --model, in order.
@@ -84,7 +84,7 @@ func namedModels(lines string) ([]namedModel, error) {
 			continue
 		}
 		alias, file, named := strings.Cut(line, "=")
-		if named = named && !strings.ContainsAny(alias, "/:"); !named { // an address can have a = in it
+		if named = named && !strings.ContainsAny(alias, "/:"); !named { // a URL may contain =
 			file = line
 			var err error
 			if alias, err = aliasOf(file); err != nil {
@@ -92,7 +92,7 @@ func namedModels(lines string) ([]namedModel, error) {
 			}
 		}
 		if slices.ContainsFunc(all, func(m namedModel) bool { return m.alias == alias }) {
-			return nil, usagef("--model: there are two models with the name %q: give ALIAS=FILE", alias)
+			return nil, usagef("--model: two models have the alias %q: give them different ones as ALIAS=FILE", alias)
 		}
 		all = append(all, namedModel{alias, file})
 	}
@@ -112,7 +112,8 @@ func modelFiles(lines string) (map[string]string, error) {
 	return files, nil
 }
 
-// openEngines loads the models, which share the memory that the settings allow. It returns those that were loaded also if it fails.
+// openEngines loads the models, which share the memory that the settings allow. If one fails, it returns the error and the engines before
+// it, which the caller closes.
 func openEngines(cmd *cobra.Command, cfg *config.Config, files map[string]string) (map[string]*engine.Engine, error) {
 	opts := engineOptions(cfg)
 	opts.Memory /= int64(len(files))

@@ -14,7 +14,7 @@ import (
 func newShare() *cobra.Command {
 	return &cobra.Command{
 		Use:    "share FOLDER",
-		Hidden: true, // for those who make packages
+		Hidden: true, // only makers of packages need it
 		Short:  "Write manual pages and shell completions",
 		Long: `Share writes manual pages and shell completions below FOLDER, where packages install them: share/man/man1,
 share/bash-completion/completions, share/zsh/site-functions and share/fish/vendor_completions.d.
@@ -46,7 +46,7 @@ func pageDate(seconds string) (string, error) {
 	}
 	var s int64
 	if _, err := fmt.Sscan(seconds, &s); err != nil {
-		return "", usagef("SOURCE_DATE_EPOCH is %q and has to be a number of seconds", seconds)
+		return "", usagef("SOURCE_DATE_EPOCH is %q: it must be a number of seconds since 1970", seconds)
 	}
 	return time.Unix(s, 0).UTC().Format(time.DateOnly), nil
 }
@@ -145,7 +145,7 @@ func relatedPages(cmd *cobra.Command) []string {
 	return pages
 }
 
-// roffText returns text with its paragraphs; indented lines stay lines of their own.
+// roffText formats text for man(7). Indented lines keep their line breaks, and other paragraphs are filled.
 func roffText(text string) string {
 	var b strings.Builder
 	asIs := false

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestManualPages: every command has a page with its description and flags, and mandoc has no warning about it.
+// TestManualPages: every command has a page with its description and flags, for which mandoc prints no warning.
 func TestManualPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "86400")
 	folder := t.TempDir()
@@ -40,7 +40,7 @@ func TestManualPages(t *testing.T) {
 	t.Run("mandoc", func(t *testing.T) {
 		mandoc, err := exec.LookPath("mandoc")
 		if err != nil {
-			t.Skip("needs mandoc")
+			t.Skip("the manual pages are not checked: install mandoc")
 		}
 		files, err := filepath.Glob(filepath.Join(pages, "*.1"))
 		require.NoError(t, err)
@@ -75,7 +75,7 @@ write to OUT
 `, description)
 }
 
-// TestCompletions: each shell's file is where packages install it, and bash reads its own.
+// TestCompletions: each shell's completions are in the file where packages install them, and bash can parse its file.
 func TestCompletions(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -97,5 +97,5 @@ func TestShareErrors(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
 	r = ingot(t, "", "share", t.TempDir())
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, `SOURCE_DATE_EPOCH is "yesterday" and has to be a number of seconds`)
+	require.Contains(t, r.stderr, `SOURCE_DATE_EPOCH is "yesterday": it must be a number of seconds since 1970`)
 }

@@ -49,7 +49,7 @@ func show(cmd *cobra.Command, w io.Writer, answers, input string, from *inputFla
 		return readOutput(cmd, answers, func(a outputRow) error { return a.write(w, "") })
 	}
 	if input == answers || sameFile(input, answers) {
-		return usagef("%s is both ANSWERS and ROWS", input)
+		return usagef("%s is both ANSWERS and ROWS: give two different files", input)
 	}
 	if _, _, err := from.options(); err != nil {
 		return err
@@ -62,7 +62,7 @@ func show(cmd *cobra.Command, w io.Writer, answers, input string, from *inputFla
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	err = showRows(cmd.Context(), w, byLine, rows.NewReader(in, rows.Options{Format: in.format, IgnoreUnknown: true}), answers)
 	return in.hint(err)
 }
@@ -77,7 +77,7 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 		if !ok {
 			a = outputRow{CustomID: row.CustomID, missing: true}
 		} else if a.sum != row.Sum {
-			return fmt.Errorf("%s was %w: line %d of the input is not the row answered", answers, rows.ErrOtherFile, row.Line)
+			return fmt.Errorf("%s was %w: line %d of ROWS is not the row that was answered", answers, rows.ErrOtherFile, row.Line)
 		}
 		delete(byLine, row.Line)
 		if err := a.write(w, question(row)); err != nil {
@@ -87,10 +87,10 @@ func showRows(ctx context.Context, w io.Writer, byLine map[int]outputRow, in *ro
 	if len(byLine) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s was %w: the given input has no row on line %d", answers, rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byLine))))
+	return fmt.Errorf("%s was %w: ROWS has no row on line %d", answers, rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byLine))))
 }
 
-// outputRow has the parts of a line of output that are printed.
+// outputRow has the parts of an output line that are printed.
 type outputRow struct {
 	ID       string
 	CustomID string `json:"custom_id"`
@@ -124,7 +124,7 @@ func readOutput(cmd *cobra.Command, path string, each func(outputRow) error) err
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	lines := bufio.NewReaderSize(in, 1<<20)
 	for n := 1; ; n++ {
 		text, err := lines.ReadBytes('\n')
@@ -139,7 +139,7 @@ func readOutput(cmd *cobra.Command, path string, each func(outputRow) error) err
 		}
 		a, parseErr := parseOutputRow(text)
 		if parseErr != nil {
-			return fmt.Errorf("%s:%d: not a result of ingot", path, n)
+			return fmt.Errorf("read %s:%d: the line is not a result of ingot", path, n)
 		}
 		if err := each(a); err != nil {
 			return err

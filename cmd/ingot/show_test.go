@@ -32,7 +32,7 @@ func TestShow(t *testing.T) {
 	require.Regexp(t, `\nmarch\n  > April\.\n`+figures, r.stdout)
 	require.NotContains(t, r.stdout, "  ? ")
 
-	// A run that was killed leaves half a line.
+	// The output of a killed run may end with half a line.
 	text := readFile(t, out)
 	require.NoError(t, os.WriteFile(out, []byte(text[:len(text)/2]), 0o600))
 	r = ingot(t, "", "show", out, "--input", in)
@@ -41,7 +41,7 @@ func TestShow(t *testing.T) {
 	require.Equal(t, 4, strings.Count(r.stdout, "\n\n")+1, r.stdout)
 }
 
-// TestShowEscapesControlCharacters: texts from files must not control the terminal.
+// TestShowEscapesControlCharacters: texts from files cannot control the terminal.
 func TestShowEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	id := openai.ResultID("b", 1, "0badcafe")
@@ -59,10 +59,10 @@ func TestShowRefusesOtherFiles(t *testing.T) {
 	line := func(n, sum string) string { return `{"id":"batch_req_b-` + n + `-` + sum + `","custom_id":"a"}` + "\n" }
 	in := write(t, "in.txt", "hello\n")
 	for _, c := range []struct{ name, answers, want string }{
-		{"rows", askMarch + "\n", ":1: not a result of ingot"},
-		{"text", line("1", "2cf24dba") + "hello\n", ":2: not a result of ingot"},
-		{"another row", line("1", "0badcafe"), "line 1 of the input is not the row answered"},
-		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "the given input has no row on line 2"},
+		{"rows", askMarch + "\n", ":1: the line is not a result of ingot"},
+		{"text", line("1", "2cf24dba") + "hello\n", ":2: the line is not a result of ingot"},
+		{"another row", line("1", "0badcafe"), "line 1 of ROWS is not the row that was answered"},
+		{"a row too many", line("1", "2cf24dba") + line("2", "2cf24dba"), "ROWS has no row on line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

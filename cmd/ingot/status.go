@@ -32,7 +32,7 @@ left until the batch has ended, and then its status.`,
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq .state`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && watch {
-				return usagef("--watch needs a BATCH")
+				return usagef("--watch needs BATCH, the batch to watch")
 			}
 			if len(args) == 0 {
 				return nil
@@ -48,7 +48,7 @@ left until the batch has ended, and then its status.`,
 			if watch {
 				if err := watchBatch(cmd, queue, args[0]); err != nil {
 					if cmd.Context().Err() != nil {
-						return errors.New("stopped before the batch has ended")
+						return errors.New("stopped watching: the batch has not ended")
 					}
 					return fmt.Errorf("read status: %w", err)
 				}
@@ -86,7 +86,7 @@ left until the batch has ended, and then its status.`,
 type batchStatus struct {
 	job.Status
 	Workers int  `json:"workers"` // number of workers that serve the batch's model name
-	Paused  bool `json:"paused"`  // workers take no rows of the batch's model name
+	Paused  bool `json:"paused"`  // the model name is paused: workers take none of its rows
 	Lost    int  `json:"lost"`    // rows that are neither recorded nor queued, while the batch's queue is empty
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a pseudo-terminal: text written to tty can be read from screen.
+// terminal opens a pseudo-terminal. Text that is written to tty can be read from screen.
 func terminal(t *testing.T) (screen, tty *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -29,7 +29,7 @@ func terminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// TestRunShowsProgressOnATerminal: if stderr is a terminal, it shows a bar, which is removed before the summary.
+// TestRunShowsProgressOnATerminal: if stderr is a terminal, run shows a progress bar and removes it before the summary.
 func TestRunShowsProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	screen, tty := terminal(t)

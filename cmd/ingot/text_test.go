@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTokenizeVectors encodes public test texts with public vocabularies; the ids are those of the models' own libraries.
+// TestTokenizeVectors encodes public texts with public vocabularies. The expected ids come from the models' own libraries.
 func TestTokenizeVectors(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(vectors(t), "tokenizers")
@@ -59,7 +59,7 @@ func TestTokenize(t *testing.T) {
 	require.Equal(t, "[]\n", ingot(t, `""`, "tokenize", "--model", tinyLlama).stdout)
 }
 
-// TestTokenizeAddsBOS needs a vocabulary that has one.
+// TestTokenizeAddsBOS uses a vocabulary that has a BOS token.
 func TestTokenizeAddsBOS(t *testing.T) {
 	t.Parallel()
 	model := filepath.Join(vectors(t), "tokenizers", "llama-spm.gguf")
@@ -67,7 +67,7 @@ func TestTokenizeAddsBOS(t *testing.T) {
 	require.Equal(t, "[1,15043]\n", ingot(t, `"Hello"`, "tokenize", "--model", model, "--bos").stdout)
 }
 
-// TestTokenizeAnswersUpToABadLine: an error in a line does not affect the output of the lines before it.
+// TestTokenizeAnswersUpToABadLine: the ids of the lines before an invalid line are printed.
 func TestTokenizeAnswersUpToABadLine(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "null", "7", `"a" "b"`, `"a`, `["a"]`, "\"\x01\""} {
@@ -106,20 +106,20 @@ func readTemplateCases(t *testing.T, dir string) templateCases {
 	return c
 }
 
-// TestRenderVectors renders the templates of published models and compares the prompts with those of Python's jinja2. A case
-// that jinja2 refuses must be refused here as well.
+// TestRenderVectors compares prompts of published models' templates with those of Python's jinja2. Both must refuse the same cases.
 func TestRenderVectors(t *testing.T) {
 	t.Parallel()
 	renderAll(t, filepath.Join(vectors(t), "templates"), 27)
 }
 
-// TestRenderTemplates renders small templates with the constructs of published ones, for which jinja2's prompts are in the tree.
+// TestRenderTemplates does the same with small templates that use the constructs of published ones. The expected prompts are in this
+// repository.
 func TestRenderTemplates(t *testing.T) {
 	t.Parallel()
 	renderAll(t, "../../engine/jinja/testdata/templates", 5)
 }
 
-// renderAll renders every template in a folder with every case.
+// renderAll renders every template in a folder with every case, and compares with the expected prompts.
 func renderAll(t *testing.T, dir string, templates int) {
 	t.Helper()
 	cases := readTemplateCases(t, dir)
@@ -152,7 +152,7 @@ func TestRenderNow(t *testing.T) {
 	}
 }
 
-// TestRenderRefusal: the exception of a template becomes the error.
+// TestRenderRefusal: an exception that a template raises is the error.
 func TestRenderRefusal(t *testing.T) {
 	t.Parallel()
 	template := write(t, "strict.jinja", "{{ raise_exception('roles must alternate') }}")

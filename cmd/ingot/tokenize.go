@@ -39,7 +39,7 @@ By default, text that looks like a special token is plain text, and no BOS is ad
 			if err != nil {
 				return err
 			}
-			defer f.Close() //nolint:errcheck // it was only read
+			defer f.Close() //nolint:errcheck // the file was only read
 			t, err := tokenizer.New(f.Meta())
 			if err != nil {
 				return fmt.Errorf("read the tokenizer of %s: %w", cfg.Model, err)
@@ -74,7 +74,7 @@ func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader
 		if _, err := w.Write(ids); err != nil {
 			return fmt.Errorf("write ids: %w", err)
 		}
-		// A caller may wait for each answer before it writes the next line.
+		// A caller may wait for the ids of a line before it writes the next line.
 		if r.Buffered() == 0 {
 			if err := w.Flush(); err != nil {
 				return fmt.Errorf("write ids: %w", err)

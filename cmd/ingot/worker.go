@@ -19,8 +19,8 @@ func newWorker() *cobra.Command {
 more rows, gives running ones 20 seconds to finish, and returns the rest to the queue. With --listen it serves /healthz,
 /readyz and /metrics (Prometheus) over HTTP.
 
-With --device 0,1 it loads the model on several GPUs. Each takes rows as it has room, up to --concurrency, with a memory of its own, and
-is listed by "ingot workers".`,
+With --device 0,1 it loads the model on several GPUs. Each GPU answers up to --concurrency rows at a time in
+its own memory, and "ingot workers" lists it as a worker.`,
 		Example: `  ingot worker --redis redis://localhost:6379/0 --model model.gguf
   ingot worker --redis redis://queue:6379/0 --model glm-4.7-flash.gguf --name glm --concurrency 32 --listen :9090
   ingot worker --redis redis://queue:6379/0 --model model.gguf --device 0,1`,
@@ -45,7 +45,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	defer queue.Close() //nolint:errcheck // everything sent was answered
+	defer queue.Close() //nolint:errcheck // Redis has answered every command
 	engines, err := newLaunch(cfg, cmd.ErrOrStderr()).engines(cfg.Model, engineOptions(cfg))
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	// /healthz and /metrics answer until the last job is finished or returned to the queue.
+	// The web server of /healthz and /metrics runs until the last job is finished or returned to the queue.
 	web, stopWeb := context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer stopWeb()
 	group, ctx := errgroup.WithContext(cmd.Context())
@@ -76,7 +76,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	return group.Wait()
 }
 
-// ahead returns the number of rows that a worker holds in addition to those in the engine's steps. Recording a row and taking the next
-// one are several round trips, in which a place in the steps would be empty. More rows would be missing at other workers at the end of
-// a batch.
+// ahead returns the number of rows that a worker takes beyond those in the engine's steps. Recording a row and taking the next one need
+// several round trips to Redis; a row that is already here fills the step meanwhile. A larger number would leave other workers idle at
+// the end of a batch.
 func ahead(concurrency int) int { return concurrency / 4 }

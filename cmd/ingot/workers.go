@@ -20,9 +20,9 @@ func newWorkers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workers --redis URL",
 		Short: "List the workers, and those lost in the last hour",
-		Long: `Workers lists the workers of a Redis server: model, hash, version, rows that they hold, speed, and when they last beat. A
-lost worker was silent, and others have its rows; it is listed for an hour. A silent worker has nobody who could take its
-rows. Paused model names are listed below.`,
+		Long: `Workers lists the workers of a Redis server: model, hash, version, rows that they hold, speed, and their last heartbeat.
+A silent worker sends no heartbeats, and no other worker has taken its rows. A lost worker was silent, and other workers
+took its rows; it is listed for an hour. Paused model names are listed below the workers.`,
 		Example: `  ingot workers --redis redis://localhost:6379/0
   ingot workers --redis redis://localhost:6379/0 --json | jq -r '.[] | select(.state == "lost") | .name'`,
 		Args: arguments(),
@@ -50,7 +50,7 @@ rows. Paused model names are listed below.`,
 	return cmd
 }
 
-// workerState is what workers prints of a worker.
+// workerState is a worker as "ingot workers" prints it.
 type workerState struct {
 	State string `json:"state"` // live, paused, silent or lost
 	job.Worker
@@ -93,5 +93,5 @@ func writeWorkers(w io.Writer, list []workerState, paused map[string]bool, now t
 	return err
 }
 
-// ago describes how long ago something was.
+// ago formats the time since an event.
 func ago(d time.Duration) string { return max(0, d).Round(time.Second).String() + " ago" }

@@ -9,8 +9,7 @@ import (
 // after the page. A weaker hash is not enough: two texts with the same key would use each other's keys and values.
 type Key [sha256.Size]byte
 
-// next returns the key of the page that follows a page with key k. tokens are the tokens of that next page
-// and the first token after it.
+// next returns the key of the page that follows the page with key k. tokens has the tokens of the following page and one token after it.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -23,10 +22,10 @@ func (k Key) next(tokens []int32) Key {
 // largePage is the maximum number of positions of a page for which next allocates no memory.
 const largePage = 256
 
-// Prefix is the content of the whole pages of a text that other texts can share.
+// Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with the text's last token has no key.
 type Prefix []Key
 
-// Prefix returns the prefix of a text. It hashes the text once; what the pool knows of it can then be looked up many times.
+// Prefix returns the keys of a text's full pages, which HasPrefix and Held look up. It hashes the whole text, so callers store the result.
 func (p *Pool) Prefix(tokens []int32) Prefix {
 	keys := make(Prefix, 0, max(0, len(tokens)-1)/p.pageSize)
 	var last Key
@@ -37,7 +36,7 @@ func (p *Pool) Prefix(tokens []int32) Prefix {
 	return keys
 }
 
-// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing it.
+// HasPrefix reports whether the cache holds the first page of a text or a sequence is computing this page.
 func (p *Pool) HasPrefix(text Prefix) bool {
 	if len(text) == 0 {
 		return false

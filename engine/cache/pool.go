@@ -2,13 +2,13 @@
 // values are in the backend's memory. A page is a number. A sequence's page table lists the pages of its positions in order. Groups of
 // layers have page tables of their own, so that pages before a sliding window can be freed: see Groups.
 //
-// A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after
-// it. (The token after it is included because the MTP layer computes the slot of a position from the next token.) Pages that are in
-// no table any longer keep their content until they are needed; the least recently used page is evicted first. Content that turns
-// out to be wrong is discarded, together with all content that was computed from it.
+// A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
+// token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
+// keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out to be
+// wrong is discarded, together with all content that was computed from it.
 package cache
 
-// Pool is a fixed number of pages. It is not safe for concurrent use.
+// Pool gives pages to tables. Its number of pages is fixed. It is not safe for concurrent use.
 type Pool struct {
 	pageSize int
 	groups   Groups
@@ -94,7 +94,7 @@ func (p *Pool) take() (int32, bool) {
 	return id, true
 }
 
-// share counts one more table that holds a known page.
+// share records that one more table holds a known page.
 func (p *Pool) share(id int32) {
 	if p.pages[id].tables == 0 {
 		p.idle.remove(p.pages, id)
@@ -103,7 +103,7 @@ func (p *Pool) share(id int32) {
 	p.stats.Shared++
 }
 
-// drop counts one table fewer that holds a page.
+// drop records that one table fewer holds a page. A page that no table holds becomes idle if it is known, and free otherwise.
 func (p *Pool) drop(id int32) {
 	pg := &p.pages[id]
 	pg.tables--

@@ -45,7 +45,7 @@ func TestSharedPrefix(t *testing.T) {
 	a.Release()
 	b.Release()
 	require.Zero(t, p.Used())
-	require.Equal(t, 8, fill(t, p.NewTable(), text(10, 0)), "pages outlive their tables")
+	require.Equal(t, 8, fill(t, p.NewTable(), text(10, 0)), "pages stay in the cache after their table is released")
 }
 
 func TestTheTokenAfterAPageCounts(t *testing.T) {
@@ -73,7 +73,7 @@ func TestOneComputesForAll(t *testing.T) {
 	a, b := p.NewTable(), p.NewTable()
 	require.False(t, a.Claim(tokens))
 	require.True(t, b.Claim(tokens), "a is computing the first page")
-	require.False(t, a.Claim(tokens), "a is not waiting for itself")
+	require.False(t, a.Claim(tokens), "a does not wait for its own claim")
 
 	require.True(t, a.Grow(len(tokens)))
 	a.Commit(tokens, len(tokens))
@@ -229,8 +229,7 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// Discarded pages, and pages that were computed from them, are not found any longer, whether tables hold them or not. Other
-// pages are still found.
+// Discarded pages and pages that were computed from them are no longer found, whether tables hold them or not. Other pages are still found.
 func TestDiscardedPagesAreUnknown(t *testing.T) {
 	t.Parallel()
 	p := NewPool(16, size, Groups{})
@@ -245,7 +244,7 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 
 	bad.Discard(text(9, 0))
 	require.Equal(t, []bool{true, true, false}, []bool{bad.HoldsDiscarded(), sharing.HoldsDiscarded(), apart.HoldsDiscarded()})
-	require.Equal(t, used, p.Used(), "tables keep their pages")
+	require.Equal(t, used, p.Used(), "tables keep their discarded pages")
 	for _, tokens := range [][]int32{text(14, 0), branch} {
 		table := p.NewTable()
 		got := table.Adopt(tokens)
@@ -259,9 +258,9 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	sharing.Release()
 	again := p.NewTable()
 	require.Zero(t, fill(t, again, text(14, 0)))
-	require.False(t, again.HoldsDiscarded(), "pages that are used again are as good as new")
+	require.False(t, again.HoldsDiscarded(), "a page with new content is no longer marked as discarded")
 	got = p.NewTable().Adopt(branch)
-	require.Equal(t, 8, got, "the branch's own page has to be computed again")
+	require.Equal(t, 8, got, "the page that only the branch has must be computed again")
 	require.Equal(t, 16-p.Used(), p.Available())
 }
 
@@ -273,7 +272,7 @@ func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
 	fill(t, table, text(14, 0))
 	table.Release()
 	taken := p.NewTable()
-	for i, want := range []int{12, 8, 4, 0} { // the incomplete page is taken first
+	for i, want := range []int{12, 8, 4, 0} { // the incomplete page has no content in the cache and is taken first
 		require.True(t, taken.Grow((i+1)*size))
 		found, key := 0, Key{}
 		for end := size; end < 14; end += size {

@@ -11,7 +11,7 @@ type Table struct {
 	shared        []bool // [pages of a group] pages that the table did not compute
 	held, adopted int    // pages of all groups, and those of them that the table did not compute
 
-	claim   Key // content of the page that this table has announced to compute
+	claim   Key // key of the page that this table has announced to compute
 	claimed bool
 }
 
@@ -31,8 +31,8 @@ func (t *Table) Positions() int { return len(t.pages[len(t.pages)-1]) * t.pool.p
 // Held returns the number of pages of all groups that the table has.
 func (t *Table) Held() int { return t.held }
 
-// Adopt takes the known pages of a text and returns the number of positions that the table then has. The table must hold whole
-// pages of the text and nothing else. The last token is never covered, because its logits are needed.
+// Adopt appends the known pages that continue the table's text. It returns the number of positions that the table then has. The table must
+// hold only full pages of the text. The page of the last token is never adopted, because the token must be computed for its logits.
 func (t *Table) Adopt(tokens []int32) (positions int) {
 	p := t.pool
 	p.keys = p.keys[:0]
@@ -91,7 +91,7 @@ func (t *Table) Slide(position int) {
 	t.first = max(t.first, end)
 }
 
-// Adopted is the number of pages that the table has taken from the cache, and that others may hold too.
+// Adopted returns the number of pages that the table has taken from the cache. Other tables may hold them too.
 func (t *Table) Adopted() int { return t.adopted }
 
 // PageSize returns the number of positions of a page.
@@ -103,8 +103,8 @@ func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[0][i]].note }
 // SetNote gives the table's page i a note, which those who share the page see. The pool does not read it.
 func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[0][i]].note = note }
 
-// nextKey is the content of the page after those that the table holds; it is false if the text ends before the token that follows
-// the page, or if the table holds a page that is not full.
+// nextKey returns the key of the page that follows the table's pages. It returns false if the text ends before the token after that page,
+// or if the table holds a page without a key.
 func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	size := t.pool.pageSize
 	end := (t.known + 1) * size
@@ -114,8 +114,8 @@ func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	return t.last.next(tokens[end-size : end+1]), true
 }
 
-// Claim announces the page that the table will compute next. busy reports whether another table has announced it: wait for it
-// rather than compute it twice. Call Adopt before.
+// Claim announces that the table will compute its next page. busy reports whether another table has already announced the same page; the
+// caller then waits for that table instead of computing the page again. Call Adopt before.
 func (t *Table) Claim(tokens []int32) (busy bool) {
 	key, ok := t.nextKey(tokens)
 	if !ok {
@@ -130,7 +130,7 @@ func (t *Table) Claim(tokens []int32) (busy bool) {
 	return false
 }
 
-// Unclaim withdraws what Claim announced, so that another table can compute it.
+// Unclaim withdraws the announcement of Claim, so that another table can compute the page.
 func (t *Table) Unclaim() {
 	if t.claimed {
 		delete(t.pool.claims, t.claim)

@@ -18,7 +18,7 @@ func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 	t.run((*rowsTask).ropeStore, qkv.Rows, 2*qkv.Cols)
 }
 
-// ropeStore finishes and stores a row of RopeStore.
+// ropeStore does row r of RopeStore.
 func (t *rowsTask) ropeStore(thread, r int) {
 	s, c, line := t.step, t.cache, row(t.src, r)
 	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
@@ -60,12 +60,11 @@ type queryBlock struct {
 	from, to    int32
 }
 
-// Limits of the queries in a block: small enough that every thread has work, and that the scores of a block stay in the
-// processor's cache.
+// Limits of a block. A block is small enough that every thread has work and that its scores stay in the processor's cache.
 const (
 	minQueries = 4
 	maxQueries = 32
-	maxScores  = 1 << 17
+	maxScores  = 1 << 17 // a block with minQueries may have more
 )
 
 // Attention implements compute.Step.
@@ -128,7 +127,7 @@ func (t *attention) part(thread, i int) {
 		own := m.attention[int(q-b.from)*stride:][:stride]
 		end := int(positions[b.first+q/group]) + 1
 		first := t.shape.First(end - 1)
-		clear(own[begin:first]) // positions that only earlier rows see have no weight
+		clear(own[begin:first]) // positions before the row's sliding window have weight 0
 		if t.sinks != nil {
 			own[end] = t.sinks[b.kvHead*group+q%group]
 			end++
@@ -140,11 +139,11 @@ func (t *attention) part(thread, i int) {
 	t.weigh(thread, b, begin, shortest, longest, stride)
 }
 
-// scoreStride returns the distance between the scores of two queries over n positions. There is room for a sink.
+// scoreStride returns the distance between the scores of two queries over n positions, with room for a sink.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
-// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. Scores of
-// positions that a query does not see are not used.
+// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. It also computes scores
+// of positions that a query does not attend to; they are not used.
 func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -188,8 +187,8 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds the values multiplied with their weights, for each query of a block, from position begin on. Up to position shortest,
-// which every query has passed, it processes all queries at once.
+// weigh adds the values, multiplied with their weights, to the result of each query of a block, from position begin on. It processes the
+// positions before shortest, to which every query attends, for all queries at once.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]

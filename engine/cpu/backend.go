@@ -1,9 +1,7 @@
-// Package cpu is the compute backend on the processor. It is the reference for every other backend, and it runs on machines
-// without a GPU.
-//
-// Weights are packed once and stay quantised. Activations are cut into blocks of 8 bits, once for all products of an operation.
-// Every product reads a weight once for all rows of the step. The bits of a value depend on its row alone, not on the other rows
-// and not on the number of threads.
+// Package cpu is the compute backend on the processor. It is the reference for every other backend, and it runs on machines without a GPU.
+// Weights are packed once and stay quantised. Activations are quantised to 8 bits in blocks, once for all products of an operation. Every
+// product reads a weight once for all rows of the step. The bits of a value depend on its row alone, not on the other rows and not on the
+// number of threads.
 package cpu
 
 import (
@@ -39,22 +37,22 @@ type scratch struct {
 	convert kernels.ConvertArgs
 	quant   kernels.QuantizeArgs
 
-	at         []int64   // indices of the results' starts in tail, gate and up
+	at         []int64   // indices in tail, gate and up where the rows' results start
 	tail       []float32 // results of a weight's last, incomplete group
 	gate, up   []float32 // results of the two products of a gated activation
 	normed     []float32 // a normed row
 	attention  []float32 // scores of a block of queries
 	keys       []float32 // a page's keys, converted
 	pageValues []float32 // a page's values, converted
-	queryAt    []int64   // indices of the queries' starts
-	resultAt   []int64   // indices of their results' starts
+	queryAt    []int64   // indices where the queries of a block start
+	resultAt   []int64   // indices where the queries' results start
 }
 
-// New returns a backend with the given number of threads, which uses the fastest level of the processor. 0 means
-// one thread per processor.
+// New returns a backend with the given number of threads and the fastest kernels that the processor supports. 0 means one thread per
+// processor.
 func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()[0]) }
 
-// NewWith is New with a given level.
+// NewWith is New with the given kernels.
 func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	if threads < 0 {
 		return nil, fmt.Errorf("start the CPU backend: the number of threads is %d; give 0 for one per processor, or at least 1", threads)
@@ -109,7 +107,7 @@ func values(t compute.Tensor) []float32 { return t.Buffer.(*compute.Values).Floa
 // start returns the index of the start of row r of t, in t's buffer.
 func start(t compute.Tensor, r int) int { return t.Offset + r*t.Stride }
 
-// row returns the values of row r of t, in place.
+// row returns the values of row r of t, without copying.
 func row(t compute.Tensor, r int) []float32 { return t.Buffer.(*compute.Values).Row(t, r) }
 
 // grow returns s or, if s has fewer than n values, a new slice with n values.

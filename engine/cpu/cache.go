@@ -9,14 +9,15 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// cache is the KV pages. A layer holds its pages one after another. A page holds a row for each position, head by head.
+// cache has the KV pages. A layer holds its pages one after another. A page holds its heads one after another, and a head a row for each
+// position.
 type cache struct {
 	shape        compute.CacheShape
-	keys, values [][]byte                   // [layers]; values is nil if they are the leading values of the keys
+	keys, values [][]byte                   // [layers]; values is nil if the values are the first columns of the keys
 	to           func(*kernels.ConvertArgs) // converts into the cache; nil for float32
 	from         func(*kernels.ConvertArgs) // converts out of the cache; nil if attention reads the cache's type directly
 
-	// The kernels of attention over the rows that load returns, and the bytes of a value in these rows.
+	// The attention kernels for the rows that load returns, and the bytes of one value in these rows.
 	scores     func(*kernels.ScoresArgs)
 	weigh      func(*kernels.ValuesArgs)
 	valueBytes int
@@ -58,7 +59,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w; choose another type of cache", err)
+		return nil, fmt.Errorf("make a KV cache: %w; choose another KV cache type", err)
 	}
 	layers := make([][]byte, shape.Layers)
 	for i := range layers {
@@ -69,7 +70,7 @@ func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, er
 	return layers, nil
 }
 
-// rows returns the address of a head's rows in a page, from a slot on. The layer has cols values per slot and dims values per head.
+// rows returns the address of a head's rows in a page, from the given slot on. The layer has cols values per slot and dims values per head.
 func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) unsafe.Pointer {
 	at := (int(page)*cols+head*dims)*c.shape.PageSize + slot*dims
 	size, block := c.shape.Type.BlockBytes(), c.shape.Type.BlockSize()
@@ -90,8 +91,8 @@ func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims 
 	}
 }
 
-// load returns the rows of a head's first n positions in a page, in the type that attention reads. They are in
-// place, or converted into tile.
+// load returns the rows of a head's first n positions in a page, in the type that attention reads. It returns the cache's memory or, if it
+// has to convert the rows, tile.
 func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) unsafe.Pointer {
 	src := c.rows(layer, cols, dims, page, head, 0)
 	if c.from == nil {

@@ -5,7 +5,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// gated is the task of GatedMatMul and GatedExperts: gated activations of pairs of matrices. Each pair has its own rows.
+// gated is the task of GatedMatMul and GatedExperts: gated activations of pairs of matrices. Each pair is multiplied with a range of the
+// operands.
 type gated struct {
 	step *step
 	operands
@@ -24,7 +25,8 @@ type pair struct {
 	from, to         int
 }
 
-// A thread computes at most gatedRows rows of activations by gatedGroups groups of weight rows at once, which limits its buffer.
+// A thread computes at most gatedRows rows of activations by gatedGroups groups of weight rows at once. This limits the size of its
+// buffers.
 const (
 	gatedRows   = 64
 	gatedGroups = 16
@@ -36,7 +38,8 @@ func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
 	t.pairs, t.cut.groups, t.activation = t.pairs[:0], 0, act
 }
 
-// addPair appends a matrix of two weights. It returns the pair, to which the caller may add biases.
+// addPair appends matrix number matrix of both weights, for the operands between from and to. The caller may add biases to the pair that it
+// returns.
 func (t *gated) addPair(gate, up *weight, matrix, from, to int) *pair {
 	t.pairs = append(t.pairs, pair{gate: gate, up: up, matrix: matrix, first: t.cut.groups, from: from, to: to})
 	t.cut.groups += gate.groups
@@ -74,7 +77,7 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile computes some groups of a pair for some operands.
+// tile computes a number of groups of a pair, starting with the given group, for the operands between from and to.
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory allocates packed weights and KV pages, which exist as long as the backend. The memory comes directly from the system. If
-// the garbage collector counted gigabytes of weights, it would let as many gigabytes of garbage accumulate.
+// memory allocates packed weights and KV pages, which exist as long as the backend. The memory comes directly from the system, not from
+// Go's heap: with gigabytes of weights in the heap, the garbage collector would let as many gigabytes of garbage accumulate.
 type memory struct {
 	chunks [][]byte
 	free   []byte // free part of the last chunk

@@ -14,7 +14,7 @@ func (s *step) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float
 	t.run((*rowsTask).latents, a.Rows, 2*a.Cols)
 }
 
-// latents finishes and stores a row of Latents.
+// latents does row r of Latents.
 func (t *rowsTask) latents(thread, r int) {
 	s, line := t.step, row(t.src, r)
 	if q := len(t.second); q > 0 {
@@ -39,7 +39,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	t.run((*rowsTask).turn, dst.Rows, w.matrices*t.rope.dims)
 }
 
-// turn rotates the heads of a row, for Absorb.
+// turn rotates the heads of row r for Absorb.
 func (t *rowsTask) turn(thread, r int) {
 	w := t.table
 	out, in := row(t.dst, r), row(t.src, r)

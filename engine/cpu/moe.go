@@ -25,7 +25,7 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
-// choose writes the indices of the best experts of a row, then their weights. Among experts with equal scores, the first wins.
+// choose writes the indices of the best experts of row r, then their weights. Of experts with equal scores, it chooses the first.
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
 	bias := t.bias
@@ -102,7 +102,7 @@ func (g *grouping) group(routing compute.Tensor, experts int) {
 		sum += n
 		g.first[e] = sum
 	}
-	for r := routing.Rows - 1; r >= 0; r-- { // backwards, since first counts down to each expert's start
+	for r := routing.Rows - 1; r >= 0; r-- { // backwards, because first[e] counts down from the end of expert e's choices to their start
 		ids := row(routing, r)[:used]
 		for k := used - 1; k >= 0; k-- {
 			e := int(ids[k])
@@ -187,7 +187,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
 		s.quantize(h, dst.Rows, 1, width, width)
 	}
-	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // as if each operand had its own matrix
+	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // an estimate: as if each operand had its own matrix
 	s.pool.do(t, t.cut.parts())
 }
 

@@ -12,7 +12,7 @@ import (
 type plan struct {
 	threads        int
 	weights, steps int64
-	multiplied     int64 // values in the largest buffer whose rows are multiplied with weights
+	multiplied     int64 // number of values in the largest buffer whose rows are multiplied with weights
 	positions      int   // maximum positions of a sequence
 }
 
@@ -55,9 +55,9 @@ func (p *plan) Cache(s compute.CacheShape) {
 	}
 }
 
-// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and for the results of a gated tile.
-// It has both twice: for steps that divide the weights, and for steps that divide the rows. Quantised activations also exist twice:
-// for all rows, and for the rows of the shards.
+// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and for the results of a gated tile. It has
+// both twice: for steps that divide the weights among threads, and for steps that divide the rows. Quantised activations also exist twice:
+// in the step that divides the weights, and in the shards.
 func (p *plan) Bytes() (weights, steps int64) {
 	const quantised = blockValues + scaleBytes // bytes of a block of quantised activations
 	threads := int64(p.threads)

@@ -15,9 +15,9 @@ type task interface {
 	part(thread, i int)
 }
 
-// pool runs tasks on a fixed number of threads, including the caller's. Each thread has the same share of a task's parts in every
-// step, so that the weights that it reads stay in its caches. A thread that has done its share takes parts of other shares. After a
-// task, helpers poll for the next task for a while before they sleep, since the tasks of a step follow one another closely.
+// pool runs tasks on a fixed number of threads, including the caller's. Each thread has the same share of a task's parts in every step, so
+// that the weights that it reads stay in its caches. A thread that has done its share takes parts of other shares. After a task, helpers
+// poll for the next one for a while before they sleep, because the tasks of a step follow one another closely.
 type pool struct {
 	shares  []share // [threads]
 	helpers []helper
@@ -25,7 +25,7 @@ type pool struct {
 
 	// run is the current task: its number in the upper bits, and its number of parts.
 	run  atomic.Uint64
-	_    [56]byte // puts the fields above, which are polled, and the fields below, which the end of a part writes, on separate cache lines
+	_    [56]byte // keeps run, which threads poll, and done, which threads write, on separate cache lines
 	done atomic.Int64
 	_    [56]byte
 
@@ -35,8 +35,8 @@ type pool struct {
 	ended  sync.WaitGroup // waits for the helpers to end
 }
 
-// share counts the claimed parts of a thread's share. The upper bits are the task's number, the lower bits the next part. If the
-// number is that of an earlier task, no part of the current task is claimed yet.
+// share has the next part to claim of a thread's share of a task. The upper bits are the task's number, the lower bits the next part. If
+// the number is that of an earlier task, no part of the current task is claimed yet.
 type share struct {
 	claimed atomic.Uint64
 	_       [56]byte // keeps the shares on separate cache lines
@@ -54,9 +54,10 @@ const (
 	maxParts = 1<<partBits - 1
 
 	// helperWait is how long a helper without work stays awake. It is longer than most gaps between the tasks of a step. It must be
-	// short, since a waiting helper takes a processor from other goroutines.
+	// short, because a waiting helper keeps a processor from other goroutines.
 	helperWait = 50 * time.Microsecond
-	// helperLooks is how often a helper polls for work before it reads the clock. The pauses between polls take from 1 to about
+	// helperLooks is the number of times that a helper polls for work before it reads the clock. The pauses between polls take from 1
+	// to about
 	// 50 ns, depending on the processor.
 	helperLooks = 256
 	// callerSpins is the number of polls after which the caller lets other goroutines run.
@@ -72,7 +73,7 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// partPanic is the value with which do panics after a panic in a part of a task.
+// partPanic is a panic in a part of a task. do panics with it after the other parts are done.
 type partPanic struct {
 	value any
 	stack []byte
@@ -92,7 +93,7 @@ func (p *pool) do(t task, parts int) {
 		return
 	}
 	if parts > maxParts {
-		panic("cpu: a task has too many parts")
+		panic(fmt.Sprintf("cpu: a task has %d parts; the maximum is %d", parts, maxParts))
 	}
 	p.task = t
 	p.done.Store(0)
@@ -131,7 +132,7 @@ func (h *helper) rouse() {
 	}
 }
 
-// sharers returns the number of threads that have a share of a run. These are the first threads.
+// sharers returns the number of threads that have a share of a run: as many of the first threads as there are parts.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
 // work does the parts of a thread's share of a run, then the remaining parts of the other shares.
@@ -156,8 +157,7 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a share. A run does not end before all claimed parts are done, and a run that has
-// ended has no parts left.
+// claim takes the next part of a share. A late thread may call it for a run that has ended; such a run has no parts left.
 func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
 	first, end := parts*of/sharers, parts*(of+1)/sharers
@@ -197,7 +197,7 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch polls for a while for a run after the given one. It reports whether there is one.
+// watch polls for helperWait for a run other than last. ok reports whether there is one.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tally counts how often each part is done, and by which thread. It has no synchronisation, since the work of a run must be
-// visible when the run returns.
+// tally is a task that records how often each part is done, and by which thread. It needs no locks: the work of all threads must be visible
+// when do returns.
 type tally struct {
 	counts []int
 	by     []int
@@ -25,7 +25,7 @@ func (t *tally) part(thread, i int) {
 	t.by[i] = thread
 }
 
-// TestPoolDoesEachPartOnce runs tasks of all sizes one right after another, so that late threads meet the next task.
+// TestPoolDoesEachPartOnce runs tasks of all sizes without a pause, so that late threads find the next task.
 func TestPoolDoesEachPartOnce(t *testing.T) {
 	for threads := 1; threads <= 5; threads++ {
 		p := newPool(threads)
@@ -55,7 +55,7 @@ func (h *held) part(_, i int) {
 	}
 }
 
-// TestPoolTakesOverShares blocks a thread in the first part of its share.
+// TestPoolTakesOverShares blocks a thread in the first part of its share. The other thread must do all remaining parts.
 func TestPoolTakesOverShares(t *testing.T) {
 	p := newPool(2)
 	defer p.close()
@@ -67,8 +67,7 @@ func TestPoolTakesOverShares(t *testing.T) {
 	}
 }
 
-// panics is a task that panics in some parts. The caller begins with the first part, which waits until all the
-// panicking parts have begun.
+// panics is a task that panics in some parts. The caller's thread starts with part 0, which waits until the other threads have panicked.
 type panics struct {
 	in    []int
 	left  atomic.Int64 // parts that have not panicked

@@ -7,14 +7,14 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// operands are the input rows of a product and the places of their results. Products with floats count their input in values,
-// products with blocks in blocks.
+// operands are the input rows of a product and the positions of their results. A product of float weights finds its input by inFloats, a
+// product of quantised weights by inBlocks.
 type operands struct {
 	x, out   []float32
-	inFloats []int64 // where a row starts in x
-	inBlocks []int64 // where a row starts in the step's activations, in blocks
-	at       []int64 // where a row's results start in out
-	factors  []float32
+	inFloats []int64   // index in x where each row starts
+	inBlocks []int64   // index of each row's first block in the step's quantised activations
+	at       []int64   // index in out where each row's results start
+	factors  []float32 // a factor for each row's results, which are added to out; empty to write the results
 }
 
 func (o *operands) begin(x, out compute.Tensor) {
@@ -28,15 +28,16 @@ func (o *operands) add(inFloat, inBlock, at int) {
 	o.at = append(o.at, int64(at))
 }
 
-// addRows adds the rows of x, whose results go to dst. The blocks of n values of row 0 are the first of the step's activations.
+// addRows adds the rows of x, of n values each. Their results go to the rows of dst. The step's quantised activations must begin with the
+// blocks of row 0.
 func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	for r := range dst.Rows {
 		o.add(start(x, r), r*n/blockValues, start(dst, r))
 	}
 }
 
-// call runs the product of groups of a weight with the rows of o between from and to. The results of a row
-// go to out[at[row-from]:].
+// call multiplies a number of groups of a matrix, from the given group on, with the rows of o between from and to. The results of a row go
+// to out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
 		return
@@ -58,8 +59,8 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	w.product(a)
 }
 
-// multiply runs a product of groups of a weight. It writes or adds the results at column off of the rows' outputs. If the last
-// group has fewer than 16 rows, its results first go to the thread's own memory.
+// multiply is call with results at column off of the rows' outputs. If the last group has fewer than 16 rows, its results first go to the
+// thread's memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
 	factors := o.factors
@@ -100,14 +101,14 @@ const (
 	// thread would cost transfers between caches.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// partWork is the work of a part of a larger operation. shareParts is the maximum number of parts in a thread's share. Other
-	// threads take over the parts of a share that remain.
+	// partWork is the work of a part of a larger operation. shareParts is the maximum number of parts in a thread's share. If a thread
+	// is slow, other threads take over parts of its share.
 	partWork   = 64 << 10
 	shareParts = 16
 )
 
-// cut divides the groups of an operation's weights into parts. The groups are numbered across all weights.
-// A part is a range of groups.
+// cut is the division of an operation's groups of weight rows into parts. The groups are numbered across all weights. A part is a range of
+// groups.
 type cut struct {
 	each, groups int // groups per part, and groups in total
 }
@@ -116,7 +117,7 @@ type cut struct {
 // Reading a weight takes about as long as multiplying it with two rows.
 func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
 
-// cut divides a number of groups of w with the given work.
+// cut returns the division of a number of groups with the group size of w. work is the cost of the whole operation; see the function work.
 func (s *step) cut(w *weight, groups, work int) cut {
 	threads, maxGroups := len(s.scratch), max(1, partBytes/w.groupBytes)
 	switch {
@@ -135,7 +136,7 @@ func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 // span returns the groups of part i.
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
-// product is the task of products with whole matrices, or with one matrix for each head.
+// product is the task of the operations that multiply rows with whole matrices, or each head with a matrix of its own.
 type product struct {
 	step *step
 	operands
@@ -170,7 +171,7 @@ func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.cut.groups += w.groups
 }
 
-// run multiplies the matrices that were added, each with the given number of rows.
+// run multiplies the matrices that were added. rows is the number of rows of each matrix, to estimate the work.
 func (p *product) run(rows int) {
 	s := p.step
 	w := p.segments[0].w
@@ -200,7 +201,7 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	p.run(dst.Rows)
 }
 
-// beginProduct prepares the rows of x for products with weights.
+// beginProduct starts a product of the rows of x with weights. It quantises the rows if one of the weights is quantised.
 func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *product {
 	p, n := &s.product, ws[0].(*weight).in
 	p.begin(x, dst)
@@ -214,7 +215,8 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	return p
 }
 
-// heads runs a product for each head. The slices of two heads are inStride apart in a row of x and outStride apart in a row of dst.
+// heads multiplies each head with its own matrix of w. Neighbouring heads are inStride values apart in a row of x and outStride values
+// apart in a row of dst.
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)

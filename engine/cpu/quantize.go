@@ -10,17 +10,17 @@ import (
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
 
-// scaleBytes is the size of a block's scale.
+// scaleBytes is the size of a block's scale in bytes.
 const scaleBytes = int64(unsafe.Sizeof(kernels.Scale{}))
 
-// activations are rows of 8-bit activations, in blocks.
+// activations are rows of 8-bit activations, in blocks of blockValues.
 type activations struct {
 	q      []int8
 	scales []kernels.Scale
 }
 
-// quantize converts slices of the rows of x to blocks. Each row has count slices of n values, which are stride values apart. Slice
-// i of row r starts at block (r*count+i)*n/blockValues.
+// quantize converts slices of the rows of x to blocks of the step's activations. Each row has count slices of n values, which are stride
+// values apart. Slice i of row r starts at block (r*count+i)*n/blockValues.
 func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
 	s.bytes.q = grow(s.bytes.q, rows*count*n)
 	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
@@ -43,7 +43,7 @@ func (t *quantizer) part(thread, i int) {
 	x, out := values(t.x), &t.step.bytes
 	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
 		slices, n := t.count, t.n
-		if t.n == t.stride { // the slices of a row are one run of values
+		if t.n == t.stride { // the slices of a row are contiguous
 			slices, n = 1, t.n*t.count
 		}
 		for k := range slices {

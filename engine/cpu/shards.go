@@ -8,15 +8,15 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// residentBytes is the maximum size of a model's weights for steps by rows. Weights of this size are assumed to stay in the
-// processor's caches, so that every thread can read all of them in a step.
+// residentBytes is the maximum size of a model's weights for which steps are divided by rows. Weights of this size are assumed to stay in
+// the processor's caches, so that every thread can read all of them in a step.
 const residentBytes = 16 << 20
 
-// shards implements compute.Step by rows: every thread executes the operations of a step for its own shard of the rows. Only
-// attention reads other rows: it waits for the shards that have earlier rows of the same sequence. Steps by rows are faster for
-// small models, which spend less time on reading weights than on passing activations between threads.
+// shards implements compute.Step by dividing the rows: every thread executes all operations of a step for its shard of the rows. Only
+// attention reads other rows, and waits for the shards that have earlier rows of the same sequence. This is faster for small models, which
+// spend less time on reading weights than on passing activations between threads.
 type shards struct {
-	whole   *step // executes operations with fewer rows than there are shards, dividing the weights
+	whole   *step // divides the weights; executes operations with fewer rows than there are shards
 	shards  []shard
 	pending []operation // recorded operations that are not executed yet; all have the same number of rows
 	rows    int         // number of rows of the pending operations
@@ -42,7 +42,7 @@ func newShards(b *Backend) *shards {
 	return l
 }
 
-// takes reports whether a batch is computed by rows.
+// takes reports whether the rows of a batch are divided among the shards.
 func (l *shards) takes(b *compute.Batch) bool {
 	n := len(l.shards)
 	return n > 1 && len(b.Tokens) >= 2*n && l.whole.weightBytes <= residentBytes && b.Trace == nil
@@ -88,7 +88,8 @@ func (l *shards) add(o operation) {
 		l.flush()
 		l.rows = rows
 	}
-	// An operation in which a shard reads rows of others runs by itself: another shard could write these rows in a later operation.
+	// An operation in which a shard reads rows of other shards runs alone: otherwise these shards could write the rows in a later
+	// operation before they are read.
 	alone := !l.divides(&o)
 	if alone {
 		l.flush()
@@ -126,7 +127,7 @@ func (l *shards) flush() {
 	l.pending = l.pending[:0]
 }
 
-// part executes the pending operations for the rows of a shard. The memory belongs to the shard, whichever thread runs it.
+// part executes the pending operations for the rows of shard i. It uses the shard's memory, whichever thread runs it.
 func (l *shards) part(_, i int) {
 	from, to := l.span(i, l.rows)
 	own := &l.shards[i]
@@ -157,7 +158,7 @@ func (l *shard) await(attentions int64) {
 	}
 }
 
-// Checkpoint implements compute.Step. Batches with a trace are not computed by rows.
+// Checkpoint implements compute.Step. It does nothing, because takes refuses batches with a trace.
 func (l *shards) Checkpoint(int, string, compute.Tensor) {}
 
 // Submit implements compute.Step.

@@ -2,7 +2,7 @@ package cpu
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// operation is an operation of a step with its arguments. It is executed shard by shard.
+// operation is a recorded operation of a step with its arguments. Every shard executes it for its rows.
 type operation struct {
 	// do executes the operation on a step for some of the rows.
 	do         func(o *operation, s *step, r part)

@@ -4,8 +4,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields: once they have grown to
-// their size, a step allocates nothing.
+// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields: once their slices are large
+// enough, a step allocates nothing.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -59,7 +59,7 @@ func (s *step) Submit() error { return nil }
 // Run implements compute.Step. All operations have run already.
 func (s *step) Run() error { return nil }
 
-// token returns the id that a row embeds.
+// token returns the token id of row r.
 func (s *step) token(r int) int {
 	if s.batch.From.Buffer != nil {
 		return int(row(s.batch.From, r)[0])
@@ -67,7 +67,7 @@ func (s *step) token(r int) int {
 	return int(s.batch.Tokens[r])
 }
 
-// rowsTask is an operation that computes each row by itself. A part has a few rows.
+// rowsTask is the task of operations that compute each row independently. A part has a few rows.
 type rowsTask struct {
 	step *step
 	do   func(t *rowsTask, thread, r int) // does row r
@@ -98,7 +98,7 @@ const (
 	partValues = 8192
 )
 
-// rowsEach returns the number of rows in a part. There are n rows of about the given number of values each.
+// rowsEach returns the number of rows in a part, for n rows of about the given number of values each.
 func (b *Backend) rowsEach(n, values int) int {
 	threads := len(b.scratch)
 	if threads == 1 || n*values < soloValues {

@@ -15,7 +15,7 @@ func (s *step) Top(dst, logits compute.Tensor, k int) {
 
 func (t *rowsTask) top(thread, r int) { t.step.top(thread, row(t.dst, r), row(t.src, r), t.best) }
 
-// top writes the k best of a row, as defined by compute.Step.Top. A NaN counts as the lowest value.
+// top writes the k highest logits of a row to dst, in the format of compute.Step.Top. A NaN counts as the lowest value.
 func (b *Backend) top(thread int, dst, logits []float32, k int) {
 	a := &b.scratch[thread].highest
 	a.X, a.N = &logits[0], int64(len(logits))

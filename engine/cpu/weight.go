@@ -9,16 +9,16 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// weight is a tensor of a model: a vector of float32, or packed matrices of rows of in values.
+// weight is a tensor of a model: a vector of float32, or packed matrices of out rows of in values.
 type weight struct {
-	tensor   gguf.Tensor // tensor of the file; the rows of an embedding are read from it
+	tensor   gguf.Tensor // the tensor in the file; Embed reads its rows
 	in, out  int
 	matrices int
 	vector   []float32 // the values of a tensor of one dimension
 
 	packed      []byte // matrices of groups of 16 rows; see package kernels
-	groups      int    // groups of a matrix
-	groupBytes  int
+	groups      int    // number of groups in a matrix
+	groupBytes  int    // bytes of a group
 	product     func(*kernels.ProductArgs)
 	takesFloats bool // products take activations of float32 instead of bytes
 }
@@ -29,8 +29,8 @@ func (w *weight) Type() gguf.Type { return w.tensor.Type }
 // Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.tensor.Shape }
 
-// Weight implements compute.Backend. It packs matrices for the products. Steps read the packed copy, so the file's pages can be
-// dropped.
+// Weight implements compute.Backend. It packs matrices for the products. Steps read the packed copy, so the system can drop the file's
+// pages from memory.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {

@@ -2,7 +2,7 @@ package model_test
 
 import "fmt"
 
-// decoderLayout has the tensors and settings in which the files of decoders differ from Llama's. A file has two layers.
+// decoderLayout describes how a decoder's file differs from a Llama file in tensors and settings. A file has two layers.
 type decoderLayout struct {
 	arch                                           string
 	qkvBias, outputBias, headNorms, wholeNorms     bool
@@ -13,7 +13,7 @@ type decoderLayout struct {
 	settings                                       map[string]any
 }
 
-// Sizes of the decoders.
+// Sizes of the decoders in test files.
 const (
 	decoderHeads, decoderKVHeads, decoderHead = 4, 2, 8
 	decoderFFN, decoderExpertFFN              = 24, 16

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// build collects the content of a model file.
+// build has the content of a model file to write.
 type build struct {
 	arch    string
 	meta    *gguf.Metadata
@@ -37,17 +37,17 @@ func (b *build) set(name string, v any) {
 	b.meta.Set(b.arch+"."+name, v)
 }
 
-// weight adds a random matrix that preserves the magnitude of its input.
+// weight adds a random matrix whose products have about the magnitude of their inputs.
 func (b *build) weight(name string, t gguf.Type, shape ...int) {
 	b.tensors = append(b.tensors, computetest.RandomTensor(b.rand, name, t, 1/math.Sqrt(float64(shape[0])), shape...))
 }
 
-// vector adds random values with a standard deviation of about 1.
+// vector adds a vector of n random values with a standard deviation of about 1.
 func (b *build) vector(name string, n int) {
 	b.tensors = append(b.tensors, computetest.RandomTensor(b.rand, name, gguf.TypeF32, 1, n))
 }
 
-// floats adds the given values.
+// floats adds a float32 tensor with the given values.
 func (b *build) floats(name string, values []float32, shape ...int) {
 	data := make([]byte, 4*len(values))
 	if err := gguf.Quantize(data, gguf.TypeF32, values); err != nil {
@@ -113,13 +113,13 @@ const (
 	hidden = 32
 )
 
-// llamaLayout has the properties that differ between Llama files.
+// llamaLayout has the properties in which Llama files differ.
 type llamaLayout struct {
 	hidden, heads, kvHeads int
 	key, value             int // 0: the file does not have the setting
 	rope                   int // 0: the file does not have the setting
 	tied                   bool
-	experts                int // 0: a network in each layer; otherwise as many experts, of which two are used
+	experts                int // number of experts, of which two are used; 0 for a dense network in each layer
 	kind                   gguf.Type
 }
 
@@ -178,7 +178,7 @@ func (l llamaLayout) build() *build {
 	return b
 }
 
-// glmLayout has the properties that differ between deepseek2 files.
+// glmLayout has the properties in which deepseek2 files differ.
 type glmLayout struct {
 	arch               string
 	layers, dense, mtp int
@@ -192,7 +192,7 @@ type glmLayout struct {
 	kind               gguf.Type
 }
 
-// The sizes of the attention in deepseek2 test files. All of them are different.
+// The sizes of the attention in deepseek2 test files. All sizes are different, so that a mix-up is noticed.
 const (
 	glmHeads, glmNope, glmRope, glmValue, glmRank = 3, 12, 8, 20, 24
 	glmFFN, glmExperts, glmUsed, glmExpertFFN     = 44, 6, 2, 14

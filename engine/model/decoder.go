@@ -21,25 +21,25 @@ type decoder struct {
 	routing compute.Tensor // [rows, 2*used]
 }
 
-// decoderLayer is a layer. Weights that a family does not have are nil. Lists have the weights of one product; they are stored as
-// slices, so that steps need not allocate them.
+// decoderLayer is a layer. Weights that a family does not have are nil. A slice of weights is the argument list of one MatMul, stored so
+// that steps need not allocate it.
 type decoderLayer struct {
 	attnNorm compute.Weight // {hidden}
 	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}, or one weight with the rows of all three
 	attnQKV            []compute.Weight
-	queryNorm, keyNorm compute.Weight // {heads*keyDim}, {kvHeads*keyDim}: norms of whole projections
+	queryNorm, keyNorm compute.Weight // {heads*keyDim}, {kvHeads*keyDim}: norms over all heads together
 	projection         compute.Projection
 	shape              compute.AttentionShape
 	rope               compute.Rope     // nil if the layer has no rotation
 	stored             int              // number of the layer in the cache
 	attnOutput         []compute.Weight // one weight {heads*valueDim, hidden}
 	attnOutputBias     compute.Weight   // {hidden}
-	attnPostNorm       compute.Weight   // {hidden} of the attention's output
+	attnPostNorm       compute.Weight   // {hidden} norm of the attention's output
 
 	ffnNorm        compute.Weight   // {hidden}
 	ffnGate, ffnUp compute.Weight   // {hidden, ffn}; nil in a layer of experts
 	ffnDown        []compute.Weight // one weight {ffn, hidden}
-	ffnPostNorm    compute.Weight   // {hidden} of the network's output
+	ffnPostNorm    compute.Weight   // {hidden} norm of the network's output
 	activation     compute.Activation
 	mixture        mixture
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// decoder loads a decoder. s is the attention of its layers without a window.
+// decoder loads a decoder. s is the shape of attention in layers without a sliding window.
 func (l *loader) decoder(d *design, s compute.AttentionShape, c Config, lim Limits) Model {
 	m := &decoder{embedScale: float32(cmp.Or(d.embedScale, 1))}
 	if d.route != nil {
@@ -18,8 +18,8 @@ func (l *loader) decoder(d *design, s compute.AttentionShape, c Config, lim Limi
 		m.norm = l.joined(float32(1/d.logitScale), []string{"output_norm.weight"}, c.Hidden)
 	}
 	if r := d.branchScale; r > 0 {
-		// The residual stream is computed divided by the scale r of the branches: x/r + branch instead of x + r·branch. Its norms
-		// are the same with eps/r².
+		// Instead of x + r·branch, a layer computes x/r + branch: the residual stream is divided by the scale r of the branches. Norms of
+		// the divided stream give the same results with eps/r².
 		m.embedScale /= float32(r)
 		m.eps /= float32(r * r)
 	}
@@ -64,7 +64,7 @@ func (l *loader) decoder(d *design, s compute.AttentionShape, c Config, lim Limi
 	return m
 }
 
-// width returns the number of activations of a row in the layer's network.
+// width returns the number of activations per row of the layer's network.
 func (l *decoderLayer) width(route compute.RouteShape) int {
 	if l.ffnGate == nil {
 		return l.mixture.width(route)
@@ -72,7 +72,7 @@ func (l *decoderLayer) width(route compute.RouteShape) int {
 	return l.ffnGate.Shape()[1]
 }
 
-// decoderLayer loads a layer. sliding is the rotation of layers that slide, if they have one of their own.
+// decoderLayer loads a layer. sliding is the rotation of the layers with a sliding window; nil if it is that of the other layers.
 func (l *loader) decoderLayer(d *design, i int, s compute.AttentionShape, m *decoder, sliding compute.Rope) decoderLayer {
 	name := func(s string) string { return blockTensor(i, s) }
 	hidden, queries, keys, values := m.config.Hidden, s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim
@@ -148,9 +148,9 @@ func (l *loader) attnQKV(name func(string) string, hidden, queries, keys, values
 	}
 }
 
-// rowsOf returns n rows of a matrix, from a row on. They share the memory of the matrix.
+// rowsOf returns n rows of a matrix from row number from on. They share the memory of the matrix.
 func rowsOf(t gguf.Tensor, from, n int) gguf.Tensor {
-	if len(t.Shape) != 2 { // an error was reported before
+	if len(t.Shape) != 2 { // the loader has an error already
 		return t
 	}
 	each := len(t.Data) / t.Shape[1]

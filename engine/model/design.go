@@ -7,12 +7,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// design describes a family's layers where they differ from Llama's. The zero value, with a rotation, is Llama.
+// design describes how a family's layers differ from Llama's. A design that only sets freqs is Llama.
 type design struct {
-	// freqs is the rotation. unrotated reports whether a layer has none; nil if all layers rotate.
+	// freqs is the rotation (RoPE) of queries and keys. unrotated reports whether a layer has no rotation; nil if all layers rotate.
 	freqs     compute.RopeFreqs
 	unrotated func(layer int) bool
-	// scale is the factor of the scores of attention; 0 for 1/√keyDim.
+	// scale is the factor of the attention scores; 0 for 1/√keyDim.
 	scale float32
 	// window is what slidingFamily has read.
 	window window
@@ -22,7 +22,7 @@ type design struct {
 	qkvBias, outputBias bool // biases of the products before and after attention
 	headNorms           bool // norms of each head of queries and keys
 	projectionNorms     bool // norms of the whole queries and the whole keys
-	sinks               bool // attn_sinks
+	sinks               bool // attention sinks: attn_sinks
 
 	noPreNorms bool   // attention and network read the residual stream without a norm
 	postNorms  bool   // norms of the outputs of attention and network: post_attention_norm, post_ffw_norm
@@ -30,7 +30,7 @@ type design struct {
 	fusedUp    bool   // ffn_up has the rows of the gate, then those of up
 	activation compute.Activation
 
-	route       *compute.RouteShape // routing of the layers of experts; nil if there are none
+	route       *compute.RouteShape // routing in the layers with experts; nil if there are none
 	dense       int                 // number of leading layers without experts
 	expertBias  bool                // biases of the experts' products
 	embedScale  float64             // factor of the embeddings; 0 for 1
@@ -85,7 +85,7 @@ func (l *loader) refuseAll() {
 	l.refuse("attn_logit_softcapping", 0)
 	l.refuse("final_logit_softcapping", 0)
 	if l.has("rope.dimension_sections") {
-		l.fail(fmt.Errorf("%s, a rotation by several positions: %w", l.key("rope.dimension_sections"), ErrUnsupported))
+		l.fail(fmt.Errorf("%s is set (a rotation by several positions per token): %w", l.key("rope.dimension_sections"), ErrUnsupported))
 	}
 }
 
@@ -128,13 +128,13 @@ func (l *loader) groupedShape() compute.AttentionShape {
 	s.KeyDim = l.sizeOr("attention.key_length", hidden/heads)
 	s.ValueDim = l.sizeOr("attention.value_length", s.KeyDim)
 	if s.KeyDim < 2 || s.ValueDim < 1 {
-		l.fail(fmt.Errorf("attention.key_length is %d and must be at least 2, and attention.value_length is %d and must be at least 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
+		l.fail(fmt.Errorf("a head's keys have %d values and its values %d, but must have at least 2 and 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
 	}
 	s.Scale = float32(1 / math.Sqrt(float64(s.KeyDim)))
 	return s
 }
 
-// ropePairs says which values of a head a rotation pairs.
+// ropePairs is how a rotation pairs the values of a head.
 type ropePairs bool
 
 const (
@@ -145,11 +145,11 @@ const (
 // rotation reads the rotation of a decoder's heads.
 func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
 
-// rotationWith is rotation with the choice of ropeFreqs.
+// rotationWith is rotation with the given argument of ropeFreqs.
 func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs {
 	freqs, factor := l.ropeFreqs(l.ropeDims(), exactYaRN)
 	if factor > 1 {
-		freqs.Scale = float32(1 + 0.1*math.Log(factor)) // YaRN's temperature; queries and keys are both multiplied by its square root
+		freqs.Scale = float32(1 + 0.1*math.Log(factor)) // YaRN multiplies both queries and keys with this factor
 	}
 	freqs.Halves = bool(pairs)
 	return freqs

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// TestFamilies compares a small model of each family with what transformers computed from the same weights.
+// TestFamilies compares a small model of each family with the results of Hugging Face transformers for the same weights.
 func TestFamilies(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		t.Parallel()
@@ -26,7 +26,7 @@ func TestFamilies(t *testing.T) {
 	})
 }
 
-// TestFamilyTypes compares the same models in other types, whose weights are equal.
+// TestFamilyTypes compares copies of the models in other types. The weights of a model have the same values in all types.
 func TestFamilyTypes(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		exact := openFile(t, f.Files[0])
@@ -38,7 +38,7 @@ func TestFamilyTypes(t *testing.T) {
 				require.True(t, ok)
 				require.Equal(t, want.Values(), tensor.Values(), "%s of %v", tensor.Name, tensor.Type)
 			}
-			if !blocks { // for weights in blocks, the CPU rounds activations to 8 bits
+			if !blocks { // if weights are in blocks, the CPU rounds activations to 8 bits
 				t.Logf("%s: log-probabilities differ by at most %.2g", filepath.Base(path), modeltest.Compare(t, loadFamily(t, path), f.Prompts[:3], 1e-3))
 			}
 		}
@@ -71,7 +71,7 @@ func loadFamily(t *testing.T, path string) model.Model {
 	return m
 }
 
-// TestRopeFactorsByContext: Phi-3 uses the long factors if it is loaded for more positions than the original context.
+// TestRopeFactorsByContext checks that Phi-3 uses the long factors if it is loaded for more positions than the original context.
 func TestRopeFactorsByContext(t *testing.T) {
 	short, long := []float32{1, 1.5, 2, 1}, []float32{3, 4, 5, 6}
 	logits := func(original int, short, long []float32) []float32 {
@@ -84,7 +84,7 @@ func TestRopeFactorsByContext(t *testing.T) {
 		require.NoError(t, err)
 		return out[3]
 	}
-	require.Equal(t, logits(256, short, long), logits(300, short, short), "a context of 256 positions")
+	require.Equal(t, logits(256, short, long), logits(300, short, short), "the short factors apply up to the original context of 256 positions")
 	require.Equal(t, logits(255, short, long), logits(300, long, short))
 	require.NotEqual(t, logits(255, short, long), logits(256, short, long))
 }

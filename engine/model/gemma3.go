@@ -6,10 +6,10 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// layers27B identifies Gemma 3 27B, whose scores have a scale of their own that files do not state.
+// layers27B identifies Gemma 3 27B. Its attention scores have another scale than the other sizes, and files do not have the scale.
 const layers27B = 62
 
-// gemma3 is the text model of Gemma 3. Five of six layers attend to a window. Outputs of attention and network are normed.
+// gemma3 is the text model of Gemma 3. Five of six layers have a sliding window. The outputs of attention and network are normed.
 func gemma3(l *loader, c Config, _ Limits) design {
 	d := design{
 		freqs: l.rotation(halves), headNorms: true, postNorms: true, activation: compute.GELU,

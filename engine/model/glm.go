@@ -19,7 +19,7 @@ type glm struct {
 	q       compute.Tensor // [rows, heads*(nope+rope)], if queries are compressed
 	absorb  compute.Tensor // [rows, heads*(kvRank+rope)] queries in the latent space
 	ctx     compute.Tensor // [rows, heads*kvRank] contexts in the latent space
-	attn    compute.Tensor // [rows, heads*value]
+	attn    compute.Tensor // [rows, heads*value] the heads' outputs
 	ffn     compute.Tensor // [rows, the larger of ffn and used*expertFFN+shared]
 	routing compute.Tensor // [rows, 2*used]
 	hidden  compute.Tensor // [rows, hidden] after the final norm
@@ -29,10 +29,10 @@ type glm struct {
 type mlaShape struct {
 	heads  int
 	qA     int // rank of the compressed query; 0 if queries are not compressed
-	kvRank int // values of a latent
-	nope   int // values of a head's query and key without a rotation
-	rope   int // values with a rotation; in keys, they are shared by all heads
-	value  int // values of a head's output
+	kvRank int // number of values in a latent
+	nope   int // number of values of a head's query and key that are not rotated
+	rope   int // number of values that are rotated; all heads share the rotated values of the keys
+	value  int // number of values in a head's output
 	// attention is the shape of the attention over latents: one key of kvRank+rope values, of which the first
 	// kvRank are also the value.
 	attention compute.AttentionShape
@@ -59,10 +59,10 @@ type glmLayer struct {
 	attnOutput compute.Weight   // {heads*value, hidden}
 	ffnNorm    compute.Weight   // {hidden}
 
-	// Of a dense layer:
+	// The weights of a dense layer:
 	ffnGate, ffnUp compute.Weight // {hidden, ffn}
 	ffnDown        compute.Weight // {ffn, hidden}
-	mixture        mixture        // experts of the layer, if it has any
+	mixture        mixture        // the experts of another layer
 }
 
 // glmMTP is the layer of multi-token prediction.
@@ -159,7 +159,7 @@ func (m *glm) draft(s compute.Step, b *compute.Batch, from States, states []int3
 	x := mtp.begin(s, &m.trunk, b, m.hidden, from, states)
 	h := m.h.Head(x.Rows)
 	s.RMSNorm(h, x, mtp.layer.attnNorm, m.eps)
-	if len(b.Outputs) == 0 { // these rows only fill the cache
+	if len(b.Outputs) == 0 { // without outputs, the rows only fill the cache
 		m.latents(s, &mtp.layer, layer, h)
 	} else {
 		m.attention(s, &mtp.layer, layer, x, h)

@@ -103,7 +103,7 @@ func (l *loader) mlaShape() mlaShape {
 	return s
 }
 
-// glmConfig reads the sizes of a model of the family, and whether it has an MTP layer.
+// glmConfig reads the sizes of a model of the family and its number of MTP layers.
 func glmConfig(l *loader) Config {
 	s := l.mlaShape()
 	c := Config{
@@ -127,7 +127,7 @@ const (
 	flashVocab  = 154880
 )
 
-// flashGating returns the gating of files that do not state it.
+// flashGating returns the gating for files without expert_gating_func.
 func flashGating(c Config) compute.Gating {
 	if c.Layers == flashLayers && c.Vocab == flashVocab {
 		return compute.GatingSigmoid
@@ -135,8 +135,8 @@ func flashGating(c Config) compute.Gating {
 	return compute.GatingSoftmax
 }
 
-// yarnScale returns YaRN's factor for the scores: the square of 1 + m·ln(factor), with m from the file (the
-// original's 0.1·mscale_all_dim).
+// yarnScale returns YaRN's factor for the attention scores: the square of 1 + m·ln(factor). The file has m, which is 0.1·mscale_all_dim in
+// the original configuration.
 func (l *loader) yarnScale(factor float64) float64 {
 	m := 1 + l.floatOr("rope.scaling.yarn_log_multiplier", 0)*math.Log(max(factor, 1))
 	return m * m
@@ -166,7 +166,7 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 	} else {
 		layer.attnKB = l.weight(name("attn_k_b.weight"), s.nope, s.kvRank, s.heads)
 		layer.attnVB = l.weight(name("attn_v_b.weight"), s.kvRank, s.value, s.heads)
-		l.used[name("attn_kv_b.weight")] = true // some files also have the same values in the joint form
+		l.used[name("attn_kv_b.weight")] = true // some files have the joint weight in addition
 	}
 	if experts {
 		layer.mixture = l.mixture(i, c.Hidden, m.route)
@@ -179,9 +179,9 @@ func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
 	return layer
 }
 
-// splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part
-// keeps its type. The key part must be transposed, which is not possible in quantised blocks. It becomes float16, or float32 if the
-// file has floats that may be outside the range of float16.
+// splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part keeps its
+// type. The key part must be transposed, which is not possible in quantised blocks. It becomes float16, or float32 if its type has a larger
+// range than float16.
 func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 	t := l.tensor(name, s.kvRank, s.heads*(s.nope+s.value))
 	if l.err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// granite is Granite 3 and 4, the dense models: Llama with factors of embeddings, scores, branches and logits. A factor of 0 means
-// that there is none.
+// granite is the dense models of Granite 3 and 4: Llama with factors for embeddings, attention scores, branches and logits. A factor of 0
+// means no factor.
 func granite(l *loader, _ Config, _ Limits) design {
 	d := design{
 		freqs:      l.rotation(neighbours),
@@ -17,7 +17,7 @@ func granite(l *loader, _ Config, _ Limits) design {
 	if !l.has("logit_scale") {
 		l.fail(fmt.Errorf("metadata %s: %w", l.key("logit_scale"), gguf.ErrMissing))
 	}
-	if !l.boolOr("rope.scaling.finetuned", true) { // the sign of a model without positions
+	if !l.boolOr("rope.scaling.finetuned", true) { // marks a model without rotation
 		d.unrotated = func(int) bool { return true }
 	}
 	return d

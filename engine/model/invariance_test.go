@@ -17,8 +17,8 @@ import (
 // invarianceLimits has room for sequences of up to 40 positions.
 var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8}
 
-// TestBatchInvariance computes sequences in steps of all kinds: one sequence in one step, a row at a time, in chunks, and mixed
-// with others. Logits and drafts must have the same bits in all steps and on any number of threads.
+// TestBatchInvariance computes sequences in different steps: one sequence in one step, one row per step, in chunks, and mixed with other
+// sequences. Logits and drafts must have the same bits in all of them, with any number of threads.
 func TestBatchInvariance(t *testing.T) {
 	half := flash()
 	half.kind = gguf.TypeF16
@@ -89,14 +89,14 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 	for slices.Max(left) > 0 {
 		counts := plan(left)
 		var step, draft compute.Batch
-		var of, draftOf []int // the sequence of each row
+		var of, draftOf []int // the sequence of each row of the step and of the draft
 		var states []int32
 		for i, n := range counts {
 			if n == 0 {
 				continue
 			}
 			first := len(all[i]) - left[i]
-			known := min(n, len(all[i])-1-first) // rows with a token after them
+			known := min(n, len(all[i])-1-first) // rows that are followed by a token
 			if known > 0 {
 				draft.Seqs = append(draft.Seqs, compute.Seq{Rows: known, Pages: tables[i]})
 			}
@@ -133,7 +133,7 @@ func run(t *testing.T, path string, threads int, all [][]int32, plan func(left [
 	return out
 }
 
-// pageTables assigns pages to n sequences in turn.
+// pageTables returns page tables for n sequences. It deals out the pages in turn.
 func pageTables(n int) [][]int32 {
 	tables := make([][]int32, n)
 	for page := range invarianceLimits.Pages {

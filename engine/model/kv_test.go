@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// TestKVNeedsWholeBlocks refuses a cache of blocks for heads that are not whole blocks.
+// TestKVNeedsWholeBlocks checks that a KV cache type with blocks is refused if heads are not whole blocks.
 func TestKVNeedsWholeBlocks(t *testing.T) {
 	t.Parallel()
 	path := llamaLayout{hidden: 64, heads: 4, kvHeads: 2}.build().write(t) // heads of 16 values

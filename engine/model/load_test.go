@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// bases are valid files that the tests below break.
+// bases has a function for each valid file that the tests below break.
 var bases = func() map[string]func() *build {
 	all := maps.Clone(firstBases)
 	for i := range decoderLayouts {
@@ -63,29 +63,29 @@ func TestRefusals(t *testing.T) {
 		unsupported bool
 	}{
 		{"another architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "rwkv6") }, `"rwkv6": model is not supported (supported: deepseek2,`, true},
-		{"an architecture of the same name", "llama", func(b *build) { b.meta.Set("general.architecture", "gemma2") }, `"gemma2": model is not supported; use a model of architecture gemma3,`, true},
+		{"an architecture with a similar name", "llama", func(b *build) { b.meta.Set("general.architecture", "gemma2") }, `"gemma2": model is not supported; use a model of architecture gemma3,`, true},
 		{"a related architecture", "llama", func(b *build) { b.meta.Set("general.architecture", "qwen35moe") }, `use a model of architecture qwen3moe,`, true},
 		{"no architecture", "llama", func(b *build) { b.remove("general.architecture") }, "general.architecture", false},
 		{"experts of a llama without the number used", "llama", func(b *build) { b.set("expert_count", 8) }, "llama.expert_used_count", false},
 		{"no experts of a llama", "llama", func(b *build) { b.set("expert_count", 0) }, "", false},
 		{"a bias", "llama", func(b *build) { b.vector("blk.1.attn_q.bias", 48) }, "blk.1.attn_q.bias", true},
-		{"norms of queries", "llama", func(b *build) { b.vector("blk.0.attn_q_norm.weight", 12) }, "blk.0.attn_q_norm.weight", true},
-		{"one layer more", "llama", func(b *build) { b.vector("blk.2.attn_norm.weight", 32) }, "blk.2.attn_norm.weight", true},
-		{"key heads that do not divide", "llama", func(b *build) { b.set("attention.head_count_kv", 3) }, "llama.attention.head_count_kv", false},
+		{"norms of queries in a Llama file", "llama", func(b *build) { b.vector("blk.0.attn_q_norm.weight", 12) }, "blk.0.attn_q_norm.weight", true},
+		{"a tensor of a layer beyond the last", "llama", func(b *build) { b.vector("blk.2.attn_norm.weight", 32) }, "blk.2.attn_norm.weight", true},
+		{"key heads that do not divide the query heads", "llama", func(b *build) { b.set("attention.head_count_kv", 3) }, "llama.attention.head_count_kv", false},
 		{"no key heads", "llama", func(b *build) { b.set("attention.head_count_kv", 0) }, "llama.attention.head_count_kv", false},
-		{"key heads by layer", "llama", func(b *build) { b.set("attention.head_count_kv", []int32{2, 4}) }, "llama.attention.head_count_kv", true},
-		{"heads by layer", "llama", func(b *build) { b.set("attention.head_count", []uint32{2, 4}) }, "llama.attention.head_count", true},
-		{"networks by layer", "llama", func(b *build) { b.set("feed_forward_length", []int32{64, 32}) }, "llama.feed_forward_length", true},
-		{"rotation of more than a head", "llama", func(b *build) { b.set("rope.dimension_count", 14) }, "llama.rope.dimension_count", false},
-		{"odd rotation", "llama", func(b *build) { b.set("rope.dimension_count", 7) }, "llama.rope.dimension_count", false},
-		{"no rotation", "llama", func(b *build) { b.set("rope.dimension_count", 0) }, "llama.rope.dimension_count", false},
-		{"base of nothing", "llama", func(b *build) { b.set("rope.freq_base", float32(0)) }, "llama.rope.freq_base", false},
-		{"base that is no number", "llama", func(b *build) { b.set("rope.freq_base", float32(math.NaN())) }, "llama.rope.freq_base", false},
-		{"another scaling", "llama", func(b *build) { b.set("rope.scaling.type", "longrope") }, `"longrope"`, true},
-		{"scaling by nothing", "llama", func(b *build) { b.set("rope.scaling.factor", float32(0)) }, "llama.rope.scaling.factor", false},
-		{"scaling by less", "llama", func(b *build) { b.set("rope.scaling.factor", float32(-2)) }, "llama.rope.scaling.factor", false},
-		{"factors of 0", "llama", func(b *build) { b.floats("rope_freqs.weight", make([]float32, 4), 4) }, "rope_freqs.weight", false},
-		{"too few factors", "llama", func(b *build) { b.floats("rope_freqs.weight", []float32{1, 2}, 2) }, "rope_freqs.weight", false},
+		{"an array of key heads", "llama", func(b *build) { b.set("attention.head_count_kv", []int32{2, 4}) }, "llama.attention.head_count_kv", true},
+		{"an array of heads", "llama", func(b *build) { b.set("attention.head_count", []uint32{2, 4}) }, "llama.attention.head_count", true},
+		{"an array of network sizes", "llama", func(b *build) { b.set("feed_forward_length", []int32{64, 32}) }, "llama.feed_forward_length", true},
+		{"a rotation larger than a head", "llama", func(b *build) { b.set("rope.dimension_count", 14) }, "llama.rope.dimension_count", false},
+		{"a rotation of an odd number of values", "llama", func(b *build) { b.set("rope.dimension_count", 7) }, "llama.rope.dimension_count", false},
+		{"a rotation of no values", "llama", func(b *build) { b.set("rope.dimension_count", 0) }, "llama.rope.dimension_count", false},
+		{"a base of 0", "llama", func(b *build) { b.set("rope.freq_base", float32(0)) }, "llama.rope.freq_base", false},
+		{"a base that is NaN", "llama", func(b *build) { b.set("rope.freq_base", float32(math.NaN())) }, "llama.rope.freq_base", false},
+		{"an unknown scaling of the rotation", "llama", func(b *build) { b.set("rope.scaling.type", "longrope") }, `"longrope"`, true},
+		{"a scaling factor of 0", "llama", func(b *build) { b.set("rope.scaling.factor", float32(0)) }, "llama.rope.scaling.factor", false},
+		{"a negative scaling factor", "llama", func(b *build) { b.set("rope.scaling.factor", float32(-2)) }, "llama.rope.scaling.factor", false},
+		{"frequency divisors of 0", "llama", func(b *build) { b.floats("rope_freqs.weight", make([]float32, 4), 4) }, "rope_freqs.weight", false},
+		{"too few frequency divisors", "llama", func(b *build) { b.floats("rope_freqs.weight", []float32{1, 2}, 2) }, "rope_freqs.weight", false},
 		{"negative eps", "llama", func(b *build) { b.set("attention.layer_norm_rms_epsilon", float32(-1)) }, "llama.attention.layer_norm_rms_epsilon", false},
 		{"a layer count as text", "llama", func(b *build) { b.set("block_count", "2") }, "llama.block_count", false},
 		{"a negative layer count", "llama", func(b *build) { b.set("block_count", int32(-2)) }, "llama.block_count", false},
@@ -95,18 +95,18 @@ func TestRefusals(t *testing.T) {
 		{"a large head", "llama", func(b *build) { b.set("attention.key_length", 1<<20) }, "blk.0.attn_q.weight", false},
 		{"absurdly many heads", "llama", func(b *build) { b.set("attention.head_count", 1<<20); b.set("attention.head_count_kv", 1<<20) }, "blk.0.attn_q.weight", false},
 
-		{"no base of windows", "gemma3", func(b *build) { b.set("rope.freq_base_swa", float32(0)) }, "gemma3.rope.freq_base_swa", false},
+		{"a base of 0 for sliding layers", "gemma3", func(b *build) { b.set("rope.freq_base_swa", float32(0)) }, "gemma3.rope.freq_base_swa", false},
 		{"soft caps of logits", "gemma3", func(b *build) { b.set("final_logit_softcapping", float32(30)) }, "gemma3.final_logit_softcapping", true},
 		{"no window", "gpt-oss", func(b *build) { b.set("attention.sliding_window", 0) }, "gpt-oss.attention.sliding_window", false},
-		{"experts by probabilities", "gpt-oss", func(b *build) { b.set("expert_gating_func", 2) }, "gpt-oss.expert_gating_func", true},
+		{"an unsupported gating of gpt-oss", "gpt-oss", func(b *build) { b.set("expert_gating_func", 2) }, "gpt-oss.expert_gating_func", true},
 		{"a rotation by sections", "glm4", func(b *build) { b.set("rope.dimension_sections", []int32{2, 2}) }, "glm4.rope.dimension_sections", true},
-		{"windows of OLMo 3", "olmo2", func(b *build) { b.set("attention.sliding_window", 4096) }, "olmo2.attention.sliding_window", true},
-		{"no scale of logits", "granite", func(b *build) { b.remove("logit_scale") }, "granite.logit_scale", false},
-		{"factors without an original context", "phi3", func(b *build) {
+		{"the sliding windows of OLMo 3", "olmo2", func(b *build) { b.set("attention.sliding_window", 4096) }, "olmo2.attention.sliding_window", true},
+		{"no logit_scale", "granite", func(b *build) { b.remove("logit_scale") }, "granite.logit_scale", false},
+		{"long factors without an original context", "phi3", func(b *build) {
 			b.floats("rope_factors_long.weight", []float32{1, 2, 3, 4}, 4)
 			b.floats("rope_factors_short.weight", []float32{1, 1, 1, 1}, 4)
 		}, "phi3.rope.scaling.original_context_length", false},
-		{"a factor of 0", "phi3", func(b *build) {
+		{"a long factor of 0", "phi3", func(b *build) {
 			b.set("rope.scaling.original_context_length", 8)
 			b.floats("rope_factors_long.weight", []float32{1, 2, 3, 0}, 4)
 			b.floats("rope_factors_short.weight", []float32{1, 1, 1, 1}, 4)
@@ -114,27 +114,27 @@ func TestRefusals(t *testing.T) {
 
 		{"expert groups", "glm", func(b *build) { b.set("expert_group_count", 8) }, "deepseek2.expert_group_count", true},
 		{"one expert group", "glm", func(b *build) { b.set("expert_group_count", 1) }, "", false},
-		{"another gating", "glm", func(b *build) { b.set("expert_gating_func", 3) }, "deepseek2.expert_gating_func", true},
+		{"an unsupported gating of deepseek2", "glm", func(b *build) { b.set("expert_gating_func", 3) }, "deepseek2.expert_gating_func", true},
 		{"temperature by position", "glm", func(b *build) { b.set("attention.temperature_scale", float32(0.1)) }, "deepseek2.attention.temperature_scale", true},
 		{"no temperature by position", "glm", func(b *build) { b.set("attention.temperature_scale", float32(0)) }, "", false},
 		{"no experts used", "glm", func(b *build) { b.remove("expert_used_count") }, "deepseek2.expert_used_count", false},
 		{"more experts used than there are", "glm", func(b *build) { b.set("expert_used_count", glmExperts+1) }, "deepseek2.expert_used_count", false},
 		{"far too many experts", "glm", func(b *build) { b.set("expert_count", 1025) }, "deepseek2.expert_count", true},
 		{"far too many experts used", "glm", func(b *build) { b.set("expert_count", 1024); b.set("expert_used_count", 65) }, "deepseek2.expert_used_count", true},
-		{"no heads' sizes", "glm", func(b *build) { b.remove("attention.value_length_mla") }, "deepseek2.attention.value_length_mla", false},
+		{"no value size of a head", "glm", func(b *build) { b.remove("attention.value_length_mla") }, "deepseek2.attention.value_length_mla", false},
 		{"rotation of a whole head", "glm", func(b *build) { b.set("rope.dimension_count", glmNope+glmRope) }, "rotation", false},
-		{"MTP layers alone", "glm", func(b *build) { b.set("nextn_predict_layers", 4) }, "deepseek2.nextn_predict_layers", false},
+		{"MTP layers without a trunk", "glm", func(b *build) { b.set("nextn_predict_layers", 4) }, "deepseek2.nextn_predict_layers", false},
 		{"a bias of the network", "glm", func(b *build) { b.vector("blk.0.ffn_gate.bias", glmFFN) }, "blk.0.ffn_gate.bias", true},
 		{"experts of a dense layer", "glm", func(b *build) { b.vector("blk.0.exp_probs_b.bias", glmExperts) }, "blk.0.exp_probs_b.bias", true},
-		{"an MTP layer not announced", "glm", func(b *build) { b.remove("nextn_predict_layers") }, "blk.3.nextn", true},
+		{"an MTP layer without nextn_predict_layers", "glm", func(b *build) { b.remove("nextn_predict_layers") }, "blk.3.nextn", true},
 		{"experts of two types", "glm", func(b *build) {
 			const up = "blk.2.ffn_up_exps.weight"
 			b.remove(up)
 			b.weight(up, gguf.TypeBF16, 32, glmExpertFFN, glmExperts)
 		}, "blk.2.ffn_gate_exps.weight", true},
-		{"a shared expert not announced", "glm", func(b *build) { b.set("expert_shared_count", 0) }, "shexp", true},
-		{"joint and wrong", "lite", func(b *build) { b.set("attention.kv_lora_rank", glmRank-2) }, "attn_kv", false},
-		{"YaRN without its context", "lite", func(b *build) { b.remove("rope.scaling.original_context_length") }, "deepseek2.rope.scaling.original_context_length", false},
+		{"a shared expert without expert_shared_count", "glm", func(b *build) { b.set("expert_shared_count", 0) }, "shexp", true},
+		{"a joint weight of the wrong size", "lite", func(b *build) { b.set("attention.kv_lora_rank", glmRank-2) }, "attn_kv", false},
+		{"YaRN without the original context", "lite", func(b *build) { b.remove("rope.scaling.original_context_length") }, "deepseek2.rope.scaling.original_context_length", false},
 		{"YaRN's own factor for attention", "lite", func(b *build) { b.set("rope.scaling.attn_factor", float32(2)) }, "deepseek2.rope.scaling.attn_factor", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestRefusals(t *testing.T) {
 
 func isUnsupported(err error) bool { return errors.Is(err, model.ErrUnsupported) }
 
-// optional are the tensors that a file may lack.
+// optional reports whether a file may lack a tensor.
 func optional(name string) bool {
 	return name == "output.weight" || strings.HasSuffix(name, "exp_probs_b.bias")
 }
@@ -178,9 +178,9 @@ func TestMissingTensors(t *testing.T) {
 				name = strings.TrimSuffix(name, "eh_proj.weight")
 			case strings.Contains(name, "attn_kv_b"): // without this tensor, the loader expects the split form
 				name = "attn_k_b"
-			case strings.Contains(name, "attn_qkv"): // likewise
+			case strings.Contains(name, "attn_qkv"): // without this tensor, the loader expects separate tensors for queries, keys and values
 				name = "attn_q"
-			case base().arch == "glm4moe" && name == "blk.0.attn_q_norm.weight": // this tensor tells that heads are normed
+			case base().arch == "glm4moe" && name == "blk.0.attn_q_norm.weight": // the loader expects head norms only if this tensor exists
 				name = "attn_k_norm"
 			}
 			require.ErrorContains(t, err, name)
@@ -228,7 +228,7 @@ func TestMissingSettings(t *testing.T) {
 		"attention.head_count_kv", "rope.dimension_count", "rope.freq_base", "attention.value_length",
 		"expert_weights_scale", "expert_weights_norm", "expert_gating_func", "attention.key_length", "rope.scaling.factor", "rope.scaling.type",
 		"residual_scale", "embedding_scale", "attention.scale", "attention.sliding_window", "attention.sliding_window_pattern",
-		"feed_forward_length", // of a model without dense layers
+		"feed_forward_length", // optional in a model without dense layers
 		"leading_dense_block_count", "expert_shared_count",
 	}
 	eachBase(t, func(t *testing.T, base func() *build) {
@@ -248,7 +248,8 @@ func TestMissingSettings(t *testing.T) {
 	})
 }
 
-// TestPredictionAnnouncedButAbsent loads files that count an MTP layer but do not have its tensors, and a file with two MTP layers.
+// TestPredictionAnnouncedButAbsent loads files with nextn_predict_layers but without the tensors of an MTP layer, and a file with two MTP
+// layers.
 func TestPredictionAnnouncedButAbsent(t *testing.T) {
 	t.Run("no tensors", func(t *testing.T) {
 		b := flash().build()
@@ -265,7 +266,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 		require.ErrorIs(t, err, model.ErrUnsupported)
 		requirePlain(t, b.write(t), floatTolerance)
 	})
-	t.Run("not counted either", func(t *testing.T) {
+	t.Run("no tensors, and not counted in block_count", func(t *testing.T) {
 		g := flash()
 		g.mtp = 0
 		b := g.build()
@@ -275,7 +276,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 		require.Zero(t, m.Config().DraftLayers)
 		require.Equal(t, 3, m.Config().Layers)
 	})
-	t.Run("two", func(t *testing.T) {
+	t.Run("two MTP layers", func(t *testing.T) {
 		g := flash()
 		g.mtp = 2
 		m, err := load(t, g.build().write(t))

@@ -17,10 +17,10 @@ type loader struct {
 	be   compute.Backend
 	file *gguf.File
 	arch string
-	used map[string]bool // names of the tensors that the model uses so far
+	used map[string]bool // names of the tensors that the model uses, collected while loading
 	err  error
 
-	planning bool // memory is only counted, not allocated: see Plan
+	planning bool // only count memory and allocate none; see Plan
 }
 
 func newLoader(be compute.Backend, f *gguf.File, arch string) *loader {
@@ -40,7 +40,7 @@ func (l *loader) key(name string) string { return l.arch + "." + name }
 // has reports whether the file has a setting.
 func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 
-// maxSize is the maximum of every size in a file's settings. The product of three sizes fits into an int.
+// maxSize is the maximum of every size in a file's settings. It is chosen so that the product of three sizes fits into an int.
 const maxSize = 1 << 20
 
 // size reads a setting that must be from 1 to maxSize.
@@ -62,7 +62,7 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 		return otherwise
 	}
 	if _, err := l.file.Meta().Ints(l.key(name)); err == nil {
-		l.fail(fmt.Errorf("%s is an array; layers of different sizes: %w", l.key(name), ErrUnsupported))
+		l.fail(fmt.Errorf("%s is an array (layers of different sizes): %w", l.key(name), ErrUnsupported))
 		return 0
 	}
 	v, err := l.file.Meta().Uint(l.key(name))
@@ -77,7 +77,7 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 	return int(v)
 }
 
-// floatOr reads a finite setting of at least 0. It returns otherwise if the setting is absent.
+// floatOr reads a setting that is finite and at least 0. It returns otherwise if the setting is absent.
 func (l *loader) floatOr(name string, otherwise float64) float64 {
 	if !l.has(name) {
 		return otherwise
@@ -88,13 +88,13 @@ func (l *loader) floatOr(name string, otherwise float64) float64 {
 		return otherwise
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-		l.fail(fmt.Errorf("%s is %g, but must be a number of at least 0", l.key(name), v))
+		l.fail(fmt.Errorf("%s is %g, but must be finite and at least 0", l.key(name), v))
 		return otherwise
 	}
 	return v
 }
 
-// eps reads the constant that norms add to the mean square.
+// eps reads the constant that RMS norms add to the mean square.
 func (l *loader) eps() float32 {
 	const name = "attention.layer_norm_rms_epsilon"
 	if !l.has(name) {
@@ -103,8 +103,7 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file with a setting that is not supported, unless its value is neutral, which means that the
-// setting has no effect.
+// refuse refuses a file with an unsupported setting, unless the setting has the value neutral, with which it has no effect.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
@@ -150,12 +149,12 @@ func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	return t
 }
 
-// weight loads a tensor onto the backend.
+// weight loads the tensor with the given name and shape onto the backend.
 func (l *loader) weight(name string, shape ...int) compute.Weight {
 	return l.place(l.tensor(name, shape...))
 }
 
-// optional is weight for a tensor that a file need not have. If the file does not have it, optional returns nil.
+// optional is weight for a tensor that a file need not have. It returns nil if the file does not have the tensor.
 func (l *loader) optional(name string, shape ...int) compute.Weight {
 	if _, ok := l.file.Tensor(name); !ok {
 		return nil
@@ -170,7 +169,7 @@ func (l *loader) vector(name string, shape ...int) compute.Weight {
 	return l.place(t)
 }
 
-// joined loads tensors of one dimension as one vector, in float32. sizes are their lengths. The values are multiplied by a factor.
+// joined loads several vectors as one vector of float32. sizes are their lengths. The values are multiplied by factor.
 func (l *loader) joined(factor float32, names []string, sizes ...int) compute.Weight {
 	var values []float32
 	for i, name := range names {
@@ -192,8 +191,8 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 	return l.place(t)
 }
 
-// headOr returns an output head in a list of one weight, as products require. If the file has no such head, the
-// list has the weight otherwise.
+// headOr loads an output head. It returns a slice of one weight, the argument list of MatMul. If the file has no such head, the weight is
+// otherwise.
 func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
@@ -201,7 +200,7 @@ func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compu
 	return []compute.Weight{otherwise}
 }
 
-// place makes a weight of a tensor.
+// place loads a tensor onto the backend.
 func (l *loader) place(t gguf.Tensor) compute.Weight {
 	if l.err != nil {
 		return nil
@@ -211,7 +210,7 @@ func (l *loader) place(t gguf.Tensor) compute.Weight {
 		l.fail(err)
 	}
 	if !l.planning {
-		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy; dropping the pages avoids having the model in memory twice
+		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy, and the model should not be in memory twice
 	}
 	return w
 }
@@ -242,8 +241,8 @@ func (l *loader) vocab(hidden int) int {
 	return t.Shape[1]
 }
 
-// unused refuses a file with tensors that the model does not use, since ignoring a tensor such as a bias would give wrong results.
-// ignore reports whether a tensor is not needed in a forward pass, by its name.
+// unused refuses a file with tensors that the model does not use: ignoring a tensor such as a bias would give wrong results. ignore reports
+// whether a forward pass does not need the tensor with the given name.
 func (l *loader) unused(ignore func(name string) bool) {
 	for _, t := range l.file.Tensors() {
 		if !l.used[t.Name] && !ignore(t.Name) {
@@ -292,10 +291,10 @@ func (l *loader) name() string {
 	return name
 }
 
-// checkCache refuses a type of KV cache that does not fit the model: a head's keys and values must be whole blocks.
+// checkCache refuses a KV cache type that does not fit the model: a head's key and value must each be whole blocks of the type.
 func (l *loader) checkCache(c Config, t gguf.Type) {
 	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
-		l.fail(fmt.Errorf("a cache of type %v cannot hold heads of %d and %d values, which are not whole blocks of %d; use f16: %w",
+		l.fail(fmt.Errorf("a KV cache of type %v cannot hold heads with %d values per key and %d per value, because these are not whole blocks of %d; use f16: %w",
 			t, c.KeyDim, c.ValueDim, block, ErrUnsupported))
 	}
 	if l.err == nil {

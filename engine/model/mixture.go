@@ -10,11 +10,11 @@ import (
 // mixture is the weights of a layer's experts. router is nil in a dense layer.
 type mixture struct {
 	router     compute.Weight // {hidden, experts}
-	routerBias compute.Weight // {experts}; may be absent
+	routerBias compute.Weight // {experts}; nil if the file has none
 	experts    compute.Experts
 }
 
-// add adds the outputs of the experts that are chosen for the normed h to x. routing and ffn are buffers.
+// add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are buffers.
 func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h, routing, ffn compute.Tensor) {
 	s.Route(routing, h, e.router, e.routerBias, route)
 	s.Checkpoint(layer, "routing", routing)
@@ -23,7 +23,7 @@ func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h,
 	s.ExpertsAdd(x, ffn, routing, e.experts)
 }
 
-// width returns the number of activations of a row.
+// width returns the number of activations of all experts of a row.
 func (e *mixture) width(route compute.RouteShape) int {
 	if e.router == nil {
 		return 0
@@ -35,8 +35,8 @@ func (e *mixture) width(route compute.RouteShape) int {
 	return width
 }
 
-// maxExperts and maxUsed are higher than the numbers of any known model. They limit the time of routing, which examines all
-// experts once per used expert.
+// maxExperts and maxUsed are larger than in any known model. They limit the time of routing, which examines all experts once per used
+// expert.
 const (
 	maxExperts = 1024
 	maxUsed    = 64
@@ -45,8 +45,8 @@ const (
 // softmaxOfChosen is the expert_gating_func of a softmax over the logits of the chosen experts.
 const softmaxOfChosen compute.Gating = 3
 
-// routeShape reads the rule of the routers. gating is used if the file has none. It is softmaxOfChosen in families that choose
-// experts by their logits alone.
+// routeShape reads how routers choose and weight experts. gating is the default for files without expert_gating_func. It is softmaxOfChosen
+// in families that choose experts by their logits alone.
 func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 	r := compute.RouteShape{
 		Experts:   l.sizeOr("expert_count", 0),
@@ -66,13 +66,13 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 		l.fail(fmt.Errorf("%s is %d, but must be at most %[4]s, which is %[3]d", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
 	}
 	if r.Experts > maxExperts || r.Used > maxUsed {
-		l.fail(fmt.Errorf("%s is %d and %s is %d; more than %d experts or %d of them for a row: %w",
+		l.fail(fmt.Errorf("%s is %d and %s is %d; the maximum is %d experts, of which %d are used for a row: %w",
 			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, maxExperts, maxUsed, ErrUnsupported))
 	}
 	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
-		l.fail(fmt.Errorf("%s is %d; routing by groups: %w", l.key("expert_group_count"), groups, ErrUnsupported))
+		l.fail(fmt.Errorf("%s is %d (routing by groups of experts): %w", l.key("expert_group_count"), groups, ErrUnsupported))
 	}
-	if r.Scale == 0 { // 0 means that there is no scale
+	if r.Scale == 0 { // 0 means no scale
 		r.Scale = 1
 	}
 	return r
@@ -98,7 +98,7 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 		Down: l.weight(name("ffn_down_exps.weight"), ffn, hidden, n),
 	}
 	if x := e.experts; l.err == nil && x.Gate.Type() != x.Up.Type() {
-		l.fail(fmt.Errorf("%s is %v and %s is %v; gate and up of different types: %w",
+		l.fail(fmt.Errorf("%s has type %v and %s has type %v, but they must have the same type: %w",
 			name("ffn_gate_exps.weight"), x.Gate.Type(), name("ffn_up_exps.weight"), x.Up.Type(), ErrUnsupported))
 		return e
 	}
@@ -110,7 +110,7 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 	return e
 }
 
-// expertFFN returns the number of activations of an expert. Mixtral's files have it as that of a dense layer.
+// expertFFN returns the number of activations of an expert. Mixtral's files have it in the setting for dense layers.
 func (l *loader) expertFFN() int {
 	if l.arch == "llama" && !l.has("expert_feed_forward_length") {
 		return l.size("feed_forward_length")

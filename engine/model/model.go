@@ -13,15 +13,15 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// ErrUnsupported is wrapped by errors about files that are well formed but need something that Ingot does not compute.
+// ErrUnsupported is wrapped by errors about files that are well formed but need a computation that Ingot does not have.
 var ErrUnsupported = errors.New("model is not supported")
 
-// Config describes a model, as its file does.
+// Config has the settings of a model from its file.
 type Config struct {
 	Architecture string // GGUF's general.architecture, such as "llama"
 	Name         string // general.name; can be empty
 	Vocab        int
-	Context      int // maximum positions that the model was trained for
+	Context      int // maximum number of positions that the model was trained for
 	Layers       int // layers of the trunk, without MTP layers
 	Hidden       int
 	DraftLayers  int // MTP layers
@@ -50,13 +50,13 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	}
 	layers := c.Layers + c.DraftLayers
 	if position > maxPosition/layers {
-		return 0, fmt.Errorf("a position of %d bytes in each of %d layers is too large: %w", position, layers, ErrUnsupported)
+		return 0, fmt.Errorf("the KV cache would take %d bytes per position in each of %d layers, which is more than Ingot supports: %w", position, layers, ErrUnsupported)
 	}
 	return layers * position, nil
 }
 
-// maxPosition is the maximum number of bytes of a position in the cache. It is a thousand times the size of large models'
-// positions. Its product with a context fits into an int.
+// maxPosition is the maximum number of bytes of a position in the cache of all layers. It is a thousand times the number of large models.
+// Its product with a context fits into an int.
 const maxPosition = 1 << 32
 
 // Limits are the sizes that a model is loaded for. All are at least 1.
@@ -66,7 +66,7 @@ type Limits struct {
 	Context  int // positions per sequence
 	Pages    int // pages of the KV cache
 	PageSize int // positions per page
-	// KV is how keys and values are stored; see compute.CacheShape.
+	// KV is the type in which the cache stores keys and values; see compute.CacheShape.
 	KV gguf.Type
 	// FreeWindows divides the layers into groups with page tables of their own, so that the pages of positions before a window can be
 	// freed: see Config.Groups. Without it, all layers share a page table.
@@ -79,12 +79,12 @@ type Model interface {
 	// Forward runs one step and returns the logits of the rows in b.Outputs: [len(Outputs)][Vocab], valid until the next call. It
 	// stores the keys and values of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
-	// Decode runs n steps and waits only for the last. n is at most the backend's MaxInFlight. The first step is b. If there are more,
-	// each sequence has one row in b, which is an output, and b.Top is at least 1. Each further step has the same rows at the next position, with the
-	// best tokens of the previous step. The page tables must have pages for all these positions.
+	// Decode runs n steps and waits only for the last one. n is at most the backend's MaxInFlight. The first step is b. If n is more than
+	// 1, each sequence must have one row in b, the row must be an output, and b.Top must be at least 1. Each further step has the same rows
+	// at the next position, with the best tokens of the previous step. The page tables must have pages for all these positions.
 	Decode(b *compute.Batch, n int) error
-	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs, or of a Decode of one step. They are
-	// read from the device now, which takes time on some, and are valid until the next call.
+	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs, or of the last Decode of one step. The
+	// call reads them from the device, which is slow on some devices. They are valid until the next call.
 	Logits() [][]float32
 	// Best returns the result of compute.Step.Top for step i of the last Decode, or for the last Forward or Draft as step 0.
 	// The result has a row for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are
@@ -95,10 +95,10 @@ type Model interface {
 // Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens that follow the trunk's token.
 type Drafter interface {
 	Model
-	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without any, they keep those of the last
-	// step. The layer's slot at position p is computed from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
-	// in row states[i] of from. For known tokens, that is the trunk's state at position p; each further draft of a chain uses the
-	// state of the previous draft. The layer uses the page table of the trunk.
+	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without outputs, they keep the results of the
+	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state in
+	// row states[i] of from. For known tokens, that is the trunk's state at position p; each further draft of a chain uses the state of the
+	// previous draft. The layer uses the page table of the trunk.
 	Draft(b *compute.Batch, from States, states []int32) error
 }
 
@@ -112,7 +112,7 @@ const (
 	DraftStates
 )
 
-// family reads files of an architecture. Both functions report errors through the loader.
+// family has the functions that read the settings of a file and load its weights. Both report errors through the loader.
 type family struct {
 	config func(l *loader) Config
 	load   func(l *loader, c Config, lim Limits) Model
@@ -164,7 +164,7 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
-	// The backend has copied the weights, so the file's pages can be dropped.
+	// The backend has copied the weights, so the system can drop the file's pages from memory.
 	return m, f.Release()
 }
 
@@ -182,17 +182,17 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	return newLoader(be, f, arch), found, nil
 }
 
-// relatives has supported architectures by those of related models, where the names do not show it.
+// relatives maps unsupported architectures to related supported ones, if their names do not begin alike.
 var relatives = map[string]string{
 	"chatglm": "glm4", "glm-dsa": "deepseek2", "mistral3": "llama", "mixtral": "llama", "olmoe": "olmo2", "qwen2moe": "qwen3moe",
 	"qwen35moe": "qwen3moe", "qwen3next": "qwen3moe",
 }
 
-// use returns an advice to use a model of a supported architecture that is related to arch; "" if there is none.
+// use returns the advice to use a model of a supported architecture that is similar to arch; "" if there is none.
 func use(arch string) string {
 	nearest, length := relatives[arch], 0
 	if nearest == "" {
-		const related = 3 // letters at the beginning of both names
+		const related = 3 // minimum number of common letters at the beginning of both names
 		for _, name := range slices.Sorted(maps.Keys(families)) {
 			n := 0
 			for n < min(len(name), len(arch)) && name[n] == arch[n] {
@@ -206,5 +206,5 @@ func use(arch string) string {
 	if nearest == "" {
 		return ""
 	}
-	return fmt.Sprintf("; use a model of architecture %s, the nearest that is", nearest)
+	return fmt.Sprintf("; use a model of architecture %s, the most similar supported one", nearest)
 }

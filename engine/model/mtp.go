@@ -6,13 +6,13 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// mtp is what the families' layers of multi-token prediction have around a layer of the family: the input, which joins the embedding
-// of a token with a hidden state, and the output head.
+// mtp has the parts of an MTP layer that all families share: the input, which joins the embedding of a token with a hidden state, and the
+// output head. A layer of the family is between them.
 type mtp struct {
 	enorm, hnorm compute.Weight   // {hidden}
 	ehProj       []compute.Weight // one weight {2*hidden, hidden}
 	headNorm     compute.Weight   // {hidden}
-	// embd and output are the trunk's if the layer has none of its own.
+	// embd and output are the layer's or, if the file does not have these, the trunk's.
 	embd   compute.Weight
 	output []compute.Weight
 
@@ -22,7 +22,7 @@ type mtp struct {
 	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
 }
 
-// mtp loads the tensors around an MTP layer.
+// mtp loads the input and output tensors of an MTP layer.
 func (l *loader) mtp(layer int, t *trunk, lim Limits) mtp {
 	hidden, vocab := t.config.Hidden, t.config.Vocab
 	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
@@ -89,8 +89,8 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 	return nil
 }
 
-// mtpLayers moves the MTP layers, which are the last blocks, from c.Layers to c.DraftLayers. Only the first of them is used. Some
-// files count MTP layers but do not have their tensors.
+// mtpLayers subtracts the MTP layers, which are the last blocks, from c.Layers, and sets c.DraftLayers to 1 if there are any: only the
+// first MTP layer is used. Some files count MTP layers but do not have their tensors.
 func (l *loader) mtpLayers(c *Config) {
 	n := l.sizeOr("nextn_predict_layers", 0)
 	if l.err == nil && n >= c.Layers {

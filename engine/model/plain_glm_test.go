@@ -60,8 +60,8 @@ func (p *plain) latentAttention(i int, h [][]float64) [][]float64 {
 	return out
 }
 
-// expand makes the key and value of one head from a latent. Some files have W_uk and W_uv in one tensor, with the matrices of one
-// head after those of another. Other files have two tensors: W_uk, transposed, and W_uv.
+// expand computes the key and value of one head from latent c. Some files have W_uk and W_uv of each head side by side in one tensor. Other
+// files have two tensors: W_uk, transposed, and W_uv.
 func (p *plain) expand(i, head int, c []float64, nope int) (key, value []float64) {
 	valueDim := p.count("attention.value_length_mla", "attention.value_length")
 	rank := len(c)
@@ -145,8 +145,8 @@ func (p *plain) mixture(i int, h []float64) []float64 {
 	return out
 }
 
-// draft runs the MTP layer over the slots from 0 on. Slot s is computed from the token at s+1 and a state. draft returns the
-// layer's own states and the logits.
+// draft runs the MTP layer over the positions from 0 on. Position p is computed from the token at p+1 and states[p]. draft returns the MTP
+// layer's states and logits.
 func (p *plain) draft(tokens []int32, states [][]float64) (own, logits [][]float64) {
 	i := p.count("block_count") - p.count("nextn_predict_layers")
 	name := func(s string) string { return fmt.Sprintf("blk.%d.nextn.%s.weight", i, s) }

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// TestPlain compares the plain forward pass with the reference outputs, before other tests rely on it.
+// TestPlain compares the plain forward pass with the reference outputs. Other tests rely on the plain forward pass.
 func TestPlain(t *testing.T) {
 	const tolerance = 1e-3 // the reference is in float32
 	for _, name := range modeltest.Micros(t) {
@@ -27,7 +27,7 @@ func TestPlain(t *testing.T) {
 					}
 				}
 				for at, want := range c.MTPDrafts {
-					if at%6 != 0 { // each draft computes the whole sequence again
+					if at%6 != 0 { // a draft computes the whole sequence again, so only every sixth position is compared
 						continue
 					}
 					known := len(c.PromptTokens) + at + 1
@@ -38,7 +38,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// compareDrafts chains drafts after known tokens. Each draft continues with the best token of the previous draft.
+// compareDrafts compares a chain of drafts after known tokens with the reference. Each draft continues with the best token of the previous
+// draft.
 func (p *plain) compareDrafts(t *testing.T, tokens []int32, states [][]float64, want [][][2]float64, tolerance float64) {
 	t.Helper()
 	slots, states := slices.Clone(tokens[1:]), slices.Clone(states)

@@ -18,7 +18,7 @@ type plain struct {
 	tb      testing.TB
 	file    *gguf.File
 	tensors map[string][]float64
-	// tie is the minimum difference between the scores of a chosen expert and of one that was not chosen, over all routings so far.
+	// tie is the smallest difference so far between the score of a chosen expert and that of an expert that was not chosen.
 	tie float64
 }
 
@@ -72,7 +72,7 @@ func (p *plain) tensor(name string) []float64 {
 	return p.tensors[name]
 }
 
-// times returns W·x; W has rows of len(x).
+// times returns W·x. Each row of W has len(x) values.
 func times(w, x []float64) []float64 {
 	out := make([]float64, len(w)/len(x))
 	for o := range out {
@@ -135,7 +135,7 @@ func (p *plain) inverseFrequencies(dims int) []float64 {
 	}
 	kind, _ := p.file.Meta().String(p.arch() + ".rope.scaling.type")
 	if kind == "" {
-		kind = "linear" // the first files had only a factor
+		kind = "linear" // the earliest files have only a factor
 	}
 	out := make([]float64, dims/2)
 	for i := range out {
@@ -166,7 +166,7 @@ func (p *plain) inverseFrequencies(dims int) []float64 {
 	return out
 }
 
-// rotate rotates the leading pairs of x by the angles of a position.
+// rotate rotates the first pairs of x by the angles of a position.
 func rotate(x, inverse []float64, position int, scale float64) []float64 {
 	out := slices.Clone(x)
 	for i, f := range inverse {
@@ -270,8 +270,8 @@ func (p *plain) llamaLayer(i int, x [][]float64) [][]float64 {
 	return out
 }
 
-// mixtralExperts returns the output of a layer's experts as Mixtral's paper defines it (Jiang et al. 2024): the experts with the highest
-// logits, weighted by the softmax of these logits alone.
+// mixtralExperts returns the output of a layer's experts as Mixtral's paper defines it (Jiang et al. 2024): the sum of the experts with the
+// highest logits, weighted by the softmax of these logits.
 func (p *plain) mixtralExperts(layer int, h []float64) []float64 {
 	name := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", layer, s) }
 	logits := times(p.tensor(name("ffn_gate_inp")), h)

@@ -4,12 +4,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// qwen2 is Qwen2 and Qwen2.5, and models distilled into them: queries, keys and values have biases.
+// qwen2 is Qwen2, Qwen2.5 and models distilled into them. Queries, keys and values have biases.
 func qwen2(l *loader, _ Config, _ Limits) design {
 	return design{freqs: l.rotation(halves), qkvBias: true}
 }
 
-// qwen3 is Qwen3: each head of queries and keys is normed.
+// qwen3 is Qwen3. Each head of queries and keys is normed.
 func qwen3(l *loader, _ Config, _ Limits) design {
 	return design{freqs: l.rotation(halves), headNorms: true}
 }

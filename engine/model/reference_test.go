@@ -51,7 +51,7 @@ func TestLogprobs(t *testing.T) {
 	})
 }
 
-// TestCheckpoints compares the sums and norms of the last position's hidden states, layer by layer.
+// TestCheckpoints compares the sum and the norm of the last position's hidden state after each layer.
 func TestCheckpoints(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
 		t.Helper()
@@ -84,7 +84,7 @@ func TestDrafts(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
 		t.Helper()
 		if m.Config().DraftLayers == 0 {
-			require.Empty(t, cases[0].MTPDrafts, "the reference drafts, the model cannot")
+			require.Empty(t, cases[0].MTPDrafts, "the reference has drafts, but the model has no MTP layer")
 			return
 		}
 		d, ok := m.(model.Drafter)
@@ -111,12 +111,13 @@ func TestDrafts(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d of %d drafts are the reference's", same, total)
+		t.Logf("%d of %d drafts equal the reference's", same, total)
 		require.GreaterOrEqual(t, float64(same), 0.98*float64(total))
 	})
 }
 
-// drafts chains n drafts after a known token. The first is computed in the slot before the token, from the trunk's state.
+// drafts returns a chain of n drafts after a known token. The first draft is computed at position slot, which precedes the token, from the
+// trunk's state.
 func drafts(t *testing.T, m model.Drafter, token int32, slot, n int) []int32 {
 	t.Helper()
 	var out []int32

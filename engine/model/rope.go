@@ -9,13 +9,13 @@ import (
 
 // Settings of YaRN (Peng et al. 2023) that files may leave out.
 const (
-	yarnBetaFast = 32 // frequencies with more rotations than this over the original context are not changed
-	yarnBetaSlow = 1  // frequencies with fewer rotations than this are divided by the factor
+	yarnBetaFast = 32 // a frequency with more rotations than this over the original context is not changed
+	yarnBetaSlow = 1  // a frequency with fewer rotations than this over the original context is divided by the factor
 )
 
-// ropeFreqs reads the rotation of dims values of a head. The frequencies follow from the base. They are changed by the file's
-// scaling (none, linear or yarn) and divided by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for
-// the context; 1 without YaRN. Most models round the borders of YaRN's interpolation to whole pairs, as exactYaRN does not.
+// ropeFreqs reads the rotation of dims values of a head. It computes the frequencies from the base, applies the file's scaling (none,
+// linear or yarn), and divides them by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for the context; 1
+// without YaRN. Most models round the limits of YaRN's interpolation to whole pairs; exactYaRN turns this off.
 func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
 	f, base := l.baseFreqs("rope.freq_base", defaultBase, dims)
 	if l.err != nil {
@@ -45,14 +45,14 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 	return rotation(f), factor
 }
 
-// defaultBase is the base of rotations in files that do not state it.
+// defaultBase is the base of the frequencies in files without rope.freq_base.
 const defaultBase = 10000
 
-// baseFreqs returns the frequencies of dims values that follow from the base with the given name.
+// baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base.
 func (l *loader) baseFreqs(name string, otherwise float64, dims int) (f []float64, base float64) {
 	base = l.floatOr(name, otherwise)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
-		l.fail(fmt.Errorf("%s is %d and %s is %g, which is not possible for a rotation", l.key("rope.dimension_count"), dims, l.key(name), base))
+		l.fail(fmt.Errorf("%s is %d and %s is %g, but a rotation needs an even number of at least 2 values and a base above 1", l.key("rope.dimension_count"), dims, l.key(name), base))
 		return nil, base
 	}
 	f = make([]float64, dims/2)
@@ -62,7 +62,7 @@ func (l *loader) baseFreqs(name string, otherwise float64, dims int) (f []float6
 	return f, base
 }
 
-// rotation returns a rotation by frequencies.
+// rotation returns a rotation with the given frequencies.
 func rotation(f []float64) compute.RopeFreqs {
 	freqs := compute.RopeFreqs{Freqs: make([]float32, len(f)), Scale: 1}
 	for i, v := range f {
@@ -81,7 +81,7 @@ func (l *loader) ropeFactor() float64 {
 	return by
 }
 
-// divideFreqs divides the frequencies by the values of a tensor.
+// divideFreqs divides the frequencies by the values of the tensor with the given name.
 func (l *loader) divideFreqs(f []float64, name string) {
 	if l.err != nil {
 		return
@@ -92,16 +92,16 @@ func (l *loader) divideFreqs(f []float64, name string) {
 	}
 	for i, by := range t.Values() {
 		if !(by > 0) || math.IsInf(float64(by), 0) {
-			l.fail(fmt.Errorf("tensor %s divides a frequency by %g", name, by))
+			l.fail(fmt.Errorf("tensor %s divides a frequency by %g, but divisors must be finite and above 0", name, by))
 			return
 		}
 		f[i] /= float64(by)
 	}
 }
 
-// yarn divides low frequencies by factor, does not change high frequencies, and interpolates between them. A frequency is high if
-// it has at least fast rotations over the original context, and low if it has at most slow rotations. Unless exact is set, the
-// limits are rounded to whole pairs.
+// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. A frequency is high if
+// it has at least fast rotations over the original context, and low if it has at most slow rotations. Unless exact is set, the limits are
+// rounded to whole pairs.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64, exact bool) {
 	dims := float64(2 * len(f))
 	// pair returns the index of the frequency that has the given number of rotations over the original context.

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestYarnOfDeepSeekV2 checks the frequencies of DeepSeek-V2-Lite's configuration: base 10000, 64 values, factor 40, context 4096,
-// betas 32 and 1. The expected values were computed by hand from the formulas of Peng et al. 2023. The correction range is 10.47 to
-// 22.51, which is rounded outwards to 10 and 23. Pairs up to 10 keep their frequency. Pairs from 23 on have their frequency divided
-// by 40. Pairs in between are interpolated: pair 16 by 6/13, pair 17 by 7/13.
+// TestYarnOfDeepSeekV2 checks the frequencies of DeepSeek-V2-Lite's configuration: base 10000, 64 values, factor 40, context 4096, betas 32
+// and 1. The expected values were computed by hand from the formulas of Peng et al. 2023. The correction range is 10.47 to 22.51, which is
+// rounded outwards to 10 and 23. Pairs up to 10 keep their frequency. From pair 23 on, frequencies are divided by 40. Pairs in between are
+// interpolated: pair 16 by 6/13, pair 17 by 7/13.
 func TestYarnOfDeepSeekV2(t *testing.T) {
 	const base, factor = 10000.0, 40.0
 	plain := make([]float64, 32)

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// settings returns a loader of a file that has only settings of deepseek2.
+// settings returns a loader for a file that has only the given settings of deepseek2, and no tensors.
 func settings(t *testing.T, values map[string]any) *loader {
 	t.Helper()
 	meta := gguf.NewMetadata()
@@ -50,7 +50,7 @@ func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	}
 }
 
-// TestFirstErrorStays checks that a loader continues with zeros after an error and keeps the first error.
+// TestFirstErrorStays checks that a loader returns zeros after an error and keeps the first error.
 func TestFirstErrorStays(t *testing.T) {
 	l := settings(t, map[string]any{"block_count": uint32(math.MaxUint32), "rope.freq_base": "fast"})
 	require.Zero(t, l.size("block_count"))

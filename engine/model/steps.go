@@ -15,9 +15,9 @@ type steps struct {
 	// record records the forward pass of a batch, and returns the buffer of its logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops   []compute.Tensor // result of Top for each step in flight, [outputs, 2*MaxTop+1]
+	tops   []compute.Tensor // [steps in flight] results of Top, each [outputs, 2*MaxTop+1]
 	rows   int              // number of outputs of the last batch
-	logits compute.Tensor   // of the last batch, [outputs, vocab]
+	logits compute.Tensor   // [outputs, vocab] of the last batch
 
 	next      compute.Batch // batch of a later step of Decode
 	positions []int32       // positions of next
@@ -77,7 +77,7 @@ func (m *steps) begin(b *compute.Batch, i int) compute.Step {
 	return s
 }
 
-// top records Top over the logits of step i, if the batch requests it.
+// top records Top over the logits of step i if the batch has outputs and b.Top is above 0.
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows, m.logits = len(b.Outputs), logits
 	if b.Top > 0 && m.rows > 0 {

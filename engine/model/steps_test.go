@@ -14,11 +14,11 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// severalInFlight is the CPU backend with several steps in flight, although each step runs when it is submitted. A
-// step can be made to fail.
+// severalInFlight is the CPU backend with several steps in flight. Each step still runs when it is submitted. One of the steps can be made
+// to fail.
 type severalInFlight struct {
 	compute.Backend
-	failing int // number of steps until the one that fails
+	failing int // the step with this number, counted from 1, fails; 0 for none
 }
 
 type failingStep struct{ compute.Step }

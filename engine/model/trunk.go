@@ -13,11 +13,11 @@ type trunk struct {
 	norm   compute.Weight   // {hidden}
 	output []compute.Weight // one weight {hidden, vocab}; the embedding if the file has no separate output head
 	rope   compute.Rope
-	cache  compute.Cache // cache of the layers and then of the MTP layer
+	cache  compute.Cache // KV cache of the layers, followed by the MTP layer
 
 	x      compute.Tensor // [rows, hidden] the residual stream
-	h      compute.Tensor // [rows, hidden] normed
-	last   compute.Tensor // [outputs, hidden] normed, only the output rows
+	h      compute.Tensor // [rows, hidden] the normed residual stream
+	last   compute.Tensor // [outputs, hidden] the normed hidden states of the output rows
 	logits compute.Tensor // [outputs, vocab]
 }
 

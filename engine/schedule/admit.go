@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// maxScan is the number of waiting sequences that are searched for one that shares pages with those in the cache.
+	// maxScan is the number of waiting sequences that are searched for a prompt that begins with pages in the cache.
 	maxScan = 256
-	// maxSkips is the maximum number of later sequences that are admitted before a waiting one.
+	// maxSkips is the number of times that a waiting sequence may be overtaken by later ones.
 	maxSkips = 64
 )
 
-// enqueue puts sequences at the end of the waiting ones of their class. Interactive sequences wait before the others.
+// enqueue appends sequences to the waiting sequences of their class: interactive or batch. All interactive sequences are in front of the
+// batch sequences.
 func (q *queue) enqueue(seqs []*sequence) {
 	for _, s := range seqs {
 		i := len(q.waiting)
@@ -24,7 +25,7 @@ func (q *queue) enqueue(seqs []*sequence) {
 	}
 }
 
-// requeue puts a sequence that ran before the waiting ones of its class.
+// requeue returns a preempted sequence to the waiting sequences, at the head of its class.
 func (q *queue) requeue(s *sequence) {
 	i := 0
 	if !s.call.interactive {
@@ -33,7 +34,7 @@ func (q *queue) requeue(s *sequence) {
 	q.waiting = slices.Insert(q.waiting, i, s)
 }
 
-// interactiveWaiting returns the number of waiting interactive sequences. They are the first of the waiting sequences.
+// interactiveWaiting returns the number of waiting interactive sequences. They are at the head of the queue.
 func (q *queue) interactiveWaiting() int {
 	n := slices.IndexFunc(q.waiting, func(s *sequence) bool { return !s.call.interactive })
 	if n < 0 {
@@ -68,7 +69,7 @@ func (q *queue) admit() {
 			f.admitted = time.Now()
 		}
 		q.running = append(q.running, s)
-		q.adoptPages(s) // so that its pages are not evicted before its turn
+		q.adoptPages(s) // at once, because the pages could be evicted before the sequence's first step
 		if s.call.interactive {
 			q.people.arrived(q.Steps.Seconds(s.span(s.left())))
 		}
@@ -76,7 +77,8 @@ func (q *queue) admit() {
 }
 
 // next returns the index of the waiting sequence to admit, and the number of running ones to preempt for it. ok is false if there is no
-// room. Interactive sequences go first, except before a sequence that too many of them have passed, as soon as there is room for it.
+// room. Interactive sequences go first, with one exception: a batch sequence that was overtaken maxSkips times goes before them as soon as
+// it fits.
 func (q *queue) next() (i, preempt int, ok bool) {
 	n := q.interactiveWaiting()
 	if n > 0 && n < len(q.waiting) && !q.waiting[n].yields() && q.fits(q.waiting[n], 0) {
@@ -96,11 +98,11 @@ func (q *queue) next() (i, preempt int, ok bool) {
 	return i, 0, false
 }
 
-// yields reports whether interactive sequences may take a sequence's slot and pages, and go before it. Too many of them never keep it
-// from its end.
+// yields reports whether interactive sequences may overtake a sequence or take its slot and pages. A sequence that was overtaken maxSkips
+// times no longer yields.
 func (s *sequence) yields() bool { return !s.call.interactive && s.skips < maxSkips }
 
-// yielding returns the number of running sequences that yield.
+// yielding returns the number of running sequences that may be preempted for an interactive one.
 func (q *queue) yielding() (n int) {
 	for _, s := range q.running {
 		if s.yields() {
@@ -110,8 +112,8 @@ func (q *queue) yielding() (n int) {
 	return n
 }
 
-// youngest returns the index of the running sequence that is preempted first: the last admitted one that yields or, if none yields, the
-// last admitted one.
+// youngest returns the index of the running sequence to preempt next: the last admitted one that yields or, if none yields, the last
+// admitted one.
 func (q *queue) youngest() int {
 	for i := len(q.running) - 1; i >= 0; i-- {
 		if q.running[i].yields() {
@@ -121,7 +123,8 @@ func (q *queue) youngest() int {
 	return len(q.running) - 1
 }
 
-// preempt takes the slot and the pages of a running sequence. It is later computed again, with the same tokens.
+// preempt takes the slot and the pages of running sequence i and requeues the sequence. When it is admitted again, its known tokens are
+// computed again.
 func (q *queue) preempt(i int) {
 	s := q.running[i]
 	s.preempt()
@@ -130,16 +133,17 @@ func (q *queue) preempt(i int) {
 	q.preemptions++
 }
 
-// need is what a sequence is expected to take until it ends.
+// need has the steps and pages that a sequence is expected to need until it ends.
 type need struct {
 	steps int // until it ends
 	now   int // positions for which it needs pages
 	has   int // pages that it has, or will find in tables of others
-	frees int // pages that it has and that no other table can share
+	frees int // pages that become free when it ends, because it computed them itself
 }
 
-// fits reports whether there would be a slot and enough pages for a waiting sequence if a number of running ones were preempted. Every
-// sequence grows by a position per step and frees its pages when it ends, so pages are scarcest just before one ends.
+// fits reports whether there would be a slot and enough pages for a waiting sequence if the given number of running ones were preempted.
+// Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest just before a sequence ends,
+// and fits checks these moments.
 func (q *queue) fits(s *sequence, preempt int) bool {
 	left := len(q.running) - preempt
 	if left >= q.MaxSequences {
@@ -166,7 +170,7 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	}
 	for i, n := range q.needs {
 		left := len(q.needs) - i
-		needed := min((positions+left*n.steps)/size+left, left*maxPages) // each may have begun a page
+		needed := min((positions+left*n.steps)/size+left, left*maxPages) // each sequence may have one incomplete page
 		if needed-has > available {
 			return false
 		}
@@ -175,8 +179,8 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	return true
 }
 
-// steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of its answer is that of
-// recent answers. If the answer is longer already, it is expected to grow by half of its length.
+// steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of an answer is the mean
+// of recent answers. A long answer is always expected to grow by at least half of this mean.
 func (q *queue) steps(s *sequence) int {
 	if s.call.promptOnly {
 		return 0
@@ -185,7 +189,7 @@ func (q *queue) steps(s *sequence) int {
 	return min(max(mean-len(s.answer()), (mean+1)/2), s.call.limit-s.Length())
 }
 
-// held returns the number of pages of a waiting sequence that running ones hold. The prompt of a waiting sequence is hashed only once.
+// held returns the number of pages that a waiting sequence would share with running ones. It hashes the sequence's tokens only once.
 func (q *queue) held(s *sequence) int {
 	if q.computesAll(s) {
 		return 0
@@ -196,7 +200,8 @@ func (q *queue) held(s *sequence) int {
 	return q.pool.Held(s.prefix)
 }
 
-// choose returns the index of the next sequence to admit among some waiting ones.
+// choose returns the index of the sequence to admit next among waiting sequences of one class: the first one with pages in the cache, or
+// the first of all.
 func (q *queue) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

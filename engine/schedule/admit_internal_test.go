@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rows of mixed lengths with memory for few of them are computed once. They run as many at a time as the memory holds.
+// If memory holds only a few sequences of mixed lengths, each is computed once, and as many run at a time as memory holds.
 func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 256, 32
@@ -44,11 +44,11 @@ func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 		require.Zero(t, m.loop.preemptions, "memory for %d", contexts)
 		require.Equal(t, want, rows, "memory for %d", contexts)
 		// Each sequence holds its positions for as many steps as its answer has tokens.
-		require.Less(t, steps, 2*positions/(contexts*context), "memory for %d: the pages are used", contexts)
+		require.Less(t, steps, 2*positions/(contexts*context), "memory for %d: more steps than sequences that use all pages take", contexts)
 	}
 }
 
-// Rows whose answers stop at random, long before the length that they may have, are seldom preempted: few rows are computed twice.
+// Sequences whose answers stop at random, long before their maximum length, are seldom preempted: few rows are computed twice.
 func TestAdmissionComputesLittleTwice(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 256, 32
@@ -77,12 +77,12 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 			}
 			needed += c.seqs[0].Length() - 1
 		}
-		t.Logf("memory for %d: %d preemptions, %d rows for %d (%.3f)", contexts, m.loop.preemptions, rows, needed, float64(rows)/float64(needed))
+		t.Logf("memory for %d: %d preemptions, %d rows computed, %d needed (%.3f)", contexts, m.loop.preemptions, rows, needed, float64(rows)/float64(needed))
 		require.LessOrEqual(t, float64(rows), 1.1*float64(needed), "memory for %d", contexts)
 	}
 }
 
-// If there is memory for as many whole contexts as there may be sequences, all of them run at once.
+// If memory holds MaxSequences whole contexts, all sequences run at once.
 func TestAdmissionFillsTheMemory(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 48, 4
@@ -100,7 +100,7 @@ func TestAdmissionFillsTheMemory(t *testing.T) {
 	require.Zero(t, m.loop.preemptions)
 }
 
-// Answers that end before the length that they may have are expected to be like recent ones.
+// The expected length of an answer is that of recent answers.
 func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 512, Pages: 2 * 512 / 16}})
@@ -113,7 +113,7 @@ func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 		m.step()
 	}
 	answer(20)
-	require.LessOrEqual(t, len(m.loop.running), 8, "they may take 512 positions each; 128 are expected")
+	require.LessOrEqual(t, len(m.loop.running), 8, "each may take 512 positions and is expected to take 128; memory holds 1024")
 	for len(m.loop.running)+len(m.loop.waiting) > 0 {
 		m.step()
 	}
@@ -121,7 +121,7 @@ func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 	require.Len(t, m.loop.running, 20)
 }
 
-// The prompts that wait are hashed once, however many steps they wait for.
+// A waiting prompt is hashed once, however many steps it waits for.
 func TestWaitingPromptsAreHashedOnce(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 256, Pages: 256 / 16}})
@@ -130,9 +130,9 @@ func TestWaitingPromptsAreHashedOnce(t *testing.T) {
 	waits := m.begin(generation.Request{Tokens: ascending(90), MaxTokens: 150, IgnoreEOS: true})
 	m.step()
 	s := waits.seqs[0]
-	require.Nil(t, s.Table, "it waits for pages")
+	require.Nil(t, s.Table, "the sequence waits for pages")
 	require.Equal(t, 5, m.loop.held(s))
-	s.Tokens = make([]int32, 90) // whoever hashes them again finds nothing
+	s.Tokens = make([]int32, 90) // if the tokens were hashed again, no page would be found
 	require.Equal(t, 5, m.loop.held(s))
 	require.True(t, m.loop.pool.HasPrefix(s.head))
 	m.step()
@@ -164,7 +164,7 @@ func TestDraftsLeaveRoomForPrompts(t *testing.T) {
 			for range 3 {
 				m.step()
 			}
-			require.Equal(t, 9, m.rows(), "the drafts are back")
+			require.Equal(t, 9, m.rows(), "the stream drafts again after the prompt")
 		})
 	}
 }

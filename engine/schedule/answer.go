@@ -11,13 +11,13 @@ import (
 type output struct {
 	seq      *sequence
 	position int
-	drafts   int // drafted tokens that the row follows
+	drafts   int // number of drafted tokens up to the row
 	row      int // index among the outputs of a step
-	top      int // number of the highest logits that the sequence needs from the row; 0 for all logits
+	top      int // number of highest logits that the sequence needs from the row; 0 for all logits
 }
 
-// needs returns how many of the highest logits decide the token after the known ones and some drafts, and its reported log-probabilities.
-// It returns 0 if all logits, or more than limit, are needed.
+// needs returns how many of the highest logits suffice to choose the token after the given number of drafts and to report its
+// log-probabilities. It returns 0 if all logits are needed, or more than limit.
 func (s *sequence) needs(drafts, limit int) int {
 	s.exclude(drafts)
 	n := s.sampler.Needs()
@@ -33,8 +33,8 @@ func (s *sequence) needs(drafts, limit int) int {
 	return n
 }
 
-// exclude rules out the stop ids while the answer, drafts included, is shorter than the request wants. It reports whether the
-// answer may end.
+// exclude forbids the stop ids while the answer, drafts included, is shorter than the request's minimum. It reports whether the answer may
+// end.
 func (s *sequence) exclude(drafts int) (mayEnd bool) {
 	if len(s.answer())+drafts < s.call.minTokens {
 		s.sampler.Exclude(s.call.stopIDs)
@@ -69,8 +69,8 @@ func (s *sequence) accept(id int32, mayEnd bool) {
 	s.extend(id, mayEnd)
 }
 
-// draw draws the next token and scores it. The request alone decides whether all logits or only the highest are used, so the reported
-// log-probabilities do not depend on the batch.
+// draw samples the next token and records its log-probability. Only the request decides whether all logits or the highest ones are used, so
+// the reported log-probabilities do not depend on the rest of the batch.
 func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err error) {
 	if o.top == 0 {
 		if id, err = s.sampler.Sample(r.logits(), s.Length(), w); err == nil && s.call.scores {
@@ -94,8 +94,8 @@ func (s *sequence) draw(o output, r result, w *sample.Scratch) (id int32, err er
 	return id, err
 }
 
-// extend adds a token to the text and decides whether the sequence ends with it. mayEnd is false while the answer is shorter
-// than the request wants.
+// extend adds a token to the text and decides whether the sequence ends with it. mayEnd is false while the answer is shorter than the
+// request's minimum.
 func (s *sequence) extend(id int32, mayEnd bool) {
 	if mayEnd && slices.Contains(s.call.stopIDs, id) {
 		s.end(generation.FinishStop)

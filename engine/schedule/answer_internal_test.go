@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// If more logits equal the last of the top k than a step has found, the token is drawn from all of them, and the scores are
-// still those of the best.
+// If more logits equal the k-th highest one than the step returned, the token is sampled from all logits. The reported log-probabilities
+// are still computed from the highest ones.
 func TestDrawAmongManyEquals(t *testing.T) {
 	logits := []float32{0, 3, 3, 1, 3, 3, 3, -2}
 	const top, sum = 3, 4.75
@@ -51,7 +51,7 @@ func (r *reading) Floats(t compute.Tensor) [][]float32 {
 	return r.Backend.Floats(t)
 }
 
-// All logits of a step are read once, and only if one of its tokens does not follow from the best of them.
+// All logits of a step are read at most once, and only if the highest logits do not suffice for one of its tokens.
 func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -7,15 +7,15 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// batch has the rows of a step and the receivers of their results.
+// batch has the rows of a step and the sequences that get their results.
 type batch struct {
 	compute.Batch
-	seqs    []*sequence // of Batch.Seqs
-	outputs []output    // of Batch.Outputs
-	logits  [][]float32 // of the outputs; nil until one needs them
+	seqs    []*sequence // the sequence of each element of Batch.Seqs
+	outputs []output    // the output of each element of Batch.Outputs
+	logits  [][]float32 // [outputs][vocabulary]; nil until an output needs them
 }
 
-// fill makes a step of the rows that the running sequences were given. limit is the maximum of Batch.Top.
+// fill makes the batch of the rows that plan gave to the running sequences. limit is the maximum of Batch.Top.
 func (b *batch) fill(running []*sequence, limit int) {
 	b.Tokens, b.Positions, b.Seqs, b.Outputs = b.Tokens[:0], b.Positions[:0], b.Seqs[:0], b.Outputs[:0]
 	clear(b.seqs)
@@ -56,8 +56,8 @@ func (b *batch) size() cost.Size {
 	return z
 }
 
-// advance changes a batch in which each sequence decodes into that of the next step, with the sequences that have not ended. It reports
-// whether there are any.
+// advance turns the batch of one step in flight into the batch of the next one. It removes the sequences that have ended and reports
+// whether any are left.
 func (b *batch) advance() bool {
 	n := 0
 	for _, o := range b.outputs {
@@ -85,16 +85,16 @@ func (b *batch) result(m model.Model, o output, step int) (r result) {
 	return r
 }
 
-// result is what a step gives for an output.
+// result has the logits that a step computed for an output.
 type result struct {
-	best  sample.Best // the highest logits, if the output needs no more
+	best  sample.Best // the highest logits; empty if the output needs all of them
 	batch *batch
 	model model.Model
 	row   int
 }
 
-// logits returns all logits. Few outputs need them, and they take long to read from some devices, so they are read for the first that
-// does. Of several steps in flight there are none.
+// logits returns all logits of the row. Few outputs need them, and some devices are slow to return them, so they are read when the first
+// output of a step needs them. They are not available if several steps are in flight.
 func (r result) logits() []float32 {
 	if r.batch.logits == nil {
 		r.batch.logits = r.model.Logits()

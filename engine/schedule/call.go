@@ -7,8 +7,9 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// call has what the sequences of a request share. The first fields are set before the loop gets the call, and are only read from then on.
-// The others belong to the loop until done is closed. A call holds no memory of the caller, which may return before the loop notices.
+// call has the settings and the state that the sequences of a request share. The fields of the first group are set before the loop gets the
+// call and do not change afterwards. The other fields belong to the loop until done is closed. A call refers to no memory of the caller,
+// which may return while the loop still runs the call.
 type call struct {
 	ctx          context.Context
 	prompt       []int32
@@ -21,11 +22,11 @@ type call struct {
 	promptOnly   bool
 	timed        bool
 	interactive  bool
-	stream       *stream // nil if nobody wants the pieces
+	stream       *stream // nil if the answer is not streamed
 	maxScores    int     // maximum log-probabilities of a completion, alternatives included; 0 for no limit
 	start        time.Time
 	done         chan struct{} // closed once no sequence is left
-	report       func()        // reports the generated tokens; nil if nobody wants them
+	report       func()        // reports the request's progress; nil for no reports
 	reportEvery  time.Duration
 	resumed      int // tokens of the answers that an earlier attempt generated
 
@@ -37,7 +38,7 @@ type call struct {
 	figures      figures
 }
 
-// count counts further log-probabilities, and fails the request if they are too many.
+// count adds to the number of log-probabilities, and fails the request if there are too many.
 func (c *call) count(scores int) {
 	c.scored += scores
 	if c.maxScores > 0 && c.scored > c.maxScores {

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tinyGLM is a trained model, whose MTP layer is mostly right.
+// tinyGLM is a trained model. Most drafts of its MTP layer are accepted.
 const tinyGLM = "../../models/tiny-glm.q8_0.gguf"
 
-// Runs of the same request draft about as much, although steps seem to be slow at a moment that is another one in each run: in the
-// prompt or in the answer.
+// All runs of a request draft about equally many tokens, although one step of each run seems to be slow: a different one in each run, in
+// the prompt or in the answer.
 func TestAMomentDoesNotDecideAboutDrafts(t *testing.T) {
 	t.Parallel()
 	cheap := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{1, 1.1}), 0, 0, 0)
@@ -46,8 +46,8 @@ func TestAMomentDoesNotDecideAboutDrafts(t *testing.T) {
 	}
 }
 
-// A sequence drafts as well as any other once drafting pays, although it did not pay while its prompt, or the beginning of its answer, was
-// computed, or when another sequence computed the beginning of its prompt.
+// Once drafting pays, a sequence drafts as well as any other, even if drafting did not pay at first: during its prompt, during the
+// beginning of its answer, or while another sequence computed the beginning of its prompt.
 func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
 		speculate func(be compute.Backend, o *draft.Options)
 	}{
 		"by the MTP layer": {model.Limits{}, byMTP},
-		// A small model sees only the end of a text to which it cannot catch up.
+		// If a small model cannot catch up with a text, it processes only the end of the text.
 		"by a small model": {model.Limits{Rows: 64, PageSize: 4}, func(be compute.Backend, o *draft.Options) {
 			f, err := gguf.Open(tinyGLM)
 			require.NoError(t, err)

@@ -2,11 +2,11 @@ package schedule
 
 import "time"
 
-// figures is what the loop records about a request.
+// figures are the times and counts that the loop records about a request.
 type figures struct {
 	admitted    time.Time // admission of its first sequence
 	first, last time.Time // times of its first and last generated tokens
-	lastStep    uint64    // the number of the last step that it took part in
+	lastStep    uint64    // number of the last step with rows of the request
 	steps       int
 	batchSizes  int // sum of the numbers of sequences in these steps
 	cached      int // prompt tokens that the first choice found in the cache

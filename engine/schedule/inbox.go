@@ -10,9 +10,9 @@ import (
 type inbox struct {
 	mu       sync.Mutex
 	requests []*request
-	refusal  error         // error of further requests; nil while the inbox is open
+	refusal  error         // error that put returns; nil while the inbox is open
 	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
-	urgent   atomic.Bool   // an interactive request has arrived that was not taken
+	urgent   atomic.Bool   // requests holds an interactive request
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
@@ -32,7 +32,7 @@ func (b *inbox) put(r *request) error {
 	return nil
 }
 
-// close refuses further requests with an error. If it is called several times, the first error counts.
+// close makes put return an error. If close is called several times, the first error counts.
 func (b *inbox) close(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,7 +47,7 @@ func (b *inbox) signal() {
 	}
 }
 
-// take passes on the sequences of all requests that have arrived, and reports whether the inbox is open.
+// take empties the inbox: it passes the sequences of each request to a function. It reports whether the inbox is open.
 func (b *inbox) take(to func(seqs []*sequence)) (open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,7 @@ func (b *inbox) take(to func(seqs []*sequence)) (open bool) {
 	return b.refusal == nil
 }
 
-// sequences is the number of sequences that the loop has not taken.
+// sequences returns the number of sequences in the inbox.
 func (b *inbox) sequences() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -4,9 +4,9 @@ import "time"
 
 // inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. The device can continue by itself
 // only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or a sequence
-// waits to be admitted. It is lower while answers are short, because rows after the stop of a sequence are wasted, and while an
-// interactive request may arrive, because such a request waits for all steps in flight. top is the maximum number of the highest logits
-// that can be asked for.
+// waits to be admitted. It is lower while answers are short, because rows after the stop of a sequence are wasted, and while an interactive
+// request may arrive, because such a request waits for all steps in flight. top is the maximum number of highest logits that a step can
+// return for a row.
 func (q *queue) inFlight(top int, now time.Time) int {
 	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {
@@ -52,15 +52,16 @@ func (q *queue) missingPages(n int) (pages int) {
 type stopRate struct{ tokens, stopped int }
 
 const (
-	// expectedStop is the length of an answer that is assumed before any has stopped, in tokens.
+	// expectedStop is the expected length of an answer, in tokens, until answers have stopped.
 	expectedStop = 128
 	// stopMemory is the number of tokens after which the counts are halved.
 	stopMemory = 4096
-	// stopShare wastes about 1 row in 32: of n steps in flight, a stop wastes n/2 on average.
+	// At most 1/stopShare of the expected length of an answer is in flight. A stop wastes half of the steps in flight on average, so
+	// about 1 row in 32 is wasted.
 	stopShare = 16
 )
 
-// add counts a token, and whether its answer stopped with it.
+// add counts a generated token. stopped reports whether the answer stopped with it.
 func (s *stopRate) add(stopped bool) {
 	s.tokens++
 	if stopped {
@@ -71,7 +72,7 @@ func (s *stopRate) add(stopped bool) {
 	}
 }
 
-// length returns the expected length of an answer that nothing else bounds, in tokens.
+// length returns the expected length of an answer without a length limit, in tokens.
 func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
 
 // maxInFlight returns the number of steps that can be in flight without computing many rows after a stop.

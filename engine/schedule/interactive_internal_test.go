@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// rowOf is a row of a batch, which generates the given number of tokens.
+// rowOf returns a batch request with a prompt of the given number of tokens. It generates answer tokens.
 func rowOf(first int32, prompt, answer int) generation.Request {
 	tokens := make([]int32, prompt)
 	for i := range tokens {
@@ -22,14 +22,14 @@ func rowOf(first int32, prompt, answer int) generation.Request {
 	return generation.Request{Tokens: tokens, MaxTokens: answer, IgnoreEOS: true}
 }
 
-// chatOf is rowOf for a request for which a person waits.
+// chatOf is rowOf for an interactive request.
 func chatOf(first int32, prompt, answer int) generation.Request {
 	req := rowOf(first, prompt, answer)
 	req.Interactive = true
 	return req
 }
 
-// alone is the answer to a request on a scheduler of its own.
+// alone returns the answer to a request on a scheduler without other requests.
 func alone(t *testing.T, req generation.Request) []int32 {
 	t.Helper()
 	m := newManual(t, setup{path: microLlama})
@@ -40,7 +40,7 @@ func alone(t *testing.T, req generation.Request) []int32 {
 
 func (r *request) runs() bool { return r.seqs[0].Table != nil }
 
-// Interactive requests are admitted before others that have waited for longer, in order of arrival.
+// Interactive requests are admitted in order of arrival, before batch requests that have waited for longer.
 func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
@@ -55,8 +55,8 @@ func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
 	require.Equal(t, want[2:], m.loop.waiting)
 }
 
-// An interactive request runs in the next step although rows of a batch have all slots. The youngest of them is computed again
-// afterwards, to the same tokens. An interactive request does not preempt another.
+// An interactive request runs in the next step although batch requests have all slots: the youngest batch request is preempted, and its
+// answer is the same. An interactive request does not preempt another interactive request.
 func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 3}})
@@ -72,8 +72,8 @@ func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	for i := range int32(3) {
 		chats = append(chats, m.begin(chatOf(1000+100*i, 20, 12)))
 		m.step()
-		require.True(t, chats[i].answered(), "its prompt is computed in the first step that it is there for")
-		require.Equal(t, []bool{i < 2, i < 1, false, false}, running(rows), "the youngest goes first")
+		require.True(t, chats[i].answered(), "the prompt is computed in the first step after the request arrives")
+		require.Equal(t, []bool{i < 2, i < 1, false, false}, running(rows), "the youngest batch request is preempted first")
 	}
 	late := m.begin(chatOf(1500, 20, 12))
 	m.step()
@@ -81,7 +81,7 @@ func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	require.False(t, late.runs())
 	require.Equal(t, uint64(3), m.loop.preemptions)
 	for i, s := range []*request{rows[0], rows[1], rows[2], rows[3]} {
-		require.Same(t, s.seqs[0], m.loop.waiting[1+i], "in the order of arrival")
+		require.Same(t, s.seqs[0], m.loop.waiting[1+i], "preempted requests wait in the order of arrival")
 	}
 	for _, r := range slices.Concat(chats, []*request{late}, rows) {
 		m.finish(r)
@@ -100,25 +100,25 @@ func running(all []*request) (run []bool) {
 	return run
 }
 
-// An interactive request takes the pages of as few rows as it needs, and of none if all of them would not suffice.
+// An interactive request preempts as few batch requests as it needs for its pages, and none if the pages of all would not suffice.
 func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	t.Parallel()
 	const pages = 36
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 16 * pages, Pages: pages}})
 	var rows []*request
-	for i := range int32(4) { // 8 pages each when they end, and a page that may have been begun
+	for i := range int32(4) { // 8 pages each when they end, and an incomplete page
 		rows = append(rows, m.begin(rowOf(100*i, 64, 64)))
 	}
 	m.step()
 	require.Equal(t, []bool{true, true, true, true}, running(rows))
-	first := m.begin(chatOf(1000, 250, 40)) // 19 pages when it ends; the rows have 7 each then
+	first := m.begin(chatOf(1000, 250, 40)) // 19 pages when it ends; each batch request then has 7
 	m.step()
 	require.True(t, first.runs())
 	require.Equal(t, []bool{true, true, false, false}, running(rows))
-	second := m.begin(chatOf(1200, 350, 20)) // 24 pages when it ends; the first has 17 then
+	second := m.begin(chatOf(1200, 350, 20)) // 24 pages when it ends; the first chat then has 17
 	m.step()
 	require.False(t, second.runs())
-	require.Equal(t, []bool{true, true, false, false}, running(rows), "their pages are not enough either")
+	require.Equal(t, []bool{true, true, false, false}, running(rows), "the pages of both batch requests do not suffice for the second chat")
 	require.Equal(t, uint64(2), m.loop.preemptions)
 	for _, r := range append(rows, first, second) {
 		m.finish(r)
@@ -128,7 +128,7 @@ func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	}
 }
 
-// When pages run out in a step, rows lose theirs before interactive sequences do, even if these are younger.
+// When pages run out in a step, batch sequences are preempted before interactive ones, even if the interactive ones are younger.
 func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}})
@@ -148,8 +148,8 @@ func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
 	}
 }
 
-// Rows of a batch are answered although interactive requests keep coming and would fill every slot. Each of them is passed by a bounded
-// number.
+// Batch requests are answered although interactive requests keep arriving and could fill every slot. Each batch request is overtaken a
+// bounded number of times.
 func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
@@ -170,15 +170,15 @@ func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 		require.LessOrEqual(t, chats, rows*(maxSkips+8)+10)
 	}
 	require.Greater(t, chats, maxSkips)
-	require.Positive(t, m.loop.preemptions, "the first rows had slots before")
+	require.Positive(t, m.loop.preemptions, "the first batch requests lost their slots")
 	for i, r := range batch {
 		require.Zero(t, r.open)
 		require.Equal(t, alone(t, rowOf(10*int32(i), 4, 5)), r.seqs[0].answer())
 	}
 }
 
-// The prompt of an interactive request takes the steps that it takes on an idle engine, and these take hardly longer. The rows that
-// generate wait for it, and go on when its first token is there.
+// The prompt of an interactive request takes as many steps as on an idle engine, and these steps take hardly longer. Some generating batch
+// requests wait, and all continue after the interactive request's first token.
 func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []int{20, 50, 300} {
@@ -189,7 +189,7 @@ func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 		}
 		m := answering(t, 16, Options{Steps: affine()})
 		for i := range int32(3) {
-			m.begin(rowOf(100+100*i, 200, 5)) // whose prompts wait as well
+			m.begin(rowOf(100+100*i, 200, 5)) // their prompts wait as well
 		}
 		m.step()
 		tokens := m.Snapshot().GeneratedTokens
@@ -202,15 +202,15 @@ func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 		}
 		require.True(t, chat.answered())
 		if prompt == 20 {
-			require.Less(t, m.Snapshot().GeneratedTokens-tokens, uint64(16), "some rows waited")
+			require.Less(t, m.Snapshot().GeneratedTokens-tokens, uint64(16), "some batch requests waited")
 		}
 		tokens = m.Snapshot().GeneratedTokens
 		m.step()
-		require.GreaterOrEqual(t, m.Snapshot().GeneratedTokens-tokens, uint64(16), "they go on")
+		require.GreaterOrEqual(t, m.Snapshot().GeneratedTokens-tokens, uint64(16), "all batch requests continue")
 	}
 }
 
-// While a long interactive prompt is computed, each row of a batch generates a token in every fourth step at least.
+// While a long interactive prompt is computed, each batch request generates a token in at least every fourth step.
 func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 8, Options{Steps: affine(), StepTime: 40e6})
@@ -223,10 +223,11 @@ func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 	steps, tokens := m.Snapshot().Steps-before.Steps, m.Snapshot().GeneratedTokens-before.GeneratedTokens
 	require.Greater(t, steps, uint64(20))
 	require.GreaterOrEqual(t, tokens, 8*(steps/othersTurn))
-	require.True(t, row.answered(), "its prompt had turns")
+	require.True(t, row.answered(), "the batch request's prompt got rows")
 }
 
-// A row that computes the pages that an interactive prompt begins with does not keep it waiting: their roles change.
+// An interactive prompt does not wait for a batch request that is computing the same pages. It computes the pages itself, and the batch
+// request then uses them.
 func TestAnInteractivePromptDoesNotWaitForPagesOfOthers(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{PrefillChunk: 8, Steps: affine()}})
@@ -239,10 +240,10 @@ func TestAnInteractivePromptDoesNotWaitForPagesOfOthers(t *testing.T) {
 	m.finish(chat)
 	m.finish(row)
 	require.Zero(t, chat.figures.cached)
-	require.Positive(t, row.figures.cached, "it takes the pages over")
+	require.Positive(t, row.figures.cached, "the batch request uses the interactive request's pages")
 }
 
-// Sequences that wait for an interactive prompt lose their drafts, and draft again afterwards.
+// Sequences that wait for an interactive prompt lose their drafts and draft again after the prompt.
 func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{
@@ -262,13 +263,13 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 	}
 	require.Equal(t, 4*3, drafts())
 	chat := m.begin(chatOf(7, 8, 1))
-	require.Equal(t, 8, m.rows()-m.sat(rows), "the rows next to the prompt's are of sequences that take part")
+	require.Equal(t, 8, m.rows()-m.sat(rows), "the step has 8 prompt rows besides the generating sequences' rows")
 	require.True(t, chat.answered())
 	for range 2 {
 		m.step()
 	}
 	require.Equal(t, 4*3, drafts())
-	require.LessOrEqual(t, m.rows(), 4+3, "the next interactive request waits for a quarter more than the four rows take")
+	require.LessOrEqual(t, m.rows(), 4+3, "drafts lengthen the step by at most a quarter while an interactive request may arrive")
 	m.finish(rows)
 	lone := newManual(t, setup{path: microGLM})
 	want := lone.begin(req)
@@ -278,7 +279,7 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 	}
 }
 
-// sat is the number of rows that a request has in the last step.
+// sat returns the number of rows that a request had in the last step.
 func (m manual) sat(r *request) (n int) {
 	for _, s := range r.seqs {
 		n += s.Rows
@@ -286,7 +287,7 @@ func (m manual) sat(r *request) (n int) {
 	return n
 }
 
-// While an interactive request may arrive, steps in flight take no longer together than the prompts of such requests.
+// While an interactive request may arrive, the steps in flight together take no longer than the prompt of such a request.
 func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)
@@ -302,6 +303,6 @@ func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
 	}
 	require.Equal(t, uint64(8), steps())
 	m.finish(m.begin(chatOf(100, 30, 1)))
-	require.Equal(t, uint64(3), steps(), "3 of 11 ms, where a prompt takes 40 ms")
+	require.Equal(t, uint64(3), steps(), "a step takes 11 ms, and a prompt 40 ms")
 	m.finish(row)
 }

@@ -10,7 +10,7 @@ const maxWait = 250 * time.Millisecond
 // called.
 type interrupter struct {
 	inbox       *inbox
-	ask         func() bool // due, which is stored so that a step does not allocate it
+	ask         func() bool // the method value of due, stored so that a step does not allocate it
 	end         time.Time   // when the present step is expected to end
 	interrupted bool        // the present step was interrupted
 }
@@ -21,8 +21,9 @@ func newInterrupter(b *inbox) *interrupter {
 	return i
 }
 
-// interrupt returns the function that decides between the layers of a step whether it is interrupted; nil if it never is. end is when the
-// step is expected to end. Steps are short while an interactive request runs or is expected, and if several are in flight.
+// interrupt returns the function that reports, between the layers of a step, whether to interrupt the step. It returns nil for a step that
+// is not interrupted. end is when the step is expected to end. Steps are short anyway while an interactive request runs or is expected, and
+// if several are in flight.
 func (i *interrupter) interrupt(expected bool, inFlight int, end time.Time) func() bool {
 	i.end, i.interrupted = end, false
 	if expected || inFlight > 1 || time.Until(end) < maxWait {

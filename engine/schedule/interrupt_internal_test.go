@@ -17,8 +17,8 @@ import (
 type hooked struct {
 	compute.Backend
 	layer int
-	call  func() // nil for nothing
-	ran   int    // attentions
+	call  func() // nil to call nothing
+	ran   int    // number of attentions so far
 }
 
 type hookedStep struct {
@@ -36,12 +36,13 @@ func (s hookedStep) Attention(dst, q compute.Tensor, shape compute.AttentionShap
 	s.Step.Attention(dst, q, shape, cache, layer)
 }
 
-// constant is the cost of steps that all take the same time.
+// constant returns the costs of steps that all take the same time.
 func constant(seconds float64) *cost.Steps {
 	return cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{seconds, seconds}), 0, 0, 0)
 }
 
-// An interactive request does not wait for the end of a long step of a batch. The step's rows are computed again, to the same tokens.
+// An interactive request does not wait for the end of a long step of batch requests. The step's rows are computed again, and the answers
+// are the same.
 func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -84,12 +85,12 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 			require.Equal(t, c.interrupts, m.loop.interrupter.interrupted)
 			arrived := all[3]
 			if c.interrupts {
-				require.Equal(t, 1, be.ran, "the layers that are left are left out")
+				require.Equal(t, 1, be.ran, "the remaining layers do not run")
 				require.Equal(t, first, all[0].seqs[0].Length())
 				require.Equal(t, second, all[1].seqs[0].Length())
 				require.Zero(t, row.seqs[0].Computed)
 				m.loop.turn()
-				require.True(t, arrived.answered(), "the next step has its prompt")
+				require.True(t, arrived.answered(), "the next step computes the arrived request's prompt")
 			} else {
 				require.Equal(t, layers, be.ran)
 				require.Equal(t, second+1, all[1].seqs[0].Length())
@@ -109,7 +110,7 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 	}
 }
 
-// Requests that keep arriving, and are cancelled before they run, interrupt one step and not each.
+// If requests keep arriving and are cancelled before they run, they interrupt one step and not every step.
 func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 	t.Parallel()
 	one, err := cpu.New(1)

@@ -20,15 +20,16 @@ const (
 	// longest is the maximum duration of a step of a batch, in seconds, if no interactive request is expected. A longer step would delay
 	// cancellation and the first interactive request.
 	longest = 4.0
-	// recently is the time for which another interactive request is expected after one.
+	// After an interactive request, another one is expected for this time.
 	recently = 30 * time.Second
 
-	// fewestRows is the number of rows from which larger steps may be worth their time: processors are efficient with that many rows, and
-	// late in a text each row reads much of the cache.
+	// fewestRows is the minimum number of prompt rows in a step that delays nobody, even if they take longer than the time limit.
+	// Processors are efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much
+	// of the cache.
 	fewestRows = 32
-	// fewestTogether is the number of rows of a prompt that are worth a step with interactive sequences. If there is no time for them, the
-	// prompt has no row for restSteps steps, and then fewestRows: most gaps between tokens are short then, and attention reads the cache
-	// for many rows at once.
+	// fewestTogether is the minimum number of rows of a prompt in a step next to interactive sequences. If there is no time for so
+	// many, the prompt gets no row for restSteps steps and then fewestRows rows in one step. This keeps most gaps between tokens short,
+	// and attention reads the cache once for many rows.
 	fewestTogether, restSteps = 4, 24
 )
 
@@ -36,7 +37,7 @@ const (
 type people struct {
 	last   time.Time // when an interactive sequence last waited or ran; zero for never
 	prompt float64   // mean seconds that the prompts of recent interactive sequences take alone
-	rested int       // steps since the last one with rows of prompts
+	rested int       // steps since the last step with prompt rows
 }
 
 // expected reports whether an interactive request may arrive at any moment.
@@ -44,7 +45,7 @@ func (p *people) expected(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) < recently
 }
 
-// arrived records that the prompt of an interactive sequence would take the given seconds alone.
+// arrived updates the mean with an interactive sequence whose prompt takes the given seconds alone.
 func (p *people) arrived(seconds float64) {
 	const recent = 0.1 // weight of one prompt
 	if p.prompt == 0 {
@@ -57,11 +58,11 @@ func (p *people) arrived(seconds float64) {
 type limit struct {
 	seconds float64 // maximum duration of the step
 	worth   int     // minimum rows of a prompt, unless fewer are left
-	rows    int     // rows that the first prompt in turn has if there is no time for the minimum, however long they take
+	rows    int     // rows that the first prompt gets, however long they take, if there is no time for worth rows
 }
 
-// urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, the
-// limit is the time of as many rows as throughput needs, so that arriving requests wait only for a short step.
+// urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step
+// has only as many rows as nearly the best throughput needs, so that arriving requests wait for a short step.
 func (q *queue) urgentLimit(generating cost.Size) limit {
 	switch {
 	case q.StepTime > 0:
@@ -72,9 +73,10 @@ func (q *queue) urgentLimit(generating cost.Size) limit {
 	return q.paced(max(maxSlowdown*q.Steps.Seconds(generating), q.rowsTime(q.Steps.Efficient(fairShare))))
 }
 
-// batchLimit returns the limit for other prompts next to generating sequences, of which chats are interactive. It bounds the delay of
-// their tokens. It also bounds how long an arriving interactive request waits, relative to the time that its own prompt takes. If no
-// interactive request is expected, a step has as many rows as the options allow, unless it would take very long.
+// batchLimit returns the limit for prompts of batch sequences next to generating sequences. chats is the number of generating interactive
+// sequences. The limit bounds the delay of their tokens. It also bounds how long an arriving interactive request waits, relative to the
+// time that its own prompt takes. If no interactive request is expected, a step has as many rows as the options allow, unless it would take
+// very long.
 func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit {
 	without := q.Steps.Seconds(generating)
 	expected := max(waitShare*q.people.prompt, without/(1-promptShare))
@@ -89,7 +91,7 @@ func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit
 	return limit{max(longest, without/(1-promptShare)), fewestRows, fewestRows}
 }
 
-// advancing returns a limit that gives a prompt at least one row, and several if nothing else runs.
+// advancing returns a limit that gives the first prompt at least one row, or fewestRows if no other sequence runs.
 func (q *queue) advancing(seconds float64) limit {
 	if len(q.running) > 1 {
 		return limit{seconds, 1, 1}
@@ -97,7 +99,7 @@ func (q *queue) advancing(seconds float64) limit {
 	return limit{seconds, fewestRows, fewestRows}
 }
 
-// paced returns a limit next to generating interactive sequences.
+// paced returns a limit for prompts next to generating interactive sequences; see fewestTogether.
 func (q *queue) paced(seconds float64) limit {
 	l := limit{seconds: seconds, worth: fewestTogether}
 	if q.people.rested >= restSteps {
@@ -106,5 +108,5 @@ func (q *queue) paced(seconds float64) limit {
 	return l
 }
 
-// rowsTime returns the duration of a step with the first rows of a prompt.
+// rowsTime returns the expected seconds of a step with the first n rows of a prompt.
 func (q *queue) rowsTime(n int) float64 { return q.Steps.Seconds(cost.Rows(0, n, 0)) }

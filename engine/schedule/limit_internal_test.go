@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// affine is the cost of steps with 10 ms of their own and 1 ms for each row: 90 rows have 90 % of the best throughput.
+// affine returns the costs of steps that take 10 ms and 1 ms more for each row: 90 rows reach 90 % of the best throughput.
 func affine() *cost.Steps {
 	rows := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
 	var seconds []float64
@@ -21,13 +21,13 @@ func affine() *cost.Steps {
 	return cost.NewSteps(cost.NewCurve(rows, seconds), 0, 0, 0)
 }
 
-// answering returns a scheduler on which a number of rows of a batch generate.
+// answering returns a scheduler on which the given number of batch requests generate.
 func answering(t *testing.T, streams int, o Options) manual {
 	t.Helper()
 	return generating(t, streams, o, false)
 }
 
-// generating returns a scheduler on which a number of sequences generate.
+// generating returns a scheduler on which the given number of sequences generate.
 func generating(t *testing.T, streams int, o Options, interactive bool) manual {
 	t.Helper()
 	m := newManual(t, setup{path: microLlama, options: o})
@@ -44,7 +44,7 @@ func generating(t *testing.T, streams int, o Options, interactive bool) manual {
 	return m
 }
 
-// rows runs a step and returns its rows.
+// rows runs a step and returns its number of rows.
 func (m manual) rows() int {
 	m.step()
 	if len(m.loop.running) == 0 {
@@ -56,7 +56,7 @@ func (m manual) rows() int {
 // answered reports whether a request has its first token.
 func (r *request) answered() bool { return len(r.seqs[0].answer()) > 0 }
 
-// A long prompt slows interactive sequences that generate by a bounded factor, and is not starved by them.
+// A long prompt slows generating interactive sequences by a bounded factor, and they do not starve it.
 func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -69,32 +69,32 @@ func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 		{"8 streams", 8, Options{}, 2.5 * 18, 2 * 18},
 		{"20 streams", 20, Options{}, 2.5 * 30, 2 * 30},
 		{"one stream", 1, Options{}, 2.5 * 11, 2 * 11},
-		{"a bound that is given", 8, Options{StepTime: 30e6}, 30, 18 + 8},
+		{"a given StepTime", 8, Options{StepTime: 30e6}, 30, 18 + 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.options.Steps = affine()
 			m := generating(t, c.streams, c.options, true)
-			m.loop.people.prompt = 1 // their prompts take longer than any step
+			m.loop.people.prompt = 1 // interactive prompts take longer than any step
 			long := m.begin(rowOf(100, 500, 1))
 			for !long.answered() {
 				rows := float64(m.rows())
 				require.LessOrEqual(t, 10+rows, c.limit)
 				if long.seqs[0].left() > 32 {
-					require.GreaterOrEqual(t, 10+rows, c.least, "the prompt uses the time that it may take")
+					require.GreaterOrEqual(t, 10+rows, c.least, "the prompt uses the time that the limit allows")
 				}
 			}
 		})
 	}
 }
 
-// steep is the cost of steps of which a few rows take much longer than one: it has 1 ms for each row and none of its own.
+// steep returns the costs of steps that take 1 ms for each row and nothing more: a few rows take much longer than one.
 func steep() *cost.Steps {
 	return cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.001, 0.512}), 0, 0, 0)
 }
 
-// Next to an interactive sequence whose steps have no time for a few rows of a prompt, it has many in few of the steps: fewer than one gap
-// in twenty is long.
+// If the steps of an interactive sequence have no time even for a few rows of a prompt, the prompt gets many rows in few of the steps: at
+// most one gap between tokens in twenty is long.
 func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 	t.Parallel()
 	m := generating(t, 1, Options{Steps: steep()}, true)
@@ -108,14 +108,14 @@ func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 		case 1 + fewestRows:
 			slow++
 		default:
-			require.Fail(t, "a step of other rows", "%d", n)
+			require.Fail(t, "a step with another number of rows", "%d", n)
 		}
 	}
 	require.Equal(t, 10, slow)
 	require.LessOrEqual(t, float64(slow-1), 0.05*float64(steps))
 }
 
-// While nobody waits for it, a prompt has the rows that the options allow, unless a step took very long.
+// While no interactive request waits, a prompt gets as many rows as the options allow, unless the step would take very long.
 func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	t.Parallel()
 	rows := func(steps *cost.Steps, streams int) int {
@@ -127,25 +127,25 @@ func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	}
 	slow := cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.02, 10.24}), 0, 0, 0)
 	require.Equal(t, 512, rows(affine(), 0))
-	require.Equal(t, 512, rows(affine(), 8), "next to rows of a batch that generate")
-	require.Equal(t, 200, rows(slow, 0), "four seconds")
+	require.Equal(t, 512, rows(affine(), 8), "next to generating batch requests")
+	require.Equal(t, 200, rows(slow, 0), "200 rows take four seconds")
 	require.Equal(t, 200, rows(slow, 8))
 }
 
-// An interactive prompt that has the engine to itself takes steps of the rows that throughput needs, and no more: others who arrive wait
-// for one.
+// The steps of an interactive prompt alone have only as many rows as throughput needs, because arriving requests wait for the end of a
+// step.
 func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
 	long := m.begin(chatOf(100, 900, 1))
-	require.Equal(t, 256, m.rows(), "95 % of 512 rows in 522 ms")
+	require.Equal(t, 256, m.rows(), "256 rows reach 95 % of the throughput of 512 rows")
 	for long.open > 0 {
 		require.LessOrEqual(t, m.rows(), 256)
 	}
 }
 
-// After an interactive request, steps of a batch take no longer than the prompts of such requests, so that the next one waits for no
-// longer than its own prompt takes. After a while without any, they are as long as before.
+// After an interactive request, steps of a batch take no longer than the prompts of such requests, so that the next one waits for no longer
+// than its own prompt takes. After a while without interactive requests, the steps are as long as before.
 func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 4, Options{Steps: affine()})
@@ -154,14 +154,14 @@ func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	for range 10 {
 		rows := m.rows()
 		require.LessOrEqual(t, 10+rows, (10+30)/2)
-		require.Greater(t, rows, 4, "there is a little time")
+		require.Greater(t, rows, 4, "a step has a few prompt rows")
 	}
 	m.loop.people.last = m.loop.people.last.Add(-recently)
 	require.Greater(t, m.rows(), 400)
 	m.finish(long)
 }
 
-// Decoding sequences may take much of the time that an interactive prompt takes alone. Their steps still have rows of prompts.
+// Even if the decoding sequences use up most of the time limit, which is relative to an interactive prompt, steps still have prompt rows.
 func TestManyRowsLeaveTimeForPrompts(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 30, Options{Steps: affine()})
@@ -173,7 +173,7 @@ func TestManyRowsLeaveTimeForPrompts(t *testing.T) {
 	m.finish(long)
 }
 
-// Rows far behind the beginning of a prompt take longer. A step has fewer of them.
+// Rows late in a prompt take longer, because of attention. A step has fewer of them.
 func TestAttentionCounts(t *testing.T) {
 	t.Parallel()
 	steps := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{0.011, 0.074}), 0, 0, 10e-6)
@@ -192,7 +192,7 @@ func TestAttentionCounts(t *testing.T) {
 	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), fewestRows)
 }
 
-// However long a row takes, a prompt advances.
+// A prompt advances however long a row takes.
 func TestAPromptAlwaysAdvances(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 4, Options{Steps: affine(), StepTime: 1})
@@ -204,7 +204,7 @@ func TestAPromptAlwaysAdvances(t *testing.T) {
 	require.True(t, c.answered())
 }
 
-// Short prompts are answered while a long one is computed, in as many steps as their rows take and a few more.
+// Short prompts are answered within two steps while a long prompt is computed.
 func TestShortPromptsGoBeforeALongOne(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Rows: 64}})
@@ -223,7 +223,7 @@ func TestShortPromptsGoBeforeALongOne(t *testing.T) {
 	m.finish(long)
 }
 
-// While short prompts keep arriving that fill every step, a long one advances in each fourth step.
+// A long prompt advances in every fourth step, even if short prompts keep arriving and could fill every step.
 func TestTheOldestPromptHasItsTurn(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Rows: 32}})
@@ -239,5 +239,5 @@ func TestTheOldestPromptHasItsTurn(t *testing.T) {
 		}
 		m.step()
 	}
-	require.Greater(t, steps, (oldestTurn-1)*full, "short prompts had their turns")
+	require.Greater(t, steps, (oldestTurn-1)*full, "short prompts got rows too")
 }

@@ -12,13 +12,13 @@ import (
 // there are sequences, and waits otherwise. A step that only decodes allocates nothing.
 type loop struct {
 	queue
-	top   int // maximum number of the highest logits that can be asked for
+	top   int // maximum number of highest logits that a step can return for a row
 	inbox *inbox
 	meter *meter
 	done  chan struct{} // closed when the loop has returned
 
 	panics int           // number of successive steps that panicked
-	failed chan struct{} // closed when the loop ends itself, after err is set
+	failed chan struct{} // closed, after err is set, when the loop cannot recover from a panic
 	err    error
 
 	batch       batch
@@ -28,8 +28,8 @@ type loop struct {
 	steps       uint64
 }
 
-// run is the loop. It returns when the inbox is closed, after failing all requests that are not done, and when it cannot recover
-// from a panic.
+// run takes turns until the inbox is closed. It then fails all requests that are not done. It also returns if it cannot recover from a
+// panic.
 func (l *loop) run() {
 	defer close(l.done)
 	for open := true; open; {
@@ -39,7 +39,7 @@ func (l *loop) run() {
 	}
 }
 
-// turn takes requests from the inbox, and runs a step or waits for requests. It reports whether the inbox is open.
+// turn takes requests from the inbox, and then runs a step or, without sequences, waits for requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
 	if open = l.inbox.take(l.enqueue); !open {
 		fail(l.running, generation.ErrClosed)
@@ -60,8 +60,7 @@ func (l *loop) turn() (open bool) {
 	return open
 }
 
-// step runs a forward pass, or several if nothing needs their tokens in between, delivers the results, and drafts for the
-// next.
+// step runs a forward pass, or several in flight, delivers the results, and drafts for the next step.
 func (l *loop) step() {
 	start := time.Now()
 	l.plan(start)
@@ -75,7 +74,7 @@ func (l *loop) step() {
 		return
 	}
 	if l.interrupter.interrupted {
-		l.people.last = time.Now() // the next steps are short, so that no other request interrupts one
+		l.people.last = time.Now() // makes the next steps short, so that no further request interrupts one
 		return
 	}
 	prefilling, err := l.drafting.prefill(b)
@@ -86,7 +85,7 @@ func (l *loop) step() {
 	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
-		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate, because the steps were not waited for one by one
+		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate: the steps were waited for together
 		p, g := l.deliver(steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
@@ -107,8 +106,9 @@ func (l *loop) step() {
 	})
 }
 
-// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts
-// the step computed, and how many tokens it generated. A row after drafts counts only if the sequence generated exactly these drafts.
+// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts the
+// step computed, and how many tokens it generated. The result of a row after drafts is used only if the sequence generated exactly these
+// drafts.
 func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	l.steps++
 	for _, s := range l.batch.seqs {
@@ -123,7 +123,7 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 		before := s.Length()
 		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
-			l.discard(s) // the wrong values may be in the cache
+			l.discard(s) // the cache may hold wrong values
 			continue
 		}
 		if s.Length() > before {

@@ -14,12 +14,12 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// several is the CPU as a backend that lets several steps be in flight. It runs each when it is submitted.
+// several is the CPU backend with several steps in flight. Each step still runs when it is submitted.
 type several struct{ compute.Backend }
 
 func (several) MaxInFlight() int { return 8 }
 
-// decoding is a case of sequences that generate.
+// decoding is a test case whose sequences all generate.
 type decoding struct {
 	name      string
 	inFlight  bool
@@ -60,7 +60,7 @@ func byMTP(_ compute.Backend, o *draft.Options) { o.MTP = o.Model.(model.Drafter
 
 func byNGram(_ compute.Backend, o *draft.Options) { o.NGram = true }
 
-// decodings are the cases by the tests' names.
+// decodings returns all cases.
 func decodings(t testing.TB) []decoding {
 	small, err := gguf.Open(microGLM)
 	require.NoError(t, err)
@@ -84,8 +84,8 @@ func decodings(t testing.TB) []decoding {
 	}
 }
 
-// A step that only decodes allocates nothing, from taking calls in to drafting for the next: what grows with a text, such
-// as its list of pages, was given room or grows by doubling.
+// A turn that only decodes allocates nothing, from taking requests to drafting for the next step. Lists that grow with a text have room or
+// grow by doubling.
 func TestASteadyStepAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")
@@ -96,7 +96,7 @@ func TestASteadyStepAllocatesNothing(t *testing.T) {
 			before := m.Snapshot()
 			require.Zero(t, testing.AllocsPerRun(60, m.step))
 			after := m.Snapshot()
-			require.GreaterOrEqual(t, after.GeneratedTokens-before.GeneratedTokens, uint64(4*61), "all four sequences went on")
+			require.GreaterOrEqual(t, after.GeneratedTokens-before.GeneratedTokens, uint64(4*61), "all four sequences generate in every step")
 			if d.fixed > 0 {
 				require.Greater(t, after.DraftTokens, before.DraftTokens)
 			}

@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Snapshot is the scheduler's state, and its counts since it was made.
+// Snapshot has the scheduler's present state and its counts since New.
 type Snapshot struct {
 	Running int // sequences in the engine's steps
 	Waiting int // sequences that wait to be admitted
 
 	Steps           uint64
-	PromptTokens    uint64 // computed
+	PromptTokens    uint64 // computed by steps; tokens found in the cache are not counted
 	GeneratedTokens uint64
 	StepTime        time.Duration // sum over all steps
 	LastStep        time.Duration
 
 	PagesUsed, PagesTotal int    // pages of the KV cache
-	Preemptions           uint64 // number of times that a sequence lost its pages to others and had to be computed again
+	Preemptions           uint64 // number of times that a running sequence lost its pages to others
 
 	DraftTokens, AcceptedTokens uint64
 }
 
-// meter holds the snapshot that the loop writes and anyone reads.
+// meter holds the snapshot, which the loop writes and any goroutine reads.
 type meter struct {
 	mu  sync.Mutex
 	now Snapshot

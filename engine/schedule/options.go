@@ -16,7 +16,7 @@ type Options struct {
 	Limits       model.Limits // of Model; Rows is the budget of a step
 	Tokenizer    *tokenizer.Tokenizer
 	Speculator   *draft.Speculator // nil to draft nothing
-	Steps        *cost.Steps       // costs of steps; nil if they do not matter
+	Steps        *cost.Steps       // expected durations of steps; nil to plan steps without time limits
 	StepTime     time.Duration     // maximum duration of a step with prompts; 0 to derive it from Steps
 	MaxInFlight  int               // steps that may be submitted to the backend before a wait
 	MaxSequences int               // maximum sequences of a step

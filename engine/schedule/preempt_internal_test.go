@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// preempt takes the pages of the only running sequence, as if older ones needed them, and answers another request before the
-// sequence goes on.
+// preempt takes the pages of the only running sequence, as if older sequences needed them. It answers another request before the sequence
+// continues.
 func (m manual) preempt(meanwhile generation.Request) {
 	l := m.loop
 	require.Len(m.t, l.running, 1)
@@ -30,8 +30,8 @@ func newPreempted(t *testing.T) manual {
 	return newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}, options: Options{PrefillChunk: 8}})
 }
 
-// A prompt that is preempted while it is scored continues where it was, even if another sequence has computed the rest of its
-// pages by then.
+// A preempted prompt with log-probabilities continues with the next missing log-probability, even if another sequence has computed the
+// remaining pages by then.
 func TestAPreemptedPromptIsScoredInFull(t *testing.T) {
 	t.Parallel()
 	for name, promptOnly := range map[string]bool{"with an answer": false, "alone": true} {
@@ -52,7 +52,7 @@ func TestAPreemptedPromptIsScoredInFull(t *testing.T) {
 	}
 }
 
-// What a preempted prompt finds in the cache may be what it computed itself, and is not counted as cached.
+// Pages that a preempted sequence finds in the cache are not counted as cached, because it may have computed them itself.
 func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -64,7 +64,7 @@ func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 	require.Zero(t, c.stats().CachedTokens)
 }
 
-// A prompt that was preempted before any of it was computed uses what others compute meanwhile, and that is counted.
+// If a prompt was preempted before any of its positions were computed, pages that it finds in the cache are counted as cached.
 func TestPagesOfOthersAreCountedAfterAPreemption(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -75,7 +75,7 @@ func TestPagesOfOthersAreCountedAfterAPreemption(t *testing.T) {
 	require.Equal(t, 32, c.stats().CachedTokens)
 }
 
-// ascending is a prompt of n tokens.
+// ascending returns a prompt of n tokens with ascending ids.
 func ascending(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
@@ -84,8 +84,7 @@ func ascending(n int) []int32 {
 	return ids
 }
 
-// A preempted sequence is admitted before those that share pages with the cache: it has been computed already, and they would
-// overtake it for good.
+// A preempted sequence is admitted before sequences with pages in the cache. Otherwise such sequences could overtake it without limit.
 func TestAPreemptedSequenceIsNext(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -130,7 +129,7 @@ func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// While a sequence waits to be admitted, one step is in flight, so that it is admitted as soon as another ends.
+// While a sequence waits, only one step is in flight, so that the sequence is admitted as soon as another one ends.
 func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)

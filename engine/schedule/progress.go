@@ -7,9 +7,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// resume gives the sequences the tokens that an earlier attempt generated. The sequences are then like preempted ones: the tokens are
-// computed again like a prompt. resume returns false if the tokens cannot be an answer to the request because they continue after its
-// end; the sequences must then not be used.
+// resume gives the sequences the tokens that an earlier attempt generated. As after a preemption, these tokens are computed again like a
+// prompt. resume returns false if the tokens continue after the point where the request's answer ends. The sequences must not be used then.
 func (r *request) resume(p *generation.Progress) bool {
 	for i, s := range r.seqs {
 		ids := p.Choices[i]
@@ -34,7 +33,7 @@ func (r *request) progress() generation.Progress {
 	return p
 }
 
-// report reports the progress of running requests that are due and have generated tokens since they began.
+// report calls the report function of each running request whose next report is due, if the request has generated tokens.
 func (l *loop) report(now time.Time) {
 	for _, s := range l.running {
 		c := s.call

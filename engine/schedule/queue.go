@@ -14,21 +14,21 @@ type queue struct {
 	pool        *cache.Pool
 	waiting     []*sequence // in order of arrival, interactive ones first
 	running     []*sequence // in order of admission
-	ended       []*call     // requests whose callers have to be notified
+	ended       []*call     // ended requests whose callers publish still has to notify
 	preemptions uint64
 	stops       stopRate
 
-	needs []need // needs of the running sequences and of one that waits
+	needs []need // memory of fits
 
 	size    cost.Size   // size of the planned step
 	prompts []*sequence // prompts of the planned step
-	turn    uint        // steps with several prompts
-	hurried uint        // steps in succession with prompts of interactive sequences
+	turn    uint        // number of steps with several prompts
+	hurried uint        // number of successive steps with prompts of interactive sequences
 	people  people
 }
 
-// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences wait at the
-// head of the queue to be computed again.
+// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences return to the
+// head of the queue, to be computed again.
 func (q *queue) sweep() {
 	q.running = q.retain(q.running)
 	q.waiting = q.retain(q.waiting)
@@ -41,7 +41,7 @@ func (q *queue) sweep() {
 	}
 }
 
-// discard removes the pages of a sequence from the cache, because their content may be wrong, and all pages that were computed from them.
+// discard removes the pages of a sequence and all pages that were computed from them from the cache, because their content may be wrong.
 // Running sequences that hold one of these pages become stale, and so does the sequence itself.
 func (q *queue) discard(s *sequence) {
 	s.Table.Discard(s.Tokens)
@@ -51,7 +51,7 @@ func (q *queue) discard(s *sequence) {
 	}
 }
 
-// retain returns the sequences that continue, and releases the others.
+// retain returns the sequences that continue, and releases the pages of the others.
 func (q *queue) retain(seqs []*sequence) []*sequence {
 	retained := seqs[:0]
 	for _, s := range seqs {

@@ -2,5 +2,5 @@
 
 package schedule
 
-// raced reports whether the race detector is on, which allocates by itself.
+// raced reports whether the race detector is on. The race detector allocates memory itself.
 const raced = true

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// maxPanics is the number of successive panicking steps that ends the loop. The first panic is attributed to the requests in the step,
-// the next to the state that the first one left behind.
+// maxPanics is the number of successive steps with a panic after which the loop ends. The requests in the step may have caused the first
+// panic. The second one shows that the state of the engine is damaged.
 const maxPanics = 2
 
 // recovered calls a function. If it panics, recovered logs the stack and returns an error.
@@ -43,7 +43,7 @@ func (l *loop) recover(err error) bool {
 		}
 		err = again
 	}
-	l.err = fmt.Errorf("%w: %w, after another one: start it again", generation.ErrEngineFailed, err)
+	l.err = fmt.Errorf("%w: %w, the second in a row: restart the process", generation.ErrEngineFailed, err)
 	l.inbox.close(l.err)
 	l.inbox.take(func([]*sequence) {})
 	l.meter.update(func(s *Snapshot) { s.Running, s.Waiting = 0, 0 })

@@ -20,8 +20,8 @@ type request struct {
 	seqs []*sequence // one per choice, or a single one if nothing is generated
 }
 
-// newRequest makes the sequences of a request. prompt has the ids of its prompt, which are copied. context is the maximum number of
-// positions of a sequence.
+// newRequest makes a request and its sequences. It copies prompt, which has the prompt's ids. context is the maximum number of positions of
+// a sequence.
 func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start time.Time, prompt []int32, req *generation.Request) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {
@@ -93,7 +93,7 @@ func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	return prompt + req.MaxTokens, nil
 }
 
-// continuation returns a decoder of what follows a prompt: a space that begins it is part of the text.
+// continuation returns a decoder for the tokens after a prompt. Unlike a decoder at the start of a text, it does not drop a leading space.
 func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 	d := t.NewDecoder()
 	for _, id := range slices.Backward(prompt) {
@@ -105,7 +105,7 @@ func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 	return d
 }
 
-// completion returns the outcome of a finished request.
+// completion returns the answers and statistics of a finished request.
 func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	n := newNames(t)
 	out := generation.Completion{PromptTokens: r.prompt, Choices: make([]generation.Choice, r.choices), Stats: r.stats()}

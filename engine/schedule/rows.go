@@ -34,7 +34,7 @@ func (q *queue) plan(now time.Time) {
 	chats := q.planDecodes(true, math.Inf(1))
 	if q.hurries(len(urgent) > 0) {
 		for _, s := range others {
-			s.Table.Unclaim() // they may wait for pages of the urgent ones, but not the other way round
+			s.Table.Unclaim() // batch prompts may wait for pages of interactive ones; the reverse must not happen
 		}
 		q.planPrompts(urgent, q.urgentLimit(q.size), &outputs)
 		bound.seconds = littleMore * q.Steps.Seconds(q.size)
@@ -62,15 +62,15 @@ func (q *queue) plan(now time.Time) {
 }
 
 const (
-	// In one of oldestTurn steps with several prompts, the prompt that was admitted first has the first turn.
+	// In one of oldestTurn steps with several prompts, the prompt that was admitted first gets its rows first.
 	oldestTurn = 4
-	// Other sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In one of othersTurn
-	// such steps, the others go first.
+	// Batch sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In one of othersTurn
+	// such steps, the batch sequences go first.
 	littleMore, othersTurn = 1.1, 4
 )
 
-// planDecodes gives one row each to the generating interactive sequences, or to the generating others, until the step would take longer
-// than limit. It returns the number of these rows.
+// planDecodes gives one row to each generating sequence of a class, interactive or batch, until the step would take longer than limit
+// seconds. It returns the number of these rows.
 func (q *queue) planDecodes(interactive bool, limit float64) (n int) {
 	for _, s := range q.running {
 		if s.call.interactive != interactive || !s.decodes() {
@@ -84,7 +84,8 @@ func (q *queue) planDecodes(interactive bool, limit float64) (n int) {
 	return n
 }
 
-// planPrompts gives prompts their rows, in the order of their turns, until the step would take longer than it may.
+// planPrompts gives prompts their rows, in the given order, until the step would take longer than bound allows. outputs is the number of
+// prompt rows that may still reach the output head; planPrompts lowers it.
 func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	given := 0
 	for _, s := range prompts {
@@ -101,13 +102,13 @@ func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 			given += s.Rows
 		}
 		if s.Rows == 0 {
-			s.Table.Unclaim() // its turn may come much later
+			s.Table.Unclaim() // its next rows may come much later, and others need not wait for them
 		}
 	}
 }
 
-// hurries reports whether the next step is for interactive sequences. This is so while one of them has no token yet, except in some
-// steps, so that the others advance.
+// hurries reports whether the next step is planned for interactive prompts first. urgent reports whether there are any. One in othersTurn
+// successive steps is not, so that batch sequences advance.
 func (q *queue) hurries(urgent bool) bool {
 	if !urgent {
 		q.hurried = 0
@@ -117,8 +118,8 @@ func (q *queue) hurries(urgent bool) bool {
 	return q.hurried%othersTurn != 0
 }
 
-// order sorts the prompts by their turns. Prompts that need the fewest rows are first, but in some steps the oldest prompt is, so that
-// others do not delay it without limit. Urgent prompts are those of interactive sequences.
+// order returns the prompts of interactive sequences and the other prompts, each in the order in which they get rows. The prompt that needs
+// the fewest rows is first. In one of oldestTurn steps, the oldest prompt is first, so that others cannot delay it without limit.
 func (q *queue) order() (urgent, others []*sequence) {
 	slices.SortStableFunc(q.prompts, func(a, b *sequence) int { return cmp.Compare(b.urgency(), a.urgency()) })
 	n := 0
@@ -138,14 +139,14 @@ func (q *queue) order() (urgent, others []*sequence) {
 	return urgent, others
 }
 
-// fitting returns the number of rows of a prompt with which the step takes no longer than limit.
+// fitting returns the number of rows of a prompt with which the step takes no longer than limit seconds.
 func (q *queue) fitting(s *sequence, limit float64) int {
 	room := min(q.Limits.Rows-q.size.Rows, q.PrefillChunk, s.left())
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })
 }
 
-// planDrafts adds as many drafts as the step has room for after the prompts. Next to prompts, and while an interactive request may
-// arrive, drafts do not make the step longer than limit.
+// planDrafts adds as many drafts as the step has room for after the prompts. If the step has prompts, or while an interactive request may
+// arrive, drafts do not make the step longer than limit seconds.
 func (q *queue) planDrafts(limit float64, now time.Time) {
 	bounded := len(q.prompts) > 0 || q.people.expected(now)
 	for _, s := range q.running {
@@ -193,7 +194,7 @@ func (q *queue) adoptPages(s *sequence) {
 	}
 	positions := s.Table.Adopt(s.Tokens)
 	if s.choice == 0 && !s.recomputed {
-		n := len(s.call.prompt) // the rest belongs to an answer that is continued
+		n := len(s.call.prompt) // later positions belong to a resumed answer
 		s.call.figures.cached += min(positions, n) - min(s.Computed, n)
 	}
 	s.Adopt(positions)
@@ -204,11 +205,11 @@ func (q *queue) waitsForPage(s *sequence) bool {
 	return !q.computesAll(s) && s.Table.Claim(s.Tokens)
 }
 
-// computesAll reports whether a prompt uses no page that another sequence has computed.
+// computesAll reports whether a prompt must be computed in full, without pages from the cache.
 func (q *queue) computesAll(s *sequence) bool { return q.NoSharing || s.needsEveryRow() }
 
-// chunk returns the number of rows of a prompt in a step with room for the given number. Next to other prompts, a chunk that does not
-// reach the end of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed.
+// chunk returns the number of rows that a prompt gets in a step with room for n. Next to other prompts, a chunk that does not reach the end
+// of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed.
 func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	size := q.pool.PageSize()
 	if end := s.Computed + n; len(q.prompts) > 1 && end < s.target() && end/size*size > s.Computed {
@@ -226,8 +227,8 @@ func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	return n
 }
 
-// reservePages takes pages for all rows, oldest sequence first. If they run out, the youngest sequences are preempted, interactive ones
-// last: they wait at the head of the queue.
+// reservePages takes pages for all rows, oldest sequence first. If pages run out, it preempts the youngest sequences, interactive ones
+// last.
 func (q *queue) reservePages() {
 	for i := 0; i < len(q.running); i++ {
 		s := q.running[i]

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Both families, with random weights: see models/README.md.
+// Two models with random weights; see models/README.md.
 const (
 	microGLM   = "../model/testdata/micro-glm.gguf"
 	microLlama = "../model/testdata/micro-llama.gguf"
@@ -26,10 +26,10 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup is what a test's scheduler is made of. Zero values are those of a default engine, with pages for all sequences.
+// setup describes a scheduler. The zero value of a field means the default of an engine, with pages for all sequences.
 type setup struct {
 	path      string
-	backend   compute.Backend // one thread of the CPU if nil
+	backend   compute.Backend // nil for the CPU with one thread
 	limits    model.Limits
 	options   Options
 	speculate func(be compute.Backend, o *draft.Options) // nil to draft nothing
@@ -77,7 +77,7 @@ func newManual(t testing.TB, s setup) manual {
 	return manual{t, New(*o)}
 }
 
-// begin lets a request's sequences wait.
+// begin adds a request's sequences to the waiting ones.
 func (m manual) begin(req generation.Request) *request {
 	m.t.Helper()
 	r, err := newRequest(m.t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req)
@@ -86,7 +86,7 @@ func (m manual) begin(req generation.Request) *request {
 	return r
 }
 
-// step runs the loop once. Without work, it only notifies the callers of requests that have ended.
+// step runs one turn of the loop. Without running sequences, it only notifies the callers of requests that have ended.
 func (m manual) step() {
 	l := m.loop
 	l.sweep()
@@ -101,7 +101,7 @@ func (m manual) step() {
 func (m manual) finish(r *request) {
 	m.t.Helper()
 	for i := 0; r.open > 0; i++ {
-		require.Less(m.t, i, 100, "the request ends")
+		require.Less(m.t, i, 100, "the request must end")
 		m.step()
 	}
 	require.NoError(m.t, r.err)

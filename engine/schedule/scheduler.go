@@ -24,7 +24,7 @@ type Scheduler struct {
 	loop      *loop
 }
 
-// New returns a scheduler, which does nothing until Run.
+// New returns a scheduler. It answers requests once Run is called.
 func New(o Options) *Scheduler {
 	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, inbox: newInbox()}
 	s.meter.now.PagesTotal = o.Limits.Pages
@@ -66,7 +66,7 @@ func (s *Scheduler) Close() {
 // generation.ErrClosed if the scheduler was closed before the request was done, and generation.ErrEngineFailed if it ended itself.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // the loop drops requests whose callers no longer wait
+	defer cancel() // tells the loop to drop the request if the caller no longer waits
 	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {
 		return generation.Completion{}, err
@@ -85,13 +85,13 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	return r.completion(s.tokenizer), nil
 }
 
-// Check returns the error of a request that cannot be answered because of the length of its prompt.
+// Check returns an error if a request with a prompt of the given number of tokens is too long for the context.
 func (s *Scheduler) Check(prompt int, req *generation.Request) error {
 	_, err := lengthLimit(s.context, prompt, req)
 	return err
 }
 
-// answer waits until a request is done, and passes on its pieces meanwhile.
+// answer puts a request into the inbox and waits until it is done. Meanwhile it passes the pieces of a streamed answer to a function.
 func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.Piece) error) error {
 	if err := s.inbox.put(r); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.P
 	}
 }
 
-// Snapshot returns the present state.
+// Snapshot returns the present state and counts.
 func (s *Scheduler) Snapshot() Snapshot {
 	now := s.meter.read()
 	now.Waiting += s.inbox.sequences()

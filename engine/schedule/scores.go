@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// scores has the log-probabilities that the loop collects: of tokens, and of the likeliest alternatives to each token.
+// scores has the log-probabilities of tokens, and of the likeliest alternatives to each token.
 type scores struct {
-	top   int
+	top   int       // number of alternatives to each token
 	ids   []int32   // [tokens]
 	of    []float64 // [tokens]
 	topID []int32   // [tokens*top]
@@ -34,7 +34,7 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is like add, for a row of which only the highest logits are known. At least top of them are needed.
+// addBest is add for a row of which only the highest logits are known. best must have at least top of them.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *scores) appendTo(to *scores, from int) {
 // copies of the JSON on its way to the output.
 const scoreBytes = 400
 
-// logprobs names the tokens.
+// logprobs returns the log-probabilities together with the texts of their tokens.
 func (s *scores) logprobs(n names) []generation.TokenLogprob {
 	all := make([]generation.TokenLogprob, len(s.ids))
 	tops := make([]generation.TokenLogprob, len(s.topID))
@@ -79,7 +79,7 @@ func (s *scores) logprobs(n names) []generation.TokenLogprob {
 	return all
 }
 
-// names has the tokens that a completion names, so that the completion has each text only once.
+// names caches the text of each token that a completion reports, so that the text is in memory once.
 type names struct {
 	tokenizer *tokenizer.Tokenizer
 	named     map[int32]generation.TokenLogprob

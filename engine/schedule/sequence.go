@@ -19,17 +19,17 @@ type sequence struct {
 	sampler *sample.Sampler
 	decoder *tokenizer.Decoder
 
-	head, prefix cache.Prefix // of Tokens: the first page, and all that were there when it was hashed; nil until looked up
+	head, prefix cache.Prefix // keys of Tokens' first page, and of all its full pages when it was queued; nil until needed
 
 	skips      int  // times that another sequence was admitted before it out of order
-	recomputed bool // it was preempted after part of it had been computed
+	recomputed bool // it was preempted after some of its positions had been computed
 	stale      bool // some of its pages were discarded: it must be computed again
 
 	text   answerText
 	scores scores      // log-probabilities of the answer
 	times  []time.Time // times of the answer's tokens, if asked for
 
-	streamed streamed // the part of the answer that the caller has been given
+	streamed streamed // the part of the answer that is in the stream
 
 	reason     generation.FinishReason // empty until it ends
 	stopReason string
@@ -44,7 +44,7 @@ func (s *sequence) admit(t *cache.Table) {
 	}
 }
 
-// urgency returns 1 for sequences that go before others, and 0 for the others.
+// urgency returns 1 for an interactive sequence and 0 for a batch sequence.
 func (s *sequence) urgency() int {
 	if s.call.interactive {
 		return 1
@@ -61,7 +61,7 @@ func (s *sequence) ended() bool { return s.reason != "" || s.call.err != nil }
 // target returns the number of positions that have to be computed before the sequence can continue or end.
 func (s *sequence) target() int {
 	if s.call.promptOnly {
-		return s.Length() - 1 // nothing follows the last
+		return s.Length() - 1 // no token follows the last one, so it is not computed
 	}
 	return s.Length()
 }
@@ -81,12 +81,12 @@ func (s *sequence) span(rows int) cost.Size {
 	return cost.Rows(s.Computed, s.Computed+rows, outputs)
 }
 
-// draftSpan returns the size of the sequence's first drafts.
+// draftSpan returns the size of the rows of the sequence's first drafts.
 func (s *sequence) draftSpan(drafts int) cost.Size {
 	return cost.Rows(s.Length(), s.Length()+drafts, drafts)
 }
 
-// decodes reports whether one row gives the sequence's next token.
+// decodes reports whether the sequence is generating: one row gives its next token.
 func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.left() == 1 }
 
 // scoresPrompt reports whether the row at a position gives the log-probability of a prompt token.
@@ -104,7 +104,7 @@ func (s *sequence) outputs(position int) bool {
 	return s.scoresPrompt(position) || position >= s.Length()-1
 }
 
-// advance counts the rows of the present step as computed, and returns how many of them are the prompt's.
+// advance counts the rows of the present step as computed, and returns how many of them are rows of the prompt.
 func (s *sequence) advance() (prompt int) {
 	prompt = max(0, min(s.Rows, len(s.call.prompt)-s.Computed))
 	s.Computed += s.Rows

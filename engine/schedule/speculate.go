@@ -13,7 +13,7 @@ type drafting struct {
 	prompts, step, decode []*draft.Sequence
 }
 
-// prefill lets the speculator process the prompts of a step that has been computed, and returns the time that this took.
+// prefill lets the speculator process the prompts of a step that has been computed. It returns the time that the speculator took.
 func (d *drafting) prefill(b *batch) (time.Duration, error) {
 	if d.Speculator == nil {
 		return 0, nil

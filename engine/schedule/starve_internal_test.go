@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A long prompt is computed and answered although short ones keep arriving and are preferred because the cache holds their
-// beginning. The number of steps is bounded by those of the sequences that are admitted before it and its own.
+// A long prompt is answered although short prompts keep arriving and go first because the cache holds their beginning. The number of steps
+// is at most that of the sequences admitted before the long prompt, plus that of the long prompt itself.
 func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 	t.Parallel()
 	const answer, short, cached = 5, 20, 16
@@ -38,8 +38,8 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 			}
 
 			long := begin(c.long, answer, 9)
-			// A short prompt takes the steps of its answer, and those of its rows that are not cached. These share the rows of a
-			// step that are left by the answers of the other slots.
+			// A short prompt takes one step for each token of its answer, and the steps for its rows that are not cached. Those
+			// rows share the room that the generating sequences leave in a step.
 			each := c.shortAnswer + (c.slots*(short-cached)+c.room-1)/c.room + 1
 			limit := ((maxSkips+c.slots+2)/c.slots+2)*each + (c.long+c.slots*short)/c.room + 1 + answer
 			steps := 0
@@ -47,7 +47,7 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 				require.Less(t, steps, limit, "%d of %d tokens are computed", long.seqs[0].Computed, c.long)
 				step()
 			}
-			require.NotZero(t, long.seqs[0].skips, "short ones were preferred")
+			require.NotZero(t, long.seqs[0].skips, "short prompts were admitted before the long one")
 			require.Len(t, long.seqs[0].answer(), answer)
 		})
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// stream takes the choices of a request from the loop to its caller while they are generated. A nil stream takes nothing. The loop never
+// stream passes the choices of a request from the loop to the caller while they are generated. A nil stream passes nothing. The loop never
 // waits for the caller: text that the caller has not taken yet becomes part of its next piece.
 type stream struct {
 	wake  chan struct{} // holds a value when there is something to take
-	names names         // the caller's
+	names names         // used only by the caller
 
 	mu    sync.Mutex
 	parts []part // [choices]
@@ -26,7 +26,7 @@ type part struct {
 	stopReason string
 }
 
-// streamed counts what a stream has received from a sequence.
+// streamed counts the bytes of text, tokens and scores that a stream has received from a sequence.
 type streamed struct {
 	text, tokens, scores int
 	ended                bool
@@ -40,7 +40,7 @@ func newStream(seqs []*sequence, t *tokenizer.Tokenizer) *stream {
 	return st
 }
 
-// add adds what a sequence has generated since the last time. The loop calls it.
+// add adds the text and tokens that a sequence has generated since the last call. The loop calls it after each step.
 func (st *stream) add(s *sequence) {
 	if st == nil || s.call.promptOnly || s.streamed.ended || len(s.answer()) == s.streamed.tokens {
 		return
@@ -71,7 +71,8 @@ func (st *stream) news() <-chan struct{} {
 	return st.wake
 }
 
-// deliver passes what was added since the last time to a function, choice by choice, until it returns an error.
+// deliver passes the text and tokens that were added since the last call to a function, one piece for each choice. It stops if the function
+// returns an error.
 func (st *stream) deliver(to func(generation.Piece) error) error {
 	if st == nil {
 		return nil

@@ -17,7 +17,8 @@ func newAnswerText(stops []string) answerText {
 	return a
 }
 
-// certain returns the length of the text that cannot become part of a stop string. The first from bytes are known to be certain.
+// certain returns the length of the text that cannot become part of a stop string. from is an earlier result: the first from bytes are not
+// checked again.
 func (a *answerText) certain(from int) int {
 	for i := from; i < len(a.text); i++ {
 		for _, s := range a.stops {
@@ -29,9 +30,9 @@ func (a *answerText) certain(from int) int {
 	return len(a.text)
 }
 
-// findStop searches for a stop string that ends in what was appended since the last search. If there are several, it takes the first. It
-// cuts the text before the stop string and returns the index of the string, or -1 if there is none. While stops is false, stop strings
-// that end in the new text stay part of the text.
+// findStop searches for a stop string that ends in the text appended since the last search. If there are several, it takes the one that
+// begins first. It cuts the text before the stop string and returns the index of the string, or -1 if there is none. While stops is false,
+// stop strings that end in the new text stay part of the text.
 func (a *answerText) findStop(stops bool) int {
 	found, at := -1, len(a.text)
 	if stops {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The text before the first place at which a stop string ends, in the whole text, is what the pieces give one by one.
+// Searching piece by piece finds the same stop string as searching the whole text.
 func TestStopStringsAcrossPieces(t *testing.T) {
 	t.Parallel()
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("abé")), 0, 12, -1)
@@ -19,7 +19,7 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 
 		a, got := newAnswerText(stops), -1
 		whole, want, reason := "", "", -1
-		shown := 0 // bytes that were certain
+		shown := 0 // length of the text that certain has returned
 		for i, piece := range pieces {
 			a.text = append(a.text, piece...)
 			got = a.findStop(i >= free)
@@ -31,11 +31,11 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 			}
 			certain := a.certain(shown)
 			require.GreaterOrEqual(t, certain, shown)
-			require.Equal(t, longestBeginning(whole, stops), len(whole)-certain, "no more is held back than a stop string may need")
+			require.Equal(t, longestBeginning(whole, stops), len(whole)-certain, "certain holds back only a possible beginning of a stop string")
 			shown = certain
 		}
 		require.Equal(t, want, string(a.text))
-		require.LessOrEqual(t, shown, len(want), "what was certain is not part of the stop string")
+		require.LessOrEqual(t, shown, len(want), "text returned by certain is not part of the stop string")
 		if reason < 0 {
 			require.Equal(t, -1, got)
 		} else {
@@ -44,7 +44,7 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 	})
 }
 
-// firstStop looks at every place of the text for a stop string that ends after byte before.
+// firstStop tries every offset of the text for a stop string that ends after byte before. on is false to find nothing.
 func firstStop(text string, before int, stops []string, on bool) (cut string, stop int) {
 	for at := 0; on && at < len(text); at++ {
 		for i, s := range stops {
@@ -56,7 +56,7 @@ func firstStop(text string, before int, stops []string, on bool) (cut string, st
 	return text, -1
 }
 
-// longestBeginning is the length of the longest end of a text with which one of the stop strings begins, without being complete.
+// longestBeginning returns the length of the longest suffix of a text that is an incomplete beginning of a stop string.
 func longestBeginning(text string, stops []string) (n int) {
 	for _, s := range stops {
 		for i := range len(s) {

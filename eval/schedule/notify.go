@@ -170,7 +170,7 @@ func post(ctx context.Context, address, id string, text []byte) error {
 		}
 		return fmt.Errorf("notify by webhook: %w", err)
 	}
-	defer res.Body.Close()                                //nolint:errcheck // it was only read
+	defer res.Body.Close()                                //nolint:errcheck // the file was only read
 	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) //nolint:errcheck // the status is the answer
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return fmt.Errorf("notify by webhook: the answer was %s", res.Status)

@@ -31,7 +31,7 @@ func damage(in, out string, bits int) (err error) {
 	if err != nil {
 		return err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	var tensors []gguf.Tensor
 	for _, t := range f.Tensors() {
 		if t.Type != gguf.TypeF32 { // norms and biases stay

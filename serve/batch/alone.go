@@ -75,7 +75,7 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = local.Run(ctx, e.Engine, in, out, local.Options{
 		Format: rows.FormatJSONL, Models: []string{t.Model}, Concurrency: a.options.Concurrency, Version: a.options.Version,
 		Logger:   a.options.Logger,

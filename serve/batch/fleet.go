@@ -143,7 +143,7 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = enqueue.Enqueue(ctx, f.queue, in, enqueue.Options{
 		Batch: t.Batch, Alias: t.Model, Priority: job.Bulk, Format: rows.FormatJSONL, Version: f.version,
 		Deadline: time.Unix(t.Expires, 0),

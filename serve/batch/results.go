@@ -134,7 +134,7 @@ func (f *files) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer results.Close() //nolint:errcheck // it was only read
+	defer results.Close() //nolint:errcheck // the file was only read
 	in := bufio.NewReaderSize(results, 1<<20)
 	var text []byte
 	for ctx.Err() == nil {
@@ -278,7 +278,7 @@ func (f *files) missing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	input := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
 	for ctx.Err() == nil {
 		l, err := input.NextLine()

@@ -118,7 +118,7 @@ func (s *Store) validateInput(ctx context.Context, b *batch, runner Runner) erro
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it was only read
+	defer in.Close() //nolint:errcheck // the file was only read
 	v := validation{endpoint: r.Batch.Endpoint, models: models, allowed: r.Models}
 	if err := v.read(ctx, in); err != nil {
 		return err

@@ -2,8 +2,8 @@ package kernels
 
 import "unsafe"
 
-// The arguments of the kernels. They have the layout of the structs in c/args.h: every field takes 8 bytes. A kernel does not
-// retain pointers after it returns.
+// The arguments of the kernels have the same layout as the structs in c/args.h: every field takes 8 bytes. A kernel does not retain
+// pointers after it returns.
 
 // Scale describes a block of 32 activations of 8 bits.
 type Scale struct {
@@ -19,15 +19,15 @@ type ProductArgs struct {
 	X       unsafe.Pointer // activations: bytes in blocks of 32, or float32 if the weights are floats
 	Scales  *Scale         // scales of the blocks of X, if X is bytes
 	Out     *float32
-	In      *int64   // [Rows] where a row starts in X: in blocks, or in values if the weights are floats
-	At      *int64   // [Rows] where a row's results start, in values from Out
-	Factors *float32 // [Rows] results are multiplied with these and added to Out; if nil, results are written to Out
+	In      *int64   // [Rows] offset of each row in X: in blocks, or in values if the weights are floats
+	At      *int64   // [Rows] offset of each row's results from Out, in values
+	Factors *float32 // [Rows] a row's results are multiplied with its factor and added to Out; if nil, results are written to Out
 	Rows    int64
 	Groups  int64
-	Blocks  int64 // blocks of 32 weights in a row; if the weights are floats, the weights in a row
+	Blocks  int64 // number of blocks of 32 weights in a row or, if the weights are floats, the number of weights in a row
 }
 
-// QuantizeArgs converts X to blocks of 32 values of 8 bits. The largest magnitude of a block becomes 127.
+// QuantizeArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
 type QuantizeArgs struct {
 	X      *float32
 	Q      *int8
@@ -52,7 +52,7 @@ type GateArgs struct {
 // ScoresArgs writes Scale·(query·key) of each query and position.
 type ScoresArgs struct {
 	Q         *float32
-	At        *int64         // [Queries] where a query starts, in values from Q
+	At        *int64         // [Queries] offset of each query from Q, in values
 	K         unsafe.Pointer // [Positions][Stride] of float32, or of float16
 	Out       *float32       // [Queries][OutStride]
 	Queries   int64
@@ -61,7 +61,7 @@ type ScoresArgs struct {
 	OutStride int64
 	Dims      int64
 	Scale     float64
-	Next      unsafe.Pointer // memory that the next call reads, to be prefetched
+	Next      unsafe.Pointer // memory that the next call reads; the kernel prefetches it
 	NextBytes int64
 }
 
@@ -70,7 +70,7 @@ type ValuesArgs struct {
 	Weights       *float32       // [Queries][WeightsStride]
 	V             unsafe.Pointer // [Positions][Stride] of float32, or of float16
 	Out           *float32
-	At            *int64 // [Queries] where a query's result starts, in values from Out
+	At            *int64 // [Queries] offset of each query's result from Out, in values
 	Queries       int64
 	Positions     int64
 	Stride        int64
@@ -90,20 +90,19 @@ type SoftmaxArgs struct {
 type HighestArgs struct {
 	X     *float32
 	N     int64
-	ID    int64   // index of the highest value; the lowest among equals; never that of a NaN
+	ID    int64   // index of the highest value; of equal values, the lowest index; never that of a NaN
 	Value float64 // the highest value
 	Sum   float64 // sum of exp(x-Value) over all values; infinite if a value is not finite
 }
 
-// RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes the result to Dst, which may be
-// Src. The first N values of each head are rotated; N is even. A pair is two neighbouring values, and Angles has the cosine and sine
-// of a pair side by side. If Halves is 1, a pair is a value of the first half of N and one of the second half, and Angles has all
-// cosines first.
+// RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes the result to Dst, which may be Src. The
+// first N values of each head are rotated; N is even. A pair is two neighbouring values, and Angles has the cosine and sine of a pair side
+// by side. If Halves is 1, pair i is values i and i+N/2, and Angles has all cosines first.
 type RotateArgs struct {
 	Dst, Src, Angles     *float32
 	N                    int64
 	Heads                int64
-	DstStride, SrcStride int64 // distance between heads
+	DstStride, SrcStride int64 // distance between heads, in values
 	Halves               int64
 }
 

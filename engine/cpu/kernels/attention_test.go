@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// cachedRows are rows of keys or values as float16, and the same values as float32.
+// cachedRows returns n random values as float32, and the same values as float16.
 func cachedRows(r *rand.Rand, n int) ([]float32, []uint16) {
 	x, h := randomRow(r, n, 1), make([]uint16, n)
 	for i := range x {
@@ -44,7 +44,7 @@ type attentionCase struct {
 	queries, positions, dims, stride int
 }
 
-// starts returns the starts of queries or results of the case's size, in random order.
+// starts returns the offsets of the case's queries or results, in random order.
 func (c *attentionCase) starts() []int64 {
 	at := make([]int64, c.queries)
 	for i, place := range c.r.Perm(c.queries) {

@@ -100,7 +100,7 @@ func avx2Values(a *ValuesArgs)
 //go:noescape
 func avx2ValuesF16(a *ValuesArgs)
 
-// avx2 is the kernels of AVX2.
+// avx2 has the kernels for AVX2.
 var avx2 = Set{
 	Name: "avx2",
 	products: map[gguf.Type]func(*ProductArgs){

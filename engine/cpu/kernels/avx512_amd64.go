@@ -100,7 +100,7 @@ func avx512Values(a *ValuesArgs)
 //go:noescape
 func avx512ValuesF16(a *ValuesArgs)
 
-// avx512 is the kernels of AVX-512 VNNI.
+// avx512 has the kernels for AVX-512 VNNI.
 var avx512 = Set{
 	Name: "avx512",
 	products: map[gguf.Type]func(*ProductArgs){

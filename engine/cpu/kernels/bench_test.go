@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// BenchmarkProduct times products on one thread. The time of one row over weights larger than any cache is limited by memory; the
-// time of 16 rows is limited by arithmetic, if the weights that do not fit into a cache are fetched early enough.
+// BenchmarkProduct times products on one thread. With weights larger than any cache, memory limits the speed of one row, and arithmetic
+// that of 16 rows, if the weights are prefetched early enough.
 func BenchmarkProduct(b *testing.B) {
 	for _, s := range Sets() {
 		for _, kind := range gguf.Types() {

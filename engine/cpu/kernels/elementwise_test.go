@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// lengths are lengths of rows: whole vectors, a part of a vector, and both.
+// lengths has lengths of rows: less than a vector, whole vectors, and whole vectors with a remainder.
 var lengths = []int{1, 2, 15, 16, 17, 48, 63, 64, 576, 1000}
 
 func randomRow(r *rand.Rand, n int, scale float64) []float32 {
@@ -121,7 +121,7 @@ func TestSoftmax(t *testing.T) {
 				s.Softmax(&SoftmaxArgs{X: &got[0], N: int64(n)})
 				best, sum := slices.Max(x), 0.0
 				for _, v := range x {
-					sum += math.Exp(float64(v - best)) // the difference is rounded to float32
+					sum += math.Exp(float64(v - best)) // the kernel rounds the difference to float32 as well
 				}
 				for i, v := range x {
 					requireClose(t, math.Exp(float64(v-best))/sum, got[i], 3e-6, 1e-30, "score %v of %d", v, n)
@@ -182,7 +182,7 @@ func TestRotate(t *testing.T) {
 				require.InDelta(t, a, dst[i], 1e-6)
 				require.InDelta(t, b, dst[i+1], 1e-6)
 			}
-			// The same pairs in halves, rotated in the same way.
+			// With Halves, the same pairs are rotated in the same way.
 			half := n / 2
 			split := func(x []float32) (out []float32) {
 				out = slices.Clone(x)

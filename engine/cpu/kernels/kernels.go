@@ -27,7 +27,7 @@ type Set struct {
 	Rotate   func(*RotateArgs)
 	Highest  func(*HighestArgs)
 
-	// Attention over keys and values of float16.
+	// Scores and Values for keys and values of float16.
 	ScoresF16 func(*ScoresArgs)
 	ValuesF16 func(*ValuesArgs)
 
@@ -36,11 +36,11 @@ type Set struct {
 	FromQ40, ToQ40 func(*ConvertArgs)
 }
 
-// Product returns the product of a weight type. Every readable type has one.
+// Product returns the product kernel of a weight type. Every type of gguf.Types has one.
 func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
 	p := s.products[t]
 	if p == nil {
-		panic(fmt.Sprintf("kernels: no product for %v", t))
+		panic(fmt.Sprintf("kernels: level %s has no product for weights of type %v", s.Name, t))
 	}
 	return p
 }

@@ -100,7 +100,7 @@ func neonValues(a *ValuesArgs)
 //go:noescape
 func neonValuesF16(a *ValuesArgs)
 
-// neon is the kernels of NEON with dot products.
+// neon has the kernels for NEON with dot products.
 var neon = Set{
 	Name: "neon",
 	products: map[gguf.Type]func(*ProductArgs){

@@ -6,30 +6,30 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Weights are packed in groups of 16 rows, so that a vector register holds the same columns of 16 rows and a product needs no
-// sums across a register. The last group is filled up with rows of zeros.
+// Weights are packed in groups of 16 rows. A vector register then holds the same columns of 16 rows, and a product needs no sums across a
+// register. The last group is padded with rows of zeros.
 //
-// A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns,
-// one after another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K
-// and Q3_K), then planes of further bits. Word 16j+r of a block has weights 4j to 4j+3 of row r in the low halves of its bytes and weights 16+4j to
-// 16+4j+3 in the high halves. Byte i of a plane has the bits that belong to byte i of each register. For types with blocks of 256,
-// the scales of these blocks precede every eighth block.
+// A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns, one after
+// another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K and Q3_K), then
+// planes of the weights' further bits. Word 16j+r of the low bits has weights 4j to 4j+3 of row r in the low halves of its bytes and
+// weights 16+4j to 16+4j+3 in the high halves. A register has 64 bytes, four weights of each row. Byte i of a plane has the further bits of
+// byte i of several registers. Types with blocks of 256 weights have the scales of these blocks in front of every eighth block.
 
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
 
 // layout describes how a type is packed.
 type layout struct {
-	super, block int // bytes before every eighth block, and bytes of a block
-	columns      int // columns of a block
-	// pack packs a block of a file's row as row r of a group. It is nil for the float types.
+	super, block int // bytes in front of every eighth block, and bytes of a block
+	columns      int // number of columns in a block
+	// pack packs a block of the file into row r of a group. It is nil for the float types.
 	pack func(dst []byte, r int, b []byte)
 	// unpack reads a packed block in portable Go. It is nil for the float types. The caller has set the block's scale to the float16
 	// at the start of super (of block, if the type has no super), and min to 0.
 	unpack func(b *unpacked, block, super []byte)
 }
 
-// layouts has a row for every readable type. The C kernels of c/product_int.c and c/product_float.c read the same layouts.
+// layouts has an entry for every type of gguf.Types. The C kernels of c/product_int.c and c/product_float.c read the same layouts.
 var layouts = map[gguf.Type]layout{
 	gguf.TypeF32:  {block: 64, columns: 1},
 	gguf.TypeF16:  {block: 32, columns: 1},
@@ -57,8 +57,8 @@ func GroupBytes(t gguf.Type, n int) int {
 	return blocks*l.block + blocks/8*l.super
 }
 
-// PackGroup packs up to 16 rows of n weights of type t into a group. src has the rows in the file's format. dst must have
-// GroupBytes bytes, all 0.
+// PackGroup packs up to 16 rows of n weights of type t into a group. src has the rows in the format of GGUF. dst must have GroupBytes
+// bytes, all 0.
 func PackGroup(dst []byte, t gguf.Type, src []byte, n int) {
 	rowBytes, err := t.RowBytes(n)
 	if err != nil {
@@ -81,7 +81,7 @@ func packFloats(dst, row []byte, r, size int) {
 	}
 }
 
-// packRow packs row r of a group, one block of the file's row at a time.
+// packRow packs a row of the file into row r of a group, block by block.
 func packRow(dst []byte, t gguf.Type, row []byte, r int) {
 	l, size := layouts[t], t.BlockBytes()
 	for ; len(row) > 0; row = row[size:] {
@@ -124,20 +124,21 @@ func packQ80(dst []byte, r int, b []byte) {
 func packQ4K(dst []byte, r int, b []byte) { packK(dst, r, b, nil, b[16:]) }
 func packQ5K(dst []byte, r int, b []byte) { packK(dst, r, b, b[16:48], b[48:]) }
 
-// copy16 copies the two bytes of row r.
+// copy16 copies two bytes of src to entry r of dst.
 func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[1] }
 
 func word(b []byte, i int) uint32       { return binary.LittleEndian.Uint32(b[4*i:]) }
 func putWord(b []byte, i int, v uint32) { binary.LittleEndian.PutUint32(b[4*i:], v) }
 
-// packNibbles copies 16 bytes of a row. The two halves of a byte are 16 columns apart, as they are in a group.
+// packNibbles copies the 32 weights of four bits in src to row r. The two halves of a byte are 16 columns apart, both in the file and in a
+// group.
 func packNibbles(dst []byte, r int, src []byte) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, word(src, j))
 	}
 }
 
-// packFifths packs 32 bits, one per column.
+// packFifths packs the fifth bits of 32 weights of row r.
 func packFifths(dst []byte, r int, src []byte) {
 	bits, plane := word(src, 0), uint32(0)
 	for column := range 32 {
@@ -146,7 +147,7 @@ func packFifths(dst []byte, r int, src []byte) {
 	putWord(dst, r, plane)
 }
 
-// packColumns packs 32 weights of up to 6 bits, four per word.
+// packColumns packs the low four bits of 32 weights of row r. columns has a weight in each byte.
 func packColumns(dst []byte, r int, columns *[8]uint32) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, columns[j]&0x0f0f0f0f|columns[j+4]&0x0f0f0f0f<<4)
@@ -210,7 +211,7 @@ func packQ2K(dst []byte, r int, b []byte) {
 	}
 }
 
-// packTwos packs 32 weights of two bits. run is the bits' place in each of 32 bytes.
+// packTwos packs 32 weights of two bits. They are bits 2*run and 2*run+1 of 32 bytes of src.
 func packTwos(dst []byte, r int, src []byte, run int) {
 	var planes [2]uint32
 	for j := range 8 {
@@ -220,7 +221,7 @@ func packTwos(dst []byte, r int, src []byte, run int) {
 	putWord(dst[64:], r, planes[1])
 }
 
-// packQ3K packs a block of Q3_K, which is Q2_K with a plane of third bits and without minima.
+// packQ3K packs a block of Q3_K: like Q2_K, with third bits in the first 32 bytes and without minima.
 func packQ3K(dst []byte, r int, b []byte) {
 	copy16(dst, r, b[108:])
 	for s := range 8 {

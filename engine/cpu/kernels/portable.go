@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// portable has the kernels in Go. It is for processors that support no other level.
+// portable has the kernels in Go, for processors that support no other level.
 var portable = Set{
 	Name:      "portable",
 	products:  portableProducts(),
@@ -29,7 +29,7 @@ var portable = Set{
 	ToQ40:     func(a *ConvertArgs) { toType(a, gguf.TypeQ40) },
 }
 
-// from returns n values from p on.
+// from returns the n values that start at p.
 func from[T any](p *T, n int64) []T { return unsafe.Slice(p, n) }
 
 // after returns the address i values after p.
@@ -88,8 +88,8 @@ func gate(a *GateArgs) {
 	}
 }
 
-// The activations after SiLU: compute.GELU and compute.SwiGLU, with their constants. gelu(x) is x·(1+tanh(z))/2 = x·σ(2z), with
-// z = √(2/π)·(x+0.044715·x³).
+// The kinds of activation other than compute.SiLU, with the constants of compute.GELU and compute.SwiGLU. gelu(x) is x·(1+tanh(z))/2 =
+// x·σ(2z), with z = √(2/π)·(x+0.044715·x³).
 const (
 	geluKind    = 1
 	swigluKind  = 2
@@ -153,7 +153,7 @@ func rotate(a *RotateArgs) {
 	}
 }
 
-// cached reads rows of keys or values: rows of float32 in place, rows of float16 converted into line.
+// cached reads rows of keys or values. It returns rows of float32 without copying, and converts rows of float16 into line.
 type cached struct {
 	rows   unsafe.Pointer
 	kind   gguf.Type
@@ -200,7 +200,7 @@ func values(a *ValuesArgs, kind gguf.Type) {
 	}
 }
 
-// dot sums the products of a and b in eight interleaved sums, joined in a fixed order.
+// dot returns the dot product of a and b. It adds in eight interleaved sums and joins these in a fixed order.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	b = b[:len(a)]
@@ -226,7 +226,7 @@ func fromType(a *ConvertArgs, t gguf.Type) {
 	gguf.Dequantize(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
 }
 
-// toType stops at the first block with a value that is not finite. It leaves the rest of dst unchanged.
+// toType stops at the first block with a value that is not finite, and leaves the following blocks of dst unchanged.
 func toType(a *ConvertArgs, t gguf.Type) {
 	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
 	_ = gguf.Quantize(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))

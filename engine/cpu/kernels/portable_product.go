@@ -37,8 +37,8 @@ func (a *ProductArgs) write(row, g int64, acc *group) {
 
 // productMemory is the working memory of a product. It is pooled, since a step must not allocate.
 type productMemory struct {
-	line  group    // a column of a group of floats
-	block unpacked // a block of a group
+	line  group    // one column of a group of floats
+	block unpacked // one block of a group
 	acc   []group  // [rows]
 }
 
@@ -65,10 +65,11 @@ func floatProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
-// unpacked is a block of 32 columns of a group. A weight is scale[half]·w + min[half].
+// unpacked is a block of 32 columns of a group. The value of a weight is scale[half]·w + min[half], where half is 0 for the first 16
+// columns and 1 for the others.
 type unpacked struct {
 	w          [32][GroupRows]int8
-	scale, min [2]group // of the first and of the second half of the columns
+	scale, min [2]group
 }
 
 func quantProduct(a *ProductArgs, t gguf.Type) {
@@ -101,7 +102,7 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
-// add adds the block's product with 32 activations.
+// add adds the product of the block with 32 activations to acc.
 func (b *unpacked) add(acc *group, q []int8, x Scale) {
 	var sums [2][GroupRows]int32
 	for c, v := range q {
@@ -210,7 +211,7 @@ func unpackQ3K(b *unpacked, block, _ []byte) {
 	b.signedScales(block)
 }
 
-// twos sets the weights to their two bits, minus an offset.
+// twos sets the weights to their two-bit values in src, minus an offset.
 func (b *unpacked) twos(src []byte, offset int8) {
 	for c := range b.w {
 		register := c / 4
@@ -246,7 +247,7 @@ func unpackMXFP4(b *unpacked, block, _ []byte) {
 	}
 }
 
-// codes sets the weights to the values of their codes of four bits.
+// codes sets each weight to the value of its four-bit code in src.
 func (b *unpacked) codes(src []byte, values *[16]int8) {
 	for c := range 16 {
 		for r := range GroupRows {
@@ -256,7 +257,7 @@ func (b *unpacked) codes(src []byte, values *[16]int8) {
 	}
 }
 
-// nibbles sets the weights to their low four bits, minus an offset.
+// nibbles sets the weights to their low four bits in src, minus an offset.
 func (b *unpacked) nibbles(src []byte, offset int8) {
 	for c := range 16 {
 		for r := range GroupRows {
@@ -266,7 +267,7 @@ func (b *unpacked) nibbles(src []byte, offset int8) {
 	}
 }
 
-// plane adds the bits above the low four. One register of the plane has the bits of 8/bits registers.
+// plane adds the given number of bits above the low four to each weight. 64 bytes of src have these bits for 8/bits registers.
 func (b *unpacked) plane(src []byte, bits int) {
 	n := 8 / bits
 	for c := range b.w {

@@ -33,7 +33,7 @@ func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
 	return packed
 }
 
-// activations are rows of n values, as float32 and as bytes.
+// activations are rows of n values, as float32 and quantised to bytes.
 type activations struct {
 	n      int
 	floats []float32
@@ -93,7 +93,7 @@ func TestProduct(t *testing.T) {
 			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 16, 256, rows) })
 		}
 	}
-	// Lengths that are not whole blocks of 256.
+	// Row lengths that are not multiples of 256.
 	for _, kind := range gguf.Types() {
 		if n := 39 * kind.BlockSize(); n%256 != 0 {
 			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 20, n, 5) })
@@ -129,7 +129,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 		}
 	}
 
-	// Each row alone has the same bits, also if its product is added.
+	// The results of each row alone have the same bits, also if they are added to out.
 	for i, row := range order {
 		alone := make([]float32, groups*GroupRows)
 		x.multiply(s, kind, packed, []int{row}, nil, alone)
@@ -150,8 +150,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	}
 }
 
-// TestProductExact uses scales of 1. All levels then add the same whole numbers in the same order, so that their
-// results must be equal.
+// TestProductExact uses scales of 1, so that products are sums of whole numbers. The results of all levels must be equal.
 func TestProductExact(t *testing.T) {
 	t.Parallel()
 	const weights, n, rows = 32, 512, 5

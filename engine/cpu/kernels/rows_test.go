@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// rowTimes has the fastest times of products with 1, 2, … rows over weights in the cache.
+// rowTimes has the shortest times of products with 1, 2, … rows and weights that fit into the cache.
 type rowTimes struct {
 	set     *Set
 	kind    gguf.Type
@@ -19,7 +19,7 @@ type rowTimes struct {
 	x       *activations
 	order   []int
 	out     []float32
-	fastest []time.Duration // by the number of rows; the first is not used
+	fastest []time.Duration // by the number of rows; element 0 is not used
 }
 
 func newRowTimes(t testing.TB, s *Set, kind gguf.Type) *rowTimes {
@@ -47,7 +47,7 @@ func (p *rowTimes) measure() {
 	}
 }
 
-// inversion returns the first number of rows that takes more than 1.05 times as long as one row more; 0 for none.
+// inversion returns the smallest number of rows that takes more than 1.05 times as long as one row more; 0 if there is none.
 func (p *rowTimes) inversion() int {
 	for rows := 1; rows < len(p.fastest)-1; rows++ {
 		if float64(p.fastest[rows]) > 1.05*float64(p.fastest[rows+1]) {
@@ -61,11 +61,11 @@ func (p *rowTimes) inversion() int {
 func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel: it measures
 	s := Sets()[0]
 	if s.Name == "portable" {
-		t.Skip("this processor has no kernels of its own: those in Go are for any processor, and not for speed")
+		t.Skip("this processor runs only the portable kernels, which are not optimised for speed")
 	}
 	for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16} {
 		p := newRowTimes(t, s, kind)
-		for start := time.Now(); ; { // other programs only ever make a product slower
+		for start := time.Now(); ; { // other programs can only make a product slower, so repeated measurements approach the true time
 			for range 50 {
 				p.measure()
 			}

@@ -1,6 +1,6 @@
-// Package modeltest compares models on any backend with results that Hugging Face transformers computed from the same weights in
-// float32. The cases for the micro models and for the bundled models' weights are in engine/model/testdata. With INGOT_MODELS, the
-// bundled models are compared in F16, as they were before they were quantised.
+// Package modeltest compares models on any backend with results that Hugging Face transformers computed from the same weights in float32.
+// The cases for the micro models and for the bundled models' weights are in engine/model/testdata. If INGOT_MODELS is set, the F16 files in
+// that folder are compared instead of the bundled models, which were quantised from them.
 package modeltest
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Case is a prompt with the answer that the reference chose greedily.
+// Case is a prompt with the reference's greedy answer and logits.
 type Case struct {
 	Text         string           `json:"text"` // text of the prompt; empty for the micro models
 	PromptTokens []int32          `json:"prompt_tokens"`
 	GreedyTokens []int32          `json:"greedy_tokens"`
 	GreedyText   string           `json:"greedy_text"`  // text without the stop token; empty for the micro models
 	TopLogits    [][][2]float64   `json:"top_logits"`   // [token of prompt and answer][8]{id, logit}
-	LogSumExp    []float64        `json:"logsumexp"`    // [token of prompt and answer] over all logits
+	LogSumExp    []float64        `json:"logsumexp"`    // [token of prompt and answer] of all logits
 	LayerSums    [][2]float64     `json:"layer_sums"`   // {sum, norm} of the last token: embedding, each layer but the last, final norm
 	MTPDrafts    [][][][2]float64 `json:"mtp_drafts"`   // [greedy token][3 drafts][4]{id, logit}
-	SmallestGap  float64          `json:"smallest_gap"` // smallest difference between the best two logits of a greedy token
+	SmallestGap  float64          `json:"smallest_gap"` // smallest difference between the two highest logits, over all greedy tokens
 }
 
 // Tokens returns the prompt and the answer.
@@ -80,7 +80,7 @@ func testdata(tb testing.TB) string {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return filepath.Join(dir, "engine", "model", "testdata")
 		}
-		require.NotEqual(tb, dir, filepath.Dir(dir), "no folder above has go.mod")
+		require.NotEqual(tb, dir, filepath.Dir(dir), "found no go.mod in the working directory or in a folder above it")
 		dir = filepath.Dir(dir)
 	}
 }
@@ -134,7 +134,7 @@ func Cases(tb testing.TB, path string) []Case {
 	var cases []Case
 	if data[0] == '[' {
 		require.NoError(tb, json.Unmarshal(data, &cases))
-	} else { // lists by family; all except one are empty
+	} else { // one list per family, all but one of them empty
 		var families map[string][]Case
 		require.NoError(tb, json.Unmarshal(data, &families))
 		for _, c := range families {

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Family is the reference of a small model of a family: what transformers computed from its random weights in float32.
+// Family is the reference for a small model of a family: the results of transformers for its random weights in float32.
 type Family struct {
 	Name    string
 	Files   []string // paths of the model in several types; the first is in float32
@@ -29,22 +29,22 @@ type FamilyPrompt struct {
 	IDs       []int32     `json:"ids"`
 	Tokens    []int32     `json:"tokens"`
 	TopIDs    [][]int32   `json:"top5_ids"`    // [token][5]
-	TopLogits [][]float64 `json:"top5_logits"` // [token][5] the logits that chose the token
+	TopLogits [][]float64 `json:"top5_logits"` // [token][5] logits of TopIDs at the position before the token
 	LogSumExp []float64   `json:"logsumexp"`   // [token]
 }
 
 // All returns the prompt and the answer.
 func (p *FamilyPrompt) All() []int32 { return slices.Concat(p.IDs, p.Tokens) }
 
-// FamilyMTP is what an MTP layer computed over a prompt and its answer: at index i from the state of token i and the embedding of
-// token i+1.
+// FamilyMTP has the reference results of an MTP layer over a prompt and its answer. Those at index i are computed from the state of token i
+// and the embedding of token i+1.
 type FamilyMTP struct {
 	Prompt    int         `json:"prompt"`
 	TopIDs    [][]int32   `json:"top2_ids"`
 	TopLogits [][]float64 `json:"top2_logits"`
 }
 
-// MinGap is the difference between two logits below which either token may be the best.
+// MinGap is the smallest difference between the two highest logits at which a model must choose the same best token as the reference.
 const MinGap = 0.02
 
 // Families runs a test for the reference model of each family, in one subtest per model.
@@ -84,7 +84,7 @@ func readFamily(t *testing.T, path string) *Family {
 	return f
 }
 
-// ways are the ways in which Logits computes sequences. Each returns the rows of a step, from the numbers of tokens left.
+// ways are functions for Logits. They return the number of rows of each sequence in a step, given the numbers of tokens left.
 var ways = map[string]func(step int, left []int) []int{
 	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
 	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
@@ -109,7 +109,7 @@ func firstOnly(left []int, n int) []int {
 	return rows
 }
 
-// Logits computes sequences in steps, whose rows the function next chooses, and returns the logits of every token.
+// Logits computes sequences in steps and returns the logits of every token. next returns the number of rows of each sequence in a step.
 func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
 	tb.Helper()
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
@@ -123,7 +123,7 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 	}
 	for step := 0; slices.Max(left) > 0; step++ {
 		b := &compute.Batch{}
-		var of []int // the sequence of each row
+		var of []int // [rows] the sequence of each row
 		for i, n := range next(step, left) {
 			if n == 0 {
 				continue
@@ -146,9 +146,10 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 	return out
 }
 
-// Compare compares a model with a family's reference over some of its prompts: the best token wherever the reference's gap is larger
-// than MinGap, and the log-probabilities of the likeliest tokens, which may differ by tolerance. It computes the prompts alone, in
-// chunks and in batches, which must all have the same bits. It returns the maximum difference of log-probabilities.
+// Compare compares a model with a family's reference for some prompts. It compares the best token if the two highest logits of the
+// reference differ by more than MinGap, and the log-probabilities of the likeliest tokens, which may differ by tolerance. It computes the
+// prompts alone, in chunks and in batches; the logits must have the same bits each time. It returns the maximum difference of
+// log-probabilities.
 func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
 	tb.Helper()
 	sequences := make([][]int32, len(prompts))
@@ -173,17 +174,16 @@ func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance flo
 		}
 	}
 	for _, way := range []string{"in chunks", "in batches"} {
-		require.Equal(tb, alone, Logits(tb, m, sequences, ways[way]), "computed alone and %s", way)
+		require.Equal(tb, alone, Logits(tb, m, sequences, ways[way]), "logits of prompts computed alone and %s differ", way)
 	}
 	return worst
 }
 
-// CompareMTP compares a model's MTP layer with the reference. It returns the maximum difference of the gaps between the two
-// likeliest tokens.
+// CompareMTP compares a model's MTP layer with the reference. It returns the maximum difference of the likeliest tokens' logits.
 func CompareMTP(tb testing.TB, m model.Model, f *Family) (worst float64) {
 	tb.Helper()
 	d, ok := m.(model.Drafter)
-	require.True(tb, ok && m.Config().DraftLayers > 0, "the reference drafts, the model cannot")
+	require.True(tb, ok && m.Config().DraftLayers > 0, "the reference has drafts, but the model has no MTP layer")
 	tokens := f.Prompts[f.MTP.Prompt].All()
 	_, err := m.Forward(Batch(tokens, 0))
 	require.NoError(tb, err)

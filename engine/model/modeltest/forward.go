@@ -33,7 +33,8 @@ func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 	return m
 }
 
-// Batch returns a batch with rows of one sequence, from position first on. Every row is an output. The pages are not in order.
+// Batch returns a batch with rows of one sequence, from position first on. Every row is an output. The sequence's pages are in a shuffled
+// order.
 func Batch(tokens []int32, first int) *compute.Batch {
 	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
 	for i := range b.Seqs[0].Pages {
@@ -46,7 +47,7 @@ func Batch(tokens []int32, first int) *compute.Batch {
 	return b
 }
 
-// Best returns the token with the largest logit; among equals, the lowest id.
+// Best returns the token with the highest logit; of equal logits, the lowest id.
 func Best(logits []float32) int32 {
 	id := 0
 	for i, v := range logits {
@@ -57,7 +58,7 @@ func Best(logits []float32) int32 {
 	return int32(id)
 }
 
-// LogSumExp returns the logarithm of the sum of all exponentials.
+// LogSumExp returns the logarithm of the sum of the exponentials of all logits.
 func LogSumExp(logits []float32) float64 {
 	top, sum := float64(logits[Best(logits)]), 0.0
 	for _, v := range logits {
@@ -75,8 +76,7 @@ func finite(logits []float32) bool {
 	return true
 }
 
-// Greedy computes a prompt in one step, then the model's own choices one by one, and returns the first n choices. All
-// logits must be finite.
+// Greedy computes a prompt in one step, generates n tokens greedily, and returns them. All logits must be finite.
 func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	tb.Helper()
 	var tokens []int32
@@ -94,8 +94,7 @@ func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	}
 }
 
-// WorstLogprob computes a case's tokens, atOnce at a time, and returns the maximum difference from the
-// reference's log-probabilities.
+// WorstLogprob computes a case's tokens in steps of atOnce rows. It returns the maximum difference from the reference's log-probabilities.
 func WorstLogprob(tb testing.TB, m model.Model, c *Case, atOnce int) float64 {
 	tb.Helper()
 	worst, tokens := 0.0, c.Tokens()

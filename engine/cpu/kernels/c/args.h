@@ -13,14 +13,14 @@ struct scale {
 struct product_args {
   const uint8_t *w;          // packed weights: groups of 16 rows
   const void *x;             // activations: int8_t in blocks of 32, or float for float weights
-  const struct scale *scales;  // of the blocks of x; unused for float weights
+  const struct scale *scales;  // scales of the blocks of x; unused for float weights
   float *out;
-  const int64_t *in;     // [rows] where a row starts in x, in blocks; in values for float weights
-  const int64_t *at;     // [rows] where a row's results start, in values from out
-  const float *factors;  // [rows] results are added times these; null to set them
+  const int64_t *in;     // [rows] offset of each row in x: in blocks, or in values for float weights
+  const int64_t *at;     // [rows] offset of each row's results from out, in values
+  const float *factors;  // [rows] a row's results are multiplied with its factor and added to out; null to write them
   int64_t rows;
   int64_t groups;
-  int64_t blocks;  // of 32 weights in a row; weights for float weights
+  int64_t blocks;  // number of blocks of 32 weights in a row or, for float weights, the number of weights in a row
 };
 
 struct quantize_args {
@@ -48,7 +48,7 @@ struct gate_args {
 
 struct scores_args {
   const float *q;
-  const int64_t *at;  // [queries] where a query starts, in values from q
+  const int64_t *at;  // [queries] offset of each query from q, in values
   const void *k;      // [positions][stride]
   float *out;         // [queries][out_stride]
   int64_t queries;
@@ -57,7 +57,7 @@ struct scores_args {
   int64_t out_stride;
   int64_t dims;
   double scale;
-  const void *next;  // what the next call reads, to be prefetched
+  const void *next;  // memory that the next call reads; the kernel prefetches it
   int64_t next_bytes;
 };
 
@@ -65,7 +65,7 @@ struct values_args {
   const float *weights;  // [queries][weights_stride]
   const void *v;         // [positions][stride]
   float *out;
-  const int64_t *at;  // [queries] where a query's result starts, in values from out
+  const int64_t *at;  // [queries] offset of each query's result from out, in values
   int64_t queries;
   int64_t positions;
   int64_t stride;
@@ -83,9 +83,9 @@ struct softmax_args {
 struct highest_args {
   const float *x;
   int64_t n;
-  int64_t id;    // result: of the highest value, the first of equals
+  int64_t id;    // result: index of the highest value; of equal values, the lowest index
   double value;  // result: the highest value
-  double sum;    // result: of exp(x-value); infinite if a value is not finite
+  double sum;    // result: sum of exp(x-value) over all values; infinite if a value is not finite
 };
 
 struct rotate_args {
@@ -94,7 +94,7 @@ struct rotate_args {
   const float *angles;  // cosine and sine of each pair; with halves, all cosines, then all sines
   int64_t n;
   int64_t heads;
-  int64_t dst_stride;  // from head to head
+  int64_t dst_stride;  // distance between heads, in values
   int64_t src_stride;
   int64_t halves;  // 1 if pair i is values i and i+n/2 instead of neighbours
 };
@@ -102,5 +102,5 @@ struct rotate_args {
 struct convert_args {
   void *dst;
   const void *src;
-  int64_t n;  // values
+  int64_t n;  // number of values
 };

@@ -1,7 +1,8 @@
-// Attention over keys and values of one type. The includer defines NAME, which names a kernel, SIZE, the bytes of a
-// value, and CACHED and CACHED_ONE, which read 16 values and one.
+// Attention over keys and values of one type. The including file defines NAME, which makes a kernel's name; SIZE, the bytes of a
+// value; CACHED, which reads 16 values; and CACHED_ONE, which reads one value.
 
-// A score is the total, by sum_of, of 16 sums over every sixteenth value; values beyond whole sixteens are added last.
+// A score is accumulated in 16 sums, each over every sixteenth value. They are added in the order of sum_of. If dims is not a
+// multiple of 16, the remaining values are added last.
 INLINE void NAME(scores_tile)(const struct scores_args *a, int64_t query, int64_t position, const int Q, const int P) {
   f32x16 acc[Q][P];
   const float *q[Q];
@@ -53,7 +54,7 @@ void LEVEL(NAME(scores))(const struct scores_args *a) {
   }
 }
 
-// values adds the values, weighted, in order of position.
+// values_tile adds the weighted values of all positions to the results, in order of position.
 INLINE void NAME(values_tile)(const struct values_args *a, int64_t query, int64_t column, const int Q, const int C) {
   f32x16 acc[Q][C];
   float *out[Q];
@@ -74,7 +75,7 @@ INLINE void NAME(values_tile)(const struct values_args *a, int64_t query, int64_
   UNROLL for (int i = 0; i < Q; i++) UNROLL for (int c = 0; c < C; c++) STORE(f32x16, out[i] + 16 * c, acc[i][c]);
 }
 
-// values_rows does all columns of Q queries, C vectors of 16 at once.
+// values_rows computes all columns of Q queries, C vectors of 16 columns at a time.
 INLINE void NAME(values_rows)(const struct values_args *a, int64_t query, const int Q, const int C) {
   int64_t c = 0;
   ROLLED for (; c + 16 * C <= a->dims; c += 16 * C) NAME(values_tile)(a, query, c, Q, C);

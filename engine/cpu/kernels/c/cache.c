@@ -1,4 +1,4 @@
-// Conversions of cached rows: float16, and blocks of 32 of 8 or 4 bits in GGUF's layout.
+// Conversions of cached rows to and from float16, and blocks of 32 values of 8 or 4 bits in GGUF's layout.
 #include "args.h"
 #include "math.h"
 
@@ -57,7 +57,7 @@ void LEVEL(from_q4_0)(const struct convert_args *a) {
   }
 }
 
-// The value of largest magnitude, sign included, becomes -8.
+// The scale of a block is chosen so that the value of largest magnitude becomes -8. It is negative if that value is positive.
 void LEVEL(to_q4_0)(const struct convert_args *a) {
   const float *src = a->src;
   uint8_t *dst = a->dst;

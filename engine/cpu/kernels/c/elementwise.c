@@ -2,7 +2,7 @@
 #include "args.h"
 #include "math.h"
 
-// Four blocks at a time share the operations across a vector.
+// quantize_tile converts T blocks, at most four. They share the operations across a vector.
 INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T) {
   f32x16 x[T][2], size[T];
   UNROLL for (int t = 0; t < T; t++) {
@@ -24,7 +24,7 @@ INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T)
   UNROLL for (int t = 0; t < T; t++) a->scales[k + t] = (struct scale){d[t], scaled[t], -8 * sum[t], -8 * first[t]};
 }
 
-// quantize converts a row to blocks of 32 values of 8 bits: the largest magnitude of a block becomes 127.
+// quantize converts a row to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
 void LEVEL(quantize)(const struct quantize_args *a) {
   int64_t k = 0;
   ROLLED for (; k + 4 <= a->blocks; k += 4) quantize_tile(a, k, 4);
@@ -102,7 +102,7 @@ void LEVEL(softmax)(const struct softmax_args *a) {
   ROLLED for (; i < a->n; i++) a->x[i] *= scale;
 }
 
-// highest finds the highest value and sums the exponentials of all. A NaN is never the highest.
+// highest finds the highest value and adds up exp(x-highest) over all values. A NaN is never the highest.
 void LEVEL(highest)(struct highest_args *a) {
   const i32x16 first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const i32x16 exponent = (i32x16){0} + 0x7f800000;

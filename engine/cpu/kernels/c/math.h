@@ -4,8 +4,8 @@
 
 INLINE float max_of(f32x16 x) { return __builtin_reduce_max(x); }
 
-// FOLD4 joins the 16 values of each of four vectors by JOIN. Its order is part of the results: each run of four values, then
-// these.
+// FOLD4 joins the 16 values of each of four vectors with JOIN. Results depend on its order: first the four values of each run of
+// four, then the four runs.
 typedef float f32x4 VECTOR(float, 4);
 typedef int32_t i32x4 VECTOR(int32_t, 4);
 #define FOLD4(JOIN, a, b, c, d)                                                                                     \
@@ -28,7 +28,8 @@ INLINE f32x4 max4(f32x16 a, f32x16 b, f32x16 c, f32x16 d) { return FOLD4(__built
 
 INLINE float sum_of(f32x16 x) { return sums4(x, x, x, x)[0]; }
 
-// exp16 is e^x within 2 units in the last place; below -87.3 it is 0. The reduction and polynomial are Cephes' expf.
+// exp16 returns e^x with an error of at most 2 units in the last place; 0 for x below -87.3. The reduction and the polynomial are
+// those of expf in Cephes.
 INLINE f32x16 exp16(f32x16 x) {
   const f32x16 clamped = __builtin_elementwise_min(__builtin_elementwise_max(x, splat16(-87.3f)), splat16(88.3f));
   const f32x16 n = __builtin_elementwise_roundeven(clamped * 1.44269504088896341f);

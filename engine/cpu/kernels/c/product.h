@@ -1,9 +1,10 @@
-// A product of packed weights with 8-bit activations, for one weight type. The includer defines
+// A product of packed weights with 8-bit activations, for one weight type. The including file defines
 //   NAME          the type's name
 //   BLOCK_BYTES   bytes of a block of 32 weights in a group of 16 rows
-//   SUPER_BYTES   bytes before every eighth block, 0 where the type has no blocks of 256
+//   SUPER_BYTES   bytes in front of every eighth block; 0 if the type has no blocks of 256
 //   struct NAME_block, NAME_load and NAME_add, which unpack a block for LANES rows and add its product
-// A result is the sum over blocks in their order, which is the same in every tile: it does not depend on the other rows.
+// A result is the sum over the blocks, in their order. The order is the same in every tile, so a result does not depend on the
+// other rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
@@ -23,8 +24,8 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       super = w;
       w += SUPER_BYTES;
     }
-#if LANES >= 8 // not measured on NEON
-    // The more rows a tile has, the slower it reads weights, and the less a processor fetches them by itself.
+#if LANES >= 8 // the gain was not measured on NEON
+    // The more rows a tile has, the slower it reads weights, and the fewer of them the processor prefetches by itself.
     UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
 #endif
     const struct PART(block) b = PART(load)(w, super, lane);
@@ -40,7 +41,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-// The rows of a tile are so few that their activations stay in the first-level cache for all groups of weights.
+// rows computes a tile of T rows with all groups of weights. T is so small that the activations stay in the first-level cache.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
   ROLLED for (int64_t g = 0; g < a->groups; g++) {
@@ -48,7 +49,7 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   }
 }
 
-// TILES runs tiles of T rows and avoids leaving a single row, which takes about as long as two.
+// TILES runs tiles of T rows. It never leaves a single row, which would take about as long as two rows.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) PART(rows)(a, r, T)
 
@@ -57,7 +58,7 @@ void LEVEL(PART(product))(const struct product_args *a) {
 #if LANES == 16
   TILES(16);
   TILES(8);
-  TILES(7); // two smaller tiles for 5 to 7 rows take longer than one of 8
+  TILES(7); // without tiles of 5 to 7 rows, so many rows would take longer than 8 rows
   TILES(6);
   TILES(5);
 #endif

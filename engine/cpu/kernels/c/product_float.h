@@ -1,11 +1,11 @@
-// A product of packed float weights with float activations, for one weight type. The includer defines NAME, SIZE, the
-// bytes of a weight, and NAME_load. A result is the sum over even columns plus that over odd ones, the same in every tile,
-// so that it does not depend on the other rows.
+// A product of packed float weights with float activations, for one weight type. The including file defines NAME; SIZE, the bytes of
+// a weight; and NAME_load. A result is the sum over the even columns plus the sum over the odd columns. The order is the same in every
+// tile, so a result does not depend on the other rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
 
-#define VECTORS (16 / LANES)  // of a group
+#define VECTORS (16 / LANES)  // number of vectors in a column of a group
 
 INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r, int64_t column, const int T) {
   const int64_t n = a->blocks;
@@ -17,7 +17,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
   int64_t k = 0;
   ROLLED for (; k + 4 <= n; k += 4, w += 4 * 16 * SIZE) {
-    // NEON was not measured with more rows.
+    // More rows were not measured on NEON.
     if (T == 1 || LANES >= 8) UNROLL for (int at = 0; at < 64 * SIZE; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
     UNROLL for (int i = 0; i < 4; i++) {
       f32v b[VECTORS];
@@ -45,17 +45,17 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-// blocks counts single columns here.
+// rows computes a tile of T rows with all groups of weights. For float weights, a->blocks is the number of columns.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   ROLLED for (int64_t g = 0; g < a->groups; g++) PART(tile)(a, a->w + g * a->blocks * 16 * SIZE, r, 16 * g, T);
 }
 
-// TILES runs tiles of T rows, as many as fit into registers besides the weights and a value. It avoids leaving a single row, which
-// takes about as long as two.
+// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers. TILES never leaves a single row, which
+// would take about as long as two rows.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) { \
     PART(rows)(a, r, T); \
-    __asm__("" : "+r"(r)); /* or the compiler computes the last r by a division of 128 bits, which is a function of its library */ \
+    __asm__("" : "+r"(r)); /* otherwise the compiler computes the last r by a 128-bit division, for which it calls a library function */ \
   }
 
 void LEVEL(PART(product))(const struct product_args *a) {

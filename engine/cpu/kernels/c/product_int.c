@@ -1,12 +1,12 @@
 // Products of quantised weights with 8-bit activations.
 //
 // Weights are packed in groups of 16 rows. In a block of 32 weights, a register holds 4 bytes of each row. Register j has
-// weights 4j to 4j+3. For weights of 4 bits, its low halves begin at weight 4j and its high halves at 16+4j. Further bits
-// of a weight are in planes: bit b of byte i of a plane belongs to byte i of the b-th register.
+// weights 4j to 4j+3. For weights of 4 bits, the low halves of its bytes are weights 4j to 4j+3 and the high halves weights 16+4j to
+// 16+4j+3. Further bits of a weight are in planes: bit b of byte i of a plane belongs to byte i of register b.
 #include "args.h"
 #include "vec.h"
 
-// quants is a block's weights, unpacked.
+// quants has the unpacked weights of a block.
 struct quants {
   bytes v[8];
 };
@@ -23,13 +23,13 @@ INLINE struct quants nibbles(const uint8_t *p, int lane) {
   return b;
 }
 
-// fifth adds the plane of fifth bits.
+// fifth adds the fifth bits, which are in plane p.
 INLINE void fifth(struct quants *b, const uint8_t *p, int lane) {
   const bytes h = LOAD(bytes, at_lane(p, lane));
   UNROLL for (int j = 0; j < 8; j++) b->v[j] |= (j < 4 ? h << (4 - j) : h >> (j - 4)) & 16;
 }
 
-// dot32 adds the products of a block's weights, dot16 those of one of its halves.
+// dot32 adds the dot product of a block's weights with q to s. dot16 does so for half of a block.
 INLINE i32v dot32(i32v s, const struct quants *b, const int8_t *q) {
   UNROLL for (int j = 0; j < 8; j++) s = dot_u8(s, b->v[j], q, j);
   return s;
@@ -42,7 +42,7 @@ INLINE i32v dot16(i32v s, const struct quants *b, const int8_t *q, const int hal
 
 INLINE f32v add_scaled(f32v acc, i32v s, f32v d, float by) { return fma_v(CONVERT(s, f32v), d * by, acc); }
 
-// One scale a block. The sum starts with the offset of the weights.
+// Types with one scale for each block. The sum starts with the correction for the offset of the weights.
 struct scaled_block {
   struct quants q;
   f32v d;
@@ -91,7 +91,7 @@ INLINE f32v q8_0_add(f32v acc, const struct scaled_block *b, const int8_t *q, co
 #define SUPER_BYTES 0
 #include "product.h"
 
-// A scale and a minimum a block.
+// Types with one scale and one minimum for each block.
 struct offset_block {
   struct quants q;
   f32v d, m;
@@ -183,7 +183,7 @@ INLINE f32v q6_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, cons
 #define SUPER_BYTES 32
 #include "product.h"
 
-// twos unpacks weights of two bits: a register of 64 bytes has those of four registers.
+// twos unpacks weights of two bits. Each register of packed weights gives four registers.
 INLINE struct quants twos(const uint8_t *p, int lane) {
   struct quants b;
   UNROLL for (int i = 0; i < 2; i++) {
@@ -242,7 +242,7 @@ INLINE f32v q3_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, cons
 #define SUPER_BYTES 32
 #include "product.h"
 
-// Codes of four bits stand for signed bytes of a table. The bytes are prepared for dot_s8.
+// Types whose weights are four-bit codes, which stand for the signed bytes of a table. The bytes are prepared for dot_s8.
 typedef uint8_t table16 VECTOR(uint8_t, 16);
 
 INLINE bytes look_up(table16 table, bytes codes) {
@@ -261,7 +261,7 @@ INLINE struct quants codes(const uint8_t *p, int lane, table16 table) {
   return b;
 }
 
-// The values are those of gguf.Codes4 and gguf.CodesMX.
+// The same values as gguf.Codes4 and gguf.CodesMX.
 #define CODES4 ((table16){129, 152, 173, 191, 207, 221, 234, 246, 1, 13, 25, 38, 53, 69, 89, 113})
 #define CODES_MX ((table16){0, 1, 2, 3, 4, 6, 8, 12, 0, 255, 254, 253, 252, 250, 248, 244})
 
@@ -291,7 +291,7 @@ INLINE struct scaled_block iq4_xs_load(const uint8_t *w, const uint8_t *super, i
 #define mxfp4_add q8_0_add
 INLINE struct scaled_block mxfp4_load(const uint8_t *w, const uint8_t *super, int lane) {
   const i32v e = CONVERT(LOAD(u8v, w + lane), i32v), low = e < 2;
-  const i32v bits = (((e - 1) << 23) & ~low) | (((e + 1) << 21) & low);  // 0x00200000 for 0, 0x00400000 for 1
+  const i32v bits = (((e - 1) << 23) & ~low) | (((e + 1) << 21) & low);  // 0x00200000 for e = 0, 0x00400000 for e = 1
   return (struct scaled_block){codes(w + 16, lane, CODES_MX), (f32v)bits};
 }
 #define NAME mxfp4

@@ -13,8 +13,8 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLLED _Pragma("clang loop unroll(disable)")
 
-// LANES is the number of weight rows in a register of a product; a group of 16 rows is 16/LANES of them.
-// Register tiles of attention are QUERIES by 4 positions, and 4 queries by COLUMNS vectors of 16 values.
+// LANES is the number of weight rows in a register of a product. A group of 16 rows has 16/LANES registers.
+// Scores are computed in tiles of QUERIES queries by 4 positions, values in tiles of 4 queries by COLUMNS vectors of 16 values.
 #if defined(__AVX512VNNI__)
 #define PREFIX avx512
 #define LANES 16
@@ -34,7 +34,7 @@
 #error "no level for this target"
 #endif
 
-// LEVEL gives a kernel its name, such as avx2_softmax.
+// LEVEL adds the level to the name of a kernel, as in avx2_softmax.
 #define LEVEL__(prefix, name) prefix##_##name
 #define LEVEL_(prefix, name) LEVEL__(prefix, name)
 #define LEVEL(name) LEVEL_(PREFIX, name)
@@ -50,7 +50,7 @@ typedef uint8_t u8v VECTOR(uint8_t, LANES);
 typedef int8_t s8v VECTOR(int8_t, LANES);
 typedef uint8_t bytes VECTOR(uint8_t, 4 * LANES);
 
-// Vectors of 16 values at every level: operations over a row split it into the same 16 sums everywhere.
+// These vectors have 16 values at every level, so that operations over a row add in the same 16 sums everywhere.
 typedef float f32x16 VECTOR(float, 16);
 typedef int32_t i32x16 VECTOR(int32_t, 16);
 typedef int8_t s8x16 VECTOR(int8_t, 16);
@@ -79,7 +79,7 @@ INLINE f32v splat(float x) { return x - (f32v){0}; } // x + 0 would turn -0 into
 // one_of_four returns the i-th of four values in each lane.
 INLINE f32v one_of_four(const float *x, const int i) {
 #if LANES == 4
-  return splat(LOAD(f32v, x)[i]);  // a multiplication can take it from a register of four
+  return splat(LOAD(f32v, x)[i]);  // a multiplication instruction can select a lane of a register
 #else
   return splat(x[i]);
 #endif
@@ -90,17 +90,17 @@ INLINE f32v fma_v(f32v a, f32v b, f32v c) { return __builtin_elementwise_fma(a, 
 INLINE f32x16 fma16(f32x16 a, f32x16 b, f32x16 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32v halves(const void *p) { return CONVERT(LOAD(f16v, p), f32v); }
 
-// four returns the j-th four bytes of a in each lane.
+// four returns bytes 4j to 4j+3 of a in each lane.
 INLINE i32v four(const int8_t *a, int j) {
   int32_t v;
   __builtin_memcpy(&v, a + 4 * j, 4);
   return splat32(v);
 }
 
-// dot_u8 adds to each lane of s the products of four unsigned bytes of w, up to 127, and the j-th four of a.
+// dot_u8 adds a dot product to each lane of s: of the lane's four bytes of w, from 0 to 127, with bytes 4j to 4j+3 of a.
 INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #if LANES == 4
-  const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load for four
+  const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load serves four values of j
   switch (j % 4) {
     case 0: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 0);
     case 1: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 1);
@@ -115,8 +115,8 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #endif
 }
 
-// prepare_s8 prepares signed bytes of weights for dot_s8, and start_s8 returns the start of a sum that corrects for it, from -8
-// times the sum of the bytes of a. -128 never occurs in a.
+// prepare_s8 prepares signed bytes of weights for dot_s8. start_s8 returns the initial sum that corrects for this preparation; minus8
+// is -8 times the sum of the bytes of a. -128 never occurs in a.
 INLINE bytes prepare_s8(bytes w) {
 #if LANES == 16
   return w ^ 0x80;  // the weight plus 128, unsigned

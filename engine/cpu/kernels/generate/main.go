@@ -27,7 +27,7 @@ var levels = []level{
 		"--target=x86_64-linux-gnu", "-march=x86-64-v4", "-mavx512vnni", "-mtune=znver4", "-mprefer-vector-width=512",
 	}},
 	{"avx2", "AVX2", "amd64", []string{"--target=x86_64-linux-gnu", "-march=x86-64-v3"}},
-	// x18 belongs to the system on Apple's machines, x27 and x28 to Go.
+	// The compiler must not use x18, which belongs to the system on Apple's machines, nor x27 and x28, which belong to Go.
 	{"neon", "NEON with dot products", "arm64", []string{
 		"--target=aarch64-linux-gnu", "-march=armv8.2-a+dotprod", "-mcmodel=tiny",
 		"-ffixed-x18", "-ffixed-x27", "-ffixed-x28",
@@ -64,7 +64,7 @@ var arguments = []struct{ suffix, goType string }{
 	{"_to_q4_0", "ConvertArgs"},
 }
 
-// script joins code and constants into one section. The section runs at any address that is a multiple of 64.
+// script is a linker script that joins code and constants into one section. The section runs at any address that is a multiple of 64.
 const script = `SECTIONS {
   .text 0 : { *(.text .text.*) . = ALIGN(64); *(.rodata .rodata.*) }
   /DISCARD/ : { *(.comment .note* .eh_frame*) }
@@ -73,7 +73,7 @@ const script = `SECTIONS {
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) != 2 {
-		log.Fatal("usage: generate FOLDER (that of package kernels)")
+		log.Fatal("usage: generate FOLDER (FOLDER is the folder of package kernels)")
 	}
 	for _, l := range levels {
 		if err := l.generate(os.Args[1]); err != nil {
@@ -106,7 +106,7 @@ type kernel struct {
 	offset uint64
 }
 
-// compile returns machine code with its constants, and the place of each kernel in it.
+// compile returns the machine code with its constants, and the kernels with their offsets in the code.
 func (l level) compile(source string) ([]byte, []kernel, error) {
 	dir, err := os.MkdirTemp("", "kernels")
 	if err != nil {
@@ -153,7 +153,7 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 			}
 		}
 		if k.goType == "" {
-			return nil, nil, fmt.Errorf("the table of argument types has no entry for %s", s.Name)
+			return nil, nil, fmt.Errorf("the name of kernel %s has none of the endings in the table arguments: add its ending there", s.Name)
 		}
 		kernels = append(kernels, k)
 	}
@@ -174,7 +174,7 @@ func run(name string, args ...string) error {
 	return cmd.Run()
 }
 
-// camel turns avx2_rms_norm into avx2RMSNorm.
+// camel returns a C name as a Go name: avx2_rms_norm becomes avx2RMSNorm.
 func camel(name string) string {
 	words := strings.Split(strings.ReplaceAll(name, "rms", "RMS"), "_")
 	for i, w := range words[1:] {
@@ -185,7 +185,7 @@ func camel(name string) string {
 
 const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
 
-// entry calls a kernel by C's calling convention, on the entry function's stack frame.
+// entry is the source of a Go function that calls a kernel by C's calling convention. The kernel uses the function's stack frame.
 var entry = map[string]string{
 	"amd64": `
 TEXT ·%[1]s(SB), 0, $%[3]d-8
@@ -247,7 +247,7 @@ func (l level) declarations(kernels []kernel) []byte {
 	for _, k := range kernels {
 		fmt.Fprintf(&b, "\n//go:noescape\nfunc %s(a *%s)\n", k.goName, k.goType)
 	}
-	fmt.Fprintf(&b, "\n// %s is the kernels of %s.\nvar %s = Set{\nName: %q,\nproducts: map[gguf.Type]func(*ProductArgs){\n", l.prefix, l.title, l.prefix, l.prefix)
+	fmt.Fprintf(&b, "\n// %s has the kernels for %s.\nvar %s = Set{\nName: %q,\nproducts: map[gguf.Type]func(*ProductArgs){\n", l.prefix, l.title, l.prefix, l.prefix)
 	for _, k := range kernels {
 		if name, ok := strings.CutSuffix(k.name, "_product"); ok {
 			fmt.Fprintf(&b, "gguf.Type%s: %s,\n", strings.ToUpper(strings.ReplaceAll(name, "_", "")), k.goName)

@@ -18,10 +18,10 @@ const version = "19.1.7"
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	out, err := exec.Command(tool("CLANG", "clang-19"), "--version").Output()
 	if err != nil || !strings.Contains(string(out), version) {
-		t.Skipf("clang %s is not installed: whether the generated kernels are those of the C sources was not tested (Debian: clang-19 and lld-19)", version)
+		t.Skipf("clang %s is not installed (Debian: clang-19 and lld-19): cannot check that the generated kernels match the C sources", version)
 	}
 	if _, err := exec.LookPath(tool("LLD", "ld.lld-19")); err != nil {
-		t.Skip("lld is not installed: whether the generated kernels are those of the C sources was not tested (Debian: lld-19)")
+		t.Skip("lld is not installed (Debian: lld-19): cannot check that the generated kernels match the C sources")
 	}
 	folder := t.TempDir()
 	require.NoError(t, os.CopyFS(filepath.Join(folder, "c"), os.DirFS(filepath.Join("..", "c"))))
@@ -33,7 +33,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 			require.NoError(t, err)
 			got, err := os.ReadFile(filepath.Join("..", name))
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(want, got), "%s is not what the sources give; run go generate ./engine/cpu/kernels", name)
+			require.True(t, bytes.Equal(want, got), "%s is not up to date with the C sources: run go generate ./engine/cpu/kernels", name)
 		}
 	}
 }
