@@ -46,7 +46,8 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	return known || claimed
 }
 
-// Held is the number of pages of a text's beginning that tables hold, and that a further table would take from no one.
+// Held returns the number of pages, of all groups, that tables hold of the beginning of a text. A further table shares these pages without
+// using up free ones.
 func (p *Pool) Held(text Prefix) int {
 	n := 0
 	for n < len(text) && p.inTables(0, text[n]) {

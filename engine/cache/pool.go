@@ -1,6 +1,6 @@
-// Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and
-// values are in the backend's memory. A page is a number. A sequence's page table lists the pages of its positions in order. Groups of
-// layers have page tables of their own, so that pages before a sliding window can be freed: see Groups.
+// Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and values
+// are in the backend's memory; this package handles only page numbers. A sequence's page table lists the pages of its positions in order.
+// Groups of layers have page tables of their own, so that pages before a sliding window can be freed: see Groups.
 //
 // A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
 // token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
@@ -25,8 +25,8 @@ type Pool struct {
 type page struct {
 	tables     int32 // number of tables that hold the page
 	group      int32 // of a known page
-	isKnown    bool
-	discarded  bool // the content may be wrong, although tables still hold the page
+	isKnown    bool  // the page is registered in Pool.known under key
+	discarded  bool  // the content may be wrong; set while tables still hold the page
 	key        Key
 	before     Key   // key of the previous page of the text; zero for the first page
 	prev, next int32 // neighbours in idle
@@ -68,7 +68,7 @@ func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 // Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
-// Needed returns the number of pages that the given number of positions take in a group.
+// Needed returns the number of pages of a group that hold the given number of positions.
 func (p *Pool) Needed(positions int) int { return pagesOf(positions, p.pageSize) }
 
 // Stats returns the counts so far.
@@ -160,7 +160,7 @@ func (p *Pool) reusable(from int, keys []Key) (n int) {
 	return n
 }
 
-// discard makes content unknown, and also all content that was computed from it.
+// discard removes the pages with the given keys from the known ones, and with them all pages that were computed from their content.
 func (p *Pool) discard(keys []Key) {
 	after := make(map[Key][]Key)
 	for _, known := range p.known {

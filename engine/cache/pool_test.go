@@ -125,8 +125,8 @@ func TestGrowStopsWhenPagesRunOut(t *testing.T) {
 	require.Equal(t, 1, p.Available())
 }
 
-// Random tables over texts that share beginnings, with and without sliding groups. An adopted page always holds the content that the
-// text needs, no page is lost, no page is written by two tables, and every page of a window is in its table.
+// Tables start, advance and finish in random order, over texts with common beginnings, with and without sliding groups. A table's pages
+// always hold the content that the text needs, no page is lost, and no page is written by two tables.
 func TestPoolProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

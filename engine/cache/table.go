@@ -5,11 +5,11 @@ type Table struct {
 	pool  *Pool
 	pages [][]int32 // [groups]; the first group is the longest
 	first int       // number of leading pages that the sliding groups no longer have
-	last  Key       // key of the last known page, number known-1
+	last  Key       // key of the page known-1; zero if known is 0
 	known int       // number of leading pages whose content has a key
 
 	shared        []bool // [pages of a group] pages that the table did not compute
-	held, adopted int    // pages of all groups, and those of them that the table did not compute
+	held, adopted int    // number of pages of all groups, and of those of them that Adopt took from the cache
 
 	claim   Key // key of the page that this table has announced to compute
 	claimed bool
@@ -91,16 +91,18 @@ func (t *Table) Slide(position int) {
 	t.first = max(t.first, end)
 }
 
-// Adopted returns the number of pages that the table has taken from the cache. Other tables may hold them too.
+// Adopted returns the number of pages, of all groups, that the table has taken from the cache. Other tables may hold them too.
 func (t *Table) Adopted() int { return t.adopted }
 
 // PageSize returns the number of positions of a page.
 func (t *Table) PageSize() int { return t.pool.pageSize }
 
-// Note returns the note of the table's page i; 0 if it has none. A page keeps its note for as long as it keeps its content.
+// Note returns the number that SetNote attached to the table's page i in the first group; 0 if there is none. A page keeps its note for as
+// long as it keeps its content.
 func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[0][i]].note }
 
-// SetNote gives the table's page i a note, which those who share the page see. The pool does not read it.
+// SetNote attaches a number to the table's page i in the first group. All tables that share the page have the note. The pool does not
+// interpret it.
 func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[0][i]].note = note }
 
 // nextKey returns the key of the page that follows the table's pages. It returns false if the text ends before the token after that page,
@@ -170,8 +172,8 @@ func (t *Table) Missing(positions int) (pages int) {
 	return pages
 }
 
-// Commit makes full pages known, so that other sequences can share them. The first filled positions of tokens must have been
-// computed.
+// Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far. Its first
+// filled positions must have been computed.
 func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
@@ -187,9 +189,8 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard makes the content of the table's pages unknown, also of those that it no longer has, and the content of all other pages that
-// were computed from them. If another table holds such a page, its sequence must be computed again: see HoldsDiscarded. tokens is the
-// text.
+// Discard removes the pages of the table's text from the cache, and with them all pages that were computed from their content. If another
+// table holds such a page, its sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
 func (t *Table) Discard(tokens []int32) { t.pool.discard(t.pool.Prefix(tokens)[:t.known]) }
 
 // HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released
@@ -208,7 +209,7 @@ func (t *Table) HoldsDiscarded() bool {
 // Release frees all pages and leaves the table empty. A second call does nothing.
 func (t *Table) Release() {
 	t.Unclaim()
-	// The last page first, so that the beginning of a text outlives its end.
+	// Drop the last page first, so that the beginning of a text is evicted after its end.
 	for i := len(t.pages[0]) - 1; i >= 0; i-- {
 		for g, pages := range t.pages {
 			if i < len(pages) && t.has(g, i) {

@@ -167,8 +167,8 @@ func (t *attention) page(b queryBlock, i int) int32 {
 	return t.step.batch.Seqs[b.seq].Table(t.group)[i]
 }
 
-// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes.
-// The kernel prefetches them while it works on the previous page, since a processor cannot predict the order of pages.
+// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes. The kernel
+// prefetches these rows while it works on the previous page, because a processor cannot predict the order of pages.
 func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	n := min(t.cache.shape.PageSize, longest-i*t.cache.shape.PageSize)
 	if n <= 0 {

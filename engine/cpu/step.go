@@ -47,7 +47,7 @@ func (s *step) start(batch *compute.Batch) {
 	}
 }
 
-// slot returns the page of a row's position in a group of layers, and the slot in it.
+// slot returns the page and the slot in it that hold the position of row r in a group of layers.
 func (s *step) slot(c *cache, group, r int) (page int32, slot int) {
 	position, size := int(s.batch.Positions[r]), c.shape.PageSize
 	return s.batch.Seqs[s.seqOf[r]].Table(group)[position/size], position % size

@@ -114,9 +114,8 @@ func (s *sequence) advance() (prompt int) {
 	return prompt
 }
 
-// settle sets Computed back to the known tokens, after drafts that were rejected, and lets other sequences share the pages
-// that are full. Later steps overwrite what the cache holds beyond. Pages before a sliding window are freed only now, since the rows of rejected
-// drafts are computed again.
+// settle removes rejected drafts from Computed, lets other sequences share the pages that are full, and then frees the pages before sliding
+// windows. Later steps overwrite the rejected positions in the cache.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
 	if !s.stale {
