@@ -24,6 +24,17 @@ func (g Groups) Pages(positions, rows, pageSize int) int {
 	return max(1, g.Full)*pages + g.Sliding*min(pages, g.windowPages(rows, pageSize))
 }
 
+// WindowRoom returns the maximum number of positions for which a sliding group has pages of a sequence that generates. It is a number of
+// whole pages.
+func (g Groups) WindowRoom(pageSize int) int { return g.windowPages(1, pageSize) * pageSize }
+
+// Together returns an upper bound of the pages of several sequences between two steps. positions is the sum of their positions, limit the
+// maximum of each. windowed is the sum of their positions for which sliding groups have pages.
+func (g Groups) Together(sequences, positions, windowed, limit, pageSize int) int {
+	pages := func(positions, each int) int { return min(positions/pageSize+sequences, sequences*each) } // each may have begun a page
+	return max(1, g.Full)*pages(positions, pagesOf(limit, pageSize)) + g.Sliding*pages(windowed, g.windowPages(1, pageSize))
+}
+
 // windowPages returns the maximum number of pages that a sliding group has of a sequence in a step that computes the given number of its
 // rows: those of the window before the first row, and those of the rows.
 func (g Groups) windowPages(rows, pageSize int) int {

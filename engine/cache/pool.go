@@ -62,6 +62,9 @@ func NewPool(pages, pageSize int, groups Groups) *Pool {
 // PageSize returns the number of positions of a page.
 func (p *Pool) PageSize() int { return p.pageSize }
 
+// Groups returns the groups of layers of the pool's tables.
+func (p *Pool) Groups() Groups { return p.groups }
+
 // Used returns the number of pages in tables.
 func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 
