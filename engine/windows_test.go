@@ -3,12 +3,18 @@ package engine_test
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/generation"
 )
@@ -99,5 +105,99 @@ func TestFreedWindowsChangeNothing(t *testing.T) {
 		})
 		t.Logf("%d preemptions, %d cached tokens", preemptions, cached)
 		require.Positive(t, cached)
+	})
+}
+
+// peak records the largest figures of an engine's snapshots. Its trace is called during steps.
+type peak struct {
+	engine         atomic.Pointer[engine.Engine]
+	pages, running atomic.Int64
+}
+
+func (p *peak) trace(compute.Checkpoint) {
+	if e := p.engine.Load(); e != nil {
+		s := e.Snapshot()
+		p.pages.Store(max(p.pages.Load(), int64(s.PagesUsed)))
+		p.running.Store(max(p.running.Load(), int64(s.Running)))
+	}
+}
+
+// gemma3 is the reference of Gemma 3 with another context and window. It has one full layer and six with a window, each in a group of its
+// own. A position takes gemma3Slot bytes in a layer: keys and values of 2 heads of 32 values of 4 bytes.
+func gemma3(t *testing.T, path string, context, window uint32) string {
+	t.Helper()
+	if !strings.Contains(path, "gemma3") {
+		t.Skip("another family")
+	}
+	return rewrite(t, path, func(m *gguf.Metadata) *gguf.Metadata {
+		m.Set("gemma3.context_length", context)
+		m.Set("gemma3.attention.sliding_window", window)
+		return m
+	})
+}
+
+const gemma3Full, gemma3Sliding, gemma3Slot = 1, 6, 2 * 2 * 32 * 4
+
+// A sequence takes pages of all its positions in full layers. In layers with a window it takes those of the window, of the chunk that is
+// computed, and one more. A cache of that size holds a sequence of 8,192 positions.
+func TestMemoryOfOneSequence(t *testing.T) {
+	t.Parallel()
+	const positions, window, chunk, page = 8192, 1024, 512, 16
+	windowed(t, func(t *testing.T, path string) {
+		var p peak
+		opts := engine.Options{Context: positions, MaxSequences: 1, PrefillChunk: chunk, PageSize: page, Draft: engine.DraftOff, Trace: p.trace}
+		path = gemma3(t, path, positions, window)
+		fit, err := engine.CheckFit(path, backend(t), opts)
+		require.NoError(t, err)
+		require.Equal(t, gemma3Full*positions/page+gemma3Sliding*((window+chunk)/page+1), fit.Pages)
+		require.EqualValues(t, (gemma3Full+gemma3Sliding)*gemma3Slot, fit.PerToken)
+		require.EqualValues(t, gemma3Sliding*gemma3Slot, fit.Windowed)
+
+		be := backend(t)
+		e := openOn(t, path, be, opts)
+		require.Equal(t, fit.Pages, e.Snapshot().PagesTotal)
+		cache := int64(fit.Pages * page * gemma3Slot)
+		require.InEpsilon(t, fit.Weights+cache, be.Bytes(), 0.01)
+		p.engine.Store(e)
+		tokens := inVocabulary(generation.Request{Tokens: randomTokens(1, positions-20)}, 500).Tokens
+		generate(t, e, generation.Request{Tokens: tokens, MaxTokens: 20, IgnoreEOS: true})
+		require.EqualValues(t, gemma3Full*positions/page+gemma3Sliding*(window/page+1), p.pages.Load(), "pages between two steps")
+		require.Zero(t, e.Snapshot().Preemptions)
+		t.Logf("%d bytes instead of %d", cache, positions*fit.PerToken)
+	})
+}
+
+// In the memory of two whole sequences, more than two fit.
+func TestMoreSequencesFit(t *testing.T) {
+	t.Parallel()
+	const positions, window, chunk, page = 1024, 128, 64, 16
+	windowed(t, func(t *testing.T, path string) {
+		path = gemma3(t, path, positions, window)
+		running := map[bool]int64{}
+		for _, freed := range []bool{false, true} {
+			var p peak
+			opts := engine.Options{Context: positions, MaxSequences: 16, PrefillChunk: chunk, PageSize: page, Draft: engine.DraftOff, Trace: p.trace}
+			model := path
+			if !freed {
+				model = gemma3(t, path, positions, positions) // all pages are in the window
+			}
+			opts.Memory = memoryFor(t, model, opts, 2*positions*(gemma3Full+gemma3Sliding)*gemma3Slot)
+			e := open(t, model, opts)
+			p.engine.Store(e)
+			var group sync.WaitGroup
+			for i := range uint64(12) {
+				group.Go(func() {
+					tokens := inVocabulary(generation.Request{Tokens: randomTokens(i, positions-30)}, 500).Tokens
+					_, err := e.Generate(t.Context(), generation.Request{Tokens: tokens, MaxTokens: 30, IgnoreEOS: true})
+					assert.NoError(t, err)
+				})
+			}
+			group.Wait()
+			running[freed] = p.running.Load()
+			require.Zero(t, e.Snapshot().Preemptions)
+			t.Logf("freed %t: %d positions fit, %d sequences ran", freed, e.Info().Fit.Tokens, running[freed])
+			require.InDelta(t, e.Info().Fit.Tokens/positions, running[freed], 1)
+		}
+		require.Greater(t, running[true], 2*running[false])
 	})
 }

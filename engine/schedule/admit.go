@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/ingot-run/ingot/engine/cache"
 )
 
 const (
@@ -171,7 +173,7 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	for _, n := range q.needs {
 		positions, windowed, has = positions+n.now, windowed+n.windowed, has+n.has
 	}
-	chunk := groups.Sliding * q.pool.Needed(min(q.PrefillChunk, s.left())) // of the prompt that is computed first, before the window slides
+	chunk := q.chunkPages(s, groups) // until the windows slide after the next steps
 	for i, n := range q.needs {
 		left := len(q.needs) - i
 		if chunk+groups.Together(left, positions+left*n.steps, windowed+left*n.steps, q.Limits.Context, size)-has > available {
@@ -180,6 +182,20 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 		positions, windowed, has, available, chunk = positions-n.now, windowed-n.windowed, has-n.has, available+n.frees, 0
 	}
 	return true
+}
+
+// chunkPages returns the maximum number of pages that a step takes in sliding groups for rows of prompts, with that of a waiting sequence.
+func (q *queue) chunkPages(s *sequence, groups cache.Groups) int {
+	if groups.Sliding == 0 {
+		return 0
+	}
+	rows, prompts := min(q.PrefillChunk, s.left()), 1
+	for _, r := range q.running {
+		if !r.decodes() {
+			rows, prompts = rows+min(q.PrefillChunk, r.left()), prompts+1
+		}
+	}
+	return groups.Sliding * (min(rows, q.Limits.Rows)/q.pool.PageSize() + prompts)
 }
 
 // steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of an answer is the mean
