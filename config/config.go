@@ -1,5 +1,5 @@
-// Package config has the program's settings. They are typed, read once at start from flags, environment and a file, and checked
-// before anything else happens.
+// Package config has the program's settings. They are read once at start, from flags, the environment and a file, and checked before
+// anything else happens.
 //
 // A flag overrides the environment, the environment overrides the file, and the file overrides the default. The environment
 // variable of a setting is INGOT_ and its name in capitals, with _ for -. The file is YAML with the settings' names as keys. It is
@@ -21,20 +21,20 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Config has the settings of all commands. Each value is allowed. Text settings without a value are empty.
+// Config has the settings of all commands. Its values have been checked. Text settings without a value are empty.
 type Config struct {
-	Redis       string // URL; can contain a password
-	Model       string // GGUF file or name; of serve, lines of MODEL or ALIAS=MODEL
+	Redis       string // URL of the server; may contain a password
+	Model       string // GGUF file or model name; for run and serve, one or more lines of MODEL or ALIAS=MODEL
 	ModelName   string // alias under which producers and workers know a model
 	Priority    job.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
-	Device      int            // number of the GPU, counted from 0; the first one of Devices
-	Devices     []int          // numbers of the GPUs of a worker; one number for other commands
+	Device      int            // index of the GPU, from 0; the first of Devices
+	Devices     []int          // indices of a worker's GPUs; other commands have one
 	Kernels     metal.Mode     // mode of the backends metal and emulator
 	Threads     int            // threads of the CPU backend; 0 for one per processor
-	Engine      engine.Options // context, KV cache, memory and drafting; commands set the rest
-	Concurrency int            // rows that the engine works on at once
-	Listen      string         // address of metrics and health checks, or of serve's API; empty for none or for serve's default
+	Engine      engine.Options // context, KV cache, memory and drafting; commands set the other fields
+	Concurrency int            // number of rows that the engine computes at once
+	Listen      string         // address of metrics and health checks; for serve, of the API; empty if not set
 	Data        string         // folder of files and batches
 	APIKeyFile  string
 	TLSCert     string
@@ -42,7 +42,7 @@ type Config struct {
 	CORSOrigin  string
 	LogLevel    slog.Level
 	LogFormat   string // text or json
-	FromFlags   []Name // the settings that were given by flags, in the order of the settings
+	FromFlags   []Name // the settings given by flags, in the order of the list settings
 }
 
 // The values of Backend that are not names of GPU drivers.
@@ -120,7 +120,7 @@ func apply(c *Config, s setting, value any, from string) error {
 	return nil
 }
 
-// scalar returns a value of the file, the environment or a flag as text.
+// scalar returns a value from the file, the environment or a flag as text.
 func scalar(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
@@ -128,10 +128,10 @@ func scalar(value any) (string, error) {
 	case int, int64, uint64:
 		return fmt.Sprint(v), nil
 	}
-	return "", fmt.Errorf("%v: expected a string or an integer", value)
+	return "", fmt.Errorf("%v is not allowed; give a string or a whole number", value)
 }
 
-// Require returns an error for the first of the named settings that has no value. It supports only settings that have no default.
+// Require returns an error for the first of the named settings that has no value. It supports Redis and Model only.
 func (c *Config) Require(names ...Name) error {
 	values := map[Name]string{Redis: c.Redis, Model: c.Model}
 	for _, n := range names {

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// isolate gives a test a new working folder. There are no settings in the environment and no config file outside that folder.
+// isolate runs a test in a new working folder, without settings in the environment and without a config file outside that folder.
 func isolate(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -119,15 +119,15 @@ func TestPrecedence(t *testing.T) {
 	}
 	require.Equal(t, 0, threads())
 	write(t, user, "threads: 1")
-	require.Equal(t, 1, threads(), "the user's file over the default")
+	require.Equal(t, 1, threads(), "the user's file overrides the default")
 	write(t, "ingot.yaml", "threads: 2")
-	require.Equal(t, 2, threads(), "the folder's file over the user's")
+	require.Equal(t, 2, threads(), "the working folder's file overrides the user's")
 	write(t, "other.yaml", "threads: 3")
-	require.Equal(t, 3, threads("--config", "other.yaml"), "the named file over both")
+	require.Equal(t, 3, threads("--config", "other.yaml"), "the file of --config overrides both")
 	t.Setenv("INGOT_THREADS", "4")
-	require.Equal(t, 4, threads("--config", "other.yaml"), "the environment over the file")
-	require.Equal(t, 5, threads("--config", "other.yaml", "--threads", "5"), "the flag over all")
-	require.Equal(t, 0, threads("--threads=0"), "even if it gives the default")
+	require.Equal(t, 4, threads("--config", "other.yaml"), "the environment overrides the file")
+	require.Equal(t, 5, threads("--config", "other.yaml", "--threads", "5"), "the flag overrides everything")
+	require.Equal(t, 0, threads("--threads=0"), "a flag with the default value too")
 }
 
 func TestFlagUnderAnotherName(t *testing.T) {
@@ -168,9 +168,9 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"file", nil, nil, "log-level: loud",
 			`log-level (from ingot.yaml): "loud" is not known: use debug, info, warn or error`},
 		{"fraction", nil, nil, "context: 1.5",
-			`context (from ingot.yaml): 1.5: expected a string or an integer`},
+			`context (from ingot.yaml): 1.5 is not allowed; give a string or a whole number`},
 		{"list", nil, nil, "redis: [a, b]",
-			`redis (from ingot.yaml): [a b]: expected a string or an integer`},
+			`redis (from ingot.yaml): [a b] is not allowed; give a string or a whole number`},
 		{"address", []string{"--listen", "9090"}, nil, "",
 			`listen (from --listen): "9090" is not an address; give host:port or :port`},
 		{"port", []string{"--listen", ":99999"}, nil, "",
@@ -184,7 +184,7 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`read config file ingot.yaml: "redis" has settings below it; give one value`},
 		{"KV type", []string{"--kv", "F16"}, nil, "", `kv (from --kv): "F16" is not known: use f32, f16, q8_0 or q4_0`},
 		{"no unit", []string{"--memory", "12"}, nil, "", `memory (from --memory): "12" is not a size; give a size such as 12GiB`},
-		{"nothing", []string{"--memory", "0.5B"}, nil, "", `"0.5B" is not a size`},
+		{"less than a byte", []string{"--memory", "0.5B"}, nil, "", `"0.5B" is not a size`},
 		{"too much", []string{"--memory", "101%"}, nil, "", `"101" is not allowed; give a whole number from 1 to 100`},
 		{"no number", []string{"--memory", "NaNGiB"}, nil, "", `"NaNGiB" is not a size`},
 		{"infinite", []string{"--memory", "InfB"}, nil, "", `"InfB" is not a size`},
@@ -243,7 +243,7 @@ func TestTheLargestFile(t *testing.T) {
 	require.Equal(t, 3, c.Threads)
 }
 
-// The example file has all settings, with their defaults.
+// TestExampleFile: the example file has all settings, with their defaults.
 func TestExampleFile(t *testing.T) {
 	example, err := filepath.Abs("../ingot.example.yaml")
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func findFile(flags *pflag.FlagSet) string {
 // maxFile is the maximum size of a config file, in bytes.
 const maxFile = 1 << 20
 
-// readLimited reads a config file. It reads at most maxFile bytes, since the file may be endless.
+// readLimited reads a config file. It stops after maxFile bytes, since the file may be a device without an end.
 func readLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -50,9 +50,9 @@ func (n Name) Env() string {
 // setting defines how one setting is documented, checked and stored.
 type setting struct {
 	name  Name
-	usage string // text of the flag, with the kind of value in backquotes
+	usage string // help text of the flag, with the name of its value in backquotes
 	def   string
-	set   func(c *Config, text string) error // errors name the allowed values
+	set   func(c *Config, text string) error // stores the value in c; errors name the allowed values
 }
 
 // backends are the values of Backend. The backends for tests are last.
@@ -68,7 +68,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Model = s; return nil },
 	},
 	{
-		name: ModelName, usage: "name the model `ALIAS`, as producers and workers know it", def: job.DefaultAlias,
+		name: ModelName, usage: "the model name `ALIAS`, under which producers and workers find each other", def: job.DefaultAlias,
 		set: func(c *Config, s string) error { c.ModelName = s; return job.CheckAlias(s) },
 	},
 	{
@@ -80,11 +80,11 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Backend = s; return oneOf(s, backends) },
 	},
 	{
-		name: Device, usage: "compute on GPU `N` of those that the backend finds, from 0 on; a worker takes several: 0,1", def: "0",
+		name: Device, usage: "compute on GPU `N` of the backend, counted from 0; a worker can use several: 0,1", def: "0",
 		set: func(c *Config, s string) error { return c.setDevices(s) },
 	},
 	{
-		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (checks) or fast (inexact)", def: "release",
+		name: Kernels, usage: "compile the GPU's kernels in `MODE`: release, debug (with checks) or fast (less exact)", def: "release",
 		set: func(c *Config, s string) (err error) { c.Kernels, err = choose(kernelModes, s); return err },
 	},
 	{
@@ -96,11 +96,11 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Engine.Context, err = integer(s, 0, 1<<24); return err },
 	},
 	{
-		name: KV, usage: "store the KV cache as `TYPE`: " + alternatives(namesOf(kvTypes)) + "; fewer bits hold more rows", def: "f16",
+		name: KV, usage: "store the KV cache as `TYPE`: " + alternatives(namesOf(kvTypes)) + "; with fewer bits, more rows fit", def: "f16",
 		set: func(c *Config, s string) (err error) { c.Engine.KV, err = choose(kvTypes, s); return err },
 	},
 	{
-		name: MemoryLimit, usage: "take at most `SIZE` for weights, steps, rows and KV cache: such as 12GiB, or a share of what is free",
+		name: MemoryLimit, usage: "use at most `SIZE` of memory for weights, steps, rows and KV cache, such as 12GiB or a share of the free memory such as 70%",
 		def: strconv.Itoa(engine.DefaultMemoryPercent) + "%",
 		set: func(c *Config, s string) error { return setMemory(&c.Engine, s) },
 	},
@@ -112,15 +112,15 @@ var settings = []setting{
 		},
 	},
 	{
-		name: DraftTokens, usage: "draft `N` tokens per row and step; auto for as many as pay", def: "auto",
+		name: DraftTokens, usage: "draft `N` tokens per row and step; auto chooses the fastest number", def: "auto",
 		set: func(c *Config, s string) (err error) { c.Engine.DraftTokens, err = draftTokens(s); return err },
 	},
 	{
-		name: StepTime, usage: "bound steps with prompts to `TIME`, such as 20ms; auto for short ones while people wait", def: "auto",
+		name: StepTime, usage: "limit steps that compute prompts to `TIME`, such as 20ms; auto limits them while interactive requests wait", def: "auto",
 		set: func(c *Config, s string) (err error) { c.Engine.StepTime, err = stepTime(s); return err },
 	},
 	{
-		name: Concurrency, usage: "work on `N` rows at once", def: "16",
+		name: Concurrency, usage: "compute `N` rows at once", def: "16",
 		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
 	},
 	{
@@ -132,7 +132,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Data = s; return nil },
 	},
 	{
-		name: APIKeyFile, usage: "accept only requests with an API key of `FILE`, which has one per line, with optional limits",
+		name: APIKeyFile, usage: "accept only requests with an API key in `FILE`, which has one key per line, with optional limits",
 		set: func(c *Config, s string) error { c.APIKeyFile = s; return nil },
 	},
 	{
@@ -140,7 +140,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.TLSCert = s; return nil },
 	},
 	{
-		name: TLSKey, usage: "the private key of the certificate is in `FILE` (PEM)",
+		name: TLSKey, usage: "read the certificate's private key from `FILE` (PEM)",
 		set: func(c *Config, s string) error { c.TLSKey = s; return nil },
 	},
 	{
@@ -148,7 +148,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.CORSOrigin = s; return nil },
 	},
 	{
-		name: LogLevel, usage: "log from `LEVEL` on: " + alternatives(namesOf(logLevels)), def: "info",
+		name: LogLevel, usage: "log messages of at least `LEVEL`:  " + alternatives(namesOf(logLevels)), def: "info",
 		set: func(c *Config, s string) (err error) { c.LogLevel, err = choose(logLevels, s); return err },
 	},
 	{
@@ -157,7 +157,7 @@ var settings = []setting{
 	},
 }
 
-// lookup finds a setting, or returns nil.
+// lookup returns a setting, or nil if there is none with this name.
 func lookup(n Name) *setting {
 	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == n })
 	if i < 0 {
@@ -183,7 +183,7 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// AddFlagUsage adds the flag of a setting that has another meaning in a command, with the text that its help shows.
+// AddFlagUsage adds the flag of a setting with a help text of the command's own.
 func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def}, string(n), usage)
 }
@@ -193,7 +193,7 @@ func AddListFlag(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def, list: true}, string(n), usage)
 }
 
-// AllowList lets the flag of a setting be given several times, as that of AddListFlag.
+// AllowList lets an existing flag of a setting be given several times, as AddListFlag does.
 func AllowList(flags *pflag.FlagSet, n Name, usage string) {
 	f := flags.Lookup(string(n))
 	f.Usage = usage
@@ -218,8 +218,8 @@ func (f *flagValue) Set(s string) error {
 	return nil
 }
 
-// Type has the effect that help shows a default in quotes unless it is a number. The result is not one of pflag's types: for these,
-// viper would parse the value and read malformed text as 0.
+// Type makes the help show a default in quotes unless it is a number. The result must not be one of pflag's types: for these, viper would
+// parse the value and read malformed text as 0.
 func (f *flagValue) Type() string {
 	if _, err := strconv.Atoi(lookup(f.name).def); err == nil {
 		return "number"

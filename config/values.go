@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// named is a value that a setting selects by name.
+// named is a value with its name in settings.
 type named[T any] struct {
 	name  string
 	value T
@@ -39,7 +39,7 @@ func cacheTypes() (all []named[gguf.Type]) {
 	return all
 }
 
-// choose returns the value of a name.
+// choose returns the value with a name.
 func choose[T any](all []named[T], name string) (T, error) {
 	for _, n := range all {
 		if n.name == name {
@@ -71,7 +71,7 @@ func alternatives(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// setDevices sets the devices from a list of their numbers.
+// setDevices sets Device and Devices from a comma-separated list of indices.
 func (c *Config) setDevices(list string) error {
 	c.Devices = nil
 	for s := range strings.SplitSeq(list, ",") {
@@ -96,7 +96,7 @@ func integer(s string, low, high int) (int, error) {
 	return n, nil
 }
 
-// unit is a unit of sizes.
+// unit is a unit of sizes, with its number of bytes.
 type unit struct {
 	name  string
 	bytes float64
@@ -105,7 +105,7 @@ type unit struct {
 // units are the units of sizes. B is last, since all other units end with B.
 var units = []unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
 
-// setMemory reads a size or a share of the free memory.
+// setMemory sets the memory limit from a size or a share of the free memory.
 func setMemory(o *engine.Options, s string) (err error) {
 	o.Memory, o.MemoryPercent = 0, 0
 	if share, ok := strings.CutSuffix(s, "%"); ok {

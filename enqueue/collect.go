@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// pageSize is the maximum number of results that are fetched at a time and held in memory.
+	// pageSize is the maximum number of results in a page. A page is fetched and held in memory as a whole.
 	pageSize = 32
-	// pageBytes is the maximum size of a page. A page with one result may be larger.
+	// pageBytes is the maximum size of a page that has more than one result.
 	pageBytes = 1 << 20
-	// comparedAtOnce is the number of entries of the stream, without results, that are compared at a time.
+	// comparedAtOnce is the number of stream entries, without their results, that are compared at a time.
 	comparedAtOnce = 1000
-	// freedAtOnce is the number of results after which an output is synced, so that they can be freed.
+	// freedAtOnce is the number of written results after which the output is synced to the disk and Redis may delete them.
 	freedAtOnce = 1000
-	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again, and the time for
-	// which results are gathered.
+	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again. It is also the time
+	// for which results are gathered into a page.
 	pollInterval = 100 * time.Millisecond
 )
 
 // CollectOptions are the settings of Collect.
 type CollectOptions struct {
 	Follow    bool                             // wait for rows until the batch has ended
-	Immediate bool                             // with Follow: write each result at once; not set, a fleet's results are gathered for 100 ms
+	Immediate bool                             // with Follow: write each result at once; otherwise results are gathered for 100 ms
 	Free      bool                             // delete results from the store once the output, a file, has them on the disk
 	Progress  func(job.Status)                 // called after every page and at the end; may be nil
 	Written   func(rows []job.Recording) error // called after every page that was written to out; may be nil
@@ -35,23 +35,23 @@ type CollectOptions struct {
 
 // Collected counts the lines of an output.
 type Collected struct {
-	Kept     int  // lines that the output had before
-	Written  int  // new lines
-	Failed   int  // number of all lines that are error lines
-	Foreign  int  // lines that the output had before but that the finished batch does not have
+	Kept     int  // lines that the output had before Collect
+	Written  int  // lines that Collect added
+	Failed   int  // error lines among all lines
+	Foreign  int  // lines of Kept that the finished batch does not have
 	Finished bool // the batch is finished, and the output has all its rows
 
-	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before that
+	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before the end
 
 	Freed       int    // rows that the output lacks because their results were freed when another output had them
-	Damaged     int    // entries or results of the batch that cannot be used and were left out
-	FirstDamage string // what is wrong with the first of them
+	Damaged     int    // entries and results in the store that cannot be used; the output lacks them
+	FirstDamage string // what is wrong with the first damaged entry or result
 }
 
-// Collect writes the results of a batch to out, unless out already holds them. It can be interrupted and repeated at any time; out
-// gets each row exactly once. Error lines of rows that were queued again are removed from out. If the batch is overdue, the rows
-// that are still in the queue are ended first. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of
-// out answers another line of input than the batch; Collect looks for such lines before it writes.
+// Collect writes the results of a batch to out, except those that out already holds. It can be interrupted and repeated at any time; out
+// gets each row exactly once. It removes from out the error lines of rows that were queued again. If the batch is overdue, it first ends
+// the rows that are still in the queue. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
+// a different input line than the batch; Collect looks for such lines before it writes.
 func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
 	var end job.State
@@ -81,13 +81,13 @@ type collector struct {
 	overdue expirer
 	after   string // ID of the last entry read from the stream
 
-	toFree      []job.Recording // rows that the output has, if options.Free
+	toFree      []job.Recording // written rows whose results are to be freed; empty without options.Free
 	freed       map[int]bool    // lines that the output lacks because their results were freed
 	damaged     int
 	firstDamage string
 }
 
-// scan passes all entries of the stream after the given one to each. The entries do not have results.
+// scan calls each with all stream entries after the given ID. The entries have no results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
@@ -112,8 +112,8 @@ func (c *collector) scan(ctx context.Context, after string, each func(job.Record
 	}
 }
 
-// compare compares the results of out with all entries that the stream has after the last one read, and removes error lines whose
-// rows were queued again.
+// compare compares the results in out with all stream entries after the last one read. It removes error lines whose rows were queued
+// again.
 func (c *collector) compare(ctx context.Context) error {
 	if held, _ := c.out.Counts(); held == 0 {
 		return nil
@@ -133,7 +133,7 @@ func (c *collector) compare(ctx context.Context) error {
 	return err
 }
 
-// foreign returns the number of results that the output had before but that the stream does not have.
+// foreign returns the number of lines that the output had before Collect but that the stream does not have.
 func (c *collector) foreign(ctx context.Context) (int, error) {
 	n := c.out.Kept()
 	err := c.scan(ctx, "", func(r job.Recording) error {
@@ -146,7 +146,8 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// run reads to the end of the stream; with Follow, to the end of the batch. It returns the state of the batch before the last page.
+// run reads to the end of the stream; with Follow, to the end of the batch. It returns the state of the batch that it read before the
+// last page.
 func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
@@ -184,7 +185,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 	}
 }
 
-// gather waits for more results. A page of many results costs little more than a page of one.
+// gather waits until more results are recorded, since a page of many results costs little more than a page of one.
 func gather(ctx context.Context, wait time.Duration) error {
 	if wait > 0 {
 		select {
@@ -209,9 +210,9 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 		return 0, err
 	}
 	if slices.ContainsFunc(rows, func(r job.Recording) bool { return r.Requeued != "" && c.out.HasError(r.Requeued) }) {
-		return len(rows), c.compare(ctx) // then the page is read again: new results of these rows may be on it
+		return len(rows), c.compare(ctx) // the page is then read again, since it may have new results of these rows
 	}
-	for _, r := range rows { // before any of them is written
+	for _, r := range rows { // all are compared before any is written
 		if r.Damage != "" {
 			continue
 		}
@@ -237,8 +238,8 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	return len(rows), nil
 }
 
-// write writes the result of a row that the output does not hold. What comes out of the store is checked first: a line that is no
-// result of this row would make the output useless.
+// write writes the result of a row that the output does not hold. It checks what the store returns first, since a line that is not the
+// row's result would make the output unusable.
 func (c *collector) write(r job.Recording) error {
 	if r.Damage != "" {
 		c.damage(r.Damage)
@@ -274,7 +275,7 @@ func (c *collector) damage(what string) {
 	}
 }
 
-// free deletes the results from the store that the output has.
+// free deletes from the store the results in toFree, once the output has them on the disk.
 func (c *collector) free(ctx context.Context) error {
 	if len(c.toFree) == 0 {
 		return nil

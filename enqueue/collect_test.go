@@ -30,7 +30,7 @@ func makeBatch(t testing.TB, s job.Store) {
 	require.NoError(t, err)
 }
 
-// finish records the result of a line, every tenth as an error.
+// finish records the result of a line. Every tenth result is an error.
 func finish(t testing.TB, s job.Store, line int) {
 	t.Helper()
 	j := &job.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line)}
@@ -42,14 +42,14 @@ func finish(t testing.TB, s job.Store, line int) {
 	require.NoError(t, err)
 }
 
-// requireRows checks that an output holds lines 1 to n once each.
+// requireRows checks that an output holds each of lines 1 to n once.
 func requireRows(t testing.TB, output string, n int) {
 	t.Helper()
 	seen := map[string]bool{}
 	for text := range strings.Lines(output) {
 		var l job.Line
 		require.NoError(t, json.Unmarshal([]byte(text), &l), text)
-		require.False(t, seen[l.CustomID], "%s stands there twice", l.CustomID)
+		require.False(t, seen[l.CustomID], "%s is in the output twice", l.CustomID)
 		seen[l.CustomID] = true
 	}
 	for line := range n {
@@ -89,7 +89,7 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// A collector is stopped many times, and its output is cut each time. At the end, the output has each row once.
+// TestCollectCanBeInterruptedAnywhere stops a collector and cuts its output many times. At the end, the output has each row once.
 func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
@@ -151,7 +151,7 @@ func TestFollowEndsWithTheBatch(t *testing.T) {
 		for line := range total - 1 {
 			finish(t, q, line+1)
 			if line%30 == 0 {
-				<-progressed // it is written while others are still missing
+				<-progressed // the row is written while other rows are missing
 			}
 		}
 		require.NoError(t, q.Seal(t.Context(), "b", total, ""))
@@ -179,7 +179,7 @@ func TestFollowStops(t *testing.T) {
 	requireRows(t, written.String(), 1)
 }
 
-// An output that holds answers to another file is refused, whether or not the batch is finished, and is left as it was.
+// An output that holds answers to another file is refused and left unchanged, whether or not the batch is finished.
 func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		makeBatch(t, q)
@@ -200,7 +200,7 @@ func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 
 		_, err = q.Cancel(t.Context(), "b")
 		require.NoError(t, err)
-		require.NoError(t, q.Purge(t.Context(), "b")) // and the batch id is used for another file
+		require.NoError(t, q.Purge(t.Context(), "b")) // the batch id is now free for another file
 		makeBatch(t, q)
 		for line := range 8 {
 			j := &job.Job{Batch: "b", Line: line + 1, Sum: fmt.Sprintf("%08x", line+1), CustomID: rows.DefaultID(line + 1)}
@@ -222,7 +222,7 @@ func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 	})
 }
 
-// A row that is recorded after the comparison is compared as well.
+// Rows that are recorded after the first comparison are compared as well.
 func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
@@ -243,7 +243,7 @@ func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	require.NoError(t, out.Close())
 }
 
-// If an output has lines that a finished batch does not have, they come from another file.
+// If an output has lines that a finished batch does not have, these lines come from another file.
 func TestCollectCountsLinesOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// What comes out of Redis is not believed: entries and results that are not those of a row are left out and reported, and the
-// output stays one that can be continued.
+// Collect does not trust what Redis returns. It leaves out and reports entries and results that are not a row's, and the output can still
+// be continued.
 func TestCollectLeavesOutWhatIsDamaged(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -70,8 +70,8 @@ func TestCollectLeavesOutWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// Results are freed when an output has them on the disk. The batch can still be compared with that output, and another output
-// does not seem complete.
+// Results are freed once an output has them on the disk. The batch can still be compared with that output. Another output is reported as
+// incomplete.
 func TestCollectedResultsAreFreed(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		makeBatch(t, q)

@@ -1,4 +1,4 @@
-// Package enqueue is the producer: it checks rows, puts them into the queue, and collects their results.
+// Package enqueue is the producer's side of a batch: it checks rows, queues them, and collects their results.
 package enqueue
 
 import (
@@ -19,7 +19,7 @@ import (
 const (
 	// senders is the number of goroutines that queue rows, so that some encode jobs while others wait for Redis.
 	senders = 4
-	// Rows are queued in groups. A group has at most this number of rows, or fewer if they reach this size.
+	// Rows are queued in groups of at most groupRows rows. A group ends earlier when its rows reach groupBytes bytes.
 	groupRows  = 128
 	groupBytes = 256 << 10
 )
@@ -28,15 +28,15 @@ const (
 type Summary struct {
 	Batch    string `json:"batch"`
 	Total    int    `json:"total"`    // rows in the file, without empty lines
-	Rows     int    `json:"rows"`     // read so far
-	Added    int    `json:"added"`    // put in the queue
-	Known    int    `json:"known"`    // queued or recorded before
-	Rejected int    `json:"rejected"` // recorded as errors because they cannot be used
+	Rows     int    `json:"rows"`     // rows read so far
+	Added    int    `json:"added"`    // rows put into the queue
+	Known    int    `json:"known"`    // rows that were queued or recorded already
+	Rejected int    `json:"rejected"` // rows recorded as errors because they cannot be used
 }
 
-// Enqueue queues a task for each row of in. It can be repeated after an interruption: it skips rows of the batch that are queued,
-// running or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this
-// check, Enqueue reads in twice. If in cannot seek, it is copied to a temporary file first.
+// Enqueue queues a job for each row of in. It can be repeated after an interruption: it skips rows of the batch that are queued, running
+// or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this check, Enqueue
+// reads in twice; if in cannot seek, Enqueue first copies it to a temporary file.
 func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Summary, error) {
 	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {
@@ -55,7 +55,7 @@ func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Sum
 		return sum, err
 	}
 	if hex.EncodeToString(whole.Sum(nil)) != file.sha256 {
-		return sum, fmt.Errorf("the file changed while it was read, so its batch was %w: enqueue it again as a new batch", rows.ErrOtherFile)
+		return sum, fmt.Errorf("the input file changed while it was read, so its batch was %w: enqueue the file again as a new batch", rows.ErrOtherFile)
 	}
 	return sum, q.producer.Seal(ctx, sum.Rows, file.sha256)
 }
@@ -90,7 +90,8 @@ func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	return q.count(), err
 }
 
-// feed reads the rows and passes them on in groups. It creates the batch after the first row, or at the end of an empty file.
+// feed reads the rows and passes them to the senders in groups. It creates the batch after it has read the first row, or at the end of a
+// file without rows.
 func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) error {
 	var group []rows.Row
 	size := 0

@@ -94,10 +94,10 @@ func TestAFileWithoutRowsCreatesNoBatch(t *testing.T) {
 	require.Equal(t, enqueue.Summary{Batch: "b"}, sum)
 	st, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
-	require.Equal(t, job.Completed, st.State, "a file without rows is one that is finished")
+	require.Equal(t, job.Completed, st.State, "a batch without rows is complete")
 }
 
-// onlyReader hides that a reader can seek.
+// onlyReader is a reader that cannot seek.
 type onlyReader struct{ io.Reader }
 
 func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
@@ -112,7 +112,7 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, job.Enqueueing, st.State)
 
-		// A row that has been recorded meanwhile is not queued again.
+		// A row that has been recorded in the meantime is not queued again.
 		_, err = q.Record(t.Context(), "b", job.Result{Line: 300, Text: []byte("{}")})
 		require.NoError(t, err)
 
@@ -130,7 +130,7 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 	})
 }
 
-// breaksOnSecondRead is a file of which only limit bytes can be read after it was read once.
+// breaksOnSecondRead is a file that can be read once as a whole. On the second read, it fails after limit bytes.
 type breaksOnSecondRead struct {
 	*strings.Reader
 	limit int
@@ -155,7 +155,7 @@ func (b *breaksOnSecondRead) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo hides the WriteTo of strings.Reader, which would read everything at once.
+// WriteTo replaces the WriteTo of strings.Reader, which would read everything at once.
 func (b *breaksOnSecondRead) WriteTo(w io.Writer) (int64, error) {
 	return io.Copy(w, onlyReader{b})
 }
@@ -164,8 +164,8 @@ type iotestErr struct{ err error }
 
 func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
 
-// An interrupted pipe leaves nothing behind, so that the rows of another file cannot be mixed with its rows. A
-// refused pipe queues nothing.
+// An interrupted pipe leaves no batch and no jobs, so that rows of another file cannot be mixed with its rows. A refused pipe queues
+// nothing.
 func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		options := enqueue.Options{Batch: "b"}
@@ -184,7 +184,7 @@ func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 		again, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(other), options)
 		require.NoError(t, err)
 		require.Equal(t, 100, again.Known)
-		jobtest.Take(t, q, job.DefaultAlias, job.Default, 100) // nothing of the other file is queued
+		jobtest.Take(t, q, job.DefaultAlias, job.Default, 100) // no row of the other file is queued
 	})
 }
 
@@ -195,7 +195,7 @@ func TestAnInterruptedPipeIsAbandoned(t *testing.T) {
 	pipe, rows := io.Pipe()
 	defer rows.Close()
 	go func() {
-		fmt.Fprint(rows, prompts(1)) //nolint:errcheck // the test fails if it is not read
+		fmt.Fprint(rows, prompts(1)) //nolint:errcheck // the test fails if the row is not read
 		cancel()
 	}()
 	_, err := enqueue.Enqueue(ctx, q, pipe, enqueue.Options{Batch: "b"})
@@ -217,10 +217,10 @@ func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model default")
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: job.Bulk}), "with priority default")
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
-	jobtest.Take(t, q, job.DefaultAlias, job.Default, 3) // nothing of another file is queued
+	jobtest.Take(t, q, job.DefaultAlias, job.Default, 3) // no row of the other file is queued
 }
 
-// Rows whose jobs are gone are queued again by the same file.
+// Enqueueing the same file again queues rows whose jobs Redis has lost.
 func TestLostRowsAreQueuedAgain(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		run := func() enqueue.Summary {
@@ -246,7 +246,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 	})
 }
 
-// Jobs of a purged batch are no jobs of a new batch with the same id.
+// After a batch is purged, a new batch with the same id has none of its jobs.
 func TestAPurgedBatchLeavesNoJobs(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})

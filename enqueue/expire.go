@@ -7,16 +7,16 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// expireInterval is the time between two attempts to end the overdue rows of a batch.
+// expireInterval is the time between two attempts to end the rows of an overdue batch.
 const expireInterval = 10 * time.Second
 
-// expirer ends the overdue rows of a batch, since there may be no worker that does it.
+// expirer ends the rows of an overdue batch, since there may be no worker that does so.
 type expirer struct {
 	queue job.Queue
 	next  time.Time // time of the next attempt
 }
 
-// check does nothing unless the batch is overdue.
+// check ends the waiting rows if the batch is overdue and the last attempt was at least expireInterval ago.
 func (e *expirer) check(ctx context.Context, s job.Status) error {
 	if !s.Overdue() || time.Now().Before(e.next) {
 		return nil

@@ -12,12 +12,12 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// input is a file of rows whose SHA-256 and number of rows are known before its first row is read.
+// input is a file of rows. Its SHA-256 and its number of rows are known before the first row is read.
 type input struct {
 	io.Reader
 	sha256 string
 	rows   int
-	lines  int // the empty ones too
+	lines  int // including empty lines
 	close  func()
 }
 
@@ -38,7 +38,7 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	if err != nil {
 		return nil, fmt.Errorf("copy rows: %w", err)
 	}
-	os.Remove(temp.Name()) //nolint:errcheck // it is read through its descriptor; the system deletes it when that is closed
+	os.Remove(temp.Name()) //nolint:errcheck // the open file can still be read; the system deletes the data when it is closed
 	type surveyed struct {
 		in  *input
 		err error
@@ -50,21 +50,21 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	}()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err() // the copy is deleted when temp is garbage
+		return nil, ctx.Err() // the garbage collector closes temp, which deletes the copy
 	case d := <-done:
 		if d.err == nil {
 			_, d.err = temp.Seek(0, io.SeekStart)
 		}
 		if d.err != nil {
-			temp.Close() //nolint:errcheck // it is not needed
+			temp.Close() //nolint:errcheck // the copy is not needed any more
 			return nil, d.err
 		}
-		d.in.Reader, d.in.close = temp, func() { temp.Close() } //nolint:errcheck // it was read
+		d.in.Reader, d.in.close = temp, func() { temp.Close() } //nolint:errcheck // the copy was only read
 		return d.in, nil
 	}
 }
 
-// survey reads rows to the end.
+// survey reads all rows of r and returns their number and the SHA-256 of the file.
 func survey(r io.Reader, f rows.Format) (*input, error) {
 	h := sha256.New()
 	var lines lineCounter
@@ -72,10 +72,10 @@ func survey(r io.Reader, f rows.Format) (*input, error) {
 	return &input{sha256: hex.EncodeToString(h.Sum(nil)), rows: n, lines: lines.count()}, err
 }
 
-// lineCounter counts the lines of what is written to it.
+// lineCounter counts the lines of the text that is written to it.
 type lineCounter struct {
 	ends int
-	open bool // the last line has no end
+	open bool // the last line has no line end yet
 }
 
 // Write implements io.Writer.

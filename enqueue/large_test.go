@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// A row that Redis does not take is an error line, and the others are queued.
+// A row that is too large for Redis becomes an error line, and the other rows are queued.
 func TestARowThatIsTooLargeForRedis(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -26,5 +26,5 @@ func TestARowThatIsTooLargeForRedis(t *testing.T) {
 	var out bytes.Buffer
 	_, err = enqueue.Collect(t.Context(), q, rows.NewOutput(&out, "b"), enqueue.CollectOptions{})
 	require.NoError(t, err)
-	require.Contains(t, out.String(), `"error":{"code":"line_too_long","message":"line 2: has 1048589 bytes, more than the 1032192 that the queue takes"}`)
+	require.Contains(t, out.String(), `"error":{"code":"line_too_long","message":"line 2: has 1048589 bytes, more than the 1032192 that the queue accepts"}`)
 }

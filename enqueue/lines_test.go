@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// A batch has the lines of its file, and no job with another line is begun or recorded: the bitmap of lines stays small.
+// Jobs and results with line numbers beyond the batch's file are refused, so that the bitmap of lines stays small.
 func TestABatchHasTheLinesOfItsFile(t *testing.T) {
 	t.Parallel()
 	for file, last := range map[string]int{
@@ -38,7 +38,7 @@ func TestABatchHasTheLinesOfItsFile(t *testing.T) {
 	}
 }
 
-// A batch that was queued before may mix models from then on, if its file is queued again so.
+// Queueing the same file again with MixModels lets the existing batch mix models from then on.
 func TestMixModelsIsOfTheBatch(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

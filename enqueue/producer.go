@@ -26,21 +26,21 @@ const MaxRetention = 10 * 365 * 24 * time.Hour
 // MaxWeight is the maximum of Options.Weight.
 const MaxWeight = 1000
 
-// Options are the settings of a batch. Zero values mean the named defaults.
+// Options are the settings of a batch. A comment that ends with a constant names the default for the zero value.
 type Options struct {
-	Batch         string        // id, required; NewBatchID makes one
-	Alias         string        // model; job.DefaultAlias
-	Priority      job.Priority  // job.Default
-	Format        rows.Format   // rows.FormatAuto
+	Batch         string        // batch id, required; NewBatchID makes a new id
+	Alias         string        // model name that workers serve; job.DefaultAlias
+	Priority      job.Priority  // priority; job.Default
+	Format        rows.Format   // format of the input; rows.FormatAuto
 	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
-	MixModels     bool          // let several models answer the batch, also one that was queued before
-	Lines         int           // lines of the file; 0 if the number is not known. Enqueue sets it
-	MaxAttempts   int           // maximum deliveries of a job, after which its error is recorded; DefaultMaxAttempts
+	MixModels     bool          // let different model files answer the batch, even if the batch exists already
+	Lines         int           // number of lines of the file, set by Enqueue; 0 if not known
+	MaxAttempts   int           // maximum deliveries of a job before its error is recorded; DefaultMaxAttempts
 	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
 	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention
 	Version       string        // version of the program, for the results of rows that cannot be used
-	Weight        int           // share among the batches of the same priority, from 1 to MaxWeight; 0 leaves that of an existing batch, or stands for 1
-	Deadline      time.Time     // time after which rows are not answered any longer; zero for none; an existing batch keeps its deadline
+	Weight        int           // share among batches of the same priority, from 1 to MaxWeight; 0 means 1 for a new batch, and no change for an existing batch
+	Deadline      time.Time     // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
 	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
@@ -61,10 +61,10 @@ func (o Options) withDefaults() (Options, error) {
 		o.Retention = DefaultRetention
 	}
 	if o.Retention < time.Second || o.Retention > MaxRetention {
-		return o, fmt.Errorf("enqueue: a retention of %v is not between 1s and %v", o.Retention, MaxRetention)
+		return o, fmt.Errorf("enqueue batch: the retention %v is not between 1s and %v", o.Retention, MaxRetention)
 	}
 	if o.Weight < 0 || o.Weight > MaxWeight {
-		return o, fmt.Errorf("enqueue: a weight of %d is not between 1 and %d", o.Weight, MaxWeight)
+		return o, fmt.Errorf("enqueue batch: the weight %d is not between 1 and %d", o.Weight, MaxWeight)
 	}
 	_, err := job.ParsePriority(string(o.Priority))
 	return o, errors.Join(job.CheckLimits(o.Timeout, o.MaxAttempts), job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
@@ -79,7 +79,7 @@ type Outcome int
 // The outcomes.
 const (
 	Added    Outcome = iota // the row was queued
-	Known                   // nothing was done, since the row was queued or recorded before
+	Known                   // the row was queued or recorded already
 	Rejected                // an error was recorded, since the row cannot be used
 )
 
@@ -87,17 +87,17 @@ const (
 type Producer struct {
 	batch    string
 	options  Options
-	file     string // job.FileID of the batch's file; empty if it is not known
+	file     string // job.FileID of the batch's file; empty if the file's SHA-256 is not known
 	recorded job.Lines
 	queue    job.Queue
-	maxBody  int // maximum size of a body, in bytes, that the queue takes
+	maxBody  int // maximum size of a request body that the queue accepts, in bytes
 }
 
 // jobFields is the maximum size of a job without its body, in bytes.
 const jobFields = 16 << 10
 
-// NewProducer creates the batch of o, or resumes it. fileSHA is the SHA-256 of its file, or empty if it is not known before all
-// rows are read.
+// NewProducer creates the batch that o describes, or resumes it if it exists. fileSHA is the SHA-256 of the batch's file, or empty if it
+// is not known before all rows are read.
 func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string) (*Producer, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -130,7 +130,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 			o.Batch, known.Alias, known.Priority)
 	}
 	if fileSHA != "" && known.FileSHA != "" && fileSHA != known.FileSHA {
-		return nil, fmt.Errorf("batch %s was %w, with SHA-256 %.12s…, but this file has %.12s…: give another batch id",
+		return nil, fmt.Errorf("batch %s was %w, with the SHA-256 %.12s… instead of %.12s…: give another batch id",
 			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
 	err = retryUnlessFull(ctx, func() (err error) {
@@ -140,14 +140,14 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	return p, err
 }
 
-// Add queues rows, or records their errors. It returns an outcome for each row. If Redis failed to answer, the group of rows is
-// queued again, and a row that was added can then be Known.
+// Add queues rows, and records an error for each row that cannot be used. It returns an outcome for each row. If Redis does not answer,
+// the whole group is queued again, so a row that this call added can be reported as Known.
 func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(rows))
 	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))
 	for i, row := range rows {
 		if row.Err == nil && len(row.Body) > p.maxBody {
-			row.Err = &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("has %d bytes, more than the %d that the queue takes", len(row.Body), p.maxBody)}
+			row.Err = &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("has %d bytes, more than the %d that the queue accepts", len(row.Body), p.maxBody)}
 		}
 		j := p.job(row)
 		switch {
@@ -204,7 +204,7 @@ func (p *Producer) job(row rows.Row) *job.Job {
 	return j
 }
 
-// Seal declares that all rows of the batch are queued, with their number and the SHA-256 of their file.
+// Seal records that all rows of the batch are queued, with the number of rows and the SHA-256 of their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
 	return retryUnlessFull(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
 }

@@ -39,8 +39,8 @@ func (b *retried) newJob(line int) *job.Job {
 	}
 }
 
-// record takes a row's job from the queue, if it is there, and records a result: an answer for an empty code. It returns its
-// text, or nothing if the row is recorded.
+// record takes a row's job from the queue and records a result: an answer if code is empty, else an error. It returns the result's text,
+// or an empty string if the row has no job because it is recorded.
 func (b *retried) record(line int, code string, usable bool) string {
 	ctx := context.Background()
 	j := b.newJob(line)
@@ -80,8 +80,8 @@ func (b *retried) lines(path string) []string {
 	return slices.Sorted(strings.Lines(string(text)))
 }
 
-// Rows fail, are queued again and are collected many times. Some outputs lag behind, others are new. At the end, each output has
-// the last result of each row once.
+// Rows fail, are queued again and are collected many times. Some outputs are collected rarely, others are new. At the end, each output
+// has the last result of each row once.
 func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -157,7 +157,7 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 				}
 			}
 		}
-		for line := range n { // the rest is answered
+		for line := range n { // the rows without an answer are answered
 			if text := b.record(line+1, "", false); text != "" {
 				last[line+1] = text
 			}
@@ -180,7 +180,7 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 	})
 }
 
-// A collector that follows a batch notices that a row was queued again, even if the row's next result is recorded already.
+// A collector that follows a batch notices that a row was queued again, even if the row's next result is already recorded.
 func TestFollowReplacesErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-run/ingot/job/jobtest"
 )
 
-// interrupted is a queue whose methods fail as if Redis restarted. Each method that a producer calls fails twice: first before it
-// has any effect, then after its whole effect.
+// interrupted is a queue whose methods fail as if Redis restarted. Each method that a producer calls fails twice: once before it has any
+// effect, and once after it has had its whole effect.
 type interrupted struct {
 	job.Queue
 	mu    sync.Mutex
@@ -62,7 +62,7 @@ func (q *interrupted) Seal(ctx context.Context, batch string, total int, fileSHA
 	return q.call("Seal", func() error { return q.Queue.Seal(ctx, batch, total, fileSHA) })
 }
 
-// full is a queue without memory for rows.
+// full is a queue whose Redis has no memory for more rows.
 type full struct {
 	job.Queue
 	calls atomic.Int32
@@ -73,7 +73,7 @@ func (q *full) Add(context.Context, string, job.Priority, []*job.Job) ([]bool, e
 	return nil, fmt.Errorf("queue a row: %w", errors.Join(job.ErrUnavailable, job.ErrFull))
 }
 
-// A wait would not help: no memory is freed until somebody does it.
+// Waiting would not help: Redis stays full until somebody frees memory.
 func TestEnqueueDoesNotWaitForMemory(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		full := &full{Queue: q}

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// aggregate returns the score of a task by a metric, and the standard error of the score, or NaN if there is no standard error.
+// aggregate returns a task's score by a metric, and the score's standard error, which is NaN if it is not defined.
 func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	var total, weight float64
 	var scores []float64
@@ -24,7 +24,7 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		return -total / weight / math.Ln2, math.NaN()
 	}
 	mean, squares := total/n, 0.0
-	if m.Aggregation == "weighted_mean" { // the ratio of sums, and the standard error of a ratio
+	if m.Aggregation == "weighted_mean" { // sum of scores over sum of weights, with the standard error of a ratio
 		mean = 0
 		for i := range samples {
 			mean += scores[i] * samples[i].Weights[m.Name] / weight

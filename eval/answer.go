@@ -10,18 +10,18 @@ import (
 	"os"
 )
 
-// answer has the parts of an answer that scoring needs.
+// answer holds the parts of an output line that scoring needs.
 type answer struct {
 	texts     []string // texts of the choices
 	truncated bool     // a choice reached max_tokens
 	logprobs  scored
-	failed    string  // the error; empty for an answer
+	failed    string  // the row's error; empty if the row has an answer
 	tokens    int     // generated tokens
 	latency   float64 // from the request to the last token, in milliseconds
-	model     string  // SHA-256
+	model     string  // SHA-256 of the model file that answered
 }
 
-// readAnswers reads the lines of an output file by their custom ids.
+// readAnswers reads an output file. The result maps custom ids to answers.
 func readAnswers(r io.Reader) (map[string]*answer, error) {
 	all := map[string]*answer{}
 	lines := bufio.NewReaderSize(r, 1<<20)
@@ -90,7 +90,7 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 	return l.CustomID, a, nil
 }
 
-// readAnswersFile reads a file of answers by their custom ids.
+// readAnswersFile opens an output file and calls readAnswers.
 func readAnswersFile(path string) (map[string]*answer, error) {
 	f, err := os.Open(path)
 	if err != nil {

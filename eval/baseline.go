@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// BaselinesFile has the pinned baselines of a folder of runs.
+// BaselinesFile is the name of the file, in a folder of runs, with the pinned baselines.
 const BaselinesFile = "baselines.json"
 
-// Baseline is a run that is pinned under a name. Gates compare with it, whatever ran last.
+// Baseline is a run that is pinned under a name. Gates compare later runs with it until the name is pinned to another run.
 type Baseline struct {
 	Run    string    `json:"run"`
 	Pinned time.Time `json:"pinned"`
@@ -30,10 +30,10 @@ var ErrNoBaseline = errors.New("no run is pinned under this name")
 // ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
 var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change is meant")
 
-// baselineName is the form of names: they become parts of file names, addresses and tables.
+// baselineName is the pattern of baseline names. Names become parts of file names, URLs and tables.
 var baselineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckBaselineName checks a baseline's name.
+// CheckBaselineName returns an error if a name does not have this form.
 func CheckBaselineName(name string) error {
 	if !baselineName.MatchString(name) {
 		return fmt.Errorf("baseline %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", name)
@@ -58,7 +58,7 @@ func Baselines(folder string) (map[string]Baseline, error) {
 	return all, nil
 }
 
-// Pin makes a run of the folder a baseline. It replaces the one that has the name.
+// Pin makes a run of the folder the baseline with this name. It replaces an earlier baseline with the same name.
 func Pin(folder, name, run string) (Baseline, error) {
 	if err := CheckBaselineName(name); err != nil {
 		return Baseline{}, err
@@ -79,7 +79,7 @@ func Pin(folder, name, run string) (Baseline, error) {
 	return b, writeBaselines(folder, all)
 }
 
-// Unpin removes a baseline. Its run stays.
+// Unpin removes a baseline, but not its run.
 func Unpin(folder, name string) error {
 	all, err := Baselines(folder)
 	if err != nil {
@@ -103,7 +103,8 @@ func writeBaselines(folder string, all map[string]Baseline) error {
 	return nil
 }
 
-// PinnedRun returns the run of a baseline. The error wraps ErrNoBaseline if there is none, and ErrChangedBaseline if its files changed.
+// PinnedRun returns the name of a baseline's run. The error wraps ErrNoBaseline if no run is pinned under the name, and
+// ErrChangedBaseline if the run's files have changed.
 func PinnedRun(folder, name string) (run string, err error) {
 	all, err := Baselines(folder)
 	if err != nil {
@@ -118,7 +119,7 @@ func PinnedRun(folder, name string) (run string, err error) {
 		return "", fmt.Errorf("baseline %s: %w", name, err)
 	}
 	if sum != b.SHA256 {
-		return "", fmt.Errorf("baseline %s is run %s: %w", name, b.Run, ErrChangedBaseline)
+		return "", fmt.Errorf("use baseline %s, which is run %s: %w", name, b.Run, ErrChangedBaseline)
 	}
 	return b.Run, nil
 }
@@ -131,13 +132,13 @@ func noBaseline(name string, all map[string]Baseline) error {
 	return fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
 }
 
-// contentSum is a hash of what a run measured: its samples, and its results without their date.
+// contentSum returns a hash of a run's samples and of its results without their date.
 func contentSum(dir string) (string, error) {
 	r, err := ReadResults(dir)
 	if err != nil {
 		return "", err
 	}
-	r.Date = time.Time{} // nothing else changes when the same answers are scored again
+	r.Date = time.Time{} // scoring the same answers again changes only the date
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("read the results of a run: %w", err)

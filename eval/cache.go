@@ -17,14 +17,14 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Cache is a folder with the answers of earlier runs, by who answered and what was asked. A request with the same text gets the same
-// answer. Do not use a cache to measure how much answers vary.
+// Cache is a folder with the answers of earlier runs. An answer is found by Identity, endpoint and request body, so the same request
+// always gets the same answer. Do not use a cache to measure how much answers vary.
 type Cache struct {
 	Folder   string
-	Identity string // who answers: model and program, or server and model
+	Identity string // identifies what answers: model and version of the program, or server and model
 }
 
-// path returns the file of the answer to a request.
+// path returns the path of the file with the answer to a request.
 func (c *Cache) path(row *rows.Row) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %s %s", c.Identity, row.Endpoint, row.Body) //nolint:errcheck // a hash does not fail
@@ -32,7 +32,7 @@ func (c *Cache) path(row *rows.Row) string {
 	return filepath.Join(c.Folder, name[:2], name[2:]+".json")
 }
 
-// kept is a line of an output: what a cache stores of it, and what it changes.
+// kept has the fields of an output line that the cache stores.
 type kept struct {
 	ID       string          `json:"id"`
 	CustomID string          `json:"custom_id"`
@@ -41,7 +41,7 @@ type kept struct {
 	Stats    json.RawMessage `json:"stats"`
 }
 
-// Fill writes answers from the cache that out lacks, and returns their number. requests is the path of the file of requests.
+// Fill copies to out the cached answers that out lacks, and returns their number. requests is the path of the file of requests.
 func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
 	err = c.each(ctx, requests, func(row *rows.Row) error {
 		if out.Has(row.Line) {
@@ -69,7 +69,7 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 	return n, errors.Join(err, out.Flush())
 }
 
-// Store adds the answers in a file to the cache, except errors.
+// Store adds the answers of an output file to the cache. It leaves out errors.
 func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	paths := map[string]string{}
 	err := c.each(ctx, requests, func(row *rows.Row) error {
@@ -117,7 +117,7 @@ func storeLine(line []byte, paths map[string]string) error {
 	return replaceFile(path, line)
 }
 
-// each reads the requests of a file.
+// each calls use for each request in a file.
 func (c *Cache) each(ctx context.Context, requests string, use func(row *rows.Row) error) error {
 	f, err := os.Open(requests)
 	if err != nil {

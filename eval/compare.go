@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// Compared is the comparison of a candidate with a baseline, on one task by one metric after one filter.
+// Compared is the comparison of a candidate run with a baseline run, for one task, metric and filter.
 type Compared struct {
 	Task   string `json:"task"`
 	Metric string `json:"metric"`
@@ -24,26 +24,26 @@ type Compared struct {
 	Margin  float64            `json:"margin"`
 	Changed int                `json:"changed"` // rows whose answer or score differs
 	Failed  int                `json:"failed"`  // rows without an answer in the candidate
-	Cut     int                `json:"cut"`     // rows whose answer in the candidate reached the limit of tokens; they are scored as they are
+	Cut     int                `json:"cut"`     // rows whose answer in the candidate was cut off at the token limit; they are scored like others
 	Verdict statistics.Verdict `json:"verdict"`
 }
 
-// ErrOtherPrompts means that the prompts of two runs differ, so that their scores cannot be compared.
-var ErrOtherPrompts = errors.New("the prompts differ, so that the scores cannot be compared: run the same tasks with the same rows and settings")
+// ErrOtherPrompts means that two runs have different prompts.
+var ErrOtherPrompts = errors.New("the prompts differ, so the scores cannot be compared: run the same tasks with the same rows and settings")
 
-// ErrOtherTasks means that a gate was asked about runs with different tasks.
-var ErrOtherTasks = errors.New("the runs have different tasks, so that a gate would skip some: run the baseline's tasks, or pin another baseline")
+// ErrOtherTasks means that a gate got two runs with different tasks.
+var ErrOtherTasks = errors.New("only one of the runs has the task, so a gate cannot compare it: run the baseline's tasks, or pin another baseline")
 
 // ErrOtherScores means that two runs have the same prompts, but different metrics or filters.
-var ErrOtherScores = errors.New("the metrics or filters differ: run both evaluations again with the same task files; answers that exist already are used again")
+var ErrOtherScores = errors.New("the metrics or filters differ: score both runs again with the same task files (ingot eval run keeps existing answers)")
 
-// maxFailedShare is the largest share of rows without an answer. A run with more of them fails, whatever its scores.
+// maxFailedShare is the maximum share of rows without an answer. A run with a larger share fails its gate regardless of its scores.
 const maxFailedShare = 0.01
 
-// TooManyFailed reports whether so many rows have no answer that a run fails, whatever its scores.
+// TooManyFailed reports whether so many rows have no answer that the run fails regardless of its scores.
 func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
-// CompareAll is Compare, but refuses two runs if one has a task that the other lacks.
+// CompareAll compares two runs like Compare, but returns ErrOtherTasks if one run has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, err := ReadResults(baseline)
 	if err != nil {
@@ -63,7 +63,7 @@ func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) 
 	return Compare(baseline, candidate, margin)
 }
 
-// Compare compares two runs on all tasks that both have. If margin is negative, each task has its own.
+// Compare compares two runs on all tasks that both have. margin is the accepted loss. If it is negative, each task's Margin is used.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, err := ReadResults(baseline)
 	if err != nil {
@@ -101,8 +101,8 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	return list, nil
 }
 
-// sameScores reports whether two runs have the same kinds of scores of a task. A run without any answer has no scores; it fails for that
-// reason, not for this one.
+// sameScores reports whether two runs have scores of a task by the same metrics and filters. It is also true if one of them has no scores
+// at all: a run without any answer is judged elsewhere.
 func sameScores(base, cand map[string]float64) bool {
 	names := func(scores map[string]float64) []string {
 		return slices.Sorted(func(yield func(string) bool) {
@@ -116,7 +116,7 @@ func sameScores(base, cand map[string]float64) bool {
 	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
 
-// setVerdicts sets the verdicts. It adjusts probabilities for the number of comparisons.
+// setVerdicts sets the Verdict of each comparison. It adjusts the probabilities for the number of comparisons (Holm).
 func setVerdicts(list []Compared) {
 	p := make([]float64, len(list))
 	for i := range list {
@@ -145,10 +145,10 @@ func Verdict(list []Compared) statistics.Verdict {
 	return verdict
 }
 
-// pair is a row in both runs.
+// pair holds a row's samples in two runs.
 type pair struct{ base, cand *Sample }
 
-// pairs joins the samples of two runs by row and filter.
+// pairs joins the samples of two runs that have the same row and filter.
 func pairs(task, baseline, candidate string) ([]pair, error) {
 	base, err := ReadSamples(baseline, task)
 	if err != nil {
@@ -240,14 +240,14 @@ func comparePairs(list []pair, metric string) Compared {
 	return c
 }
 
-// same reports whether a row has the same answer and the same scores in both runs, to the last bit. The scores can differ if a judge
-// scored the same answer twice.
+// same reports whether a row has the same answer and exactly the same scores in both runs. A judge can give different scores to the same
+// answer.
 func (p pair) same() bool {
 	return maps.Equal(p.base.Scores, p.cand.Scores) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
 		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
 }
 
-// Change is a row that two runs answer differently.
+// Change is a row whose answers or scores differ between two runs.
 type Change struct {
 	Task                string
 	Row                 int
@@ -276,7 +276,7 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	return list, nil
 }
 
-// texts returns the answer of a sample as it is shown.
+// texts returns the answers of a sample as texts for people.
 func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":

@@ -37,12 +37,12 @@ func load(t *testing.T, name string, limit int) *eval.Set {
 	return s
 }
 
-// blanks are rows of WinoGrande's shape.
+// blanks are rows with the columns of WinoGrande.
 const blanks = `{"sentence": "The capital of Finland is _ and it is cold.", "option1": "Helsinki", "option2": "Nairobi", "answer": "1"}
 {"sentence": "After March, _ comes next.", "option1": "Tuesday", "option2": "April", "answer": "2"}
 `
 
-// loadText loads a task, built in or a file, with rows of its own.
+// loadText loads a task (the name of a built-in one, or a path) with the given rows.
 func loadText(t *testing.T, path, rows string) *eval.Set {
 	t.Helper()
 	read, err := task.Read(path)
@@ -54,7 +54,7 @@ func loadText(t *testing.T, path, rows string) *eval.Set {
 	return s
 }
 
-// answered prepares a run in a directory and answers its requests.
+// answered prepares a run in a new directory, answers its requests, and returns the directory.
 func answered(t *testing.T, sets []*eval.Set, concurrency int, o engine.Options) string {
 	t.Helper()
 	return answeredBy(t, glm, sets, concurrency, o)
@@ -82,8 +82,8 @@ func answeredBy(t *testing.T, model string, sets []*eval.Set, concurrency int, o
 	return folder
 }
 
-// TestScoresAgainstForwardPasses computes the log-probabilities of choices and texts by plain forward passes, a text at a time, and
-// compares.
+// TestScoresAgainstForwardPasses compares the log-probabilities of choices and texts with those of plain forward passes, one text at a
+// time.
 func TestScoresAgainstForwardPasses(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "choices", 12), load(t, "texts", 12), loadText(t, "winogrande", blanks)}
@@ -127,7 +127,7 @@ func TestScoresAgainstForwardPasses(t *testing.T) {
 	for i, s := range filled {
 		p := sets[2].Items[i].Prompt
 		for c, text := range p.Choices {
-			require.InDelta(t, logprob(p.Contexts[c], text), s.Logprobs[c], 1e-4, "the text after the choice counts alone")
+			require.InDelta(t, logprob(p.Contexts[c], text), s.Logprobs[c], 1e-4, "only the text after the choice counts")
 		}
 	}
 	texts, err := eval.ReadSamples(folder, "texts")
@@ -137,8 +137,8 @@ func TestScoresAgainstForwardPasses(t *testing.T) {
 	}
 }
 
-// TestSameModelTwice runs a model with one row at a time, and with many rows, drafts and little memory: no answer changes, and the gate
-// passes.
+// TestSameModelTwice runs a model twice: one row at a time, then many rows at once with drafts and little memory. No answer changes, and
+// the gate passes.
 func TestSameModelTwice(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "answers", 40), load(t, "choices", 20), load(t, "texts", 20)}
@@ -158,7 +158,7 @@ func TestSameModelTwice(t *testing.T) {
 	}
 }
 
-// TestDamagedModel compares the model with a copy whose weights have two bits: the gate fails.
+// TestDamagedModel compares the model with a copy whose matrices are rounded to two bits. The gate fails.
 func TestDamagedModel(t *testing.T) {
 	t.Parallel()
 	damaged := filepath.Join(t.TempDir(), "damaged.gguf")
@@ -172,10 +172,10 @@ func TestDamagedModel(t *testing.T) {
 	require.Equal(t, statistics.Fail, eval.Verdict(list), "%+v", list)
 	list, err = eval.Compare(cand, base, -1)
 	require.NoError(t, err)
-	require.Equal(t, statistics.Pass, eval.Verdict(list[:1]), "the other way it is an improvement: %+v", list)
+	require.Equal(t, statistics.Pass, eval.Verdict(list[:1]), "with baseline and candidate exchanged, the gate passes: %+v", list)
 }
 
-// TestPrepareRefusesAnotherRun checks that a directory belongs to one run: the same requests continue it, others are refused.
+// TestPrepareRefusesAnotherRun checks that Prepare accepts the same requests for a directory again, and refuses other requests.
 func TestPrepareRefusesAnotherRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -186,7 +186,7 @@ func TestPrepareRefusesAnotherRun(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestOtherPromptsAreRefused compares runs with other rows.
+// TestOtherPromptsAreRefused checks that runs with different rows cannot be compared.
 func TestOtherPromptsAreRefused(t *testing.T) {
 	t.Parallel()
 	base := answered(t, []*eval.Set{load(t, "answers", 3)}, 4, engine.Options{})
@@ -198,8 +198,8 @@ func TestOtherPromptsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no task in common")
 }
 
-// TestRowsWithoutAnAnswer checks that a failed row does not count as a wrong answer, that failed rows fail a gate, and that missing rows
-// are an error.
+// TestRowsWithoutAnAnswer checks that a failed row does not count as a wrong answer, that too many failed rows fail a gate, and that a
+// missing answer is an error.
 func TestRowsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "answers", 10)}
@@ -225,10 +225,10 @@ func TestRowsWithoutAnAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 9, list[0].N)
 	require.Zero(t, list[0].Lost)
-	require.Equal(t, statistics.Fail, eval.Verdict(list), "a tenth of the rows has no answer")
+	require.Equal(t, statistics.Fail, eval.Verdict(list), "a gate fails if a tenth of the rows has no answer")
 }
 
-// TestExamples checks that a row is never its own example and that the examples of a row do not change.
+// TestExamples checks that a row is never its own example and that a row always gets the same examples.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	read, err := task.Read(filepath.Join(tasks, "answers.yaml"))
@@ -249,7 +249,7 @@ func TestExamples(t *testing.T) {
 	require.True(t, differ)
 	read.Shots = 1000
 	_, err = eval.Load(read, 1)
-	require.ErrorContains(t, err, "has 149 examples for it, and 1000 are needed")
+	require.ErrorContains(t, err, "has 149 examples for the row, and num_fewshot is 1000")
 }
 
 func TestLoadRefuses(t *testing.T) {

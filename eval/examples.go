@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -10,11 +9,11 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// examples are the rows from which the examples of a task's prompts are taken.
+// examples are the rows from which the few-shot examples of a task's prompts are chosen.
 type examples struct {
 	task *task.Task
 	rows []*ordered.Object
-	own  bool // rows are the rows of the task; no row is its own example
+	own  bool // rows are the task's own rows, so a row must not be its own example
 }
 
 func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
@@ -28,8 +27,8 @@ func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
 	return &examples{t, rows, true}, nil
 }
 
-// choose returns the examples for a row: the first ones, or random ones. The draw depends only on the name and seed of the task and the
-// number of the row.
+// choose returns the examples for a row: the first ones, or random ones. The random choice depends only on the task's name and seed and on
+// the row's number.
 func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, error) {
 	t := e.task
 	if t.Shots == 0 {
@@ -39,7 +38,7 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	if t.ShotColumn != "" {
 		value, ok := row.Get(t.ShotColumn)
 		if !ok {
-			return nil, fmt.Errorf("the row has no column %q, which its examples have in common with it", t.ShotColumn)
+			return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen", t.ShotColumn)
 		}
 		same = func(o *ordered.Object) bool {
 			v, ok := o.Get(t.ShotColumn)
@@ -56,12 +55,12 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 		}
 	}
 	if len(chosen) == 0 && t.ShotColumn != "" {
-		return nil, errors.New("no example has the row's value in column " + t.ShotColumn)
+		return nil, fmt.Errorf("no example has the same value in column %q as the row", t.ShotColumn)
 	}
-	return nil, fmt.Errorf("the task has %d examples for it, and %d are needed", len(chosen), t.Shots)
+	return nil, fmt.Errorf("the task has %d examples for the row, and num_fewshot is %d: lower num_fewshot, or give more rows", len(chosen), t.Shots)
 }
 
-// order returns the numbers of the rows of examples in random order; a row gets the first ones. The order depends on the row.
+// order returns the indices of the example rows in a random order, which depends on the number of the row that gets the examples.
 func (e *examples) order(number int) []int {
 	order := make([]int, len(e.rows))
 	for i := range order {

@@ -18,13 +18,13 @@ func fileSum(path string) (string, error) {
 	return sum(string(data)), nil
 }
 
-// replaceFile writes a file as a whole: readers see the old content or the new one.
+// replaceFile replaces a file atomically: readers see either the old content or the new one.
 func replaceFile(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // after a success, it was renamed
+	defer os.Remove(f.Name()) //nolint:errcheck // fails after a success, since the file was renamed
 	_, err = f.Write(content)
 	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
 		return err
@@ -32,7 +32,7 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// sum returns the start of the SHA-256 of texts, to compare them between runs.
+// sum returns the first digits of the SHA-256 of texts. Runs are compared by it.
 func sum(parts ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(h[:16])

@@ -9,19 +9,19 @@ import (
 	"github.com/ingot-run/ingot/eval/statistics"
 )
 
-// GateFile has the verdict of a schedule's gate, in the run's directory.
+// GateFile is the name of the file, in a run's directory, with the verdict of a schedule's gate.
 const GateFile = "gate.json"
 
 // GateVerdict is the verdict of a gate on a run.
 type GateVerdict struct {
-	Baseline string             `json:"baseline"` // its name
+	Baseline string             `json:"baseline"` // name of the baseline
 	Run      string             `json:"baseline_run"`
 	Verdict  statistics.Verdict `json:"verdict"`
 	Compared []Compared         `json:"compared"`
 }
 
-// Gate compares a run of the folder with a baseline. It refuses a run with other tasks than the baseline, since it would skip them. If
-// margin is negative, each task has its own.
+// Gate compares a run of the folder with a baseline. The error wraps ErrOtherTasks if the run and the baseline have different tasks.
+// margin is the accepted loss. If it is negative, each task's Margin is used.
 func Gate(folder, baseline, run string, margin float64) (*GateVerdict, error) {
 	pinned, err := PinnedRun(folder, baseline)
 	if err != nil {
@@ -34,7 +34,7 @@ func Gate(folder, baseline, run string, margin float64) (*GateVerdict, error) {
 	return &GateVerdict{Baseline: baseline, Run: pinned, Verdict: Verdict(list), Compared: list}, nil
 }
 
-// Write records the verdict in the directory of the run.
+// Write writes the verdict to GateFile in the directory of the run.
 func (v *GateVerdict) Write(dir string) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
@@ -46,7 +46,7 @@ func (v *GateVerdict) Write(dir string) error {
 	return nil
 }
 
-// ReadGateVerdict reads the verdict that was recorded in the directory of a run.
+// ReadGateVerdict reads GateFile in the directory of a run.
 func ReadGateVerdict(dir string) (*GateVerdict, error) {
 	text, err := os.ReadFile(filepath.Join(dir, GateFile))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// addGroups adds the scores of groups. The score of a group is the weighted mean of the scores of its tasks. Its standard error is that
-// of a sum of independent scores. A task that lacks a metric or filter is left out of that mean. A group without a list of metrics has no
-// scores.
+// addGroups adds the scores of groups. The score of a group by a metric is the weighted mean of its tasks' scores, and its standard error
+// that of a weighted mean of independent scores. Tasks without the metric or filter are left out. A group without a list of metrics gets
+// no scores.
 func (r *Results) addGroups(groups []task.Group) {
 	for _, g := range groups {
 		if r.Groups == nil {
@@ -31,7 +31,7 @@ func (r *Results) addGroups(groups []task.Group) {
 	}
 }
 
-// filtersOf returns the filters with which the tasks of a group have scores by a metric.
+// filtersOf returns all filters for which a task of the group has a score by the metric.
 func (r *Results) filtersOf(g *task.Group, metric string) []string {
 	all := map[string]bool{}
 	for _, m := range g.Members {

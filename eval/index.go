@@ -12,16 +12,16 @@ import (
 	"slices"
 )
 
-// IndexFile is the index in a folder of runs. Each line is a run. It saves reading all runs again; nothing is lost if it is deleted.
+// IndexFile is the name of the index in a folder of runs, with a line per run. The index saves reading all runs again. It may be deleted.
 const IndexFile = "index.jsonl"
 
-// Index is the runs of a folder.
+// Index holds the runs of a folder.
 type Index struct {
 	Runs    []Run   // by date, the oldest first
 	Damaged []error // runs whose results cannot be read
 }
 
-// indexed is a line of an index. It has the files of a run as they are, with fields that this version of the program may not know.
+// indexed is a line of the index. It holds a run's files as raw JSON, to preserve fields that this version of the program does not know.
 type indexed struct {
 	Name    string          `json:"run"`
 	Results json.RawMessage `json:"results"`
@@ -29,7 +29,7 @@ type indexed struct {
 	Stamps  [2]stamp        `json:"stamps"` // stamps of results.json and gate.json when they were read
 }
 
-// run decodes a line.
+// run decodes the run of a line.
 func (l *indexed) run() (Run, error) {
 	r := Run{Name: l.Name, Results: new(Results)}
 	if err := json.Unmarshal(l.Results, r.Results); err != nil {
@@ -45,10 +45,10 @@ func (l *indexed) run() (Run, error) {
 	return r, nil
 }
 
-// stamp identifies the state of a file: it differs if the file has changed. The zero value stands for a file that does not exist.
+// stamp identifies the state of a file: a file that has changed gets another stamp. The zero value stands for a file that does not exist.
 type stamp struct {
 	Size     int64 `json:"size"`
-	Modified int64 `json:"modified"` // in nanoseconds since 1970
+	Modified int64 `json:"modified"` // Unix time in ns
 }
 
 func stampOf(path string) stamp {
@@ -59,8 +59,8 @@ func stampOf(path string) stamp {
 	return stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
-// ReadIndex returns the finished runs in a folder: its directories that have results. It reads only runs that are new or have changed,
-// and writes the index again. This also repairs a damaged index.
+// ReadIndex returns the finished runs in a folder: the directories that have results. It takes unchanged runs from the index, reads the
+// others, and then writes the index again. This also repairs a damaged index.
 func ReadIndex(folder string) (*Index, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -109,7 +109,7 @@ func ReadIndex(folder string) (*Index, error) {
 		return cmp.Or(a.Results.Date.Compare(b.Results.Date), cmp.Compare(a.Name, b.Name))
 	})
 	if !bytes.Equal(before, text.Bytes()) {
-		replaceFile(path, text.Bytes()) //nolint:errcheck // the next reader does the same work; the folder may be read-only
+		replaceFile(path, text.Bytes()) //nolint:errcheck // the folder may be read-only; without an index the next call reads all runs again
 	}
 	return index, nil
 }
@@ -123,7 +123,7 @@ func readRun(dir, name string, stamps [2]stamp) (l indexed, err error) {
 	return l, err
 }
 
-// readCompact reads a JSON file as one line.
+// readCompact reads a JSON file and returns it as one line.
 func readCompact(path string) (json.RawMessage, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// folderOf makes a folder of runs out of one run: each name is a copy, dated a day after the one before.
+// folderOf makes a folder of runs from copies of one run. Each copy is dated a day later than the one before.
 func folderOf(t *testing.T, run string, names ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -49,7 +49,7 @@ func namesIn(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestIndex checks that the index shows the runs as they are in the folder, after changes to the index and to the runs.
+// TestIndex checks that ReadIndex returns the present runs of the folder after changes to the index and to the runs.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	folder := folderOf(t, answered(t, []*eval.Set{load(t, "answers", 3)}, 4, engine.Options{}), "c", "a", "b")
@@ -71,7 +71,7 @@ func TestIndex(t *testing.T) {
 		require.Equal(t, string(whole), string(repaired), name)
 	}
 
-	// The line of an unchanged run is used as it is. The test edits it, to see that.
+	// An unchanged run is taken from the index. The test edits the run's line in the index to check that.
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(whole), `"n-shot":{"answers":0}`, `"n-shot":{"answers":7}`, 1)), 0o600))
 	index, err := eval.ReadIndex(folder)
 	require.NoError(t, err)
@@ -80,9 +80,9 @@ func TestIndex(t *testing.T) {
 	editResults(t, filepath.Join(folder, "a"), func(r *eval.Results) { r.Date = r.Date.AddDate(1, 0, 0) })
 	require.Equal(t, []string{"c", "b", "a"}, namesIn(t, folder), "a changed run is read again")
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, "c")))
-	require.Equal(t, []string{"b", "a"}, namesIn(t, folder), "a run that is gone is not listed")
+	require.Equal(t, []string{"b", "a"}, namesIn(t, folder), "a deleted run is not listed")
 
-	// The index also has fields that only a later version of the program knows, so this version may write it.
+	// The index preserves fields that only a later version of the program knows, so that this version can rewrite the index.
 	results := filepath.Join(folder, "b", eval.ResultsFile)
 	text, err := os.ReadFile(results)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestIndex(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestBaselines pins runs, judges by them, and refuses what cannot be judged.
+// TestBaselines pins runs and uses them as baselines of gates. Runs that cannot be compared are refused.
 func TestBaselines(t *testing.T) {
 	t.Parallel()
 	folder := folderOf(t, answered(t, []*eval.Set{load(t, "answers", 3), load(t, "texts", 2)}, 4, engine.Options{}), "first", "second", "other")
@@ -135,7 +135,7 @@ func TestBaselines(t *testing.T) {
 	_, err = eval.PinnedRun(folder, "main")
 	require.NoError(t, err)
 
-	// A run without one of the tasks is refused, in either direction; so is one with other filters.
+	// A gate refuses two runs if only one of them has a task, or if their filters differ.
 	drop := func(r *eval.Results) { delete(r.Results, "texts") }
 	editResults(t, filepath.Join(folder, "other"), drop)
 	_, err = eval.Gate(folder, "main", "other", -1)

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// The files of the judge in the directory of a run. Only runs with tasks of type judge have them.
+// Names of the judge's files in the directory of a run. Only runs with tasks of type judge have them.
 const (
 	JudgeRequestsFile = "judge_requests.jsonl"
 	JudgeAnswersFile  = "judge_answers.jsonl"
@@ -28,8 +28,8 @@ func Judged(sets []*Set) bool {
 	return false
 }
 
-// PrepareJudge writes the requests to the judge, when the answers of a run are complete. If the directory holds the same requests, it is left as
-// it is. The error is ErrOtherRun if it holds others.
+// PrepareJudge writes the requests to the judge. The answers of the run must be complete. If the directory already holds the same requests
+// to the judge, PrepareJudge changes nothing. The error is ErrOtherRun if it holds other ones.
 func PrepareJudge(folder string, sets []*Set) error {
 	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
 	if err != nil {
@@ -49,12 +49,12 @@ func PrepareJudge(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, JudgeRequestsFile), requests)
 }
 
-// judgeID identifies the judge's request on an answer to a row after a pipeline.
+// judgeID returns the custom id of the request that asks the judge about one answer to a row after one pipeline.
 func (s *Set) judgeID(item, pipeline, answer int) string {
 	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }
 
-// judgeRequests asks the judge about all answers to the rows of a task.
+// judgeRequests returns the requests that ask the judge about all answers to the rows of a task.
 func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	var list []request
 	for i := range s.Items {
@@ -85,7 +85,7 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	return list, nil
 }
 
-// judged scores an answer by the judge's reply. If the judge fails or gives no score, the row has no score; a low one would be wrong.
+// judged scores a row by the judge's replies. If the judge fails or gives no score, the row has no score instead of a low one.
 func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample {
 	pipeline := 0
 	for i := range s.Filters {
@@ -107,7 +107,7 @@ func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample
 		base.Judge = append(base.Judge, a.texts[0])
 		v, ok := s.Rubric.Score(a.texts[0])
 		if !ok {
-			base.Failed = "the judge gave no score in the range"
+			base.Failed = "the judge's reply has no score within the range"
 			return base
 		}
 		sum += v
@@ -120,7 +120,7 @@ func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample
 	return base
 }
 
-// readJudged reads the judge's answers. A run without a judge has none.
+// readJudged reads the judge's replies. It returns none for a run without a judge.
 func readJudged(folder string) (map[string]*answer, error) {
 	answers, err := readAnswersFile(filepath.Join(folder, JudgeAnswersFile))
 	if errors.Is(err, fs.ErrNotExist) {

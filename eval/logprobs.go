@@ -13,8 +13,9 @@ type scored struct {
 	Offsets  []int                `json:"text_offset"`
 }
 
-// align sets the offsets of tokens in a text. Some servers give none; others count a token before the text, such as the token that begins
-// every text. Tokens whose text is not in the text, such as parts of characters, keep the server's offsets.
+// align sets the tokens' offsets in a text, in characters. Some servers give no offsets, and some count a token before the text, such as the
+// beginning-of-sequence token. If a token is not found in the text, for example because it is part of a character, the server's offsets are
+// used.
 func (s *scored) align(text string) {
 	offsets := make([]int, len(s.Tokens))
 	rest := text
@@ -24,7 +25,7 @@ func (s *scored) align(text string) {
 		switch {
 		case ok:
 			rest = after
-		case rest == "": // generated after it
+		case rest == "": // the token was generated after the text
 		case i == 0 && len(s.Logprobs) > 0 && s.Logprobs[0] == nil:
 			offsets[0] = -1
 		default:
@@ -35,7 +36,7 @@ func (s *scored) align(text string) {
 	s.Offsets = offsets
 }
 
-// shift corrects the offsets of a server that counts a first token which is not part of the text.
+// shift corrects the offsets of a server that counts a first token that is not part of the text.
 func (s *scored) shift(first int) {
 	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
 		for i := range s.Offsets {
@@ -44,8 +45,8 @@ func (s *scored) shift(first int) {
 	}
 }
 
-// between adds up the log-probabilities of the tokens whose first character is in [from, to). greedy reports whether each of them is the
-// likeliest token at its position. ok is false if there is no such token, or if one has no log-probability.
+// between sums the log-probabilities of the tokens whose offset is in [from, to). greedy reports whether each of these tokens is the
+// likeliest at its position. ok is false if there is no such token, or if one of them has no log-probability.
 func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	greedy = true
 	for i, offset := range s.Offsets {
@@ -67,7 +68,7 @@ func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	return sum, greedy, ok
 }
 
-// skipFirst leaves out the first token if it has no log-probability, because nothing precedes it.
+// skipFirst removes the first token if it has no log-probability. Servers give none to a token with nothing before it.
 func (s *scored) skipFirst() {
 	if len(s.Logprobs) > 0 && len(s.Offsets) > 0 && len(s.Tokens) > 0 && s.Logprobs[0] == nil {
 		s.Logprobs, s.Offsets, s.Tokens = s.Logprobs[1:], s.Offsets[1:], s.Tokens[1:]
@@ -75,8 +76,9 @@ func (s *scored) skipFirst() {
 	}
 }
 
-// boundary is where the continuation of a context begins, in characters: spaces at the end of a context belong to the continuation.
+// boundary returns the offset, in characters, at which the continuation of a context begins. Spaces at the end of a context count as part of
+// the continuation.
 func boundary(context string) int { return length(strings.TrimRight(context, " \t\n")) }
 
-// length is the length of a text in characters, as offsets count them.
+// length returns the length of a text in characters, the unit of offsets.
 func length(text string) int { return utf8.RuneCountInString(text) }

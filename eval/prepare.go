@@ -1,6 +1,6 @@
-// Package eval evaluates models. It writes the requests of evaluation tasks as a file of rows, scores the answers to them, and compares
-// the scores of two runs. A run is a directory: requests.jsonl, answers.jsonl, results.json and a samples file per task. The layout of
-// results and samples is that of EleutherAI's lm-evaluation-harness.
+// Package eval evaluates models. It writes the requests of evaluation tasks as a file of rows, scores the answers, and compares the scores
+// of two runs. A run is a directory with requests.jsonl, answers.jsonl, results.json and a samples file per task. Results and samples have
+// the layout of EleutherAI's lm-evaluation-harness ("the harness" in this module).
 package eval
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Prepare makes the directory of a run, with the requests of its tasks. If the directory holds the same requests, it is left as it is. The
-// error is ErrOtherRun if it holds others.
+// Prepare makes the directory of a run and writes the requests of its tasks. If the directory already holds the same requests, Prepare
+// changes nothing. The error is ErrOtherRun if it holds other requests.
 func Prepare(folder string, sets []*Set) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the directory of a run: %w", err)
@@ -33,14 +33,15 @@ func Prepare(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, RequestsFile), requests)
 }
 
-// writeOnce writes requests to a file. A file that holds the same ones is left as it is; the error is ErrOtherRun if it holds others.
+// writeOnce writes requests to a file. It does not change a file that holds the same requests. The error is ErrOtherRun if the file holds
+// other requests.
 func writeOnce(path string, requests []request) error {
 	fresh := path + ".tmp"
 	f, err := os.Create(fresh)
 	if err != nil {
 		return fmt.Errorf("write requests: %w", err)
 	}
-	defer os.Remove(fresh) //nolint:errcheck // after a success, it was renamed
+	defer os.Remove(fresh) //nolint:errcheck // fails after a success, since the file was renamed
 	if err := errors.Join(writeRequests(f, requests), f.Close()); err != nil {
 		return fmt.Errorf("write requests: %w", err)
 	}
@@ -97,7 +98,7 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// id identifies the request of a row, or of one of its choices.
+// id returns the custom id of the request for a row, or for one of its choices.
 func (s *Set) id(item, choice int) string {
 	id := s.Name + ":" + strconv.Itoa(item)
 	if s.Type.Generates() {
@@ -106,7 +107,7 @@ func (s *Set) id(item, choice int) string {
 	return id + ":" + strconv.Itoa(choice)
 }
 
-// requests returns the requests of a row. The choices of a row are neighbours, so their context is computed once.
+// requests returns the requests of a row. The requests for a row's choices follow each other, so that the prefix cache serves their context.
 func (s *Set) requests(item *Item) []request {
 	p := &item.Prompt
 	switch s.Type {
@@ -145,11 +146,11 @@ func (s *Set) generate(item *Item) request {
 	return request{s.id(item.Number, 0), "POST", url, b}
 }
 
-// score asks for the log-probabilities of a text.
+// score returns a request for the log-probabilities of a text's tokens.
 func score(id, text string) request {
 	one := 1
 	return request{id, "POST", openai.Completions, body{Prompt: &text, MaxTokens: 0, Echo: true, Logprobs: &one}}
 }
 
 // ErrOtherRun means that a directory holds a run with other requests.
-var ErrOtherRun = errors.New("the directory holds another run: give an empty one, or the same tasks, rows and settings")
+var ErrOtherRun = errors.New("the directory holds another run: give an empty directory, or the same tasks, rows and settings as that run")

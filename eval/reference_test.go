@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// reference is log-probabilities that Hugging Face transformers computed in float32.
+// reference holds log-probabilities that Hugging Face transformers computed in float32.
 type reference struct {
 	words *tokenizer.Tokenizer
 	cases []modeltest.Case
@@ -35,7 +35,8 @@ func newReference(t *testing.T, path string) *reference {
 	return &reference{words, modeltest.Cases(t, path)}
 }
 
-// logprob returns the log-probability of token id after the tokens of a case up to position i, if it is among the likeliest eight.
+// logprob returns the log-probability of token id after position i of a case. ok is false if the token is not among the reference's eight
+// likeliest tokens at that position.
 func (r *reference) logprob(c *modeltest.Case, i int, id int32) (float64, bool) {
 	for _, top := range c.TopLogits[i] {
 		if int32(top[0]) == id {
@@ -45,12 +46,12 @@ func (r *reference) logprob(c *modeltest.Case, i int, id int32) (float64, bool) 
 	return 0, false
 }
 
-// follows reports whether a text after a prompt is tokenised as the given ids.
+// follows reports whether a text that is appended to a prompt is tokenised as the given ids.
 func (r *reference) follows(c *modeltest.Case, text string, ids ...int32) bool {
 	return slices.Equal(r.words.Encode(c.Text+text, tokenizer.EncodeOptions{Special: true, BOS: r.words.AddsBOS()}), append(slices.Clone(c.PromptTokens), ids...))
 }
 
-// written writes a task with its rows and loads it.
+// written writes a task and its rows to files and loads them.
 func written(t *testing.T, name, settings string, rows []map[string]any) *eval.Set {
 	t.Helper()
 	folder := t.TempDir()
@@ -70,8 +71,9 @@ func written(t *testing.T, name, settings string, rows []map[string]any) *eval.S
 	return s
 }
 
-// TestScoresAgainstTransformers computes, from the logits that transformers computed with the bundled models' weights, the log-probabilities of
-// answers, of single-token choices and of whole texts' tokens, and what is made of them: acc, acc_norm, acc_bytes and perplexity.
+// TestScoresAgainstTransformers computes expected scores from the logits of transformers for the bundled models: log-probabilities of answers,
+// of single-token choices and of whole texts, and from these acc, acc_norm, acc_bytes and perplexity. It compares them with the scores of a
+// run.
 func TestScoresAgainstTransformers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tiny-llama", "tiny-glm"} {
@@ -81,18 +83,18 @@ func TestScoresAgainstTransformers(t *testing.T) {
 			r := newReference(t, path)
 			var likely, choices, texts []map[string]any
 			var targets []float64     // log-probabilities of the answers
-			var options [][]float64   // of the choices
-			var used []modeltest.Case // of texts
+			var options [][]float64   // log-probabilities of the choices
+			var used []modeltest.Case // cases of the whole texts
 			for _, c := range r.cases {
 				n := len(c.PromptTokens)
 				answer := c.GreedyTokens[:len(c.GreedyTokens)-1] // without the stop id
 				if !r.follows(&c, c.GreedyText, answer...) {
-					continue // other tokens than the model's own
+					continue // the text is tokenised differently from the tokens that the model generated
 				}
 				sum := 0.0
 				for i, id := range answer {
 					p, ok := r.logprob(&c, n-1+i, id)
-					require.True(t, ok, "a greedy token is the likeliest")
+					require.True(t, ok, "the reference has each greedy token")
 					sum += p
 				}
 				likely, targets = append(likely, map[string]any{"text": c.Text, "answer": c.GreedyText}), append(targets, sum)
@@ -105,7 +107,7 @@ func TestScoresAgainstTransformers(t *testing.T) {
 					}
 				}
 				if len(list) > 1 {
-					right := len(choices) % 2 // the likeliest, then another one
+					right := len(choices) % 2 // alternate: the likeliest choice is right, then another one
 					choices, options = append(choices, map[string]any{"text": c.Text, "options": list, "right": right}), append(options, expected)
 				}
 				texts, used = append(texts, map[string]any{"text": c.Text + c.GreedyText}), append(used, c)
@@ -159,7 +161,7 @@ func TestScoresAgainstTransformers(t *testing.T) {
 	}
 }
 
-// checkTexts compares the tokens of whole texts with the reference, where it has them among the eight likeliest, and compares the sums.
+// checkTexts compares the sums over whole texts, and the log-probability of each token that is among the reference's eight likeliest.
 func (r *reference) checkTexts(t *testing.T, folder string, cases []modeltest.Case) {
 	t.Helper()
 	samples, err := eval.ReadSamples(folder, "texts")

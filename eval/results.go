@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// The files of a run's directory.
+// Names of the files in a run's directory.
 const (
 	RequestsFile = "requests.jsonl"
 	AnswersFile  = "answers.jsonl"
 	ResultsFile  = "results.json"
 )
 
-// Results are the scores of a run: the content of results.json. Keys of scores are "metric,filter", and "metric_stderr,filter" for the
-// standard error.
+// Results are the scores of a run, as in results.json. The key of a score is "metric,filter", that of its standard error
+// "metric_stderr,filter".
 type Results struct {
 	Results      map[string]map[string]float64 `json:"results"`
 	Groups       map[string]map[string]float64 `json:"groups,omitempty"`
@@ -34,18 +34,18 @@ type Results struct {
 // Count is the number of rows of a task.
 type Count struct {
 	Original  int `json:"original"`
-	Effective int `json:"effective"` // with a score
-	Failed    int `json:"failed"`    // without an answer: an error, not a wrong answer
-	Truncated int `json:"truncated"` // whose answer reached the limit of tokens
-	Skipped   int `json:"skipped"`   // left out: a score needs something that is not supported
+	Effective int `json:"effective"` // rows with a score
+	Failed    int `json:"failed"`    // rows that have an error instead of an answer
+	Truncated int `json:"truncated"` // rows whose answer was cut off at the token limit
+	Skipped   int `json:"skipped"`   // rows that were left out because their score needs something that is not supported
 }
 
-// Config is what a run was made with.
+// Config describes the model, program and settings of a run.
 type Config struct {
-	Model        string   `json:"model,omitempty"`                // the name of its file, or that under which it is served
-	Server       string   `json:"server,omitempty"`               // the address of the server that answered
+	Model        string   `json:"model,omitempty"`                // file name of the model, or its name on the server
+	Server       string   `json:"server,omitempty"`               // address of the server that answered; empty for a local run
 	ModelSHA256  []string `json:"model_sha256"`                   // hashes of all models that answered
-	ChatTemplate string   `json:"chat_template_sha256,omitempty"` // hash of the template in the model's file
+	ChatTemplate string   `json:"chat_template_sha256,omitempty"` // SHA-256 of the chat template in the model file
 	Limit        int      `json:"limit,omitempty"`
 	Version      string   `json:"ingot_version"`
 }

@@ -8,9 +8,9 @@ import (
 
 // Run is a finished run in a folder of runs.
 type Run struct {
-	Name    string       `json:"run"` // its directory in the folder
+	Name    string       `json:"run"` // name of the run's directory in the folder
 	Results *Results     `json:"results"`
-	Gate    *GateVerdict `json:"gate,omitempty"` // the verdict that a schedule's gate recorded
+	Gate    *GateVerdict `json:"gate,omitempty"` // verdict of a schedule's gate; nil if no gate judged the run
 }
 
 // FindRun returns the name of a run in a folder of runs. run is that name, or the path of its directory.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Sample is the score of a row after one of the task's pipelines: a line of a samples file.
+// Sample is a line of a samples file: the answers and scores of a row after one of the task's filter pipelines.
 type Sample struct {
 	DocID      int             `json:"doc_id"` // number of the row in its file, from 0
 	Doc        json.RawMessage `json:"doc"`
@@ -25,14 +25,14 @@ type Sample struct {
 	Choices   []string           `json:"choices,omitempty"`
 	Logprobs  []float64          `json:"logprobs,omitempty"` // log-probabilities of the choices
 	Logprob   float64            `json:"logprob,omitempty"`  // log-probability of the target or text
-	Failed    string             `json:"failed,omitempty"`   // the error of a row without an answer
+	Failed    string             `json:"failed,omitempty"`   // why the row has no score; empty if it has one
 	Truncated bool               `json:"truncated,omitempty"`
-	Judge     []string           `json:"judge,omitempty"`             // what the judge wrote about each answer
+	Judge     []string           `json:"judge,omitempty"`             // the judge's reply about each answer
 	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
 	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
 	Metrics   []string           `json:"metrics"`
-	Scores    map[string]float64 `json:"scores"`            // by metric; the log-probability, if the metric is made of it
-	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: the number of words, bytes or instructions that a score is divided by; 1 if absent
+	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
+	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: the words, bytes or instructions by which the score is divided; 1 if absent
 }
 
 // SamplesFile is the name of a task's samples file.

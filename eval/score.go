@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// Score scores the answers in the directory of a run and writes its results and samples.
+// Score scores the answers in the directory of a run. It writes the results and samples to that directory.
 func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results, error) {
 	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
 	if err != nil {
@@ -54,7 +54,7 @@ func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results,
 	return r, nil
 }
 
-// score scores the rows of a task. judged are the judge's answers. Rows without an answer yet are an error.
+// score scores the rows of a task. judged holds the judge's replies. It returns an error if a row has no answer yet.
 func (s *Set) score(answers, judged map[string]*answer) ([]Sample, error) {
 	var all []Sample
 	for i := range s.Items {
@@ -73,7 +73,7 @@ func (s *Set) score(answers, judged map[string]*answer) ([]Sample, error) {
 }
 
 func (s *Set) unanswered(item *Item) error {
-	return fmt.Errorf("task %s: row %d has no answer yet: run the evaluation again for the rest", s.Name, item.Number)
+	return fmt.Errorf("score task %s: row %d has no answer yet: run the evaluation again to answer the missing rows", s.Name, item.Number)
 }
 
 func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []Sample {
@@ -102,7 +102,7 @@ func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []
 	return list
 }
 
-// sample returns what all samples of a row have in common.
+// sample returns a sample with the fields that all samples of a row share.
 func (s *Set) sample(item *Item) Sample {
 	p := &item.Prompt
 	target := strings.Join(p.Targets, "\n")
@@ -150,7 +150,7 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 		}
 		switch {
 		case m.K > n:
-			base.Failed = fmt.Sprintf("%d answers are left after the filters, and %s needs %d", n, m.Name, m.K)
+			base.Failed = fmt.Sprintf("%d answers are left after the filters, %s needs %d", n, m.Name, m.K)
 			return base
 		case m.K > 0:
 			base.Scores[m.Name] = task.PassAtK(n, int(sum), m.K)
@@ -163,7 +163,7 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 	return base
 }
 
-// choiceText returns a choice without what precedes it in the prompt.
+// choiceText returns a choice without the delimiter before it.
 func (s *Set) choiceText(p *task.Prompt, i int) string {
 	if p.Contexts != nil {
 		return strings.TrimPrefix(p.Contexts[i], p.Context)
@@ -171,7 +171,7 @@ func (s *Set) choiceText(p *task.Prompt, i int) string {
 	return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter)
 }
 
-// followed scores the answer of an IFEval row.
+// followed scores the answer to an IFEval row.
 func (s *Set) followed(base Sample, item *Item) Sample {
 	first := ""
 	if len(base.Filtered) > 0 {

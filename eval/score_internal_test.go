@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAlign checks where tokens begin in a text, with servers' ways of giving offsets.
+// TestAlign checks the offsets of tokens for the different ways in which servers give them.
 func TestAlign(t *testing.T) {
 	t.Parallel()
 	one := -1.0
 	for name, c := range map[string]struct {
 		tokens  []string
-		offsets []int // the server's
+		offsets []int // as the server gives them
 		first   *float64
 		want    []int
 	}{
@@ -30,7 +30,7 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// TestBetween checks that sums do not go beyond the text, and that what a server leaves out is no probability.
+// TestBetween checks that sums cover only the given range, and that a missing log-probability gives no sum.
 func TestBetween(t *testing.T) {
 	t.Parallel()
 	a, b, c := -1.0, -2.0, -4.0
@@ -41,13 +41,13 @@ func TestBetween(t *testing.T) {
 	sum, greedy, ok = s.between(1, 3)
 	require.InDelta(t, -3, sum, 0)
 	require.True(t, ok)
-	require.False(t, greedy, "another token is likelier")
+	require.False(t, greedy, "another token is likelier at one position")
 	_, _, ok = s.between(0, 3)
-	require.False(t, ok, "the first token has none")
+	require.False(t, ok, "the first token has no log-probability")
 	_, _, ok = s.between(3, 9)
-	require.False(t, ok, "there is no token")
+	require.False(t, ok, "no token begins in the range")
 	s = scored{Offsets: []int{0, 1}, Logprobs: []*float64{&c, &c}}
 	_, greedy, ok = s.between(0, 2)
 	require.True(t, ok)
-	require.False(t, greedy, "it is not known")
+	require.False(t, greedy, "without top log-probabilities, greedy is false")
 }

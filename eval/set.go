@@ -16,7 +16,7 @@ import (
 
 // Item is a row of a task with its prompt.
 type Item struct {
-	Number int // in the file of rows, from 0
+	Number int // number of the row in the file of rows, from 0
 	Doc    json.RawMessage
 	Prompt task.Prompt
 }
@@ -26,30 +26,30 @@ type Set struct {
 	*task.Task
 	Items   []Item
 	Hash    string         // hash of the task's settings and rows
-	Skipped map[string]int // numbers of rows that are left out, by reason
+	Skipped map[string]int // how many rows are left out, by reason
 }
 
-// maxRow is the longest row of a file in bytes.
+// maxRow is the maximum size of a row in bytes.
 const maxRow = 16 << 20
 
 // Load reads the rows of a task and makes their prompts. limit is the maximum number of rows; 0 for all.
 func Load(t *task.Task, limit int) (*Set, error) {
 	if t.Data == "" {
-		return nil, fmt.Errorf("task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)
+		return nil, fmt.Errorf("load task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)
 	}
 	docs, objects, err := readRows(t.Data)
 	if err != nil {
-		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+		return nil, fmt.Errorf("load task %s: %w", t.Name, err)
 	}
 	shots, err := newExamples(t, objects)
 	if err != nil {
-		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+		return nil, fmt.Errorf("load task %s: %w", t.Name, err)
 	}
 	s := &Set{Task: t, Skipped: map[string]int{}}
 	hash := sha256.New()
 	settings, err := json.Marshal([]any{t.Type, t.Repeats, t.Chat, t.Generation, t.Rubric})
 	if err != nil {
-		return nil, fmt.Errorf("task %s: %w", t.Name, err)
+		return nil, fmt.Errorf("load task %s: %w", t.Name, err)
 	}
 	hash.Write(settings)
 	for i, doc := range docs {
@@ -58,7 +58,7 @@ func Load(t *task.Task, limit int) (*Set, error) {
 		}
 		chosen, err := shots.choose(i, objects[i])
 		if err != nil {
-			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
+			return nil, fmt.Errorf("load task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
 		p, err := t.Prompt(objects[i], chosen)
 		if errors.Is(err, task.ErrSkip) {
@@ -66,17 +66,17 @@ func Load(t *task.Task, limit int) (*Set, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
+			return nil, fmt.Errorf("load task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
 		s.Items = append(s.Items, Item{i, doc, p})
 		fmt.Fprintf(hash, "%q %q %q %q %d\n", p.Context, p.Contexts, p.Choices, p.Targets, p.Right) //nolint:errcheck // a hash does not fail
 	}
 	if len(s.Items) == 0 {
-		reason := "it has no rows"
+		reason := "the file has no rows"
 		for skipped := range s.Skipped {
 			reason = skipped
 		}
-		return nil, fmt.Errorf("task %s: no row of %s can be asked: %s", t.Name, t.Data, reason)
+		return nil, fmt.Errorf("load task %s: no row of %s can be used: %s", t.Name, t.Data, reason)
 	}
 	s.Hash = hex.EncodeToString(hash.Sum(nil))
 	return s, nil

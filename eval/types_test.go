@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// answerWith writes an answer for each request of a file in a run's directory: the texts of its choices, or an error if there is none.
+// answerWith writes an answer to each request in a file of a run's directory. texts returns the answer's choices; if it returns none, the row
+// fails.
 func answerWith(t *testing.T, folder, requests, answers string, texts func(id string) []string) {
 	t.Helper()
 	in, err := os.Open(filepath.Join(folder, requests))
@@ -50,7 +51,7 @@ func rowsOf(n int) []map[string]any {
 	return list
 }
 
-// TestPassAtKOfRuns checks that several answers to a row are one score, for each k.
+// TestPassAtKOfRuns checks that the answers to a row give one pass@k score for each k.
 func TestPassAtKOfRuns(t *testing.T) {
 	t.Parallel()
 	s := written(t, "many", "doc_to_text: q\ndoc_to_target: a\nrepeats: 4\nmetric_list: [{metric: pass@k, k: [1, 2, 4]}]\n", rowsOf(3))
@@ -64,15 +65,15 @@ func TestPassAtKOfRuns(t *testing.T) {
 	require.InDelta(t, (0.25+0)/2, r.Results["many"]["pass@1,none"], 1e-12)
 	require.InDelta(t, (0.5+0)/2, r.Results["many"]["pass@2,none"], 1e-12)
 	require.InDelta(t, (1.0+0)/2, r.Results["many"]["pass@4,none"], 1e-12)
-	require.Equal(t, 1, r.Samples["many"].Failed, "two answers cannot show pass@4")
+	require.Equal(t, 1, r.Samples["many"].Failed, "a row with two answers has no pass@4")
 	samples, err := eval.ReadSamples(folder, "many")
 	require.NoError(t, err)
 	require.Equal(t, 7, samples[0].Tokens)
 	require.InDelta(t, 12.5, samples[0].Latency, 0)
-	require.Contains(t, samples[2].Failed, "2 answers are left after the filters, and pass@4 needs 4")
+	require.Contains(t, samples[2].Failed, "2 answers are left after the filters, pass@4 needs 4")
 }
 
-// TestJudge runs a task of type judge: the judge is asked about each answer, and what it cannot score is counted apart.
+// TestJudge runs a task of type judge. The judge is asked about each answer. Answers that it cannot score count as failed.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	s := written(t, "kind", "output_type: judge\ndoc_to_text: q\njudge: {range: [0, 4], rubric: 'Is it kind? {{answer}}'}\n", rowsOf(5))
@@ -88,11 +89,11 @@ func TestJudge(t *testing.T) {
 		return []string{"answer of " + id}
 	})
 	require.NoError(t, eval.PrepareJudge(folder, sets))
-	require.NoError(t, eval.PrepareJudge(folder, sets), "it can be continued")
+	require.NoError(t, eval.PrepareJudge(folder, sets), "preparing the same requests again changes nothing")
 	asked, err := os.ReadFile(filepath.Join(folder, eval.JudgeRequestsFile))
 	require.NoError(t, err)
 	require.Contains(t, string(asked), `"content":"Is it kind? answer of kind:1"`)
-	require.NotContains(t, string(asked), "kind:4", "there is nothing to judge")
+	require.NotContains(t, string(asked), "kind:4", "the judge is not asked about a failed row")
 	answerWith(t, folder, eval.JudgeRequestsFile, eval.JudgeAnswersFile, func(id string) []string {
 		return map[string][]string{"kind:0:judge:0:0": {"Score: 4"}, "kind:1:judge:0:0": {"Fine.\nScore: 1"}, "kind:2:judge:0:0": {"I cannot say."}}[id]
 	})
@@ -103,12 +104,12 @@ func TestJudge(t *testing.T) {
 	samples, err := eval.ReadSamples(folder, "kind")
 	require.NoError(t, err)
 	require.Equal(t, []string{"Fine.\nScore: 1"}, samples[1].Judge)
-	require.Equal(t, "the judge gave no score in the range", samples[2].Failed)
+	require.Equal(t, "the judge's reply has no score within the range", samples[2].Failed)
 	require.Equal(t, "the judge failed: failed: it broke", samples[3].Failed)
 	require.Equal(t, "failed: it broke", samples[4].Failed)
 }
 
-// TestIFEvalRun scores answers of the row shape of IFEval. An instruction that cannot be checked leaves its row out, by name.
+// TestIFEvalRun scores answers to IFEval rows. A row with an instruction that cannot be checked is left out, and the instruction is named.
 func TestIFEvalRun(t *testing.T) {
 	t.Parallel()
 	s := loadText(t, "ifeval", `{"key": 1, "prompt": "Say it.", "instruction_id_list": ["punctuation:no_comma", "startend:quotation"], "kwargs": [{}, {"relation": null}]}
@@ -125,13 +126,13 @@ func TestIFEvalRun(t *testing.T) {
 	require.NoError(t, err)
 	scores := r.Results["ifeval"]
 	require.InDelta(t, 0, scores["prompt_level_strict_acc,none"], 0)
-	require.InDelta(t, 0.5, scores["prompt_level_loose_acc,none"], 0, "two bullets are left without the first line")
-	require.InDelta(t, 1.0/3, scores["inst_level_strict_acc,none"], 1e-12, "one of three instructions, not the mean of rows")
+	require.InDelta(t, 0.5, scores["prompt_level_loose_acc,none"], 0, "the answer follows the instruction without its first line")
+	require.InDelta(t, 1.0/3, scores["inst_level_strict_acc,none"], 1e-12, "the share of instructions, not the mean of rows")
 	require.InDelta(t, 2.0/3, scores["inst_level_loose_acc,none"], 1e-12)
 	require.Equal(t, eval.Count{Original: 2, Effective: 2, Skipped: 1}, r.Samples["ifeval"])
 }
 
-// TestGroupScores checks means by size, by weight, and their standard errors against values computed by hand.
+// TestGroupScores compares group means by size and by weight, and their standard errors, with values computed by hand.
 func TestGroupScores(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{
@@ -164,7 +165,7 @@ func TestGroupScores(t *testing.T) {
 	require.Equal(t, r.Groups, kept.Groups)
 }
 
-// TestHashes checks that a task's hash depends on its settings and rows, and on nothing else.
+// TestHashes checks that a task's hash depends only on its settings and rows.
 func TestHashes(t *testing.T) {
 	t.Parallel()
 	const settings = "doc_to_text: q\ndoc_to_target: a\n"
@@ -175,7 +176,8 @@ func TestHashes(t *testing.T) {
 	require.NotEqual(t, first, written(t, "a", settings+"generation_kwargs: {seed: 5}\n", rowsOf(3)).Hash)
 }
 
-// TestExamplesOfTheSameColumn checks that examples have the row's value in a column, and that a seed changes random ones.
+// TestExamplesOfTheSameColumn checks that examples have the same value as the row in the given column, and that a seed changes the random
+// choice.
 func TestExamplesOfTheSameColumn(t *testing.T) {
 	t.Parallel()
 	var rows []map[string]any

@@ -91,7 +91,7 @@ func (a *Answers) scan() error {
 			err = a.add(text, offset)
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: not a result of ingot", a.path, n)
+			return fmt.Errorf("%s:%d: the line is not a result of ingot", a.path, n)
 		}
 		offset += int64(len(text))
 	}

@@ -303,9 +303,9 @@ func TestFilesThatAreNotAnswers(t *testing.T) {
 	t.Parallel()
 	good := answer(t, 1, "a", stop("one"))
 	for _, c := range []struct{ text, want string }{
-		{good + "\n\nsome text\n", ":3: not a result of ingot"},
-		{`{"id":"batch_req_local-1-00000000"}` + "\n", ":1: not a result of ingot"},
-		{`{"id":"x","response":{},"error":null}` + "\n", ":1: not a result of ingot"},
+		{good + "\n\nsome text\n", ":3: the line is not a result of ingot"},
+		{`{"id":"batch_req_local-1-00000000"}` + "\n", ":1: the line is not a result of ingot"},
+		{`{"id":"x","response":{},"error":null}` + "\n", ":1: the line is not a result of ingot"},
 		{good + "\n" + good + "\n", " has two answers of row 1: remove one"},
 	} {
 		path := filepath.Join(t.TempDir(), "answers.jsonl")

@@ -1,11 +1,11 @@
 package generation
 
-// Piece is a part of a choice, as it is generated. The pieces of a choice, one after another, are its Text, Tokens and Logprobs.
+// Piece is a part of a choice that is being generated. All pieces of a choice together are its Text, Reasoning, Tokens and Logprobs.
 type Piece struct {
-	Choice int // its index
-	// Text never has a part of a stop string, or of a character. It can be behind Tokens, and is empty while it is not certain.
+	Choice int // index of the choice
+	// Text has whole characters, and no part of a stop string. It can lag behind Tokens, and is empty until more text is certain.
 	Text         string
-	Reasoning    string // as in Choice; the piece's Reasoning comes before its Text
+	Reasoning    string // as in Choice; precedes Text
 	Tokens       []int32
 	Logprobs     []TokenLogprob // one for each of Tokens, if the request sets Logprobs
 	FinishReason FinishReason   // set in the last piece

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Progress has the tokens that a request has generated so far. An equal request can resume from it on the same model and kind of
-// backend. Its result is the same as if it had generated these tokens itself, since every token depends only on the tokens before
-// it and on the request.
+// Progress has the tokens that a request has generated so far. An equal request can resume from it on the same model and kind of backend.
+// The result is then the same as without the interruption, since every token depends only on the request and the tokens before it.
 type Progress struct {
 	Prompt  uint64    // HashPrompt of the prompt's ids
-	Choices [][]int32 // ids that each choice has generated
+	Choices [][]int32 // generated token ids of each choice
 }
 
 // Tokens returns the number of generated tokens of all choices.
@@ -21,8 +20,8 @@ func (p *Progress) Tokens() (n int) {
 	return n
 }
 
-// Fits reports whether a request with the given prompt and number of choices can resume from p. It does not check that the ids are
-// what the model would generate.
+// Fits reports whether a request with the given prompt and number of choices can resume from p. It does not check that the model would
+// generate these ids.
 func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	if len(p.Choices) != choices || p.Prompt != HashPrompt(prompt) {
 		return false
@@ -37,7 +36,7 @@ func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	return true
 }
 
-// HashPrompt returns a hash that identifies the ids of a prompt in Progress. It is the same in every process.
+// HashPrompt returns a hash that identifies the ids of a prompt in Progress. The hash does not depend on the process.
 func HashPrompt(ids []int32) uint64 {
 	h := fnv.New64a()
 	for _, id := range ids {
@@ -48,9 +47,9 @@ func HashPrompt(ids []int32) uint64 {
 
 // Reporting sets how an engine reports the progress of a request.
 type Reporting struct {
-	// Every is the minimum time between two reports, and before the first report.
+	// Every is the minimum time before the first report and between two reports.
 	Every time.Duration
-	// To receives copies of the generated tokens. The engine calls it between two steps, so it must return at once. The engine can
-	// call it once more after Generate has returned.
+	// To receives copies of the generated tokens. The engine calls it between two steps, so it must return at once. The engine may call
+	// it once more after Generate has returned.
 	To func(Progress)
 }

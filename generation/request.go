@@ -21,66 +21,67 @@ var (
 	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted any more. The request is not
 	// necessarily the cause: another process should try it.
 	ErrEngineFailed = errors.New("engine has failed")
-	// ErrNotFinite means that logits hold a NaN or an infinity, which only a broken model or a failed step produces.
+	// ErrNotFinite means that the logits contain a NaN or an infinity. Only a broken model file or a failed step produces them.
 	ErrNotFinite = errors.New("logits are not finite")
 )
 
 // Request is a prompt with the settings for its answer. Exactly one of Chat, Text and Tokens is the prompt.
 type Request struct {
-	// Chat is the context of the model's chat template: "messages", and optionally "tools" and other variables that the
-	// template reads. The engine adds bos_token, eos_token and, if absent, add_generation_prompt (true), tools and documents
-	// (none). The engine does not modify the object.
+	// Chat has the variables of the model's chat template: "messages", and optionally "tools" and others that the template reads. The
+	// engine adds bos_token, eos_token and, if absent, add_generation_prompt (true), tools and documents (none). The engine does not
+	// modify the object.
 	Chat   *ordered.Object
 	Text   string  // a prompt as text; the engine adds BOS if the model expects it
-	Tokens []int32 // a prompt as ids, used as they are
-	// Date is the day that a chat template prints; zero for today. If a caller retries a request, it should set the same date again,
-	// so that the prompt stays the same.
+	Tokens []int32 // a prompt as token ids; the engine adds nothing
+	// Date is the day that a chat template prints; zero means today. A retry of the request should set the same date, so that the prompt
+	// stays the same.
 	Date time.Time
 
-	// Interactive means that a person waits for the answer. Such requests are admitted before others, take the slots and pages of
-	// others if none are left, and are computed first. The others keep their tokens; what they lose is computed again.
+	// Interactive means that a person waits for the answer. An interactive request is admitted and computed before others. If no slots or
+	// pages are free, it takes those of other requests, which keep their tokens and compute the lost KV cache again.
 	Interactive bool
 
 	Sampling  Sampling
 	N         int      // number of choices to generate; 0 means 1
-	MaxTokens int      // maximum tokens of a choice; 0 for as many as fit into the context
-	MinTokens int      // minimum tokens of a choice; until then, stop ids are not sampled and stop strings are ignored
+	MaxTokens int      // maximum number of tokens of a choice; 0 for as many as fit into the context
+	MinTokens int      // number of tokens before which stop tokens are not sampled and stop strings are ignored
 	Stop      []string // strings that end a choice; the text does not include them
-	StopIDs   []int32  // ids that end a choice, in addition to the model's own
-	IgnoreEOS bool     // the model's own stop ids do not end a choice
+	StopIDs   []int32  // ids of tokens that end a choice, in addition to the model's stop tokens
+	IgnoreEOS bool     // the model's stop tokens do not end a choice
 
 	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most likely tokens at its position.
 	Logprobs    bool
 	TopLogprobs int
-	// PromptLogprobs requests the same for the prompt's tokens.
+	// PromptLogprobs requests the same log-probabilities for the prompt's tokens.
 	PromptLogprobs bool
-	// Reserve, if not nil, is called with the number of bytes that a completion with log-probabilities and its result take, before
-	// the completion is made. It waits until there is room for them, or returns an error, which ends the request.
+	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine calls it with the number of bytes of the
+	// completion and its result, before it makes the completion. Reserve waits until there is room, or returns an error, which ends the
+	// request.
 	Reserve func(ctx context.Context, bytes int64) error
 	// Timed requests the time of each generated token.
 	Timed bool
-	// PromptOnly computes the prompt and generates nothing: choices are empty, with FinishLength as their finish reason.
+	// PromptOnly computes the prompt and generates nothing. The choices are empty and have the finish reason FinishLength.
 	PromptOnly bool
 
-	// Resume is the progress of an earlier attempt, from which the request continues; nil to begin with the prompt. The progress of
-	// another request is ignored, and so is the progress of a request that is not Resumable. Stats.ResumedTokens has the number of
-	// tokens that were used.
+	// Resume is the progress of an earlier attempt, from which the request continues; nil begins after the prompt. It is ignored if it is
+	// the progress of a different request, or if this request is not Resumable. Stats.ResumedTokens is the number of tokens taken from
+	// it.
 	Resume *Progress
 	// Progress requests reports of a Resumable request, if Progress.To is not nil.
 	Progress Reporting
-	// Stream, if not nil, receives the choices as they are generated, tokens of Resume included. Generate calls it on its caller's
-	// goroutine and not after it has returned. The engine does not wait for it: what is generated meanwhile is in the next piece. An
-	// error ends the request, and Generate returns it.
+	// Stream, if not nil, receives the choices while they are generated, including tokens from Resume. It is called on the goroutine that
+	// called Generate, and never after Generate has returned. The engine does not wait for Stream: the next piece has everything that was
+	// generated meanwhile. An error ends the request, and Generate returns it.
 	Stream func(Piece) error
 }
 
-// Resumable reports whether another attempt can continue from the generated tokens alone. It cannot if the completion also has
+// Resumable reports whether another attempt can continue from the generated tokens alone. This is not possible if the completion also has
 // log-probabilities or times.
 func (r *Request) Resumable() bool {
 	return !r.Logprobs && !r.PromptLogprobs && !r.Timed && !r.PromptOnly
 }
 
-// maxChoices is the maximum of N.
+// maxChoices is the maximum of Request.N.
 const maxChoices = 128
 
 // Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
@@ -117,8 +118,8 @@ func (r *Request) Validate(vocab int) error {
 // NumChoices returns the number of requested choices.
 func (r *Request) NumChoices() int { return max(r.N, 1) }
 
-// BadRequest returns an error that matches ErrBadRequest in errors.Is. Its text is the given reason. It does not repeat
-// ErrBadRequest's text, because results have a code for it.
+// BadRequest returns an error that matches ErrBadRequest in errors.Is. Its text is only the given reason, since results report the kind
+// of error as a code.
 func BadRequest(format string, args ...any) error {
 	return badRequestError{fmt.Errorf(format, args...)}
 }

@@ -7,18 +7,18 @@ import (
 
 // Sampling has the settings for drawing tokens from logits. The zero value is greedy without penalties.
 type Sampling struct {
-	Temperature       float64           // 0 is greedy: the highest logit after bias and penalties; among equals the lowest id
-	TopK              int               // keeps this many of the best tokens, and tokens equal to the last of these; 0 keeps all
-	TopP              float64           // keeps the smallest set of best tokens with this share of the probability; 0 and 1 keep all
-	MinP              float64           // keeps tokens with at least this share of the best token's probability; 0 keeps all
-	RepetitionPenalty float64           // for tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 do nothing
-	PresencePenalty   float64           // OpenAI's, for tokens of the answer
-	FrequencyPenalty  float64           // OpenAI's, for tokens of the answer
-	LogitBias         map[int32]float64 // added to the logits of these ids
+	Temperature       float64           // 0 selects the token with the highest logit after bias and penalties; of equal logits, the lowest id
+	TopK              int               // keeps the K most likely tokens, and tokens as likely as the last of them; 0 keeps all
+	TopP              float64           // keeps the smallest set of most likely tokens whose probabilities sum to P; 0 and 1 keep all
+	MinP              float64           // keeps tokens with at least this fraction of the most likely token's probability; 0 keeps all
+	RepetitionPenalty float64           // applied to tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 have no effect
+	PresencePenalty   float64           // as OpenAI defines it, for tokens of the answer
+	FrequencyPenalty  float64           // as OpenAI defines it, for tokens of the answer
+	LogitBias         map[int32]float64 // added to logits, by token id
 	Seed              uint64
 }
 
-// minRepetition is the minimum repetition penalty. Every logit divided by it is still finite.
+// minRepetition is the minimum repetition penalty. Every logit divided by it is finite.
 const minRepetition = 1e-6
 
 // Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
@@ -44,7 +44,7 @@ func (p *Sampling) Validate(vocab int) error {
 		return fmt.Errorf("repetition_penalty is %g, but must be 0 or at least %g", r, minRepetition)
 	}
 	if p.TopK < 0 || p.TopK > math.MaxInt32 {
-		return fmt.Errorf("top_k is %d, but must be between 0, for no limit, and %d", p.TopK, math.MaxInt32)
+		return fmt.Errorf("top_k is %d, but must be from 0 (no limit) to %d", p.TopK, math.MaxInt32)
 	}
 	for id, bias := range p.LogitBias {
 		if id < 0 || int(id) >= vocab {

@@ -16,8 +16,8 @@ const (
 	maxDigits = 4300 // digits of an integer, as in Python
 )
 
-// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. Half a surrogate pair becomes U+FFFD. An
-// error has the offset in bytes.
+// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. An unpaired surrogate becomes U+FFFD. Errors have the
+// offset in bytes.
 func ParseJSON(data []byte) (Value, error) {
 	p := jsonParser{text: string(data)}
 	if !utf8.ValidString(p.text) {
@@ -60,7 +60,7 @@ func (p *jsonParser) space() {
 	}
 }
 
-// take skips white space, then c if it is the next character. It reports whether it skipped c.
+// take skips white space, then c if it is the next character. It reports whether c was there.
 func (p *jsonParser) take(c byte) bool {
 	p.space()
 	if p.pos < len(p.text) && p.text[p.pos] == c {
@@ -182,7 +182,7 @@ func (p *jsonParser) number() (Value, error) {
 	}
 	digits := p.text[start:p.pos]
 	if !whole {
-		f, _ := strconv.ParseFloat(digits, 64) // a number that is too large becomes infinite, as in Python
+		f, _ := strconv.ParseFloat(digits, 64) // too large a number becomes infinite, as in Python
 		return f, nil
 	}
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
@@ -203,7 +203,7 @@ func (p *jsonParser) digits() bool {
 	return p.pos > start
 }
 
-// str reads a string, whose opening quote is at pos. A string without escapes shares the memory of the text.
+// str reads a string, with pos at its opening quote. A string without escapes shares the memory of the text.
 func (p *jsonParser) str() (string, error) {
 	p.pos++
 	start := p.pos
@@ -235,7 +235,7 @@ func (p *jsonParser) str() (string, error) {
 	return "", p.unexpected("a closing quote")
 }
 
-// escape reads the characters after a backslash.
+// escape returns the character of an escape. pos is after the backslash.
 func (p *jsonParser) escape() (rune, error) {
 	const escaped, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
 	p.pos++
@@ -251,7 +251,7 @@ func (p *jsonParser) escape() (rune, error) {
 	return 0, p.unexpected("an escape")
 }
 
-// unicode reads uXXXX, or two of them if they are a surrogate pair.
+// unicode returns the character of an escape uXXXX, or of two such escapes that are a surrogate pair.
 func (p *jsonParser) unicode() (rune, bool) {
 	r, ok := hex4(p.text[p.pos:])
 	if !ok {

@@ -1,5 +1,5 @@
-// Package ordered has JSON values whose objects keep the order of their keys. Chat templates compute with them, and their order
-// determines the prompt. The package does not import other packages of this module.
+// Package ordered has JSON values whose objects keep the order of their keys. Chat templates compute with these values, and the order of
+// keys determines the prompt. The package does not import other packages of this module.
 package ordered
 
 import "iter"
@@ -16,11 +16,11 @@ import "iter"
 //	*Object    an object
 type Value = any
 
-// Object is a JSON object whose keys stay in the order in which they were first set. Concurrent use is safe
-// as long as nobody calls Set.
+// Object is a JSON object whose keys stay in the order in which they were first set. It is safe for concurrent use as long as no
+// goroutine calls Set.
 type Object struct {
 	entries []entry
-	index   map[string]int // position of each key in entries; nil in a small object
+	index   map[string]int // index of each key in entries; nil if there are fewer than minIndexed entries
 }
 
 type entry struct {
@@ -28,7 +28,7 @@ type entry struct {
 	value Value
 }
 
-// minIndexed is the minimum number of entries of an Object with an index. Fewer entries are searched faster one by one.
+// minIndexed is the number of entries from which an Object has an index. In smaller objects, a linear search is faster.
 const minIndexed = 9
 
 // NewObject returns an empty object.
@@ -90,7 +90,7 @@ func (o *Object) Clone() *Object {
 	return c
 }
 
-// find returns the position of a key, or -1.
+// find returns the index of a key in entries, or -1.
 func (o *Object) find(key string) int {
 	if o.index != nil {
 		if i, ok := o.index[key]; ok {

@@ -9,13 +9,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Counts are a batch's counts at one moment.
+// Counts has a batch's counts at one moment.
 type Counts struct {
-	Total  int // rows of the batch; 0 if it is not known
+	Total  int // rows of the batch; 0 if the number is not known
 	Before int // rows that were done before the command started; the speed does not include them
 	Done   int // answered rows; for a producer, rows in the queue
 	Failed int // rows that became error lines
-	Tokens int // generated tokens of Done
+	Tokens int // generated tokens of the rows in Done
 }
 
 // finished returns the number of rows that need no more work.
@@ -38,13 +38,13 @@ type sample struct {
 	counts Counts
 }
 
-// Add adds the counts of a moment.
+// Add adds the counts at the time at.
 func (m *Meter) Add(at time.Time, c Counts) {
 	m.last = sample{at, c}
 	if n := len(m.samples); n == 0 || at.Sub(m.samples[n-1].at) >= sampleInterval {
 		m.samples = append(m.samples, m.last)
 	}
-	old := 0 // number of samples that are older than the window and not needed
+	old := 0 // number of samples that are no longer needed, since they are older than the window
 	for old+1 < len(m.samples) && at.Sub(m.samples[old+1].at) >= window {
 		old++
 	}
@@ -84,7 +84,7 @@ func (m *Meter) text(tokens bool) string {
 	return text + m.left(rows)
 }
 
-// bytesText describes the last counts of a download, whose unit is bytes.
+// bytesText describes the last counts, the speed and the time left of a download, with counts in bytes.
 func (m *Meter) bytesText() string {
 	c := m.last.counts
 	speed, _ := m.Speed()
@@ -101,7 +101,7 @@ func (m *Meter) left(speed float64) string {
 	return fmt.Sprintf(", %s left", left.Round(time.Second))
 }
 
-// number formats a speed. Low speeds have a decimal.
+// number formats a speed. Speeds below 10 have one decimal.
 func number(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)

@@ -16,8 +16,8 @@ const (
 	lineInterval = 30 * time.Second
 )
 
-// Display shows the progress of one batch. Log lines that are written to it appear above the bar. It is safe for concurrent use.
-// Errors of the terminal are ignored.
+// Display shows the progress of one batch. Log lines that are written to it appear above the bar. It is safe for concurrent use. Errors
+// of writing to the output are ignored.
 type Display struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -32,7 +32,7 @@ type Display struct {
 type Options struct {
 	Terminal bool // out is a terminal
 	Tokens   bool // rows generate tokens
-	Bytes    bool // what is counted are bytes of a download, not rows
+	Bytes    bool // the counts are bytes of a download, not rows
 }
 
 // New makes a display that writes to out.
@@ -47,7 +47,7 @@ func New(out io.Writer, o Options) *Display {
 	return d
 }
 
-// newBar makes a bar for total rows; 0 means that the number is not known. The bar is drawn only when it is called.
+// newBar makes a bar for total rows; 0 means that the number is not known. The bar draws nothing until it is given counts.
 func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	if total == 0 {
 		total = -1
@@ -62,7 +62,7 @@ func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	)
 }
 
-// Phase shows, on a terminal, the work that is done before the first row.
+// Phase shows, on a terminal only, what the command does before the first row.
 func (d *Display) Phase(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,8 +72,8 @@ func (d *Display) Phase(text string) {
 	}
 }
 
-// Show shows the current counts. On a terminal, it shows them at once; otherwise, it writes a line if the last line is old enough.
-// It must be called at least every few seconds, even while no row is finished.
+// Show shows the current counts. On a terminal, it shows them at once. Otherwise, it writes a line if lineInterval has passed since the
+// last line. Call it at least every few seconds, even while no row finishes.
 func (d *Display) Show(c Counts) { d.show(time.Now(), c) }
 
 func (d *Display) show(now time.Time, c Counts) {
@@ -107,7 +107,7 @@ func (d *Display) writeLine(now time.Time) {
 	fmt.Fprintln(d.out, d.text(&d.meter)) //nolint:errcheck // see Display
 }
 
-// Write writes a line of a log, above the bar if there is one.
+// Write implements io.Writer for a log. It writes a log line, above the bar if there is one.
 func (d *Display) Write(line []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

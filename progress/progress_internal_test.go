@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at returns a moment of the tests.
+// at returns a time, in seconds after the start of a test.
 func at(seconds float64) time.Time {
 	return time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second)))
 }
@@ -50,7 +50,7 @@ func TestBytesText(t *testing.T) {
 	require.Equal(t, "1.5 GB of 2.5 GB, 100 MB/s, 10s left", m.bytesText())
 }
 
-// The speed is measured over the last minute, not over the whole time.
+// The speed is that of the last minute, not of the whole time.
 func TestSpeedIsOfTheLastMinute(t *testing.T) {
 	t.Parallel()
 	var m Meter
@@ -82,7 +82,7 @@ func TestSpeedIsOfTheLastMinute(t *testing.T) {
 	require.NotContains(t, m.text(true), "left")
 }
 
-// Without a terminal, a line is written every half minute, however often Show is called.
+// Without a terminal, one line is written every 30 seconds, however often Show is called.
 func TestLinesAtIntervals(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

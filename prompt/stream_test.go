@@ -91,7 +91,7 @@ func TestShapes(t *testing.T) {
 			`line-1 ` + chat + `[{"role":"user","content":"do"}]}|line-2 ` + chat + `[{"role":"user","content":"do\n\nthis"}]}|line-3 ` + chat + `[{"role":"user","content":"do"}]}`},
 		{"prompt.tsv", "prompt\tcompletion\na b\tc\n", prompt.Options{}, "prompt", `line-1 ` + chat + `[{"role":"user","content":"a b"}]}`},
 		{"prompt.tsv", "prompt\tcompletion\na b\tc\n", prompt.Options{Shape: prompt.Completion}, "", `line-1 completions {"prompt":"a b"}`},
-		{"prompt.jsonl", `{"prompt":"a b","completion":"c"}`, prompt.Options{}, "", `line-1 unknown_field "completion" is unknown: remove it (--unknown-fields ignore passes unknown fields)`},
+		{"prompt.jsonl", `{"prompt":"a b","completion":"c"}`, prompt.Options{}, "", `line-1 unknown_field "completion" is unknown: remove it (--unknown-fields ignore accepts unknown fields)`},
 		{"prompt.jsonl", `{"prompt":[{"role":"user","content":"a"}]}`, prompt.Options{}, "prompt", `line-1 ` + chat + `[{"role":"user","content":"a"}]}`},
 		{"prompt.jsonl", `{"prompt":"a b","completion":"c"}`, prompt.Options{Shape: prompt.Prompt}, "", `line-1 ` + chat + `[{"role":"user","content":"a b"}]}`},
 		{"text.txt", "a\n\n{b\n", prompt.Options{}, "", `line-1 ` + chat + `[{"role":"user","content":"a"}]}|line-3 ` + chat + `[{"role":"user","content":"{b"}]}`},

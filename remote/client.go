@@ -19,27 +19,28 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Options are the settings of a client. Zero values mean the named defaults.
+// Options are the settings of a client. A comment that ends with a value after a semicolon names the default for the zero value.
 type Options struct {
-	URL         string        // URL of the API, up to and with /v1
-	Key         string        // is sent as a bearer token; none
-	KeyName     string        // what the key is called in messages, such as the name of its variable
-	Model       string        // the server's name of the model; the only one that it lists
-	Concurrency int           // requests at once; 16
+	URL         string        // URL of the API, including /v1; required
+	Key         string        // API key, sent as a bearer token; none
+	KeyName     string        // source of the key for error messages, such as the name of its environment variable
+	Model       string        // name of the model on the server; the only model that the server lists
+	Concurrency int           // maximum number of requests in flight; 16
 	Attempts    int           // maximum attempts of a request whose failure may be temporary; 6
-	FirstWait   time.Duration // before the second attempt; doubles with every further one, up to a minute; 1 s
+	FirstWait   time.Duration // wait before the second attempt, doubled for each further attempt up to a minute; 1 s
 	Timeout     time.Duration // maximum time of an attempt; 10 minutes
 }
 
-// Client asks a server.
+// Client sends requests to a server.
 type Client struct {
 	options Options
 	base    *url.URL
-	address string // without user and password
+	address string // URL without user and password, for messages
 	http    *http.Client
 }
 
-// maxWait is the longest wait between two attempts, unless the server asks for a longer one, up to maxAskedWait.
+// maxWait is the longest wait between two attempts, unless the server asks for a longer wait. maxAskedWait is the longest wait that a
+// server can ask for.
 const (
 	maxWait      = time.Minute
 	maxAskedWait = 10 * time.Minute
@@ -49,11 +50,11 @@ const (
 func New(ctx context.Context, o Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("server %q: an address such as http://localhost:8080/v1 is needed", o.URL)
+		return nil, fmt.Errorf("server address %q is not a URL: give one such as http://localhost:8080/v1", o.URL)
 	}
 	o.Concurrency, o.Attempts = cmp.Or(o.Concurrency, 16), cmp.Or(o.Attempts, 6)
 	o.FirstWait, o.Timeout = cmp.Or(o.FirstWait, time.Second), cmp.Or(o.Timeout, 10*time.Minute)
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library sets this type
 	transport.MaxIdleConnsPerHost = o.Concurrency
 	c := &Client{options: o, base: base, address: base.Redacted(), http: &http.Client{Transport: transport}}
 	if o.Model == "" {
@@ -64,10 +65,10 @@ func New(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Model is the server's name of the model.
+// Model returns the name of the model on the server.
 func (c *Client) Model() string { return c.options.Model }
 
-// onlyModel returns the name of the server's model if it has one.
+// onlyModel returns the name of the server's model. It returns an error if the server has none or several.
 func (c *Client) onlyModel(ctx context.Context) (string, error) {
 	text, _, err := c.attempt(ctx, "/models", nil)
 	if err != nil {
@@ -105,7 +106,7 @@ type usage struct {
 	Completion int `json:"completion_tokens"`
 }
 
-// refusedError is an answer of the server that is an error.
+// refusedError is an HTTP error that the server returned, or a failed attempt that is handled like one.
 type refusedError struct {
 	status  int
 	message string
@@ -120,7 +121,7 @@ func (e *refusedError) Error() string {
 	return text
 }
 
-// fatal reports whether all other requests would be refused as well.
+// fatal reports whether the server would refuse all other requests as well.
 func (e *refusedError) fatal() bool {
 	switch e.status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -129,7 +130,7 @@ func (e *refusedError) fatal() bool {
 	return false
 }
 
-// mayPass reports whether the same request may succeed later.
+// mayPass reports whether the same request may succeed in a later attempt.
 func (e *refusedError) mayPass() bool {
 	switch e.status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -140,8 +141,8 @@ func (e *refusedError) mayPass() bool {
 
 // Codes of error lines.
 const (
-	codeRefused = "server_refused" // the server refuses the row
-	codeFailed  = "server_failed"  // the server failed at every attempt
+	codeRefused = "server_refused" // the server refused the row
+	codeFailed  = "server_failed"  // every attempt failed
 )
 
 func (e *refusedError) asError() *openai.Error {
@@ -152,8 +153,8 @@ func (e *refusedError) asError() *openai.Error {
 	return &openai.Error{Code: code, Message: e.Error()}
 }
 
-// ask sends a request, again after a wait if it fails for a reason that may pass. The error is a *refusedError if the server answers with
-// an error.
+// ask sends a request. If the failure may be temporary, it waits and sends the request again. The error is a *refusedError if the server
+// returned an HTTP error.
 func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage) (answer, error) {
 	var a answer
 	body, err := c.body(raw)
@@ -188,7 +189,7 @@ func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage
 	return a, nil
 }
 
-// read reads the parts of an answer that the client itself needs. An answer without a choice is an error of the server.
+// read reads the fields of an answer that the client needs. An answer without a choice is an error.
 func (a *answer) read(text []byte) error {
 	var body struct {
 		ID      string            `json:"id"`
@@ -211,8 +212,8 @@ func (a *answer) read(text []byte) error {
 	return nil
 }
 
-// attempt sends a request once: a POST with a body, otherwise a GET. wait is how long the server asks to wait before the next attempt; 0 if
-// it does not.
+// attempt sends a request once: a POST if there is a body, else a GET. wait is the time that the server asks to wait before the next
+// attempt, or 0.
 func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []byte, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -232,7 +233,7 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	if err != nil {
 		return nil, 0, c.late(ctx, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // the file was only read
+	defer resp.Body.Close() //nolint:errcheck // the body was only read
 	text, err = io.ReadAll(io.LimitReader(resp.Body, openai.MaxOutputLine/2))
 	if err != nil {
 		return nil, 0, c.late(ctx, err)
@@ -241,14 +242,14 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 		err := &refusedError{status: resp.StatusCode, message: messageOf(text), keyName: cmp.Or(c.options.KeyName, "the client's settings")}
 		return nil, retryAfter(resp.Header.Get("Retry-After")), err
 	}
-	var flat bytes.Buffer // servers may send JSON of several lines
+	var flat bytes.Buffer // servers may send JSON with line breaks
 	if json.Compact(&flat, text) == nil {
 		text = flat.Bytes()
 	}
 	return text, 0, nil
 }
 
-// late returns the error of an attempt. The error of an attempt that took too long has status 408.
+// late returns the error of a failed attempt. If the attempt took longer than Timeout, the error is a *refusedError with status 408.
 func (c *Client) late(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &refusedError{status: http.StatusRequestTimeout, message: fmt.Sprintf("no answer within %s", c.options.Timeout)}
@@ -256,7 +257,7 @@ func (c *Client) late(ctx context.Context, err error) error {
 	return err
 }
 
-// messageOf returns the message in the body of an error.
+// messageOf returns the message in the body of an HTTP error.
 func messageOf(text []byte) string {
 	var body struct {
 		Error   json.RawMessage `json:"error"`
@@ -277,7 +278,7 @@ func messageOf(text []byte) string {
 	return fmt.Sprintf("%.300s", bytes.TrimSpace(text))
 }
 
-// retryAfter reads the header of this name: seconds, or a date.
+// retryAfter parses the header Retry-After, which has a number of seconds or a date.
 func retryAfter(value string) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {

@@ -11,20 +11,20 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// ErrNoEcho means that a server does not return the log-probabilities of a prompt's tokens: requests with echo and logprobs.
+// ErrNoEcho means that a server does not return the log-probabilities of a prompt's tokens for completions with echo and logprobs.
 var ErrNoEcho = errors.New("the server does not return the log-probabilities of a prompt (completions with echo and logprobs)")
 
-// ErrWrongEcho means that the log-probabilities that a server returns for a prompt are not those of the model.
+// ErrWrongEcho means that the log-probabilities that a server returns for a prompt are not those of its model.
 var ErrWrongEcho = errors.New("the server's log-probabilities of a prompt are wrong")
 
 // probe is the prompt that CheckEcho sends.
 const probe = "The capital of Finland is Helsinki, and the capital of France is"
 
-// maxEchoGap is the largest difference between the log-probability of a token when it is generated and when it is part of a prompt. Servers
-// compute the two in different batches, in 16 bits.
+// maxEchoGap is the largest accepted difference between a token's log-probability when the token is generated and when it is part of a
+// prompt. Servers compute the two in different batches and in 16 bits.
 const maxEchoGap = 0.25
 
-// completion is the part of a completion that is checked.
+// completion has the fields of a completion that are checked.
 type completion struct {
 	Text     string `json:"text"`
 	Logprobs *struct {
@@ -34,9 +34,9 @@ type completion struct {
 	} `json:"logprobs"`
 }
 
-// CheckEcho checks that the server returns the log-probabilities of a prompt's tokens, and that they are right: a token that the model
-// generates has the same log-probability when it is then sent as the end of the prompt. Without this, scores of texts would be those of
-// chance. The error is ErrNoEcho or ErrWrongEcho, or that of a server that does not answer.
+// CheckEcho checks that the server returns the log-probabilities of a prompt's tokens, and that they are right: a generated token must
+// have the same log-probability when it is sent as the end of the prompt. With wrong values, scores of texts would be meaningless. The
+// error is ErrNoEcho, ErrWrongEcho, or an error of the request.
 func (c *Client) CheckEcho(ctx context.Context) error {
 	first, err := c.echo(ctx, probe)
 	if err != nil {
@@ -45,17 +45,17 @@ func (c *Client) CheckEcho(ctx context.Context) error {
 	n := len(first.Logprobs.Tokens) - 1
 	token, generated := first.Logprobs.Tokens[n], *first.Logprobs.Logprobs[n]
 	if token == "" || !strings.HasSuffix(first.Text, token) {
-		return nil // the model ended the text, or the token is part of a character
+		return nil // nothing to compare: the model ended the text, or the token is a part of a character
 	}
 	second, err := c.echo(ctx, probe+token)
 	if err != nil {
 		return err
 	}
 	if len(second.Logprobs.Tokens) != n+2 || second.Logprobs.Tokens[n] != token {
-		return nil // as the end of a prompt it is divided otherwise
+		return nil // nothing to compare: as part of the prompt, the text is split into other tokens
 	}
 	if scored := *second.Logprobs.Logprobs[n]; math.Abs(scored-generated) > maxEchoGap {
-		return fmt.Errorf("%w: %q has %.3f in a prompt and %.3f when it is generated", ErrWrongEcho, token, scored, generated)
+		return fmt.Errorf("%w: the token %q has %.3f in a prompt and %.3f when it is generated", ErrWrongEcho, token, scored, generated)
 	}
 	return nil
 }

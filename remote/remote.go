@@ -1,5 +1,5 @@
-// Package remote answers the rows of a file by a server that speaks OpenAI's API. As elsewhere, the output file is the durable state: a run
-// can be interrupted at any time, and another one asks what is left.
+// Package remote answers the rows of a file with a server that speaks OpenAI's API. The output file is the only state: a run can be
+// interrupted at any time, and another run answers the remaining rows.
 package remote
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Batch is the batch id of outputs of this package.
+// Batch is the batch id in outputs of this package.
 const Batch = "remote"
 
 // Progress is the progress of a run.
@@ -25,15 +25,15 @@ type Progress struct {
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
 	Retries          int // requests that were sent again
-	PromptTokens     int // as the server counts them
+	PromptTokens     int // sum of the server's counts
 	CompletionTokens int
 	Elapsed          time.Duration
 }
 
-// Run asks the server the rows of in, and writes each result to out when it comes. out must be an output of Batch; rows whose results it has
-// are not asked. A row that the server refuses, or fails at all attempts, becomes an error line. The run ends with an error if the server
-// cannot be reached, or refuses all requests, for example because a key is missing. show is called after each row and every second, from one
-// goroutine; it may be nil.
+// Run sends the rows of in to the server and writes each result to out when it arrives. out must be an output of Batch; Run skips rows
+// whose results it has. A row that the server refuses, or that fails in all attempts, becomes an error line. Run returns an error if the
+// server cannot be reached, or refuses all requests, for example because of a missing key. Run calls show after each row and every
+// second, from one goroutine; show may be nil.
 func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show func(Progress)) (Progress, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -43,7 +43,7 @@ func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show f
 	asked := make(chan error, 1)
 	go func() {
 		fed := r.feed(askingCtx, in, asking)
-		asked <- cmp.Or(asking.Wait(), fed) // if a request fails, that is why feeding ends
+		asked <- cmp.Or(asking.Wait(), fed) // the error of a failed request, which also ended feed, comes first
 		close(r.results)
 	}()
 	written := r.collect()
@@ -52,7 +52,7 @@ func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show f
 	return r.progress, err
 }
 
-// run is one Run.
+// run is the state of one call of Run.
 type run struct {
 	client   *Client
 	out      *rows.Output
@@ -67,11 +67,11 @@ type run struct {
 type result struct {
 	row     rows.Row
 	answer  answer
-	failure *openai.Error // nil for an answer
-	kept    bool          // the output has it already
+	failure *openai.Error // nil if the row was answered
+	kept    bool          // the output has the row's result already
 }
 
-// feed asks about the rows that the output does not hold.
+// feed sends requests for the rows that the output does not hold.
 func (r *run) feed(ctx context.Context, in io.Reader, asking *errgroup.Group) error {
 	for row, err := range rows.NewReader(in, rows.Options{Format: rows.FormatJSONL}).Rows(ctx) {
 		if err != nil {
@@ -108,7 +108,7 @@ func (r *run) feed(ctx context.Context, in io.Reader, asking *errgroup.Group) er
 	return nil
 }
 
-// collect writes results and shows the progress, until there are no more. If a result cannot be written, it stops the run.
+// collect writes results and shows the progress until the channel is closed. If a result cannot be written, it stops the run.
 func (r *run) collect() error {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -121,7 +121,7 @@ func (r *run) collect() error {
 				return failed
 			}
 			if failed != nil {
-				continue // the senders are only waited for
+				continue // only wait until the senders have ended
 			}
 			if failed = r.write(one); failed != nil {
 				r.stop()
@@ -134,9 +134,9 @@ func (r *run) collect() error {
 	}
 }
 
-// stats are the figures of a row that a client can know.
+// stats are the figures of a row that a client can measure.
 type stats struct {
-	Total            float64 `json:"total_ms"` // time of the attempt that was answered
+	Total            float64 `json:"total_ms"` // duration of the successful attempt
 	PromptTokens     int     `json:"prompt_tokens"`
 	CompletionTokens int     `json:"completion_tokens"`
 	Attempts         int     `json:"attempts"`
@@ -144,7 +144,7 @@ type stats struct {
 	Model            string  `json:"model"`
 }
 
-// write writes a result, so that it is in the file when the next one is asked for.
+// write writes a result and flushes the output, so that the result is in the file before the next request.
 func (r *run) write(one result) error {
 	p := &r.progress
 	if one.kept {
@@ -181,8 +181,8 @@ func (r *run) write(one result) error {
 	return r.out.Flush()
 }
 
-// body returns the request of a row for the server: with the server's name of the model. A request for the log-probabilities of a prompt
-// alone generates one token, because servers differ on whether none is allowed.
+// body returns the request of a row with the server's name of the model. A request for only a prompt's log-probabilities generates one
+// token, because some servers do not accept max_tokens 0.
 func (c *Client) body(raw json.RawMessage) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {

@@ -26,13 +26,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a server of OpenAI's API whose answers a test decides.
+// server is an HTTP server of OpenAI's API. A test decides its answers.
 type server struct {
 	*httptest.Server
 	mu     sync.Mutex
-	asked  []string       // bodies, in order
-	header []http.Header  // of the requests
-	counts map[string]int // requests by prompt
+	asked  []string       // request bodies, in order of arrival
+	header []http.Header  // of the requests, in order of arrival
+	counts map[string]int // number of requests by prompt
 }
 
 // start starts a server. answer writes the response to the n-th request with a prompt, from 1.
@@ -46,7 +46,7 @@ func start(t *testing.T, answer func(w http.ResponseWriter, prompt string, n int
 		}
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the client has gone
+			return // the client has disconnected
 		}
 		var body struct {
 			Prompt   string `json:"prompt"`
@@ -93,7 +93,7 @@ func (s *server) times() map[string]int {
 	return maps.Clone(s.counts)
 }
 
-// say answers a request well.
+// say writes a valid answer to a request.
 func say(w http.ResponseWriter, prompt string) {
 	fmt.Fprintf(w, `{"id": "cmpl-1", "choices": [{"text": "echo of %s", "finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}`+"\n", prompt) //nolint:errcheck // the client reports it
 }
@@ -109,7 +109,7 @@ func client(t *testing.T, s *server, o remote.Options) *remote.Client {
 	return c
 }
 
-// ask runs a client over prompts and returns the lines of the output by custom id.
+// ask runs a client with the given prompts and returns the lines of the output by custom_id.
 func ask(ctx context.Context, t *testing.T, c *remote.Client, path string, prompts ...string) (map[string]map[string]any, remote.Progress, error) {
 	t.Helper()
 	var in strings.Builder
@@ -138,7 +138,7 @@ func output(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "answers.jsonl")
 }
 
-// TestRun checks requests, answers and figures, and that a second run asks nothing.
+// TestRun checks requests, answers and figures, and that a second run sends no request.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(w http.ResponseWriter, prompt string, _ int) { say(w, prompt) })
@@ -158,12 +158,12 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, p.Kept)
 	require.Equal(t, 1, p.Done)
-	require.Len(t, s.requests(), 6, "nothing is asked twice")
+	require.Len(t, s.requests(), 6, "no request is sent twice")
 	_, _, err = ask(t.Context(), t, c, path, "a", "b", "other")
 	require.ErrorIs(t, err, rows.ErrOtherFile)
 }
 
-// TestRetries checks what is asked again, and what a row's error is if that does not help.
+// TestRetries checks which requests are sent again, and the row's error if all attempts fail.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(w http.ResponseWriter, prompt string, n int) {
@@ -198,7 +198,7 @@ func TestRetries(t *testing.T) {
 	require.Nil(t, lines["bad"]["response"])
 }
 
-// TestRunStops checks that refusals of every request, and a server that has gone, end a run with what was answered kept.
+// TestRunStops checks that a run ends if the server refuses every request or is gone, and that the output keeps the earlier answers.
 func TestRunStops(t *testing.T) {
 	t.Parallel()
 	for status, says := range map[int]string{
@@ -225,7 +225,7 @@ func TestRunStops(t *testing.T) {
 	require.Zero(t, s.times()["c"])
 }
 
-// TestInterrupt checks that a run that is interrupted keeps its answers, and that another one asks for the rest alone.
+// TestInterrupt checks that an interrupted run keeps its answers, and that another run sends only the other requests.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -254,7 +254,7 @@ func TestInterrupt(t *testing.T) {
 	require.Equal(t, 1, s.times()["a"])
 }
 
-// TestLateAnswer checks that an attempt that takes too long is an error of its row alone.
+// TestLateAnswer checks that an attempt that takes too long is an error of only its row.
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
@@ -287,14 +287,14 @@ func TestModels(t *testing.T) {
 	require.ErrorContains(t, err, `has 2 models: choose one of ["a" "b"]`)
 	for _, address := range []string{"", "localhost:80", "ftp://a/v1", "http:///v1", "::"} {
 		_, err = remote.New(t.Context(), remote.Options{URL: address, Model: "m"})
-		require.ErrorContains(t, err, "an address such as")
+		require.ErrorContains(t, err, "give one such as")
 	}
 }
 
-// TestEcho checks that only right log-probabilities of prompts are accepted.
+// TestEcho checks that CheckEcho accepts only correct log-probabilities of prompts.
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	// echo answers with a token per word. Each has log-probability -1, except Paris.
+	// echo returns one token per word. Each has the log-probability -1, except Paris.
 	echo := func(generated, scored float64, change func(map[string]any)) func(w http.ResponseWriter, prompt string, n int) {
 		return func(w http.ResponseWriter, prompt string, _ int) {
 			tokens, logprobs, top := []string{}, []any{}, []any{}

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// CheckResult returns an error if a text cannot be the result of a row in an output. A result is one line of JSON with the id of
-// the row's result, and an answer or an error. failed reports whether the result is an error.
+// CheckResult returns an error unless text is a valid result of a row: one line of JSON that has the id of the row's result, and either
+// an answer or an error. failed reports whether the result is an error.
 func CheckResult(text []byte, batch string, line int, sum string) (failed bool, err error) {
 	if len(text) >= openai.MaxOutputLine {
 		return false, fmt.Errorf("the result has %d bytes, which is more than %d", len(text), openai.MaxOutputLine-1)
@@ -34,7 +34,7 @@ func CheckResult(text []byte, batch string, line int, sum string) (failed bool, 
 		return false, fmt.Errorf("the result's id is %.200q, not %q", l.ID, want)
 	}
 	if (l.Response == nil) == (l.Error == nil) {
-		return false, errors.New("the result is neither an answer nor an error")
+		return false, errors.New("the result must have either an answer or an error")
 	}
 	return l.Error != nil, nil
 }

@@ -29,8 +29,8 @@ func TestResultsAreChecked(t *testing.T) {
 		"another batch":    {strings.Replace(good, "req_b", "req_c", 1), `the result's id is "batch_req_c-2-00000002", not "batch_req_b-2-00000002"`},
 		"another line":     {string(answer(3).text), "the result's id is"},
 		"another checksum": {strings.Replace(good, sum, "00000003", 1), "the result's id is"},
-		"no outcome":       {`{"id":"batch_req_b-2-00000002"}`, "neither an answer nor an error"},
-		"both outcomes":    {`{"id":"batch_req_b-2-00000002","response":{},"error":{"code":"x"}}`, "neither an answer nor an error"},
+		"no outcome":       {`{"id":"batch_req_b-2-00000002"}`, "must have either an answer or an error"},
+		"both outcomes":    {`{"id":"batch_req_b-2-00000002","response":{},"error":{"code":"x"}}`, "must have either an answer or an error"},
 		"too long":         {`{"id":"` + strings.Repeat("x", openai.MaxOutputLine), "bytes, which is more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestResultsAreChecked(t *testing.T) {
 	}
 }
 
-// A line of text can have more bytes as JSON than a body may have.
+// A line of text can be longer as JSON than a request body may be.
 func TestALineOfTextThatIsTooLongAsJSON(t *testing.T) {
 	t.Parallel()
 	row := readAll(t, strings.NewReader(strings.Repeat("\x01", openai.MaxBody/6)), FormatText)[0]

@@ -2,12 +2,12 @@ package rows
 
 import "github.com/ingot-run/ingot/openai"
 
-// Format names a format of lines. Formats of files, such as CSV, are in package table.
+// Format is the name of a format of lines. Package table has the formats of files, such as CSV.
 type Format string
 
 // The formats.
 const (
-	FormatAuto  Format = "auto" // chosen by the first line that is not empty
+	FormatAuto  Format = "auto" // the format that the first non-empty line has
 	FormatJSONL Format = "jsonl"
 	FormatText  Format = "text"
 )
@@ -15,17 +15,17 @@ const (
 // format describes how to recognise and read files of one format.
 type format struct {
 	name Format
-	// claims reports whether a file with the given first line has this format. The line has no white space around it. If claims is
+	// claims reports whether a file with the given first line has this format. White space around the line has been removed. If claims is
 	// nil, the format accepts all files.
 	claims func(first []byte) bool
 	// check returns an error if the first line shows that the file has no rows in this format. If check is nil, every
 	// first line is accepted.
 	check func(first []byte) error
-	// parse reads a row. Its errors are *openai.Error. The result may share memory with the line.
+	// parse reads a row. Its errors are *openai.Error. The row may share the memory of line.
 	parse func(line []byte) (openai.InputLine, error)
 }
 
-// formats are the formats of lines. FormatAuto selects the first format that claims a file.
+// formats has all formats of lines. FormatAuto selects the first one whose claims accepts the file.
 var formats = []format{
 	{
 		name:   FormatJSONL,
@@ -39,7 +39,7 @@ var formats = []format{
 	},
 }
 
-// lookup finds a format, or returns nil.
+// lookup returns the format with a name, or nil if there is none.
 func lookup(f Format) *format {
 	for i := range formats {
 		if formats[i].name == f {
@@ -49,10 +49,10 @@ func lookup(f Format) *format {
 	return nil
 }
 
-// detect returns the format of a file and checks its first line that is not empty. For FormatAuto, that line determines the format.
+// detect returns the format of a file and checks the file's first non-empty line, which determines the format for FormatAuto.
 func detect(f Format, first []byte) (*format, error) {
 	found := lookup(f)
-	for i := 0; found == nil; i++ { // the last format claims all files
+	for i := 0; found == nil; i++ { // always ends, since the last format claims all files
 		if formats[i].claims == nil || formats[i].claims(first) {
 			found = &formats[i]
 		}

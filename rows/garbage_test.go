@@ -14,11 +14,11 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// checkRows checks that each line of any file becomes a usable row or an error that names the line.
+// checkRows checks that each line of a file with any content becomes a usable row, or an error that names the line.
 func checkRows(t require.TestingT, input []byte, f Format) {
 	rows, err := readRows(bytes.NewReader(input), f)
 	if err != nil {
-		require.Empty(t, rows, "a file is refused before its first row")
+		require.Empty(t, rows, "a refused file has no rows")
 		return
 	}
 	last := 0

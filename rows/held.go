@@ -8,8 +8,8 @@ import (
 // blockLines is the number of lines of a block.
 const blockLines = 64
 
-// heldLines is a set of lines in blocks of blockLines. Some lines have a checksum. The memory depends on how many lines are in the
-// set, not on how large the line numbers are; a file can contain any line number.
+// heldLines is a set of line numbers in blocks of blockLines. Some lines have a checksum. The memory depends on the number of lines in
+// the set, not on how large the numbers are, since a file can contain any line number.
 type heldLines map[int]*heldBlock
 
 type heldBlock struct {
@@ -18,7 +18,7 @@ type heldBlock struct {
 	sums   *[blockLines]uint32
 }
 
-// add adds a line. It reports whether the line was in the set before.
+// add adds a line. It reports whether the line was in the set already.
 func (h heldLines) add(line int) (before bool) {
 	b := h[line/blockLines]
 	if b == nil {
@@ -45,7 +45,7 @@ func (h heldLines) has(line int) bool {
 	return b != nil && b.has&(1<<(line%blockLines)) != 0
 }
 
-// block returns the block of a line, or nil if no line of it is in the set.
+// block returns the block that contains a line, or nil if the set has no line of that block.
 func (h heldLines) block(line int) *heldBlock {
 	if line < 0 {
 		return nil
@@ -63,7 +63,7 @@ func (h heldLines) setSum(line int, sum uint32) {
 	b.sums[line%blockLines] = sum
 }
 
-// compare reports whether a line has a checksum, and whether that is the given one, which has 8 hex digits.
+// compare reports whether a line has a checksum, and whether it equals sum, which has 8 hex digits.
 func (h heldLines) compare(line int, sum string) (present, same bool) {
 	b := h.block(line)
 	if b == nil || b.summed&(1<<(line%blockLines)) == 0 {

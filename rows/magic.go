@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// skipStart removes a UTF-8 byte order mark from the start of a file. It returns an error if the first bytes are those of a
-// known binary format.
+// skipStart removes a UTF-8 byte order mark from the start of a file. It returns an error if the file begins like a known binary format.
 func skipStart(part []byte, err error) ([]byte, error) {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
@@ -18,7 +17,7 @@ func skipStart(part []byte, err error) ([]byte, error) {
 		{"PAR1\x15", "a Parquet file", "convert it to JSON, one object per line"},
 	} {
 		if bytes.HasPrefix(part, []byte(other.start)) {
-			return nil, fmt.Errorf("input is %s: %s", other.name, other.instead)
+			return nil, fmt.Errorf("the input is %s: %s", other.name, other.instead)
 		}
 	}
 	return bytes.TrimPrefix(part, []byte{0xEF, 0xBB, 0xBF}), err

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// DefaultID returns the custom_id that a row gets if it has none, unless an earlier row of the file has that name.
+// DefaultID returns the custom_id that a row without one gets. If an earlier row has this custom_id, the row gets another one.
 func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
 
 const defaultPrefix = "line-"
 
-// names has the custom_ids of a file's rows so far. It needs about 20 bytes for each row that has a name, and one bit for
-// each row without a name.
+// names has the custom_ids of the rows read so far. It needs about 20 bytes for each row that has a custom_id in the file, and one bit
+// for each row without.
 type names struct {
-	given   map[uint64]struct{} // 64-bit hashes
-	unnamed []uint64            // a bit for each line; set if the row's name is DefaultID
+	given   map[uint64]struct{} // 64-bit hashes of the custom_ids in the file
+	unnamed []uint64            // one bit for each line, set if the row's custom_id is DefaultID
 }
 
 func newNames() *names { return &names{given: map[uint64]struct{}{}} }
 
-// take adds the name that a row has. It reports whether no earlier row has that name.
+// take adds the custom_id of a row. It reports whether no earlier row has the same.
 func (n *names) take(id string) bool {
 	if n.has(id) {
 		return false
@@ -31,7 +31,7 @@ func (n *names) take(id string) bool {
 	return true
 }
 
-// makeUp makes a name for a row that has none, and adds the name. No earlier row has that name.
+// makeUp returns a custom_id for a row without one, and adds it. No earlier row has the same.
 func (n *names) makeUp(line int) string {
 	if n.has(DefaultID(line)) {
 		for i := 2; ; i++ {

@@ -11,12 +11,12 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A name that is made up for a row is never the name of another row, whether that row is earlier or later.
+// A custom_id that is made up for a row never equals that of an earlier or later row.
 func TestMadeUpNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, input string
-		want        []string // names, or the codes of errors
+		want        []string // custom_ids, or codes of errors
 	}{
 		{"given before", `{"custom_id":"line-2","prompt":"a"}` + "\n" + `{"prompt":"b"}`, []string{"line-2", "line-2.2"}},
 		{"given after", `{"prompt":"a"}` + "\n" + `{"custom_id":"line-1","prompt":"b"}`, []string{"line-1", openai.CodeDuplicateID}},
@@ -70,7 +70,7 @@ func TestNamesOfAnyFileAreUnique(t *testing.T) {
 	})
 }
 
-// A name has a maximum length. A row with a longer name is an error row, and its name is made up.
+// A custom_id has a maximum length. A row with a longer one is an error row and gets a made-up custom_id.
 func TestNamesHaveAMaximumLength(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"custom_id", "id"} {

@@ -15,32 +15,32 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// ErrOtherFile means that results or a batch were made from another input file than the given one.
+// ErrOtherFile means that results or a batch were made from a different input file than the given one.
 var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results, to which each row is written once. It identifies rows by their line numbers. This needs 5 bytes per
-// held line, if the neighbouring lines are held as well. Output is safe for concurrent use.
+// Output is a file of results. It has at most one result per row. Output identifies a row by its line number, and needs about 5 bytes per
+// line with a result ("held line") if its neighbours are held as well. Output is safe for concurrent use.
 type Output struct {
 	path  string
 	batch string
 
 	mu      sync.Mutex
-	file    *os.File // nil for a writer
+	file    *os.File // nil for an Output of NewOutput
 	regular bool     // file is a regular file, which can be read
 	w       *bufio.Writer
 	lines   heldLines
 	held    int
-	kept    int // number of held lines that were found on opening
+	kept    int // number of lines that the file had when it was opened
 	failed  int
 	errors  map[uint64]errorLine // by errorSum
 	codes   map[string]*int      // number of error lines, by code
-	models  map[string]int       // number of answers found on opening, by model_sha256
+	models  map[string]int       // number of answers that the file had when it was opened, by model_sha256
 }
 
-// OpenOutput opens or creates the file of a batch's results. Results in the file are kept. If the writer died while it
-// wrote the last line, the incomplete line is removed. If the file has any other content, OpenOutput returns an error and
-// does not change the file. The file is locked against a second writer until Close. A path that is not a regular file, such
-// as a terminal, is only written to.
+// OpenOutput opens or creates the file for a batch's results. Results in the file are kept. An incomplete last line is removed, since it
+// comes from a process that died while it wrote. If the file has any other content, OpenOutput returns an error and leaves the file
+// unchanged. Until Close, the file is locked against other writers. A path that is not a regular file, such as a terminal, is only
+// written to.
 func OpenOutput(path, batch string) (*Output, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -55,7 +55,7 @@ func OpenOutput(path, batch string) (*Output, error) {
 	return o, nil
 }
 
-// NewOutput returns an Output that writes a batch's results to w. w has no results yet. Close does not close w.
+// NewOutput returns an Output that writes a batch's results to w. The Output begins without held lines. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 
 func newOutput(w io.Writer, batch string) *Output {
@@ -93,15 +93,17 @@ func (o *Output) load() error {
 		return nil
 	}
 	if err := o.file.Truncate(end); err != nil {
-		return fmt.Errorf("remove a last line that was cut short: %w", err)
+		return fmt.Errorf("remove an incomplete last line: %w", err)
 	}
 	_, err = o.file.Seek(end, io.SeekStart)
 	return err
 }
 
-func (o *Output) errBusy() error { return fmt.Errorf("%s is being written by another process", o.path) }
+func (o *Output) errBusy() error {
+	return fmt.Errorf("%s is in use by another process: wait until it has ended, or choose another output", o.path)
+}
 
-// scan reads the results in the file. It returns the offset at which the last complete line ends.
+// scan reads the results in the file. It returns the offset after the last complete line.
 func (o *Output) scan() (end int64, err error) {
 	r := bufio.NewReaderSize(o.file, 1<<20)
 	var text []byte
@@ -118,7 +120,7 @@ func (o *Output) scan() (end int64, err error) {
 			return end, nil
 		}
 		if size > openai.MaxOutputLine {
-			return 0, fmt.Errorf("%s:%d: %w (the line is longer than %d MiB): choose another output", o.path, n, errNotResult, openai.MaxOutputLine>>20)
+			return 0, fmt.Errorf("%s:%d: %w, since it is longer than %d MiB: choose another output", o.path, n, errNotResult, openai.MaxOutputLine>>20)
 		}
 		if err := o.hold(text); err != nil {
 			return 0, fmt.Errorf("%s:%d: %w", o.path, n, err)
@@ -127,8 +129,8 @@ func (o *Output) scan() (end int64, err error) {
 	}
 }
 
-// readResult appends the next line, including its line end, to text. It returns the line and its size. If the line is longer than a
-// result can be, only its beginning is appended.
+// readResult appends the next line, including its line end, to text. It returns the line and the line's size in the file. If the line is
+// longer than a result can be, only its beginning is appended.
 func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -140,10 +142,10 @@ func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err erro
 	}
 }
 
-var errNotResult = errors.New("not a result of ingot")
+var errNotResult = errors.New("the line is not a result of ingot")
 
-// isCutShort reports whether text can be an incomplete line of this output. After a crash of the machine, the rest
-// of the line can be zeros.
+// isCutShort reports whether text can be an incomplete line of this output. After a crash of the machine, the missing part of the line
+// can be zeros.
 func (o *Output) isCutShort(text []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	start := `{"id":"` + openai.ResultPrefix(o.batch)
@@ -151,7 +153,7 @@ func (o *Output) isCutShort(text []byte) bool {
 	return string(text[:n]) == start[:n]
 }
 
-// hold records a line that was found in the file.
+// hold records a line that the file had when it was opened.
 func (o *Output) hold(text []byte) error {
 	var l struct {
 		ID    string        `json:"id"`
@@ -171,7 +173,7 @@ func (o *Output) hold(text []byte) error {
 		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
 	}
 	if o.mark(line) {
-		return fmt.Errorf("the output has two results for line %d of the input: remove one", line)
+		return fmt.Errorf("the output has two results for line %d of the input: remove one of them", line)
 	}
 	o.lines.setSum(line, sum)
 	o.kept++
@@ -183,7 +185,7 @@ func (o *Output) hold(text []byte) error {
 	return nil
 }
 
-// ByOtherModels returns the number of answers, of those found on opening, that came from a model with another SHA-256.
+// ByOtherModels returns how many of the answers that the file had when it was opened came from models with a different SHA-256.
 func (o *Output) ByOtherModels(sha string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -196,7 +198,7 @@ func (o *Output) ByOtherModels(sha string) int {
 	return n
 }
 
-// mark records that a line is held. It reports whether the line was held before.
+// mark makes a line held. It reports whether the line was held already.
 func (o *Output) mark(line int) (before bool) {
 	before = o.lines.add(line)
 	if !before {
@@ -205,22 +207,22 @@ func (o *Output) mark(line int) (before bool) {
 	return before
 }
 
-// Has reports whether the result of a line is held.
+// Has reports whether the output has a result for a line.
 func (o *Output) Has(line int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.lines.has(line)
 }
 
-// Check compares a row with the result of the same line that was found on opening. The error is ErrOtherFile if the row differs,
-// because the input is another file or was edited.
+// Check compares a row with the result that the file had for the row's line when it was opened. The error is ErrOtherFile if the row
+// differs, because the input is another file or was edited.
 func (o *Output) Check(row Row) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if present, same := o.lines.compare(row.Line, row.Sum); !present || same {
 		return nil
 	}
-	return otherFileError{fmt.Errorf("line %d of the input is not the row answered in %s: choose another output, or delete that answer from %s",
+	return otherFileError{fmt.Errorf("line %d of the input differs from the row that was answered in %s: choose another output, or delete this answer from %s",
 		row.Line, o.path, o.path)}
 }
 
@@ -229,7 +231,7 @@ type otherFileError struct{ error }
 
 func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 
-// CheckSum compares the checksum of a line with the checksum of the line's result that was found on opening. present reports
+// CheckSum compares the checksum of a row with the result that the file had for the row's line when it was opened. present reports
 // whether there was such a result. The error is ErrOtherFile if the checksums differ.
 func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	o.mu.Lock()
@@ -241,7 +243,7 @@ func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	return present, err
 }
 
-// Write adds the result of a line, unless the line is held.
+// Write adds the result of a line. It does nothing if the line is held.
 func (o *Output) Write(line int, text []byte, failed bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -290,24 +292,24 @@ func (o *Output) Flush() error {
 	return nil
 }
 
-// writeError adds the name of the output to an error, unless the error already has it, as errors of files do.
+// writeError says that an error occurred while results were written.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
-// Counts returns the number of held lines and the number of error lines among them.
+// Counts returns the number of held lines and how many of them are error lines.
 func (o *Output) Counts() (held, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.held, o.failed
 }
 
-// Kept returns the number of held lines that were found on opening.
+// Kept returns the number of lines that the file had when it was opened.
 func (o *Output) Kept() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.kept
 }
 
-// Codes returns the numbers of held error lines, by code.
+// Codes returns the number of error lines for each error code.
 func (o *Output) Codes() map[string]int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -333,7 +335,7 @@ func (o *Output) Sync() error {
 	return nil
 }
 
-// Close syncs the output; a file is also closed.
+// Close syncs the output to the disk. It also closes the file of OpenOutput.
 func (o *Output) Close() error {
 	err := o.Sync()
 	if o.file == nil {
@@ -344,8 +346,8 @@ func (o *Output) Close() error {
 
 // closeFile unlocks and closes the file.
 func closeFile(f *os.File) error {
-	// Closing alone might not unlock the file: between fork and exec, a child process holds all open files and their locks. On file
+	// Closing a file might not unlock the file: between fork and exec, a child process holds all open files and their locks. On file
 	// systems without locks, unlocking fails, as locking did on opening.
-	unix.Flock(int(f.Fd()), unix.LOCK_UN) //nolint:errcheck // see above
+	unix.Flock(int(f.Fd()), unix.LOCK_UN) //nolint:errcheck // as the comment above says
 	return f.Close()
 }

@@ -100,7 +100,7 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
 }
 
-// If a writer is killed, only its last line can be incomplete. That line is removed, and the lines before it stay.
+// If a process is killed while it writes, only the last line can be incomplete. That line is removed, and the lines before it stay.
 func TestOutputRepairsItsLastLine(t *testing.T) {
 	t.Parallel()
 	whole := lines(answer(1), failure(2), answer(3))
@@ -115,7 +115,7 @@ func TestOutputRepairsItsLastLine(t *testing.T) {
 	}
 }
 
-// After a crash of the machine, the end of the file can be zeros, from any byte on.
+// After a crash of the machine, the file can have zeros from any byte to its end.
 func TestOutputRepairsATailOfZeros(t *testing.T) {
 	t.Parallel()
 	first, second := lines(answer(1)), lines(answer(2))
@@ -132,7 +132,7 @@ func TestOutputRepairsATailOfZeros(t *testing.T) {
 	}
 }
 
-// A tail of zeros can be longer than any line. A file with holes can have such a tail without using space on the disk.
+// The zeros at the end can be longer than any line. In a sparse file they need no space on the disk.
 func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -144,8 +144,8 @@ func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	require.Equal(t, lines(answer(1)), content(t, path))
 }
 
-// A last line that is cut inside its id, or anywhere else, is removed. Text that is not the beginning of a result
-// of this batch is not removed.
+// A last line that is cut anywhere, even inside its id, is removed. Text that is not the beginning of a result of this batch is not
+// removed.
 func TestOutputRepairsALineCutInsideItsID(t *testing.T) {
 	t.Parallel()
 	const id = `{"id":"batch_req_b-2-00000002"`
@@ -164,7 +164,7 @@ func TestOutputRepairsALineCutInsideItsID(t *testing.T) {
 	}
 }
 
-// The memory of an output depends on the number of its lines, not on the line numbers in the results.
+// The memory of an output depends on the number of lines, not on how large the line numbers are.
 func TestOutputWithHugeLineNumbers(t *testing.T) { //nolint:paralleltest // the test measures memory
 	var results []result
 	for i := range 1000 {
@@ -191,24 +191,24 @@ func TestOutputWithHugeLineNumbers(t *testing.T) { //nolint:paralleltest // the 
 	}
 }
 
-// A line that is longer than a result can be is not read into memory.
+// A line that is too long for a result is not read into memory.
 func TestOutputRefusesALineThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	require.NoError(t, os.WriteFile(path, append(make([]byte, openai.MaxOutputLine), '\n'), 0o600))
 	_, err := OpenOutput(path, "b")
-	require.ErrorContains(t, err, "out.jsonl:1: not a result of ingot (the line is longer than 64 MiB)")
+	require.ErrorContains(t, err, "out.jsonl:1: the line is not a result of ingot, since it is longer than 64 MiB")
 }
 
 func TestOutputLeavesOtherFilesAlone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"rows":                        {"{\"prompt\":\"a\"}\n", "out.jsonl:1"},
-		"rows without a last end":     {`{"prompt":"a"}`, "out.jsonl:1: not a result"},
-		"text":                        {"hello\n", "out.jsonl:1: not a result"},
-		"text without a last end":     {"hello", "out.jsonl:1: not a result"},
-		"a result, then text":         {lines(answer(1)) + "hello\n", "out.jsonl:2: not a result"},
-		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: not a result"},
+		"rows without a last end":     {`{"prompt":"a"}`, "out.jsonl:1: the line is not a result"},
+		"text":                        {"hello\n", "out.jsonl:1: the line is not a result"},
+		"text without a last end":     {"hello", "out.jsonl:1: the line is not a result"},
+		"a result, then text":         {lines(answer(1)) + "hello\n", "out.jsonl:2: the line is not a result"},
+		"a broken line in the middle": {lines(answer(1)) + `{"id":"batch_req_b-2` + "\n" + lines(answer(3)), "out.jsonl:2: the line is not a result"},
 		"another batch":               {strings.ReplaceAll(lines(answer(1)), "batch_req_b-", "batch_req_c-"), "is of batch c, not b"},
 		"another batch, cut short":    {`{"id":"batch_req_c-`, "not a result"},
 		"a row twice":                 {lines(answer(1), answer(1)), "the output has two results for line 1 of the input"},
@@ -229,7 +229,7 @@ func TestOutputIsLocked(t *testing.T) {
 	o, path, err := openWith(t, "")
 	require.NoError(t, err)
 	_, err = OpenOutput(path, "b")
-	require.ErrorContains(t, err, "is being written by another process")
+	require.ErrorContains(t, err, "is in use by another process")
 	require.NoError(t, o.Close())
 	o, err = OpenOutput(path, "b")
 	require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestOutputNoticesAnotherInput(t *testing.T) {
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "line 2")
 	write(t, o, answer(3))
-	require.NoError(t, o.Check(Row{Line: 3, Sum: "12345678"}), "written by this run, from this input")
+	require.NoError(t, o.Check(Row{Line: 3, Sum: "12345678"}), "this run wrote it from the same input")
 }
 
 func TestOutputToAWriter(t *testing.T) {
@@ -279,7 +279,7 @@ func TestOutputReturnsWriteErrors(t *testing.T) {
 	require.Error(t, o.Close())
 }
 
-// A process that starts while an output is being closed holds a copy of the open file for a moment.
+// A process that is started while an output is being closed holds a copy of the open file for a moment.
 func TestOutputCloseUnlocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -295,7 +295,7 @@ func TestOutputCloseUnlocks(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// A file is written, cut at a random byte, and written again, many times. At the end, it has each row once.
+// A file is written, cut at a random byte and written again, many times. At the end, it has each row once.
 func TestOutputAfterManyKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

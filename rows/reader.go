@@ -20,20 +20,21 @@ import (
 // MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row and is not held in memory.
 const MaxLine = 16 << 20
 
-// largeLine is the length from which the memory of a line is freed after the row was handled, and not used again for the next line.
+// largeLine is the length, in bytes, from which the memory of a line is freed after its row was handled. The memory of shorter lines is
+// reused for the next line.
 const largeLine = 1 << 20
 
 // Row is a checked line of an input file.
 type Row struct {
 	Line     int             // line number in the file, from 1; empty lines are counted but are not rows
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
-	CustomID string          // the row's custom_id; if it has none, a name that no earlier row has: DefaultID(Line) if possible
-	Endpoint openai.Endpoint // the operation
-	Body     json.RawMessage // the request
-	Err      *openai.Error   // the reason why the row cannot be used; Endpoint and Body are then not set
+	CustomID string          // the row's custom_id; if it has none, DefaultID(Line) or, if an earlier row has that, a similar unique one
+	Endpoint openai.Endpoint // the API endpoint that answers the row
+	Body     json.RawMessage // the body of the request
+	Err      *openai.Error   // why the row cannot be used, with Endpoint and Body not set; nil for a usable row
 }
 
-// ErrFormat means that a file does not consist of rows.
+// ErrFormat means that a file cannot be read as rows.
 var ErrFormat = errors.New("file does not consist of rows")
 
 // formatError is an error that matches ErrFormat in errors.Is.
@@ -44,7 +45,7 @@ func (e formatError) Unwrap() error      { return e.error }
 
 // Options are the settings of a Reader.
 type Options struct {
-	Format        Format   // FormatAuto
+	Format        Format   // format of the lines; empty means FormatAuto
 	IgnoreUnknown bool     // accept rows with unknown fields and with names of other models
 	Models        []string // allowed values of a row's "model"; nil for any
 }
@@ -55,7 +56,7 @@ type Reader struct {
 	src     *bufio.Reader
 	options Options
 	format  *format // nil before the first line that is not empty
-	line    int     // number of the last line read
+	line    int     // number of the last line that was read
 	buf     []byte  // the line that is being read; reused
 	names   *names
 }
@@ -68,8 +69,8 @@ func NewReader(r io.Reader, o Options) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: newNames()}
 }
 
-// Next returns the next row, usable or not, or io.EOF. The error is ErrFormat if the file does not consist of rows, for example
-// because it is one JSON array. Other errors are read errors.
+// Next returns the next row, which may have an Err, or io.EOF. The error is ErrFormat if the file cannot be read as rows, for example
+// because it is one JSON array. All other errors are read errors.
 func (r *Reader) Next() (Row, error) {
 	text, whole, err := r.nextLine()
 	if err != nil {
@@ -90,10 +91,10 @@ func (r *Reader) Next() (Row, error) {
 	return row, nil
 }
 
-// Line is a line of a file that is not empty.
+// Line is a non-empty line of a file.
 type Line struct {
-	Number int    // from 1; empty lines are counted
-	Text   []byte // without its end; valid until the next call
+	Number int    // line number from 1, counting empty lines
+	Text   []byte // without the line end; valid until the next call of NextLine
 	Long   bool   // the line is longer than MaxLine, and Text is its beginning
 }
 
@@ -105,7 +106,7 @@ func checksum(text []byte) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// NextLine returns the next line without reading it as a row, or io.EOF. Its errors are those of Next.
+// NextLine returns the next non-empty line as text, or io.EOF. Its errors are those of Next.
 func (r *Reader) NextLine() (Line, error) {
 	text, whole, err := r.nextLine()
 	if err != nil {
@@ -122,7 +123,8 @@ func rowError(code, format string, args ...any) *openai.Error {
 	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// nextLine reads the next line that is not empty. The first such line determines the format.
+// nextLine reads the next non-empty line. The first such line determines the format. If whole is false, the line is longer than MaxLine
+// and text is its beginning.
 func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	for {
 		text, whole, err := r.readLine()
@@ -142,8 +144,8 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// Rows iterates over the rows and errors of Next up to io.EOF. If ctx is done before, the iteration ends with ctx's error. A read
-// that blocks, for example on a pipe, is then abandoned, and r must not be used any longer.
+// Rows iterates over the rows and errors of Next until io.EOF. If ctx is done first, the iteration ends with ctx's error. A blocked read,
+// for example on a pipe, then continues in the background, so r must not be used any more.
 func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	type next struct {
 		row Row
@@ -197,7 +199,7 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	}
 }
 
-// Count returns the number of rows in r, which it reads to the end. Its errors are those of Next.
+// Count reads r to the end and returns the number of rows. Its errors are those of Next.
 func Count(r io.Reader, f Format) (int, error) {
 	lines := NewReader(r, Options{Format: f})
 	for n := 0; ; n++ {
@@ -211,8 +213,8 @@ func Count(r io.Reader, f Format) (int, error) {
 	}
 }
 
-// parse sets the fields of a row from its line. If the line has no name, it does not set CustomID. The row does not
-// refer to the line's memory.
+// parse sets the fields of a row from its line. If the line has no custom_id, it leaves CustomID empty. The row does not share the memory
+// of text.
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
@@ -226,7 +228,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 			return
 		}
 	}
-	if err == nil && len(l.Body) > openai.MaxBody { // because of escapes, text is longer as JSON
+	if err == nil && len(l.Body) > openai.MaxBody { // escapes make a text longer as JSON
 		err = rowError(openai.CodeTooLong, "is longer than %d MiB as JSON", openai.MaxBody>>20)
 	}
 	if err == nil {
@@ -239,7 +241,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
 }
 
-// check returns an *openai.Error if a line has settings that would have to be ignored.
+// check returns an *openai.Error if a line has fields that could only be ignored, or names another model.
 func (r *Reader) check(l openai.InputLine) error {
 	request, err := openai.ParseRequest(l.Endpoint, l.Body)
 	if err != nil || r.options.IgnoreUnknown {
@@ -249,13 +251,13 @@ func (r *Reader) check(l openai.InputLine) error {
 		return l.Misplaced
 	}
 	if err := request.CheckUnknown(); err != nil {
-		return withHint(err, "--unknown-fields ignore passes unknown fields")
+		return withHint(err, "--unknown-fields ignore accepts unknown fields")
 	}
 	if r.options.Models == nil {
 		return nil
 	}
 	if err := request.CheckModel(r.options.Models...); err != nil {
-		return withHint(err, "--unknown-fields ignore passes other names")
+		return withHint(err, "--unknown-fields ignore accepts other names")
 	}
 	return nil
 }

@@ -107,8 +107,8 @@ func TestReaderErrors(t *testing.T) {
 		{"id that is no whole number", `{"id":1.5,"prompt":"hi"}`, openai.CodeInvalidType, `"id" must be a string or a whole number, not 1.5`},
 		{"body that does not fit its url", `{"url":"/v1/chat/completions","body":{"prompt":"hi"}}`, openai.CodeMissing, `"messages" is missing`},
 		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
-		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore passes unknown fields)`},
-		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore passes unknown fields)`},
+		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore accepts unknown fields)`},
+		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore accepts unknown fields)`},
 		{"a field next to the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" is not in "body", so it would change nothing: move it there`},
 		{"an alias next to the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" is not in "body", so it would change nothing: move it there`},
 		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
@@ -142,7 +142,7 @@ func TestUnknownFieldsCanBeIgnored(t *testing.T) {
 	}
 	read, err := readWith(strings.NewReader(`{"prompt":"hi","stream":true}`), Options{IgnoreUnknown: true})
 	require.NoError(t, err)
-	require.Equal(t, openai.CodeUnsupported, read[0].Err.Code, "known and not supported")
+	require.Equal(t, openai.CodeUnsupported, read[0].Err.Code, "a known field that is not supported stays an error")
 }
 
 func TestRowsNameTheModel(t *testing.T) {
@@ -171,12 +171,12 @@ func TestRowsNameTheModel(t *testing.T) {
 	}
 }
 
-// Rows ends when the context is done, even during a read that never returns.
+// Rows ends when the context is done, even while a read blocks.
 func TestRowsEndWithTheContext(t *testing.T) {
 	t.Parallel()
 	in, w := io.Pipe()
 	defer w.Close()
-	go fmt.Fprintln(w, "a") //nolint:errcheck // the row shows that the line was read
+	go fmt.Fprintln(w, "a") //nolint:errcheck // the test waits for the row
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []error
@@ -218,7 +218,7 @@ func TestReaderAcceptsAnIDOnce(t *testing.T) {
 	require.Equal(t, []string{"", "", openai.CodeDuplicateID, openai.CodeDuplicateID, "", ""}, codes)
 }
 
-// endless reads the same byte n times.
+// endless is a reader of n equal bytes.
 type endless struct {
 	b byte
 	n int
@@ -255,12 +255,12 @@ func TestReaderReturnsReadErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk on fire")
 	rows, err := readRows(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), FormatText)
-	require.Len(t, rows, 1, "half a line is no row")
+	require.Len(t, rows, 1, "an incomplete line is not a row")
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, "line 2")
 }
 
-// Rows and their sums do not depend on how many bytes a read returns.
+// Rows and their checksums do not depend on how many bytes each read returns.
 func TestRowsDoNotDependOnHowTheyAreRead(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -28,7 +28,7 @@ type errorLine struct {
 	count *int // number of held error lines with the same code
 }
 
-// findError finds an error line by its ErrorSum.
+// findError returns a held error line, given its ErrorSum.
 func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	key, err := strconv.ParseUint(sum, 16, 64)
 	if err != nil {
@@ -38,7 +38,7 @@ func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	return key, e, found
 }
 
-// HasError reports whether the error line with an ErrorSum is held.
+// HasError reports whether the output has the error line with the given ErrorSum.
 func (o *Output) HasError(sum string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,9 +46,9 @@ func (o *Output) HasError(sum string) bool {
 	return found
 }
 
-// Retract removes the error lines with the given ErrorSums, because their rows were queued again. It returns the number of these
-// lines that were held. A file is replaced by a file without the lines, so that it has each row at most once at every moment. Lines
-// that were written to a pipe or terminal cannot be removed; the row's next result follows them.
+// Retract removes the error lines with the given ErrorSums, because their rows were queued again. It returns how many of these lines the
+// output had. It replaces the file atomically by a copy without the lines, so that the file has each row at most once at any time. Lines
+// cannot be removed from a pipe or terminal; there, the row's next result follows the error line.
 func (o *Output) Retract(sums []string) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,7 +78,7 @@ func (o *Output) Retract(sums []string) (int, error) {
 	return len(old), nil
 }
 
-// rewrite replaces the file by a copy without some error lines.
+// rewrite replaces the file by a copy without the given error lines.
 func (o *Output) rewrite(without map[uint64]errorLine) error {
 	if err := o.w.Flush(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (o *Output) rewrite(without map[uint64]errorLine) error {
 		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {
-		os.Remove(temp.Name()) //nolint:errcheck // the first error is the one to report
+		os.Remove(temp.Name()) //nolint:errcheck // the first error is reported
 		return errors.Join(err, temp.Close())
 	}
 	old := o.file
@@ -105,7 +105,7 @@ func (o *Output) rewrite(without map[uint64]errorLine) error {
 	return errors.Join(closeFile(old), syncFolder(filepath.Dir(path)))
 }
 
-// syncFolder writes the names of a folder's files to the disk.
+// syncFolder syncs a folder to the disk, so that a renamed file keeps its new name after a crash.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -114,7 +114,7 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// copyWithout copies the file to temp, without some error lines. It sets temp's mode to the file's mode and locks temp.
+// copyWithout copies the file to temp, except for the given error lines. It gives temp the file's mode and locks temp.
 func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error {
 	info, err := o.file.Stat()
 	if err != nil {
@@ -123,8 +123,8 @@ func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error 
 	if err := temp.Chmod(info.Mode().Perm()); err != nil {
 		return err
 	}
-	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // nobody else knows the file; the file system may have no locks
-	// A section is read, so that the file's offset, where the next line is written, does not change.
+	unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // no other process knows temp; the file system may not support locks
+	// A SectionReader does not change the file's offset, at which the next line is written.
 	in := bufio.NewReaderSize(io.NewSectionReader(o.file, 0, info.Size()), 1<<20)
 	out := bufio.NewWriterSize(temp, 1<<20)
 	var text []byte

@@ -30,7 +30,7 @@ func TestRetract(t *testing.T) {
 	require.NoError(t, err)
 	write(t, o, failure(5))
 
-	// Nothing is removed for an answer, for an error line with another text, and for a row that is not held.
+	// An answer, an error line with another text, and a row without a result are not removed.
 	n, err := o.Retract(append(sums(answer(2), timeout(3), failure(9)), "x"))
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -40,7 +40,7 @@ func TestRetract(t *testing.T) {
 	require.True(t, o.HasError(ErrorSum(failure(1).text)))
 	require.False(t, o.HasError(ErrorSum(timeout(1).text)))
 
-	// One error line is from before, one is from this run.
+	// One error line was in the file when it was opened, and this run wrote the other.
 	require.NoError(t, os.Chmod(path, 0o640))
 	n, err = o.Retract(sums(failure(1), failure(5), failure(9)))
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestRetract(t *testing.T) {
 	require.Equal(t, []int{4, 2, 4}, []int{held, failed, o.Kept()})
 	require.Equal(t, map[string]int{openai.CodeFailed: 1, openai.CodeTimeout: 1}, o.Codes())
 	_, err = OpenOutput(path, "b")
-	require.ErrorContains(t, err, "is being written by another process", "the new file is locked too")
+	require.ErrorContains(t, err, "is in use by another process", "the new file is locked as well")
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
@@ -60,7 +60,7 @@ func TestRetract(t *testing.T) {
 	write(t, o, answer(1), timeout(5), answer(2))
 	n, err = o.Retract(sums(failure(5)))
 	require.NoError(t, err)
-	require.Zero(t, n, "the newer error of a row stays")
+	require.Zero(t, n, "a newer error of the row stays")
 	require.NoError(t, o.Close())
 	after := lines(answer(2), failure(3), timeout(4), answer(100), answer(1), timeout(5))
 	require.Equal(t, after, content(t, path))
@@ -77,7 +77,7 @@ func TestRetract(t *testing.T) {
 	require.Equal(t, lines(answer(2), failure(3), timeout(4), answer(100), answer(1)), content(t, path))
 }
 
-// The link stays, and the file to which it points is replaced.
+// The link stays, and the file that it points to is replaced.
 func TestRetractThroughALink(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -96,7 +96,7 @@ func TestRetractThroughALink(t *testing.T) {
 	require.NotZero(t, info.Mode()&os.ModeSymlink)
 }
 
-// A line that was written to a pipe stays. The next result of the row is written after it.
+// A line that was written to a pipe cannot be removed. The next result of the row follows it.
 func TestRetractFromAWriter(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -110,7 +110,7 @@ func TestRetractFromAWriter(t *testing.T) {
 	require.Equal(t, lines(failure(1), answer(1)), b.String())
 }
 
-// If the copy cannot be made, the file stays as it is.
+// If the copy cannot be made, the file stays unchanged.
 func TestRetractNeedsItsFolder(t *testing.T) {
 	t.Parallel()
 	o, path, err := openWith(t, lines(failure(1), answer(2)))

@@ -39,7 +39,7 @@ func TestRunAnswersATable(t *testing.T) {
 	args[7] = "{{.text}}!"
 	r = ingot(t, "", args...)
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, "line 1 of the input is not the row answered in "+out)
+	require.Contains(t, r.stderr, "line 1 of the input differs from the row that was answered in "+out)
 	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// continueKey is the variable of a chat whose last message is to be continued, as in Hugging Face transformers.
+// continueKey is the template variable that asks to continue the last message, as in Hugging Face transformers.
 const continueKey = "continue_final_message"
 
-// endMark marks the end of the content that is continued. Templates may trim what surrounds a content, so the text alone would not show
-// where it ends. The characters are for private use, which no message has.
+// endMark marks the end of the message to continue. Templates may trim a message, so the text alone would not show where the message ends
+// in the prompt. The mark has private-use characters, which messages do not have.
 const endMark = "\uE000ingot-continues\uE001"
 
-// continueLast marks the end of the last message, if it is to be continued.
+// continueLast appends endMark to the last message if continueKey is true. It reports whether it did.
 func continueLast(vars *ordered.Object) bool {
 	v, _ := vars.Get(continueKey)
 	if on, _ := v.(bool); !on {
@@ -41,11 +41,11 @@ func continueLast(vars *ordered.Object) bool {
 	return true
 }
 
-// cutContinued removes what follows the content that is continued.
+// cutContinued removes endMark and the text after it from a prompt.
 func cutContinued(prompt string) (string, error) {
 	at := strings.LastIndex(prompt, endMark)
 	if at < 0 {
-		return "", errors.New("the template leaves out the last message, so that it cannot be continued")
+		return "", errors.New("the template leaves out the last message, so the answer cannot continue it: turn " + continueKey + " off")
 	}
 	return prompt[:at], nil
 }

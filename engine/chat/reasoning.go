@@ -2,33 +2,33 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that precedes an answer, in the templates of all models that have it.
+// The tags around the reasoning that precedes an answer. All templates of reasoning models use the same tags.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
 
-// Reasons reports whether the model's answers can begin with reasoning between tags.
+// Reasons reports whether the model's answers can begin with reasoning between thinkOpen and thinkClose.
 func (t *Template) Reasons() bool { return t.reasons }
 
-// Splitter separates the reasoning of an answer from its content, as the text of the answer comes. The tags and the empty lines next to
-// them belong to neither.
+// Splitter separates the reasoning of an answer from its content while the answer is generated. The tags and the empty lines next to them
+// belong to neither.
 type Splitter struct {
 	state splitState
-	held  string // text that may be a part of a tag, or space before one
+	held  string // text not returned yet, because it may be part of a tag or space before a tag
 }
 
 type splitState int
 
 const (
-	splitStart     splitState = iota // nothing but space has come
+	splitStart     splitState = iota // the text so far is only space
 	splitReasoning                   // after the opening tag
 	splitGap                         // after the closing tag, before the content
 	splitContent
 )
 
-// NewSplitter returns a splitter of the answer to a prompt. The end of the prompt decides whether the answer begins with reasoning: it
-// does if the template has written the opening tag.
+// NewSplitter returns a splitter for the answer to a prompt. If the template has written the opening tag at the end of the prompt, the
+// answer begins with reasoning.
 func NewSplitter(prompt string) *Splitter {
 	if strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen) {
 		return &Splitter{state: splitReasoning}
@@ -62,7 +62,7 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 			if !ended {
 				keep -= overlap(text, thinkClose)
 			}
-			keep = len(strings.TrimRight(text[:keep], "\n")) // it may be the line before the tag
+			keep = len(strings.TrimRight(text[:keep], "\n")) // a final line break may precede the closing tag
 			if ended {
 				return text[:keep], ""
 			}
@@ -80,7 +80,7 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	return reasoning, text
 }
 
-// overlap returns the length of the longest end of a text with which a tag begins.
+// overlap returns the length of the longest incomplete beginning of a tag with which a text ends.
 func overlap(text, tag string) int {
 	for n := min(len(tag)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, tag[:n]) {

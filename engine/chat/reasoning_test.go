@@ -30,7 +30,7 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-// How the text is cut into parts changes nothing.
+// The result does not depend on how the text is cut into parts.
 func TestSplitterOfParts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -20,10 +20,10 @@ const TemplateKey = "tokenizer.chat_template"
 // Template is the chat template of a model. It is safe for use from many goroutines.
 type Template struct {
 	program   *jinja.Template
-	err       error      // the reason why there is no usable template
+	err       error      // why there is no usable template; nil if there is one
 	developer bool       // the template knows messages of the role "developer"
 	reasons   bool       // the template knows the tags of reasoning
-	tokens    []variable // bos_token and eos_token, those that the model has
+	tokens    []variable // bos_token and eos_token, if the model has them
 }
 
 // variable is a variable of a template.
@@ -63,15 +63,14 @@ func parse(source string) *Template {
 	}
 }
 
-// defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are defined
-// and have the value none.
+// defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are then none, not
+// undefined.
 var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_prompt", true}}
 
-// Render makes the prompt of a chat. The chat's fields are the variables of the template: messages, and any other variables that
-// the template reads. Render does not change them. The prompt contains the BOS token if the template writes it. strftime_now prints
-// the given date; if it is zero, it prints the current time.
-//
-// If the variable continue_final_message is true, the prompt ends with the last message's content, so that the answer continues it.
+// Render makes the prompt of a chat. The fields of chat are the variables of the template: messages, and any other variables that the
+// template reads. Render does not change chat. The prompt contains the BOS token if the template writes it. The template function
+// strftime_now prints date or, if date is zero, the current time. If the variable continue_final_message is true, the prompt ends with the
+// last message, so that the answer continues this message.
 //
 // An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a *jinja.RaiseError if the
 // template refuses the messages.
@@ -108,8 +107,8 @@ func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) 
 	return prompt, nil
 }
 
-// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system". Templates leave out messages of
-// unknown roles, so that the model would answer without its instructions.
+// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system". Otherwise, templates that do not know the
+// role would leave out the message, and the model would answer without its instructions.
 func developerAsSystem(vars *ordered.Object) {
 	v, _ := vars.Get("messages")
 	given, ok := v.([]ordered.Value)

@@ -23,14 +23,14 @@ func TestRender(t *testing.T) {
 	const roles = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
 	const developer = `{"messages": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}]}`
 	for name, c := range map[string]struct{ source, chat, want string }{
-		"defaults":             {"{{ tools }} {{ documents }} {{ add_generation_prompt }}", `{}`, "None None True"},
-		"set by the chat":      {"{{ tools }} {{ add_generation_prompt }}", `{"tools": [1], "add_generation_prompt": false}`, "[1] False"},
-		"tokens":               {"{{ bos_token }}{{ eos_token is defined }}", `{"bos_token": "x"}`, "<s>False"},
-		"date":                 {"{{ strftime_now('%d %B %Y') }}", `{}`, "26 July 2024"},
-		"developer unknown":    {roles, developer, "<system>Be brief.<user>Hi"},
-		"developer known":      {roles + "{# developer #}", developer, "<developer>Be brief.<user>Hi"},
-		"no list of messages":  {"{{ messages }}", `{"messages": "x"}`, "x"},
-		"a message of no kind": {"{{ messages }}", `{"messages": [1]}`, "[1]"},
+		"defaults":                    {"{{ tools }} {{ documents }} {{ add_generation_prompt }}", `{}`, "None None True"},
+		"set by the chat":             {"{{ tools }} {{ add_generation_prompt }}", `{"tools": [1], "add_generation_prompt": false}`, "[1] False"},
+		"tokens":                      {"{{ bos_token }}{{ eos_token is defined }}", `{"bos_token": "x"}`, "<s>False"},
+		"date":                        {"{{ strftime_now('%d %B %Y') }}", `{}`, "26 July 2024"},
+		"developer unknown":           {roles, developer, "<system>Be brief.<user>Hi"},
+		"developer known":             {roles + "{# developer #}", developer, "<developer>Be brief.<user>Hi"},
+		"no list of messages":         {"{{ messages }}", `{"messages": "x"}`, "x"},
+		"a message that is no object": {"{{ messages }}", `{"messages": [1]}`, "[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,12 +1,12 @@
-// Package compute is the seam between models and the machines that run them.
+// Package compute is the interface between models and the devices that run them.
 //
-// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU backend executes each operation
-// when it is called; a GPU backend records the operations and submits them together. Every operation takes many rows at a time. A
-// row is a token with a sequence and a position, so that prefill, decode and a mix of both are one path. Package computetest has
-// the suite that every backend must pass.
+// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU backend executes each operation when it
+// is called; a GPU backend records the operations and submits them together. Every operation takes many rows at a time. A row is a token
+// with a sequence and a position. Prefill, decode and a mix of both therefore run the same code. Package computetest has the suite that
+// every backend must pass.
 //
-// Every backend is batch-invariant: the order of its arithmetic for a row depends on that row alone, never on the other rows of the
-// batch. So a sequence has the same bits in any batch.
+// Every backend is batch-invariant: the order of its arithmetic for a row depends on that row alone, never on the other rows of the batch.
+// A row's results have the same bits in any batch.
 package compute
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Backend makes a model's memory on one device and runs steps on that device. Its methods are not safe for concurrent use. The
-// memory that it makes exists until Close.
+// Backend holds a model's memory on one device and runs steps on that device. Its methods are not safe for concurrent use. Everything that
+// it makes exists until Close.
 type Backend interface {
 	// Name returns the backend's name in settings and results, such as "cpu".
 	Name() string
@@ -25,19 +25,19 @@ type Backend interface {
 	Device() string
 	// Free returns the number of bytes of memory that are free for models.
 	Free() (int64, error)
-	// Weight makes a weight of a model's tensor. The tensor's data can be memory-mapped. It must stay readable until Close. Quantised
-	// tensors stay quantised.
+	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped and must stay readable until Close. Quantised tensors
+	// stay quantised.
 	Weight(t gguf.Tensor) (Weight, error)
 	// Buffer makes a matrix of float32 for use in steps.
 	Buffer(rows, cols int) (Tensor, error)
-	// Rope makes the table that rotates positions 0 to positions-1.
+	// Rope makes the table of rotations for positions 0 to positions-1.
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
 	// Plan returns a plan, which counts the memory that the backend would allocate for models. A plan allocates nothing.
 	Plan() Plan
-	// MaxInFlight returns the maximum number of steps in flight, which are steps submitted and not yet waited for: see Step.Submit. It
-	// is 1 for synchronous backends.
+	// MaxInFlight returns the maximum number of steps that may be submitted before a wait; see Step.Submit. It is 1 for synchronous
+	// backends.
 	MaxInFlight() int
 	// Begin starts a step for the rows of b. The batch must not change until the step is submitted or has run.
 	Begin(b *Batch) Step
@@ -48,10 +48,10 @@ type Backend interface {
 	Close() error
 }
 
-// Plan sums the memory that a backend would allocate. Its methods have the names of the Backend methods that would allocate the memory.
-// The pages of the KV cache are not counted.
+// Plan adds up the memory that a backend would allocate. Each method has the name of the Backend method that would allocate the memory. The
+// pages of the KV cache are not counted.
 type Plan interface {
-	// Weight adds the memory of a tensor. It does not read the tensor's data.
+	// Weight adds the memory of a weight made from a tensor. It does not read the tensor's data.
 	Weight(t gguf.Tensor) error
 	// Buffer adds the memory of a matrix. multiplied reports whether operations multiply its rows with weights.
 	Buffer(rows, cols int, multiplied bool)
@@ -62,7 +62,7 @@ type Plan interface {
 	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps: buffers, tables, and the backend's
 	// memory within operations.
 	Bytes() (weights, steps int64)
-	// Host reports whether this is the machine's main memory, which the rest of the program also uses.
+	// Host reports whether the backend allocates the machine's main memory, which the rest of the program also uses.
 	Host() bool
 }
 
@@ -76,11 +76,11 @@ type Weight interface {
 
 // Rope is a table of rotations in a backend's memory.
 type Rope interface {
-	// Dims returns the number of values of a head that are rotated, two to a pair.
+	// Dims returns the number of values of a head that are rotated, which is twice the number of pairs.
 	Dims() int
 }
 
-// Cache is the KV pages of a model in a backend's memory.
+// Cache has the KV pages of a model in a backend's memory.
 type Cache interface {
 	Shape() CacheShape
 }
@@ -96,12 +96,12 @@ type CacheShape struct {
 	KeyCols  int
 	// ValueCols is 0 if the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
-	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32. A type with blocks needs
-	// heads that are whole blocks.
+	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32. With a type of blocks, every head must be
+	// whole blocks.
 	Type gguf.Type
 }
 
-// Check returns an error if a shape is impossible: if a size is too small, or if no cache can have the type.
+// Check returns an error if a size is too small or if the type is not one of gguf.CacheTypes.
 func (s CacheShape) Check() error {
 	if s.Layers < 1 || s.Pages < 1 || s.PageSize < 1 || s.KeyCols < 1 || s.ValueCols < 0 {
 		return fmt.Errorf("shape %+v has a size below 1", s)
@@ -128,14 +128,14 @@ func (t Tensor) Head(n int) Tensor {
 	return t
 }
 
-// Span returns a view of rows; the first is row from, and row to is the first that is not in it.
+// Span returns a view of the rows from row from up to, but not including, row to.
 func (t Tensor) Span(from, to int) Tensor {
 	t.Offset += from * t.Stride
 	t.Rows = to - from
 	return t
 }
 
-// Slice returns a view of n columns; the first is column from.
+// Slice returns a view of n columns from column from on.
 func (t Tensor) Slice(from, n int) Tensor {
 	t.Offset += from
 	t.Cols = n
@@ -144,24 +144,23 @@ func (t Tensor) Slice(from, n int) Tensor {
 
 // Batch is the rows of one step. The rows of a sequence are adjacent, in order of position.
 type Batch struct {
-	Tokens    []int32 // [rows] [rows] ids to embed; if From is set, only the length is used
+	Tokens    []int32 // [rows] ids to embed; if From is set, only the length is used
 	Positions []int32 // [rows] position of each row in its sequence
 	Seqs      []Seq   // the sequences, in the order of their rows
-	Outputs   []int32 // rows that reach the output head, ascending
+	Outputs   []int32 // indices of the rows that reach the output head, ascending
 	Top       int     // number of highest logits that the step also finds for each output; see Step.Top
-	// From is the result of Step.Top in an earlier step, which need not have run yet. If From is set, the token of each row is the
-	// first id of the same row of From. If From has no buffer, Tokens has the ids.
+	// From is the result of Step.Top in an earlier step, which need not have run yet. If From has a buffer, the token of each row is the
+	// first id in the same row of From. Otherwise, Tokens has the ids.
 	From Tensor
-	// Interrupt, if not nil, is asked before each layer. If it reports true, the step leaves out the layers that are left: it has no
-	// usable results, and the cache holds wrong values at the positions of its rows. It only helps on a backend that runs operations as
-	// they are called.
+	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the remaining layers: it has no usable
+	// results, and the cache holds wrong values at the positions of its rows. Interrupt is useful only on a backend that runs operations
+	// when they are called.
 	Interrupt func() bool
-	// Trace, if not nil, receives a summary of the values at each checkpoint of the forward pass. It is for debugging and makes
-	// steps slow.
+	// Trace, if not nil, receives a summary of each row at each checkpoint of the forward pass. It is for debugging and makes steps slow.
 	Trace func(Checkpoint)
 }
 
-// Interrupted reports whether the step has to end before its next layer.
+// Interrupted calls Interrupt and reports whether the step must skip its remaining layers.
 func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() }
 
 // Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
@@ -186,7 +185,7 @@ func (s *Seq) Table(group int) []int32 {
 type Checkpoint struct {
 	Layer int    // layer of the point; -1 for the embedding, the number of layers for points after the last layer
 	Stage string // "embd", "attn", "attn_out", "routing", "layer_out", "norm" or "logits"
-	Row   int    // index in the batch
+	Row   int    // index of the row in the batch
 	Sum   float64
 	Norm  float64 // Euclidean
 }

@@ -1,15 +1,14 @@
 package compute
 
-// Step records one forward pass. Operations take effect in the order of their calls; a backend may defer all of them until
-// Run. An operation computes dst.Rows rows. An operation panics if shapes do not fit. The model guarantees that they do,
-// whatever the user's input is.
+// Step records one forward pass. Operations take effect in the order of their calls; a backend may defer all of them until Run. An
+// operation computes dst.Rows rows. It panics if shapes do not match. A model must guarantee matching shapes for any user input.
 //
 // Weights are named as in GGUF files: a weight of shape {in, out} maps a row x of length in to W·x of length out.
 type Step interface {
 	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are Batch.Tokens or, if Batch.From is set,
 	// the first ids of the rows of Batch.From.
 	Embed(dst Tensor, table Weight)
-	// Gather copies rows, such as those that reach the output head: dst[i] = src[rows[i]].
+	// Gather copies rows, such as the outputs: dst[i] = src[rows[i]].
 	Gather(dst, src Tensor, rows []int32)
 	// RMSNorm writes src/sqrt(mean(src²)+eps)·gain, row by row. dst may be src.
 	RMSNorm(dst, src Tensor, gain Weight, eps float32)
@@ -24,62 +23,61 @@ type Step interface {
 	// GatedMatMul writes a gated activation: dst[r] = act(gate·x[r], up·x[r]).
 	GatedMatMul(dst, x Tensor, gate, up Weight, act Activation)
 
-	// RopeStore finishes the queries, keys and values of qkv in place and stores keys and values in the cache. A row of qkv is
-	// [Heads*KeyDim | KVHeads*KeyDim | KVHeads*ValueDim]. RopeStore adds the projection's bias, then normalises each head of the
-	// queries and keys, then rotates these heads. If rope is nil, nothing is rotated.
+	// RopeStore changes the rows of qkv in place and stores their keys and values in the cache. A row of qkv is [queries Heads*KeyDim |
+	// keys KVHeads*KeyDim | values KVHeads*ValueDim]. RopeStore adds the projection's bias, then norms each head of the queries and keys,
+	// then rotates these heads. If rope is nil, nothing is rotated.
 	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
-	// Latents finishes MLA's compressed projections in place and stores the latent and the rotated key in the cache. A row of a is [q
-	// | c | k_pe]. q has the length of qGain, c has the length of kvGain, and k_pe has rope.Dims() values. q and c are normed, k_pe is
-	// rotated. If qGain is nil, a has no q.
+	// Latents changes MLA's compressed projections in place and stores the latent and the rotated key in the cache. A row of a is [q | c |
+	// k_pe]: the compressed query, the latent and the key part with position. q has the length of qGain, c has the length of kvGain, and
+	// k_pe has rope.Dims() values. q and c are normed, k_pe is rotated. If qGain is nil, a has no q.
 	Latents(a Tensor, qGain, kvGain Weight, eps float32, rope Rope, cache Cache, layer int)
 	// Absorb projects MLA's queries into the latent space: per head, q [nope | rope] becomes [kb[head]·nope | rotated rope]. kb has
 	// shape {nope, latent, heads}; q is [rows, heads*(nope+rope)], dst is [rows, heads*(latent+rope)].
 	Absorb(dst, q Tensor, kb Weight, rope Rope)
-	// Attention writes each query head's attention over its sequence's cached positions. q is [rows, ≥Heads*KeyDim], dst is
+	// Attention writes the attention of each query head over the cached positions of the row's sequence. q is [rows, ≥Heads*KeyDim], dst is
 	// [rows, Heads*ValueDim].
 	Attention(dst, q Tensor, shape AttentionShape, cache Cache, layer int)
 	// Expand projects MLA's contexts out of the latent space: per head, dst = vb[head]·ctx. vb has shape {latent, value, heads}; ctx
 	// is [rows, heads*latent], dst is [rows, heads*value].
 	Expand(dst, ctx Tensor, vb Weight)
 
-	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, then their weights. The best expert
-	// is first; among equals, the lower index is first. Indices are stored as floats, so that a routing is an ordinary buffer; floats
-	// are exact far beyond any number of experts. router has shape {in, experts}. bias can be nil; shape defines what it is added to.
+	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, then their weights. The best expert is
+	// first; of equal experts, the lower index is first. Indices are stored as floats, which represent them exactly, so that a routing is
+	// an ordinary buffer. router has shape {in, experts}. bias can be nil; shape defines what it is added to.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
-	// GatedExperts writes the gated activations of each row's chosen experts, then those of the shared experts, if there are any:
-	// dst[r] = [first expert of r's routing | … | shared experts]. Each part is act(gate·x, up·x).
+	// GatedExperts writes the gated activations of each row's chosen experts, then those of the shared experts, if there are any: dst[r] =
+	// [first expert in routing[r] | … | shared experts]. Each part is act(gate·x, up·x).
 	GatedExperts(dst, x, routing Tensor, e Experts)
 	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·(down[expert]·h[r, expert] + bias[expert]) +
 	// shared down·h[r, shared]. h is the result of GatedExperts.
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
 
-	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ exp(logit) over the row]. The
-	// highest logit is first; among equals, the lower id is first. k is at most logits.Cols, and dst.Cols is 2k+1. Ids are
-	// stored as floats, which are exact below 2²⁴. If a logit of a row is not finite, the last value of dst[r] is not finite
-	// either, but the ids are in range.
+	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ exp(logit) over the row]. The highest logit is
+	// first; of equal logits, the lower id is first. k is at most logits.Cols, and dst.Cols is 2k+1. Ids are stored as floats, which are
+	// exact below 2²⁴. If a logit of a row is not finite, the last value of dst[r] is not finite either, but the ids are in range.
 	Top(dst, logits Tensor, k int)
 
 	// Checkpoint reports the rows of t to the batch's Trace. Without a Trace, it does nothing.
 	Checkpoint(layer int, stage string, t Tensor)
-	// Submit ends the recording of the step and starts the step. It does not wait for the results. Another step may then begin; it
-	// runs after this one. At most Backend.MaxInFlight steps are in flight. After an error, no step is in flight.
+	// Submit starts the recorded step without waiting for its results. Another step may then begin; it runs after this one. At most
+	// Backend.MaxInFlight steps may be in flight. After an error, no step is in flight.
 	Submit() error
-	// Run completes the step and all steps that were submitted before it. When Run returns, all results can be read. The error can be
-	// the error of an earlier step. The backend remains usable after an error.
+	// Run starts the recorded step and waits for it and for all steps that were submitted before it. When Run returns, all results can be
+	// read. The error can be that of an earlier step. The backend remains usable after an error.
 	Run() error
 }
 
-// AttentionShape is the geometry of an attention.
+// AttentionShape has the sizes and settings of an attention.
 type AttentionShape struct {
 	Heads    int     // query heads
 	KVHeads  int     // key heads, a divisor of Heads; query head h reads key head h/(Heads/KVHeads)
-	KeyDim   int     // values of a query and of a key
-	ValueDim int     // values of a value
+	KeyDim   int     // length of a head's query and key
+	ValueDim int     // length of a head's value
 	Scale    float32 // factor of the scores, before the softmax
-	// Window is the number of positions that a row attends to, its own included. 0 means all positions of its sequence.
+	// Window is the number of positions that a row attends to, including its own. 0 means all positions of its sequence.
 	Window int
-	// Sinks has a score for each query head, {Heads}, or is nil. The softmax over the positions also includes the sink, which has no
-	// value: it takes a share of the weights. Scale does not apply to it.
+	// Sinks has an additional score for each query head, {Heads}, or is nil. The softmax includes the sink's score, to which Scale does not
+	// apply. A sink has no value: it only takes a share of the weights.
 	Sinks Weight
 }
 
@@ -91,10 +89,10 @@ func (s *AttentionShape) First(position int) int {
 	return max(0, position+1-s.Window)
 }
 
-// Projection is what a layer does to its queries, keys and values before the rotation. The zero value does nothing.
+// Projection describes what RopeStore does to queries, keys and values before the rotation. The zero value does nothing.
 type Projection struct {
 	Bias               Weight // {length of a row of qkv}, or nil
-	QueryNorm, KeyNorm Weight // {KeyDim} gains of the RMS norms of each head of the queries and keys; both or neither are nil
+	QueryNorm, KeyNorm Weight // {KeyDim} gains of the RMS norms of each head of the queries and keys; both are nil for no norms
 	Eps                float32
 }
 
@@ -105,22 +103,22 @@ type Activation int
 const (
 	SiLU   Activation = iota // gate·σ(gate) · up
 	GELU                     // gelu(gate) · up, with the approximation of gelu by tanh
-	SwiGLU                   // g·σ(1.702·g) · (u+1), with g = min(gate, 7) and u = min(max(up, -7), 7); of gpt-oss
+	SwiGLU                   // g·σ(1.702·g) · (u+1), with g = min(gate, 7) and u = min(max(up, -7), 7); used by gpt-oss
 )
 
 // Gating is the function that turns a router's logits into probabilities.
 type Gating int
 
-// The gatings of GGUF's expert_gating_func.
+// The gatings, with their values in GGUF's expert_gating_func.
 const (
 	GatingSoftmax Gating = 1
 	GatingSigmoid Gating = 2
 )
 
-// RouteShape is the rule of a router. Gating turns the logits into probabilities of all experts. The Used experts with the highest
-// probability+bias are chosen. An expert's weight is its probability without the bias, times Scale. If Normalise is set, the
-// probabilities are first divided by the sum of the chosen experts' probabilities. If BiasLogits is set, the bias is added to the
-// logits, and the probabilities alone decide.
+// RouteShape describes how a router chooses and weights experts. Gating turns the logits of all experts into probabilities. The Used
+// experts with the highest probability+bias are chosen. An expert's weight is its probability without the bias, times Scale. If Normalise
+// is set, the probabilities are first divided by the sum of the chosen experts' probabilities. If BiasLogits is set, the bias is added to
+// the logits instead of the probabilities.
 type RouteShape struct {
 	Experts    int
 	Used       int
@@ -135,7 +133,7 @@ type Experts struct {
 	Gate, Up   Weight // {in, ffn, experts}; both have the same type
 	Down       Weight // {ffn, in, experts}
 	Activation Activation
-	// The biases of the products, one expert after another; all are nil if the experts have none.
+	// The biases of the products, one expert after another; all nil if there are no biases.
 	GateBias, UpBias Weight // {ffn*experts}
 	DownBias         Weight // {in*experts}
 	// The shared experts as one wide expert, {in, width} and {width, in}; nil if a model has none.

@@ -7,27 +7,27 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Values is the memory of a buffer that the program can read in place.
+// Values is a buffer in memory that the program can read directly.
 type Values struct {
 	Floats []float32   // values of all rows
-	rows   [][]float32 // whole rows
+	rows   [][]float32 // the whole rows of the buffer, made once for Rows
 }
 
-// NewValues makes the Values of a buffer of whole rows of cols values. It retains floats.
+// NewValues makes a buffer of rows of cols values. It retains floats, which has the values of all rows.
 func NewValues(floats []float32, cols int) *Values {
 	v := &Values{Floats: floats}
 	v.rows = v.slices(Tensor{Rows: len(floats) / cols, Cols: cols, Stride: cols})
 	return v
 }
 
-// Row returns the values of row r of t, a view of the buffer, in place.
+// Row returns the values of row r of t, which must be a view of the buffer. It does not copy them.
 func (v *Values) Row(t Tensor, r int) []float32 {
 	at := t.Offset + r*t.Stride
 	return v.Floats[at : at+t.Cols : at+t.Cols]
 }
 
-// Rows returns the values of all rows of t, a view of the buffer, in place. It allocates nothing for views of whole rows from
-// the first row on.
+// Rows returns the values of all rows of t, which must be a view of the buffer. It does not copy them. It allocates nothing if t has whole
+// rows and begins at the first row.
 func (v *Values) Rows(t Tensor) [][]float32 {
 	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(v.rows) && t.Cols == len(v.rows[0]) {
 		return v.rows[:t.Rows]

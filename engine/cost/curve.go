@@ -2,22 +2,23 @@ package cost
 
 import "sort"
 
-// Curve has the duration of a pass by its number of rows, as measured and then corrected by later passes. The zero value costs nothing.
+// Curve estimates the duration of a pass from its number of rows. It begins with measurements, and later passes correct it. With the zero
+// value, a pass takes no time.
 type Curve struct {
 	rows    []int     // ascending
-	seconds []float64 // [rows] as first measured
-	drift   []float64 // [rows] present seconds over measured ones
+	seconds []float64 // [rows] first measurements
+	drift   []float64 // [rows] present estimates divided by the first measurements
 }
 
 const (
-	// recent is the weight of one observation in the estimate for its number of rows.
+	// recent is the weight of one pass in the estimate for its number of rows.
 	recent = 0.05
-	// common is the part of recent that changes the estimates for all numbers of rows: whatever slows one, such as another program, slows
-	// all.
+	// common is the weight of one pass in the estimates for all other numbers of rows. What slows a pass, such as another program, slows
+	// passes of all sizes.
 	common = 0.03
 )
 
-// NewCurve returns a curve through measured points, at least one, in ascending order of rows. Seconds are made ascending too: more
+// NewCurve returns a curve through measured points, at least one, in ascending order of rows. It raises seconds where needed so that more
 // rows never cost less.
 func NewCurve(rows []int, seconds []float64) Curve {
 	c := Curve{rows: rows, seconds: append([]float64(nil), seconds...)}
@@ -41,7 +42,8 @@ func (c *Curve) Seconds(rows int) float64 {
 	return c.at(low) + share*(c.at(high)-c.at(low))
 }
 
-// between returns the points next to a number of rows, and how far it is from the first to the second.
+// between returns the indices of the points below and above a number of rows, and the relative distance of rows from the point below, from
+// 0 to 1.
 func (c *Curve) between(rows int) (low, high int, share float64) {
 	i := sort.SearchInts(c.rows, rows)
 	switch {
@@ -55,7 +57,7 @@ func (c *Curve) between(rows int) (low, high int, share float64) {
 
 func (c *Curve) at(i int) float64 { return c.drift[i] * c.seconds[i] }
 
-// Observe corrects the curve by the seconds that a pass took.
+// Observe corrects the curve with the seconds that a pass took.
 func (c *Curve) Observe(rows int, seconds float64) {
 	if len(c.rows) == 0 || rows == 0 {
 		return
@@ -74,11 +76,11 @@ func (c *Curve) Observe(rows int, seconds float64) {
 	}
 }
 
-// limited bounds the ratio of the measured to the expected duration of a pass. This limits the influence of a pass that another program
-// delayed.
+// limited limits the ratio of the measured to the expected duration of a pass, so that a pass that another program delayed has little
+// influence.
 func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
-// efficient returns the smallest measured number of rows that reaches a share of the best number of rows per second.
+// efficient returns the smallest measured number of rows whose rows per second reach the given share of the best.
 func (c *Curve) efficient(share float64) int {
 	best := 0.0
 	for i, n := range c.rows {

@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// Beyond flatFrom rows, larger steps are measured only while they compute more rows per second. Beyond the largest measured step, the
-	// cost is assumed to be proportional to the rows.
+	// Steps of more than flatFrom rows are measured only while larger steps compute more rows per second. Beyond the largest measured step,
+	// the duration is assumed to be proportional to the rows.
 	flatFrom = 64
-	// Larger steps are measured if a step computes at least gain times as many rows per second as a step with half its rows.
+	// A larger step is measured if the last one computed at least gain times as many rows per second as the step of half its size.
 	gain = 1.05
 	// slowStep is the duration from which a step is timed only once, after the run that warms it up.
 	slowStep = 50 * time.Millisecond
-	// slowest is the duration of a step beyond which larger ones are not measured.
+	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// A faster step is timed at least measurements times. If that takes less than enough, it is timed again until it does, at most
-	// maxRounds times in all. The shortest time counts.
+	// A step faster than slowStep is timed at least measurements times. If this takes less than enough, the step is timed again until it
+	// does, at most maxRounds times in all. The shortest time counts.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// The cost of attention is measured with chunk rows of a prompt that end at position depth.
 	chunk, depth = 16, 2048
 )
 
-// sizes returns the numbers of rows to measure, up to a maximum. dense has every number up to 16, and from there the last and the first of
-// each tile of 8 rows: the cost can jump between these. coarse has few of them, for models whose steps are slow.
+// sizes returns the numbers of rows to measure, up to a maximum. dense has every number up to 16. Above 16, it has the last number of each
+// tile of 8 rows and the first of the next tile, because the cost can jump between them. coarse has fewer numbers, for models whose steps
+// are slow.
 func sizes(limit int) (coarse, dense []int) {
 	for n := 1; n <= min(limit, flatFrom); n++ {
 		if n <= 16 || n%8 <= 1 {
@@ -38,7 +39,7 @@ func sizes(limit int) (coarse, dense []int) {
 	return slices.DeleteFunc(coarse, func(n int) bool { return n > limit }), dense
 }
 
-// Measure times steps of a model, before the first request, in pages of the cache that nothing uses yet.
+// Measure times steps of a model. It must run before the first request, because it writes to pages of the cache.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	m = grouped(m, limits)
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
@@ -100,8 +101,8 @@ func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
 	return m.Model.Forward(b)
 }
 
-// affordable returns the sizes to measure, up to a maximum, by rough measurements: all sizes if no step is slow, or few sizes up to the
-// first whose step is very slow.
+// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of each coarse size. If no step is slow,
+// these are the dense sizes; otherwise the coarse sizes, up to the first one that takes longer than slowest.
 func affordable(m model.Model, limit int) ([]int, error) {
 	coarse, dense := sizes(limit)
 	quick := true
@@ -122,7 +123,8 @@ func affordable(m model.Model, limit int) ([]int, error) {
 	return coarse, nil
 }
 
-// measureReads times rows of a prompt at its beginning and far from its beginning. The difference is the cost of attention.
+// measureReads measures the cost of attention: the difference between the times of rows at the beginning of a prompt and of rows far from
+// the beginning.
 func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	end := min(depth, limits.Context, limits.Pages*limits.PageSize)
 	n := min(chunk, s.trunk.rows[len(s.trunk.rows)-1], end/2)
@@ -138,7 +140,7 @@ func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	return nil
 }
 
-// forward times steps.
+// forward returns the seconds of a forward pass for each batch.
 func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	seconds, err := Fastest(len(batches), func(i int) error { _, err := m.Forward(batches[i]); return err })
 	if err != nil {
@@ -147,8 +149,8 @@ func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	return seconds, nil
 }
 
-// FirstTokens returns a batch of n sequences of one token, each in its own page. The tokens are spread over the vocabulary, so that they
-// select as many different experts as the tokens of a text.
+// FirstTokens returns a batch of n sequences of one token, each in its own page. The tokens are spread over the vocabulary, so that their
+// routing to experts varies as in a text.
 func FirstTokens(n, vocab int) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for i := range int32(n) {
@@ -181,8 +183,8 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 	return b
 }
 
-// Fastest returns the minimum duration in seconds of each of n functions, after a first run. The functions take turns, so that a short
-// slowdown of the machine does not affect only one of them.
+// Fastest calls run several times for each i below n and returns the minimum duration for each i, in seconds. The first call for each i is
+// not counted. The calls for different i alternate, so that a short slowdown of the machine does not affect only one of them.
 func Fastest(n int, run func(i int) error) ([]float64, error) {
 	minimum, begun := make([]time.Duration, n), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {

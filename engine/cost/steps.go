@@ -1,14 +1,14 @@
-// Package cost estimates how long steps of a model take. It measures them before the first request and corrects the estimates by
-// the steps that follow. Drafting and scheduling decide by the same estimates. They change when tokens are computed, and never which.
+// Package cost estimates how long steps of a model take. It measures steps before the first request, and later steps correct the estimates.
+// Drafting and scheduling use the same estimates. The estimates influence when tokens are computed, never which tokens.
 package cost
 
 import "sort"
 
-// Size is what the duration of a step depends on. The zero value is an empty step.
+// Size has the quantities on which the duration of a step depends. The zero value is an empty step.
 type Size struct {
 	Rows    int
 	Outputs int // rows that reach the output head
-	Reads   int // sum of the positions that the rows attend to
+	Reads   int // number of positions that the rows attend to, added up over all rows
 }
 
 // Add returns the size of a step with more rows.
@@ -23,17 +23,17 @@ func Rows(from, to, outputs int) Size {
 	return Size{Rows: n, Outputs: outputs, Reads: n * (from + to + 1) / 2}
 }
 
-// Steps estimates the duration of a model's steps. Nil costs nothing.
+// Steps estimates the duration of a model's steps. With nil, every step takes no time.
 type Steps struct {
 	trunk        Curve   // durations of steps without rows that reach the output head
-	head, output float64 // seconds of the output head: for its weights, and for each row
+	head, output float64 // seconds of the output head: per step, and per row that reaches it
 	read         float64 // seconds for each position that a row attends to
 
-	measured bool // estimates come from measurements, and later steps correct them
+	measured bool // the estimates come from Measure, and Observe corrects them
 }
 
-// NewSteps returns the costs of steps: by their rows, in seconds for the output head and for each row that reaches it, and in
-// seconds for each position that a row attends to. Observe does not change them.
+// NewSteps returns fixed estimates, which Observe does not change. trunk is the duration of a step without outputs, head and output are the
+// seconds of the output head per step and per row, and read the seconds per position that a row attends to.
 func NewSteps(trunk Curve, head, output, read float64) *Steps {
 	return &Steps{trunk: trunk, head: head, output: output, read: read}
 }
@@ -55,7 +55,7 @@ func (s *Steps) fixed(z Size) float64 {
 	return seconds
 }
 
-// Observe corrects measured estimates by the seconds that a step took.
+// Observe corrects measured estimates with the seconds that a step took.
 func (s *Steps) Observe(z Size, seconds float64) {
 	if s == nil || !s.measured || z.Rows == 0 {
 		return
@@ -66,14 +66,13 @@ func (s *Steps) Observe(z Size, seconds float64) {
 	}
 	ratio := limited(seconds / expected)
 	s.trunk.Observe(z.Rows, ratio*s.trunk.Seconds(z.Rows))
-	attention := s.read * float64(z.Reads) / expected // its share; short texts show little about it
+	attention := s.read * float64(z.Reads) / expected // its share of the step; the smaller it is, the less the step shows about read
 	s.read *= 1 + (common+(recent-common)*attention)*(ratio-1)
 	s.head *= 1 + common*(ratio-1)
 	s.output *= 1 + common*(ratio-1)
 }
 
-// Efficient returns the smallest number of rows of prompts that reaches a share of the best number of rows per second; 0 if nothing was
-// measured.
+// Efficient returns the smallest number of prompt rows whose rows per second reach the given share of the best; 0 if nothing was measured.
 func (s *Steps) Efficient(share float64) int {
 	if s == nil {
 		return 0
@@ -81,7 +80,7 @@ func (s *Steps) Efficient(share float64) int {
 	return s.trunk.efficient(share)
 }
 
-// Sizes are the numbers of rows whose cost is known, up to those that drafting chooses from.
+// Sizes returns the measured numbers of rows, up to flatFrom.
 func (s *Steps) Sizes() []int {
 	n := sort.SearchInts(s.trunk.rows, flatFrom+1)
 	return s.trunk.rows[:n:n]

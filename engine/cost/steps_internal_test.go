@@ -26,7 +26,7 @@ func TestSecondsOfAStep(t *testing.T) {
 	require.Zero(t, (*Steps)(nil).Seconds(Size{Rows: 4}))
 }
 
-// The fewest rows with a share of the best throughput: steps of 10 ms and 1 ms for each row.
+// Efficient returns the fewest rows with a share of the best throughput. A step takes 10 ms plus 1 ms for each row.
 func TestEfficientRows(t *testing.T) {
 	t.Parallel()
 	s := NewSteps(NewCurve([]int{1, 10, 32, 64, 512}, []float64{11, 20, 42, 74, 522}), 0, 0, 0)
@@ -36,7 +36,7 @@ func TestEfficientRows(t *testing.T) {
 	require.Zero(t, (*Steps)(nil).Efficient(0.5))
 }
 
-// A machine that is twice as slow for a while makes all estimates twice as high, and its recovery lowers them again.
+// While a machine is half as fast, all estimates double. When it recovers, they fall again.
 func TestEstimatesFollowTheMachine(t *testing.T) {
 	t.Parallel()
 	fresh := func() *Steps {
@@ -54,7 +54,7 @@ func TestEstimatesFollowTheMachine(t *testing.T) {
 		}
 	}
 
-	// Attention that takes longer than expected is told from rows that do.
+	// Slow attention raises the estimate for attention, not the estimates for rows.
 	for range 300 {
 		s.Observe(Rows(5000, 5004, 0), 1.5+3*0.001*20_010)
 		s.Observe(Size{Rows: 8, Outputs: 8}, fresh().Seconds(Size{Rows: 8, Outputs: 8}))
@@ -64,14 +64,14 @@ func TestEstimatesFollowTheMachine(t *testing.T) {
 
 	given := NewSteps(NewCurve([]int{1}, []float64{1}), 0, 0, 0)
 	given.Observe(Size{Rows: 1}, 9)
-	require.InDelta(t, 1, given.Seconds(Size{Rows: 1}), 0, "costs that are given stay")
+	require.InDelta(t, 1, given.Seconds(Size{Rows: 1}), 0, "Observe does not change given estimates")
 }
 
-// Where drafting chooses, steps of every size are measured, and from 16 rows on those at which tiles of 8 rows end and begin.
+// Steps of every size up to 16 are measured. From there to flatFrom, the sizes at which tiles of 8 rows end and begin are measured.
 func TestEverySizeIsMeasured(t *testing.T) {
 	t.Parallel()
-	tiles := func(n int) float64 { return float64((n + 7) / 8) } // the cost of a step whose products take 8 rows at a time
-	pairs := func(n int) float64 { return float64((n + 1) / 2) } // or two
+	tiles := func(n int) float64 { return float64((n + 7) / 8) } // the cost of a step whose products compute 8 rows at a time
+	pairs := func(n int) float64 { return float64((n + 1) / 2) } // the same with 2 rows at a time
 	for limit := 1; limit <= flatFrom; limit++ {
 		_, dense := sizes(limit)
 		for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func TestEverySizeIsMeasured(t *testing.T) {
 	require.Equal(t, flatFrom, dense[len(dense)-1])
 }
 
-// Steps are measured in whatever a model was loaded for, also in a single page.
+// Measure works with any limits of a model, even with a single page.
 func TestMeasure(t *testing.T) {
 	for _, limits := range []model.Limits{
 		{Rows: 1, Outputs: 1, Context: 16, Pages: 1, PageSize: 16},

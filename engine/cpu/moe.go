@@ -132,7 +132,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		from := len(t.at)
 		for _, choice := range by.choices[by.first[m]:by.first[m+1]] {
 			r, k := int(choice)/used, int(choice)%used
-			t.add(start(x, r), r*n/blockValues, start(dst, r)+k*gate.out)
+			t.add(start(x, r), r*rowBlocks(n), start(dst, r)+k*gate.out)
 		}
 		if len(t.at) > from {
 			p := t.addPair(gate, up, m, from, len(t.at))
@@ -174,13 +174,13 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	t.group(routing, down.matrices)
 	for _, choice := range t.choices[:dst.Rows*used] {
 		r, k := int(choice)/used, int(choice)%used
-		t.add(start(h, r)+k*down.in, (r*width+k*down.in)/blockValues, start(dst, r))
+		t.add(start(h, r)+k*down.in, r*rowBlocks(width)+k*down.in/blockValues, start(dst, r))
 		t.factors = append(t.factors, row(routing, r)[used+k])
 	}
 	t.sharedFrom = len(t.at)
 	if t.shared != nil {
 		for r := range dst.Rows {
-			t.add(start(h, r)+used*down.in, (r*width+used*down.in)/blockValues, start(dst, r))
+			t.add(start(h, r)+used*down.in, r*rowBlocks(width)+used*down.in/blockValues, start(dst, r))
 			t.factors = append(t.factors, 1)
 		}
 	}

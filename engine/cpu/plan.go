@@ -12,7 +12,7 @@ import (
 type plan struct {
 	threads        int
 	weights, steps int64
-	multiplied     int64 // number of values in the largest buffer whose rows are multiplied with weights
+	blocks         int64 // maximum number of blocks of quantised activations
 	positions      int   // maximum positions of a sequence
 }
 
@@ -38,7 +38,7 @@ func (p *plan) Weight(t gguf.Tensor) error {
 func (p *plan) Buffer(rows, cols int, multiplied bool) {
 	p.steps += 4 * int64(rows) * int64(cols)
 	if multiplied {
-		p.multiplied = max(p.multiplied, int64(rows)*int64(cols))
+		p.blocks = max(p.blocks, int64(rows)*int64(rowBlocks(cols)))
 	}
 }
 
@@ -61,7 +61,7 @@ func (p *plan) Cache(s compute.CacheShape) {
 func (p *plan) Bytes() (weights, steps int64) {
 	const quantised = blockValues + scaleBytes // bytes of a block of quantised activations
 	threads := int64(p.threads)
-	steps = p.steps + 2*p.multiplied*quantised/blockValues
+	steps = p.steps + 2*p.blocks*quantised
 	scores := 4 * int64(max(maxScores, minQueries*scoreStride(p.positions))+maxQueries*16)
 	tile := 2 * 4 * int64(gatedRows*gatedGroups*kernels.GroupRows)
 	return p.weights, steps + 2*threads*(scores+tile)

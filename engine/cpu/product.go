@@ -32,7 +32,7 @@ func (o *operands) add(inFloat, inBlock, at int) {
 // blocks of row 0.
 func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	for r := range dst.Rows {
-		o.add(start(x, r), r*n/blockValues, start(dst, r))
+		o.add(start(x, r), r*rowBlocks(n), start(dst, r))
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) 
 	p.begin(x, dst)
 	for head := range w.matrices {
 		for r := range dst.Rows {
-			p.add(start(x, r)+head*inStride, (r*w.matrices+head)*w.in/blockValues, start(dst, r)+head*outStride)
+			p.add(start(x, r)+head*inStride, r*rowBlocks(w.matrices*w.in)+head*w.in/blockValues, start(dst, r)+head*outStride)
 		}
 		p.addMatrix(w, head, head*dst.Rows, (head+1)*dst.Rows, 0)
 	}

@@ -19,11 +19,20 @@ type activations struct {
 	scales []kernels.Scale
 }
 
+// rowBlocks returns the number of blocks from the start of a row of n activations to the start of the next row: those of an odd number of
+// cache lines. If 16 rows of 4096 bytes followed one another without a gap, all their bytes of a column would be in one set of the
+// first-level cache, which has room for fewer.
+func rowBlocks(n int) int {
+	const lineBlocks = 64 / blockValues
+	return lineBlocks * ((n+63)/64 | 1)
+}
+
 // quantize converts slices of the rows of x to blocks of the step's activations. Each row has count slices of n values, which are stride
-// values apart. Slice i of row r starts at block (r*count+i)*n/blockValues.
+// values apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
 func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
-	s.bytes.q = grow(s.bytes.q, rows*count*n)
-	s.bytes.scales = grow(s.bytes.scales, rows*count*n/blockValues)
+	blocks := rows * rowBlocks(count*n)
+	s.bytes.q = grow(s.bytes.q, blocks*blockValues)
+	s.bytes.scales = grow(s.bytes.scales, blocks)
 	t := &s.quantizer
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
 	t.each = s.rowsEach(rows, count*n)
@@ -47,8 +56,8 @@ func (t *quantizer) part(thread, i int) {
 			slices, n = 1, t.n*t.count
 		}
 		for k := range slices {
-			to := r*t.count*t.n + k*n
-			a.X, a.Q, a.Scales, a.Blocks = &x[start(t.x, r)+k*t.stride], &out.q[to], &out.scales[to/blockValues], int64(n/blockValues)
+			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
+			a.X, a.Q, a.Scales, a.Blocks = &x[start(t.x, r)+k*t.stride], &out.q[to*blockValues], &out.scales[to], int64(n/blockValues)
 			t.step.kernels.Quantize(a)
 		}
 	}

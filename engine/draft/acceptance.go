@@ -4,26 +4,26 @@ package draft
 const MaxTokens = 8
 
 const (
-	// recent is the weight of one observation of a whole step in the running share of a depth.
+	// recent is the weight of one verified chain in the running share of a depth.
 	recent = 0.05
-	// trust is the number of observations of one sequence that have the same weight as the shares of all sequences.
+	// trust is the number of verified drafts of one sequence that weigh as much as the shares of all sequences.
 	trust = 4.0
-	// forget is how far a step without drafts moves a share back to prior.
+	// forget is the fraction of the way back to prior that a share moves in a step without drafts.
 	forget = 0.001
-	// prior is the assumed share of right drafts at a depth without observations, for drafts that need no pass. passPrior is the same for
-	// drafts that need passes. Both are high enough that drafting is tried: a few drafts correct a share that is too high, but nothing
-	// corrects one that is too low.
+	// prior is the assumed share of right drafts before any observation, for n-gram drafts. passPrior is the same for drafts by passes.
+	// Both are high enough that drafting is tried: a few drafts correct a share that is too high, but nothing corrects a share that is too
+	// low.
 	prior, passPrior = 0.7, 0.95
 )
 
-// acceptance is how often the draft at each depth is right, given that those before it were.
+// acceptance tracks, over all sequences, how often the draft at each depth is right if all drafts before it are right.
 type acceptance struct {
-	prior float64 // share that is assumed before anything was observed
+	prior float64 // assumed share before any observation
 	share [MaxTokens]float64
 	known bool
 }
 
-// Observe records a verified chain: drafted tokens, of which the first accepted were right.
+// Observe records a verified chain of drafted tokens, of which the first accepted tokens were right.
 func (a *acceptance) Observe(drafted, accepted int) {
 	a.init()
 	for d := range min(drafted, accepted+1) {
@@ -45,12 +45,12 @@ func (a *acceptance) init() {
 	a.known = true
 }
 
-// record is what a sequence's own drafts have shown.
+// record tracks how many drafts of one sequence were right.
 type record struct {
-	tried, right float64 // tokens that were verified, fading with time
+	tried, right float64 // numbers of verified and of right drafts; old chains fade
 }
 
-// fade is the weight that a sequence's earlier drafts keep after each further chain.
+// fade is the factor by which each chain reduces the weight of a sequence's earlier chains.
 const fade = 0.9
 
 // Observe records a verified chain.
@@ -59,8 +59,8 @@ func (r *record) Observe(drafted, accepted int) {
 	r.right = fade*r.right + float64(accepted)
 }
 
-// rest records that nothing was drafted because it would not have paid. Earlier observations slowly lose their weight, so
-// that drafting is tried again.
+// rest records a step without drafts because drafting was not worth its cost. The shares slowly return to prior, so that drafting is tried
+// again.
 func (a *acceptance) rest() {
 	a.init()
 	for d := range a.share {
@@ -68,8 +68,8 @@ func (a *acceptance) rest() {
 	}
 }
 
-// chances returns the probabilities that the draft at each depth of a sequence is right, given that those before it are: the shares seen
-// over all sequences, moved towards the shares of the sequence itself.
+// chances returns, for each depth, the probability that a sequence's draft is right if all drafts before it are right. It combines the
+// shares over all sequences with the record of the sequence.
 func (a *acceptance) chances(r *record) (chances [MaxTokens]float64) {
 	a.init()
 	for d, p := range a.share {

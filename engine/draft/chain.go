@@ -12,24 +12,23 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the tokens that have become known and
-// gives each sequence's first draft; each further pass processes the drafts of the previous pass. The cache of the layer or model uses
-// the page tables of the trunk.
+// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the tokens that are newly known and gives
+// each sequence's first draft. Each further pass processes the drafts of the previous pass. The KV cache of the MTP layer or small model
+// uses the page tables of the trunk.
 type chain struct {
-	// forward runs a pass; first reports whether it is the first of a chain. Afterwards model has the highest logit of each
-	// output.
+	// forward runs a pass. first reports whether it is the first of a chain. After it, model.Best has the highest logit of each output.
 	forward func(p *pass, first bool) error
 	model   model.Model
-	// shift is the distance from a position to the token that its slot processes: 1 for an MTP layer, 0 for a model.
+	// shift is the distance from a position to the token that is processed at it: 1 for an MTP layer, 0 for a small model.
 	shift int
-	// states reports whether a pass reads the hidden states of the step before it, and so cannot skip a step.
+	// states reports whether a pass reads the hidden states of the step before it. Such a chain must process every step.
 	states bool
-	rows   int // maximum rows of a pass
+	rows   int // maximum number of rows of a pass
 
 	pass, next pass
 }
 
-// newMTPChain drafts by the MTP layer of a model.
+// newMTPChain returns a chain that drafts by the MTP layer of a model.
 func newMTPChain(m model.Drafter, rows int) *chain {
 	return &chain{shift: 1, states: true, rows: rows, model: m, forward: func(p *pass, first bool) error {
 		from := model.DraftStates
@@ -40,7 +39,7 @@ func newMTPChain(m model.Drafter, rows int) *chain {
 	}}
 }
 
-// newModelChain drafts by a small model.
+// newModelChain returns a chain that drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
 	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
 		if err := m.Decode(&p.Batch, 1); err != nil {
@@ -50,11 +49,11 @@ func newModelChain(m model.Model, rows int) *chain {
 	}}
 }
 
-// pass is the rows of one pass.
+// pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] row of the step, or output of the pass before, whose hidden state is read
-	seqs   []*Sequence // [outputs]
+	states []int32     // [rows] whose hidden state is read: a row of the step or, after the first pass, an output of the previous pass
+	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 
 func (p *pass) reset() {
@@ -64,12 +63,12 @@ func (p *pass) reset() {
 	p.Top = 1
 }
 
-// begin starts the rows of a sequence.
+// begin adds a sequence without rows.
 func (p *pass) begin(pages []int32) {
 	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
 
-// row adds a row to the sequence that was begun last.
+// row adds a row to the sequence that was added last.
 func (p *pass) row(token int32, position int, state int32) {
 	p.Tokens = append(p.Tokens, token)
 	p.Positions = append(p.Positions, int32(position))
@@ -91,32 +90,33 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// restart lets the chain begin again at a later page of a sequence, before a position, if it can no longer catch up. The positions before
-// that page are left out of its context: it processes positions as if the text began there. A hidden state of the model knows the whole
-// text, so a layer that reads such states loses little.
+// restart lets the chain begin again at a later page of a sequence, if it can no longer catch up and the page begins before position to. It
+// then processes the text as if it began at that page. An MTP layer loses little by this, because the hidden states that it reads depend on
+// the whole text.
 func (c *chain) restart(s *Sequence, to int) {
 	if c.canCatchUp(s) {
 		return
 	}
 	size, from := s.Table.PageSize(), s.Start
 	if !c.states {
-		from = max(s.filled, s.Length()-c.rows/4, s.Table.Adopted()*size) // others use what it holds for adopted pages
+		from = max(s.filled, s.Length()-c.rows/4, s.Table.Adopted()*size) // adopted pages may hold keys and values for other sequences
 	}
 	if from = (from + size - 1) / size * size; from < to {
 		s.origin, s.filled = from, from
 	}
 }
 
-// retained returns the number of cache positions, computed from a chain's drafts, that stay valid when some of the drafts are accepted.
+// retained returns the number of positions that the chain computed from its drafts and that stay valid when some of the drafts are
+// accepted.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
-		return 0 // they were computed from states of the layer; states of the trunk are better
+		return 0 // they were computed from states of the MTP layer; states of the trunk are better
 	}
 	return min(accepted, drafted-1)
 }
 
-// run processes the known tokens of a step's sequences and drafts as many tokens as each wants. Sequences that want no drafts are
-// processed only if all is set. A gate, which may be nil, can end a chain early.
+// run processes the known tokens of a step's sequences and drafts as many tokens as each sequence wants. It processes sequences that want
+// no drafts only if all is set. passes has the durations of passes. gate can end a chain early; it can be nil.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -142,8 +142,8 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 	return nil
 }
 
-// prefill processes the prompts of a step whose results have not been delivered. It does not need the results. No draft is wanted yet, so
-// this pass is cheaper than one that drafts.
+// prefill processes the prompts of a step whose results have not been delivered yet. It does not need the results, and it makes no drafts,
+// so the pass has no outputs.
 func (c *chain) prefill(prompts []*Sequence) error {
 	c.pass.reset()
 	left := c.rows
@@ -162,8 +162,8 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds a sequence's known positions to the pass: from the first that the chain has not processed, up to a limit. It returns their
-// number.
+// add adds the known positions of a sequence that the chain has not processed to the pass, up to, but not including, position to. It
+// returns their number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {
@@ -177,7 +177,7 @@ func (c *chain) add(s *Sequence, to int) int {
 	return n
 }
 
-// catchUp makes the first pass: the known positions that the chain has not processed.
+// catchUp makes the first pass of the known positions that the chain has not processed.
 func (c *chain) catchUp(step []*Sequence, all bool) {
 	c.pass.reset()
 	left := c.rows

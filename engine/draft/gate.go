@@ -2,16 +2,16 @@ package draft
 
 import "math"
 
-// gate decides after each pass whether a chain of passes continues. It uses the confidence of the drafting layer or model, which is the
-// probability that it gives its draft, and how often drafts of that confidence were right.
+// gate decides after each pass whether a chain of passes continues. It uses the confidence of a draft, which is the probability that the
+// MTP layer or small model gives it, and how often drafts of that confidence were right.
 type gate struct {
-	shares [classes]float64 // shares of right drafts, by class of confidence
+	shares [classes]float64 // share of right drafts in each class of confidence
 	known  bool
-	// Token is what a token is worth at present, and Row what one more row of a step costs, both in seconds; see planner.
+	// Token is the value of a generated token at present, and Row the cost of one more row of a step, both in seconds; see planner.
 	Token, Row float64
 }
 
-// classes is the number of classes of confidence. Each begins half as far from 1 as the one before it.
+// classes is the number of classes of confidence. Class c has the confidences from 1-1/2^c up to 1-1/2^(c+1); the last class reaches 1.
 const classes = 10
 
 func class(confidence float64) int {
@@ -19,7 +19,7 @@ func class(confidence float64) int {
 	return min(int(c), classes-1)
 }
 
-// Chance is the probability that a draft of the given confidence is right.
+// Chance returns the probability that a draft of the given confidence is right.
 func (g *gate) Chance(confidence float64) float64 {
 	g.init()
 	return g.shares[class(confidence)]
@@ -36,7 +36,7 @@ func (g *gate) Observe(confidence float64, right bool) {
 	}
 }
 
-// init sets shares near the confidence itself. They are used until there are observations.
+// init sets each share near the confidences of its class. Observations then correct it.
 func (g *gate) init() {
 	if g.known {
 		return
@@ -47,9 +47,8 @@ func (g *gate) init() {
 	g.known = true
 }
 
-// worthRow reports whether a draft that is right with the given chance is worth its row of the next step.
+// worthRow reports whether a draft that is right with the given probability is worth its row in the next step.
 func (g *gate) worthRow(chance float64) bool { return chance*g.Token >= g.Row }
 
-// worthPass reports whether a further draft that is right with the given chance is worth its row and a pass of the given
-// seconds.
+// worthPass reports whether a further draft that is right with the given probability is worth its row and a pass of the given seconds.
 func (g *gate) worthPass(chance, pass float64) bool { return chance*g.Token >= g.Row+pass }

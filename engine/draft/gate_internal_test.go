@@ -10,7 +10,7 @@ func TestGateLearnsWhatConfidenceIsWorth(t *testing.T) {
 	t.Parallel()
 	var g gate
 	require.Less(t, g.Chance(0.3), g.Chance(0.8))
-	require.Less(t, g.Chance(0.8), g.Chance(1), "the drafter is believed at first")
+	require.Less(t, g.Chance(0.8), g.Chance(1), "at first, chances follow the confidence")
 	for i := range 400 {
 		g.Observe(0.8, i%4 == 0)
 		g.Observe(0.999, true)

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// measure measures how long the draft layer or model takes for several numbers of sequences. It runs before the first request, so that it
-// may use any page of the cache.
+// measure measures the duration of drafting passes for several numbers of sequences. It must run before the first request, because it
+// writes to pages of the cache.
 func (sp *Speculator) measure(m model.Model) error {
 	if sp.chain == nil {
 		return nil

@@ -2,22 +2,22 @@ package draft
 
 import "slices"
 
-// Orders of the n-grams in the tables; the longest that matches is used.
+// The lengths of the n-grams in the tables. Draft uses the longest n-gram that matches.
 const (
 	longestNGram  = 4
 	shortestNGram = 2
 )
 
-// ngrams drafts from a sequence's own text (prompt look-up decoding): it finds the last place where the text's last tokens occurred
-// before, and guesses the tokens that followed them there. A search takes constant time. The tables take four bytes per token and order.
+// ngrams drafts from a sequence's own text (prompt look-up decoding). It finds the latest earlier occurrence of the text's last tokens, and
+// drafts the tokens that followed them there. A search takes constant time. See NGramBytes for the memory.
 type ngrams struct {
-	seen  int     // tokens whose n-grams are in the tables
-	slots int     // of each table; a power of two
-	table []int32 // one table per order, one after another
+	seen  int     // number of tokens whose n-grams are in the tables
+	slots int     // number of slots in each table; a power of two
+	table []int32 // the tables, one for each length of n-grams, one after another
 }
 
-// A table has minSlots at first. It doubles as the text grows, up to maxSlots, which are 256 KiB. In a text of more tokens, later n-grams
-// overwrite earlier ones.
+// A table begins with minSlots slots and doubles as the text grows, up to maxSlots slots, which take 256 KiB. In longer texts, later
+// n-grams overwrite earlier ones.
 const (
 	minSlots = 64
 	maxSlots = 1 << 16
@@ -28,7 +28,7 @@ const NGramBytes = 4 * tables * 2 * slotsPerToken
 
 const (
 	tables        = longestNGram - shortestNGram + 1
-	slotsPerToken = 2 // a lower bound while the text has at most maxSlots tokens
+	slotsPerToken = 2 // minimum number of slots per token, until a table has maxSlots
 )
 
 func newNGrams() *ngrams { return &ngrams{slots: minSlots, table: make([]int32, tables*minSlots)} }
@@ -44,7 +44,7 @@ func (g *ngrams) grow(n int) {
 	}
 }
 
-// Draft appends up to limit guesses of what follows tokens to dst. Each call's text has to begin with that of the call before.
+// Draft appends up to limit guesses of the tokens that follow tokens to dst. tokens must begin with the tokens of the previous call.
 func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	g.learn(tokens)
 	for n := longestNGram; n >= shortestNGram; n-- {
@@ -56,7 +56,7 @@ func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 		if at < n || at >= len(tokens) || !slices.Equal(tokens[at-n:at], suffix) {
 			continue
 		}
-		// A match that reaches the end is a repetition, which continues in the drafts.
+		// If the text repeats itself, the copied tokens reach the end of the text. The drafts then continue the repetition.
 		start := len(dst)
 		for i := range limit {
 			if at+i < len(tokens) {

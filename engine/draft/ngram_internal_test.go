@@ -16,14 +16,14 @@ func TestNGramDraft(t *testing.T) {
 		limit  int
 		want   []int32
 	}{
-		"nothing before":          {[]int32{1, 2, 3}, 4, nil},
-		"one token is too little": {[]int32{5, 9, 5}, 4, nil},
-		"what followed":           {[]int32{1, 2, 3, 4, 9, 1, 2}, 2, []int32{3, 4}},
-		"the latest place wins":   {[]int32{1, 2, 7, 1, 2, 8, 1, 2}, 1, []int32{8}},
-		"longer matches first":    {[]int32{3, 1, 2, 7, 4, 1, 2, 8, 3, 1, 2}, 1, []int32{7}},
-		"a repetition goes on":    {[]int32{1, 2, 3, 1, 2, 3, 1, 2, 3}, 7, []int32{1, 2, 3, 1, 2, 3, 1}},
-		"shorter than n-grams":    {[]int32{1}, 4, nil},
-		"empty":                   {nil, 4, nil},
+		"nothing before":             {[]int32{1, 2, 3}, 4, nil},
+		"one token is too little":    {[]int32{5, 9, 5}, 4, nil},
+		"the tokens that followed":   {[]int32{1, 2, 3, 4, 9, 1, 2}, 2, []int32{3, 4}},
+		"the latest occurrence wins": {[]int32{1, 2, 7, 1, 2, 8, 1, 2}, 1, []int32{8}},
+		"a longer match wins":        {[]int32{3, 1, 2, 7, 4, 1, 2, 8, 3, 1, 2}, 1, []int32{7}},
+		"a repetition continues":     {[]int32{1, 2, 3, 1, 2, 3, 1, 2, 3}, 7, []int32{1, 2, 3, 1, 2, 3, 1}},
+		"shorter than n-grams":       {[]int32{1}, 4, nil},
+		"empty":                      {nil, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +32,7 @@ func TestNGramDraft(t *testing.T) {
 	}
 }
 
-// Growing a text token by token gives the same drafts as a search of the whole text from the back.
+// A text that grows token by token gets the same drafts as by a search of the whole text from its end.
 func TestNGramIsASearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -46,7 +46,7 @@ func TestNGramIsASearch(t *testing.T) {
 				continue // another n-gram may have overwritten this one
 			}
 			if len(want) > 0 && len(got) == limit && !slices.Equal(got, want) {
-				// A longer n-gram may have been overwritten, so that a shorter one was found: it has to occur too.
+				// The longest n-gram may have been overwritten. The shorter n-gram that was found must occur in the text too.
 				require.True(t, followed(tokens[:n+1], got[0]))
 			}
 		}
@@ -68,7 +68,7 @@ func searchBack(tokens []int32, limit int) []int32 {
 	return nil
 }
 
-// followed reports whether next stood after the last two tokens somewhere before.
+// followed reports whether next followed an earlier occurrence of the last two tokens.
 func followed(tokens []int32, next int32) bool {
 	for at := 2; at < len(tokens); at++ {
 		if slices.Equal(tokens[at-2:at], tokens[len(tokens)-2:]) && tokens[at] == next {
@@ -78,7 +78,7 @@ func followed(tokens []int32, next int32) bool {
 	return false
 }
 
-// A text of more tokens than the tables have slots finds what occurred shortly before, in bounded memory.
+// In a text with more tokens than a table has slots, recent n-grams are found, and the memory stays bounded.
 func TestNGramOfALongText(t *testing.T) { // not parallel: it counts what the process allocates
 	const tokens = 1 << 18
 	text := make([]int32, tokens, tokens+2)
@@ -94,7 +94,7 @@ func TestNGramOfALongText(t *testing.T) { // not parallel: it counts what the pr
 	require.Equal(t, []int32{tokens - 998, tokens - 997}, got)
 }
 
-// The tables take memory by the text, not by the limit of the sequence.
+// The memory of the tables depends on the length of the text.
 func TestNGramsTakeMemoryByTheText(t *testing.T) {
 	t.Parallel()
 	g := newNGrams()
@@ -105,13 +105,13 @@ func TestNGramsTakeMemoryByTheText(t *testing.T) {
 		require.LessOrEqual(t, 4*len(g.table), 1024+NGramBytes*len(text))
 	}
 	found := 0
-	for i := range int32(100) { // some are overwritten by later ones
+	for i := range int32(100) { // later n-grams have overwritten some of them
 		if drafts := newNGrams().Draft(nil, append(text[:1000:1000], i, i+1), 1); len(drafts) > 0 {
 			require.Equal(t, []int32{i + 2}, drafts)
 			found++
 		}
 	}
-	require.Greater(t, found, 50, "what was learned before the tables grew")
+	require.Greater(t, found, 50, "n-grams from before the tables grew are found")
 }
 
 func BenchmarkNGram(b *testing.B) {

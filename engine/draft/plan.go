@@ -2,27 +2,27 @@ package draft
 
 import "github.com/ingot-run/ingot/engine/cost"
 
-// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens per second. It knows the
-// probability that drafts are right, and the cost of steps by their rows.
+// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens per second. It uses the
+// probabilities that drafts are right and the durations of steps and passes.
 type planner struct {
-	Verify *cost.Steps // a step of the model
-	Pass   cost.Curve  // one pass of the drafting layer or model, by sequences
-	Limit  int         // maximum number of tokens per sequence, up to MaxTokens
+	Verify *cost.Steps // durations of steps of the model, which verify the drafts
+	Pass   cost.Curve  // duration of a drafting pass by its number of sequences
+	Limit  int         // maximum number of drafts per sequence, up to MaxTokens
 	Reads  int         // mean number of positions that a row attends to
 
-	// The last plan's estimates, in seconds: what a token is worth, and what one more row costs.
+	// Estimates of the last plan, in seconds: the value of a generated token, and the cost of one more row.
 	Token, Row float64
 }
 
 // candidate is a sequence that may draft.
 type candidate struct {
-	chances [MaxTokens]float64 // probability that the draft at each depth is right, given that those before it are
-	Limit   int                // maximum number of tokens
-	Free    bool               // tokens are drafted without a pass, such as from n-grams
-	Length  int                // tokens to draft, set by Plan
+	chances [MaxTokens]float64 // probability that the draft at each depth is right if all drafts before it are right
+	Limit   int                // maximum number of drafts
+	Free    bool               // drafts need no pass, as from n-grams
+	Length  int                // number of tokens to draft, set by Plan
 }
 
-// Yield is the expected number of right drafts among the given number of them.
+// Yield returns the expected number of right drafts if the given number of tokens is drafted.
 func (c *candidate) Yield(length int) float64 {
 	sum, chance := 0.0, 1.0
 	for d := range length {
@@ -32,12 +32,12 @@ func (c *candidate) Yield(length int) float64 {
 	return sum
 }
 
-// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, passes that only
-// catch up cost time too, and the last drafts of an answer go beyond its end.
+// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, because passes
+// without drafts cost time too, and because the last drafts of an answer are beyond its end.
 const minGain = 1.1
 
-// Plan sets the candidates' lengths and returns their sum. The sum is 0 if drafting would not pay. Besides one row per candidate, the
-// step has others rows, such as chunks of prompts.
+// Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting would not pay. others is the number of rows of
+// the step besides one row per candidate, such as rows of prompts.
 func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
@@ -85,14 +85,14 @@ func (p *planner) Plan(all []candidate, others int) int {
 	return total
 }
 
-// rowCost returns the seconds that one more draft adds to a step. It is the mean over the next few rows, because the cost jumps between
-// two sizes of product.
+// rowCost returns the seconds that one more draft adds to a step. It is the mean over the next few rows, because the duration of a step
+// rises in jumps.
 func (p *planner) rowCost(rows, others int) float64 {
 	const next = 4
 	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
 }
 
-// seconds returns the expected duration of a step. others of its rows do not reach the output head.
+// seconds returns the expected duration of a step with the given rows, of which others do not reach the output head.
 func (p *planner) seconds(rows, others int) float64 {
 	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

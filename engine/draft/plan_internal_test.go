@@ -24,7 +24,7 @@ func candidates(n int, chance float64, free bool) []candidate {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	flat := cost.NewCurve([]int{1, 64}, []float64{1, 1.2})     // memory-bound: rows are nearly free
-	steep := cost.NewCurve([]int{1, 64}, []float64{1, 64})     // compute-bound: rows cost what they are
+	steep := cost.NewCurve([]int{1, 64}, []float64{1, 64})     // compute-bound: the cost is proportional to the rows
 	knee := cost.NewCurve([]int{1, 8, 64}, []float64{1, 1, 8}) // free up to 8 rows
 	slow := cost.NewCurve([]int{1}, []float64{0.3})
 	for name, c := range map[string]struct {
@@ -34,8 +34,8 @@ func TestPlan(t *testing.T) {
 		seqs, others int
 		check        func(t *testing.T, total int)
 	}{
-		"good drafts where rows are free":        {chance: 0.9, verify: flat, pass: slow, seqs: 1, check: atLeast(3)},
-		"no drafts where rows cost in full":      {chance: 0.7, verify: steep, free: true, seqs: 8, check: exactly(0)},
+		"good drafts, rows nearly free":          {chance: 0.9, verify: flat, pass: slow, seqs: 1, check: atLeast(3)},
+		"no drafts if rows cost in full":         {chance: 0.7, verify: steep, free: true, seqs: 8, check: exactly(0)},
 		"bad drafts that cost passes":            {chance: 0.05, verify: knee, pass: slow, seqs: 1, check: exactly(0)},
 		"bad drafts that cost nothing":           {chance: 0.15, verify: knee, pass: slow, free: true, seqs: 1, check: atLeast(1)},
 		"a drafter as slow as the model":         {chance: 0.9, verify: flat, pass: flat, seqs: 1, check: exactly(0)},
@@ -59,7 +59,7 @@ func atLeast(n int) func(*testing.T, int) {
 	return func(t *testing.T, total int) { require.GreaterOrEqual(t, total, n) }
 }
 
-// A plan is never expected to be slower than none, and respects its limits.
+// A plan's expected tokens per second are never lower than without drafts, and a plan respects its limits.
 func TestPlanIsNeverWorseThanNone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -104,7 +104,7 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	t.Parallel()
 	a := acceptance{prior: prior}
 	for range 500 {
-		a.Observe(3, 1) // the first is always right, the second never; the third is never reached
+		a.Observe(3, 1) // the first draft is always right, the second never; the third is never verified
 	}
 	c := a.chances(&record{})
 	require.InDelta(t, 1, c[0], 0.01)
@@ -116,7 +116,7 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 		good.Observe(4, 4)
 		bad.Observe(4, 0)
 	}
-	require.Greater(t, a.chances(&good)[1], a.chances(&bad)[1], "a sequence's own drafts count")
+	require.Greater(t, a.chances(&good)[1], a.chances(&bad)[1], "the record of a sequence changes its chances")
 
 	for range 5000 {
 		a.rest()
@@ -124,11 +124,11 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	require.InDelta(t, 0.7, a.chances(&record{})[1], 0.02, "chances return to the prior")
 }
 
-// Drafts with an expected gain of a few percent are not worth their other costs: see minGain.
+// An expected gain of a few percent is below minGain, and nothing is drafted.
 func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
 	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})
-	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // a draft makes tokens faster by its chance
+	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // if rows are free, the gain of a draft is its chance
 		p := planner{Verify: cost.NewSteps(free, 0, 0, 0), Limit: 1}
 		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "a gain of %g", 1+chance)
 	}

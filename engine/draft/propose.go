@@ -2,13 +2,13 @@ package draft
 
 // Next describes the next step.
 type Next struct {
-	Running int         // sequences that run
-	Decode  []*Sequence // sequences that generate; each has one row, and one more per draft
-	Others  int         // rows of the other sequences
+	Running int         // number of running sequences
+	Decode  []*Sequence // the sequences that generate; each has one row, and one more per draft
+	Others  int         // number of rows of the other sequences
 }
 
-// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that go on; the
-// drafting layer or model processes their tokens.
+// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that have not ended; the MTP
+// layer or small model processes their tokens.
 func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	for _, s := range step {
 		s.wanted = 0
@@ -38,7 +38,7 @@ func meanLength(seqs []*Sequence) int {
 	return sum / max(len(seqs), 1)
 }
 
-// gather makes the sequences candidates for drafts by passes.
+// gather makes a candidate for each sequence. A sequence to which the chain cannot catch up gets an empty candidate.
 func (sp *Speculator) gather(decode []*Sequence) {
 	sp.candidates = sp.candidates[:0]
 	for _, s := range decode {
@@ -50,7 +50,8 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
-// searchText drafts from the sequences' own texts if that is expected to yield more than passes.
+// searchText drafts from the texts of the sequences. A sequence keeps these drafts if they are expected to yield at least as much as drafts
+// by passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
 	if !sp.ngram {
 		return
@@ -69,7 +70,8 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 	}
 }
 
-// plan decides how much each sequence drafts. It shortens n-gram drafts, which exist already. Passes make theirs later.
+// plan decides how many tokens to draft for each sequence. It shortens n-gram drafts, which exist already, and sets the number of drafts
+// that passes will make.
 func (sp *Speculator) plan(next Next) {
 	if sp.fixed > 0 {
 		for i := range sp.candidates {
@@ -86,7 +88,7 @@ func (sp *Speculator) plan(next Next) {
 		c := &sp.candidates[i]
 		n := c.Length
 		if sp.fixed == 0 && n > 0 && !c.Free {
-			n = max(n, min(c.Limit, share)) // the gate decides where the chain ends
+			n = max(n, min(c.Limit, share)) // the gate ends the chain
 		}
 		n = min(n, left)
 		if !s.Table.Grow(s.Length() + n) {
@@ -101,7 +103,7 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// judge decides whether drafting is worth its cost at present, given the number of running sequences.
+// judge updates vain: it estimates whether drafting by passes would be worth its cost with the given number of running sequences.
 func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})
@@ -116,11 +118,11 @@ func (sp *Speculator) judge(running int) {
 	}
 }
 
-// The drafting layer or model stops after maxVain steps in which drafting was not worth it. A step in which drafting was worth it
-// cancels forgives of them, so that a few wrong estimates do not keep the layer or model running.
+// The MTP layer or small model stops processing tokens after maxVain steps in which drafting was not worth its cost. A step in which
+// drafting was worth its cost cancels forgives of them.
 const maxVain, forgives = 16, 4
 
-// catchesUp reports whether the drafting layer or model processes the tokens of sequences that draft nothing, which costs passes. A few
-// steps in which drafting was not worth it do not end that: an MTP layer that missed a step of a sequence can draft for the sequence only
-// from the next page on, and without what was before.
+// catchesUp reports whether the MTP layer or small model processes the tokens of sequences that draft nothing. This costs passes, but a few
+// steps in which drafting is not worth its cost do not end it: an MTP layer that missed a step of a sequence can draft for the sequence
+// only from the next page on, without the earlier text.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < maxVain }

@@ -4,33 +4,33 @@ import "github.com/ingot-run/ingot/engine/cache"
 
 // Sequence is the part of a running sequence that the scheduler shares with the drafter. The scheduler embeds it.
 type Sequence struct {
-	// The scheduler sets these; the drafter only reads them.
+	// The scheduler sets the following fields. The drafter only reads them.
 
 	Tokens   []int32      // known tokens: the prompt and the answer so far
 	Limit    int          // maximum length of Tokens
 	StopIDs  []int32      // tokens after which nothing is drafted
-	Table    *cache.Table // pages of the positions, in the drafter's cache as in the model's; nil until admitted
-	Computed int          // positions whose keys are in the model's cache
+	Table    *cache.Table // page table, for the drafter's cache and the model's; nil until admitted
+	Computed int          // number of positions whose keys and values are in the model's cache
 	Start    int          // Computed before the present step
-	Rows     int          // rows in the present step
-	FirstRow int          // index of the first of these rows
+	Rows     int          // number of rows in the present step
+	FirstRow int          // index of the first of these rows in the step
 
-	// The drafter sets these.
+	// The drafter sets the following fields.
 
 	Drafts   []int32 // guesses of the tokens after Tokens, which the next step verifies
-	Accepted int     // leading Drafts that the present step has confirmed
-	Total    Counts  // counts of all observed steps
+	Accepted int     // number of leading Drafts that the present step has confirmed
+	Total    Counts  // counts over all steps so far
 
-	wanted     int       // tokens to draft by passes
-	confidence []float64 // [Drafts] probability that the drafting layer or model gave each draft; empty for n-gram drafts
+	wanted     int       // number of tokens to draft by passes
+	confidence []float64 // [Drafts] probability that the MTP layer or small model gave each draft; empty for n-gram drafts
 	chance     float64   // probability that all of Drafts are right
-	gated      bool      // the gate ended the chain of passes before it had the wanted tokens
+	gated      bool      // the gate ended the chain of passes before wanted tokens were drafted
 	byNGram    bool      // Drafts come from the n-gram table, not from passes
 
 	ngrams                  *ngrams
 	ngramRecord, passRecord record
-	origin                  int // first position that the drafting layer or model attends to, at the beginning of a page
-	filled                  int // first position from origin on that the drafting layer or model has not processed
+	origin                  int // first position that the MTP layer or small model attends to; the beginning of a page
+	filled                  int // first position, from origin on, that the MTP layer or small model has not processed
 }
 
 // Counts has the number of drafted tokens and the number of accepted ones.
@@ -39,7 +39,7 @@ type Counts struct{ Drafted, Accepted int }
 // Length returns the number of known tokens.
 func (s *Sequence) Length() int { return len(s.Tokens) }
 
-// Token returns the token at a position: a known token, or a draft after the known tokens.
+// Token returns the token at a position: a known token or, after the known tokens, a draft.
 func (s *Sequence) Token(position int) int32 {
 	if position >= len(s.Tokens) {
 		return s.Drafts[position-len(s.Tokens)]
@@ -54,8 +54,8 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt sets Computed after the table has taken pages that another sequence computed. If the drafter has processed these pages, they also
-// hold its keys and values.
+// Adopt records that the table has adopted pages for the given number of positions. If the drafter has processed these positions with one
+// origin, it need not process them again.
 func (s *Sequence) Adopt(positions int) {
 	s.Computed = positions
 	pages := positions / s.Table.PageSize()
@@ -65,7 +65,7 @@ func (s *Sequence) Adopt(positions int) {
 	first := int(s.Table.Note(pages-1)) - 1
 	for i := first; i < pages; i++ {
 		if s.Table.Note(i) != int32(first+1) {
-			return // its keys were computed from another origin
+			return // the drafter's keys in this page were computed from another origin
 		}
 	}
 	s.origin, s.filled = first*s.Table.PageSize(), positions
@@ -74,8 +74,8 @@ func (s *Sequence) Adopt(positions int) {
 // pages returns the pages of the positions from the origin on.
 func (s *Sequence) pages() []int32 { return s.Table.Pages()[s.origin/s.Table.PageSize():] }
 
-// process records that the drafting layer or model has processed further positions. The pages that they complete get a note of the page at
-// which its context begins, counted from 1.
+// process records that the MTP layer or small model has processed further positions. It notes on each completed page at which page the
+// origin is, counted from 1.
 func (s *Sequence) process(positions int) {
 	size := s.Table.PageSize()
 	page := s.filled / size
@@ -85,7 +85,7 @@ func (s *Sequence) process(positions int) {
 	}
 }
 
-// Preempt forgets everything that was computed for the sequence, drafts included.
+// Preempt forgets everything that was computed for the sequence, including its drafts.
 func (s *Sequence) Preempt() {
 	s.Table, s.Computed, s.Start, s.Rows = nil, 0, 0, 0
 	s.origin, s.filled = 0, 0
@@ -110,7 +110,7 @@ func (s *Sequence) forget() {
 // room returns the maximum number of tokens to draft. The step that verifies them generates one token more.
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
 
-// record is what is known about drafts of the kind that the sequence has now.
+// record returns the record of the kind of drafts that the sequence has now.
 func (s *Sequence) record() *record {
 	if s.byNGram {
 		return &s.ngramRecord
@@ -118,8 +118,8 @@ func (s *Sequence) record() *record {
 	return &s.passRecord
 }
 
-// add takes the draft of a pass, which costs the given seconds, and reports whether another pass should follow. gate may be
-// nil.
+// add adds the draft of a pass and reports whether another pass should follow. pass is the duration of a pass per sequence, in seconds.
+// gate can be nil.
 func (s *Sequence) add(token int32, confidence, pass float64, gate *gate) (more bool) {
 	if len(s.Drafts) == 0 {
 		s.chance = 1
@@ -134,7 +134,7 @@ func (s *Sequence) add(token int32, confidence, pass float64, gate *gate) (more 
 	if len(s.Drafts) >= s.wanted {
 		return false
 	}
-	// The confidence of the next draft is not known yet. The confidence of this draft is the best estimate.
+	// The confidence of the next draft is not known yet; the confidence of this draft is the estimate.
 	if gate != nil {
 		s.gated = !gate.worthPass(s.chance*gate.Chance(confidence), pass)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cache"
 )
 
-// A preempted sequence keeps what its drafts have shown and the n-grams of its text, and forgets what is in the cache.
+// A preempted sequence keeps the record of its drafts and the n-grams of its text, and forgets its state in the cache.
 func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	t.Parallel()
 	tokens := []int32{1, 2, 3, 4, 1, 2, 3}
@@ -31,7 +31,7 @@ func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	require.False(t, s.gated || s.byNGram)
 }
 
-// A sequence that adopts pages takes over what the drafter has processed of them, if all of it belongs to one context.
+// A sequence that adopts pages also uses the drafter's keys and values in them, if the drafter computed them from one origin.
 func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 	t.Parallel()
 	const size = 4
@@ -40,7 +40,7 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 		tokens[i] = int32(i)
 	}
 	for name, c := range map[string]struct {
-		parts          [][2]int // that another sequence processed, each with a context of its own
+		parts          [][2]int // positions that another sequence processed, each part with its own origin
 		origin, filled int
 	}{
 		"everything":              {parts: [][2]int{{0, 20}}, origin: 0, filled: 20},
@@ -48,7 +48,7 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 		"the beginning":           {parts: [][2]int{{0, 8}}},
 		"the end":                 {parts: [][2]int{{8, 20}}, origin: 8, filled: 20},
 		"less than the last page": {parts: [][2]int{{0, 19}}},
-		"two contexts":            {parts: [][2]int{{0, 8}, {12, 20}}, origin: 12, filled: 20},
+		"two origins":             {parts: [][2]int{{0, 8}, {12, 20}}, origin: 12, filled: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,7 +68,7 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 			require.Equal(t, []int{c.origin, c.filled}, []int{second.origin, second.filled})
 			require.Equal(t, second.Table.Pages()[c.origin/size:], second.pages())
 			second.Adopt(second.Table.Adopt(tokens))
-			require.Equal(t, []int{c.origin, c.filled}, []int{second.origin, second.filled}, "nothing is new")
+			require.Equal(t, []int{c.origin, c.filled}, []int{second.origin, second.filled}, "adopting again changes nothing")
 
 			first.Table.Release()
 			second.Table.Release()

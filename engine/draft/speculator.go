@@ -1,7 +1,6 @@
-// Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP layer, by a small model or
-// from n-grams of a sequence's own text. It knows what steps and drafts cost and how often drafts are right, and drafts as many as
-// pay at the present batch size. The sampler alone decides which tokens a sequence gets, so nothing here can change
-// one.
+// Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP layer, by a small model or from n-grams
+// of a sequence's own text. From the cost of steps and drafts and the share of right drafts, it decides how many tokens are worth drafting
+// at the present batch size. Drafts never change the tokens of a sequence: the sampler alone chooses them.
 package draft
 
 import (
@@ -16,34 +15,34 @@ const MaxOutputs = 64
 type Options struct {
 	Model  model.Model   // verifies the drafts
 	MTP    model.Drafter // the same model, if its MTP layer drafts; otherwise nil
-	Small  model.Model   // drafts by passes of its own; nil for none
+	Small  model.Model   // a small model that drafts; nil for none
 	NGram  bool          // draft from the sequences' own texts
-	Fixed  int           // tokens to draft for each sequence in a step; 0 for as many as pay by what is measured
+	Fixed  int           // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
 	Limits model.Limits  // the limits of Model and of Small
 	Steps  *cost.Steps   // durations of steps of Model
 }
 
-// Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the
-// drafts: each row's token is drawn as if nothing had been drafted, and counts if all drafts before it were right. So
-// drafting cannot change a token, and keeps the model's distribution: a draft is accepted with the probability that the
-// model gives it.
+// Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the drafts: the
+// token of each row is sampled as if nothing had been drafted, and is used if all drafts before it are right. Drafting therefore does not
+// change tokens or their distribution.
 type Speculator struct {
 	limits  model.Limits
 	fixed   int
 	ngram   bool
-	chain   *chain // nil where neither an MTP layer nor a small model drafts
+	chain   *chain // nil if neither an MTP layer nor a small model drafts
 	planner planner
 	gate    gate // decides how many passes a chain has
 
 	ngramAcceptance, passAcceptance acceptance
-	idle                            int // steps since something was drafted
-	vain                            int // recent steps in which drafting by passes was not worth it
+	idle                            int // number of steps since the last drafts
+	vain                            int // number of recent steps in which drafting by passes was not worth its cost
 
-	candidates []candidate // [next] of the step that is planned
-	fresh      []candidate // candidates for sequences without a record, to estimate whether drafting pays at all
+	candidates []candidate // [Next.Decode] candidates of the planned step
+	fresh      []candidate // candidates without a record, with which judge estimates whether drafting pays
 }
 
-// New makes a Speculator. It measures the cost of drafting passes, in pages of the cache that nothing uses yet.
+// New makes a Speculator. It measures the cost of drafting passes. It must run before the first request, because it writes to pages of the
+// cache.
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, vain: maxVain}
 	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
@@ -59,7 +58,7 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight returns the number of steps that may be submitted before a wait. It grows while nothing is drafted.
+// MaxInFlight returns the number of steps that may be submitted before a wait. It grows with the number of steps without drafts.
 func (sp *Speculator) MaxInFlight() int {
 	if sp.fixed > 0 {
 		return 1
@@ -67,14 +66,13 @@ func (sp *Speculator) MaxInFlight() int {
 	return max(1, sp.idle/2)
 }
 
-// Waits reports whether the results of the next step are needed before a step can follow it: they verify drafts, or the
-// drafting layer or model processes them.
+// Waits reports whether the results of the next step are needed before another step can begin: the step verifies drafts, or the MTP layer
+// or small model processes its tokens.
 func (sp *Speculator) Waits(s *Sequence) bool {
 	return len(s.Drafts) > 0 || sp.chain != nil && sp.catchesUp()
 }
 
-// Prefill lets the drafting layer or model process the prompts of a step that has been computed and whose results have not
-// been delivered.
+// Prefill lets the MTP layer or small model process the prompts of a step that has been computed and whose results have not been delivered.
 func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
 		return nil
@@ -82,8 +80,8 @@ func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	return sp.chain.prefill(prompts)
 }
 
-// Observe learns from a number of steps that were computed together; step lists the sequences of the last one. Observe drops their
-// drafts and returns the counts.
+// Observe learns from a number of steps that were in flight together. step lists the sequences of the last of these steps. Observe removes
+// the sequences' drafts and returns how many were drafted and accepted.
 func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	for _, s := range step {
 		sp.learn(s)

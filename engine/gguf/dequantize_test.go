@@ -32,7 +32,8 @@ func signed8(b []byte, at int) int {
 
 func halfAt(b []byte, at int) float64 { return half64(uint16(field(b, 8*at, 16))) }
 
-// reference has each type's formula for weight i of a block b, y = d*q + m. It uses float64 and reads the block bit by bit.
+// reference has, for each type, a function that returns weight i of block b by the formula d*q + m. It uses float64 and reads the block bit
+// by bit.
 var reference = map[Type]func(b []byte, i int) float64{
 	TypeF32:  func(b []byte, _ int) float64 { return float64(math.Float32frombits(uint32(field(b, 0, 32)))) },
 	TypeF16:  func(b []byte, _ int) float64 { return halfAt(b, 0) },
@@ -99,12 +100,12 @@ var reference = map[Type]func(b []byte, i int) float64{
 	},
 }
 
-// iq4Values are the values that 16 codes of IQ4_NL stand for.
+// iq4Values has the values of the 16 codes of IQ4_NL.
 var iq4Values = []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-// scaleAndMin unpacks the scale and minimum of a sub-block. A scale and a minimum have six bits each. For the first four
-// sub-blocks, each is in a byte of its own. For the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits
-// are the free bits in the bytes of the first four.
+// scaleAndMin unpacks the scale and minimum of a sub-block from 12 packed bytes. Each has six bits. Those of the first four sub-blocks are
+// the low six bits of bytes 0 to 7. Of those of the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits are the
+// high two bits of bytes 0 to 7.
 func scaleAndMin(b []byte, j int) (scale, minimum int) {
 	const at = 8 * 4
 	if j < 4 {
@@ -144,8 +145,8 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 	return b
 }
 
-// TestDequantize compares weights with the formulas bit for bit. Every product of a scale and a quant is exact in float32. So only
-// the last sum is rounded, in float32 as in the formulas.
+// TestDequantize compares weights with the formulas bit for bit. Every product of a scale and a quant is exact in float32, so only the last
+// sum is rounded, to float32 in both computations.
 func TestDequantize(t *testing.T) {
 	t.Parallel()
 	require.Len(t, reference, len(Types()))
@@ -186,8 +187,8 @@ func TestDequantizeSpecialScales(t *testing.T) {
 	require.True(t, math.IsNaN(float64(dst[0])))
 }
 
-// TestDequantizeFiles compares the quantised files of a model, written by other programs, with its F16 file. The error of a
-// quantiser is about 1/sqrt(12) of a step. The bounds are twice the errors of these files.
+// TestDequantizeFiles compares the quantised files of a model, which other programs wrote, with its F16 file. The error of a quantiser is
+// about 1/sqrt(12) of a step. The bounds are twice the measured errors of these files.
 func TestDequantizeFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -197,21 +198,21 @@ func TestDequantizeFiles(t *testing.T) {
 		f := openTiny(t, name)
 		for _, x := range f.Tensors() {
 			bound, ok := bounds[x.Type]
-			require.True(t, ok, "%s has %v", x.Name, x.Type)
+			require.True(t, ok, "tensor %s has type %v, for which the test has no bound", x.Name, x.Type)
 			seen[x.Type] = true
 			ref, ok := exact.Tensor(x.Name)
 			require.True(t, ok, x.Name)
 			require.Equal(t, ref.Shape, x.Shape)
-			require.LessOrEqual(t, relativeRMS(x.Values(), ref.Values()), bound, "%s: %s of %v", name, x.Name, x.Type)
+			require.LessOrEqual(t, relativeRMS(x.Values(), ref.Values()), bound, "%s: error of tensor %s of type %v", name, x.Name, x.Type)
 		}
 	}
 	for typ := range bounds {
-		require.True(t, seen[typ] || typ == TypeF16, "no file has %v", typ)
+		require.True(t, seen[typ] || typ == TypeF16, "no file has a tensor of type %v", typ)
 	}
 }
 
-// openTiny opens tiny-llama in one of its types. If INGOT_MODELS names the folder of these files, it opens the whole file.
-// Otherwise, it opens a file with the first rows of the tensors, which testdata/cut wrote.
+// openTiny opens the file of tiny-llama in the given type. If INGOT_MODELS is set, it opens the whole file in that folder. Otherwise, it
+// opens a file with the first rows of the tensors, which testdata/cut wrote.
 func openTiny(t *testing.T, kind string) *File {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("INGOT_MODELS"), "testdata")

@@ -22,7 +22,7 @@ func checkTensor(t Tensor) error {
 	}
 	for _, d := range t.Shape {
 		if d < 1 {
-			return fmt.Errorf("shape %v is not possible", t.Shape)
+			return fmt.Errorf("has shape %v, which is not possible: each dimension must be at least 1", t.Shape)
 		}
 	}
 	row, err := t.Type.RowBytes(t.Shape[0])

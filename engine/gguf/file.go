@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a GGUF file mapped into memory, read-only, or the files of a model that is divided into several. It may be used by many goroutines at once, except for Close. If another
-// program shortens the file while it is open, this program crashes, as with any mapping. Replace model files by renaming a new
-// file, never by overwriting.
+// File is a GGUF file mapped into memory, read-only. If a model is divided into several files, it has all of them. Except for Close, it is
+// safe for use by many goroutines. If another program shortens the file while it is open, this program crashes, as with any mapping. To
+// replace a model file, rename a new file to its name instead of overwriting it.
 type File struct {
 	path    string
 	paths   []string // paths of all files; the first is path
@@ -33,7 +33,7 @@ type Tensor struct {
 	Name  string
 	Type  Type
 	Shape []int  // fastest dimension first, as in the file: [columns, rows, ...]
-	Data  []byte // whole rows of the mapping: read-only, invalid after File.Close
+	Data  []byte // the rows, a part of the mapping: read-only, invalid after File.Close
 }
 
 // Elements returns the number of weights.
@@ -52,9 +52,8 @@ func (t Tensor) Values() []float32 {
 	return values
 }
 
-// Open maps the file and checks everything except the weights' values, so that nothing in the result points outside the file. If
-// the file is not well formed, the error is a *FormatError. If it is the first file of a model that is divided into several, Open maps
-// all of them.
+// Open maps a file and checks everything except the values of the weights. If the file is not well formed, the error is a *FormatError. If
+// the file is the first of a model that is divided into several files, Open maps all of them.
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -81,7 +80,7 @@ func (f *File) add(tensors []Tensor) {
 	}
 }
 
-// New returns a file that exists only in memory. It has the given metadata and tensors. The path is for messages.
+// New returns a file that exists only in memory, with the given metadata and tensors. path is used only in messages.
 func New(path string, meta *Metadata, tensors []Tensor) *File {
 	f := &File{path: path, paths: []string{path}, meta: meta, index: make(map[string]int, len(tensors))}
 	f.add(tensors)
@@ -108,7 +107,7 @@ func mapFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is empty", path)
 	}
 	if st.Size() > math.MaxInt {
-		return nil, fmt.Errorf("%s has %d bytes, which is too large to map", path, st.Size())
+		return nil, fmt.Errorf("%s has %d bytes, which is too large to map into memory", path, st.Size())
 	}
 	data, err := unix.Mmap(int(h.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -117,7 +116,7 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Release lets the system drop the file's pages from memory. Later accesses read the file again.
+// Release lets the system drop the file's pages from memory. Later accesses read them from the file again.
 func (f *File) Release() error {
 	for i, data := range f.parts {
 		if err := unix.Madvise(data, unix.MADV_DONTNEED); err != nil {
@@ -127,7 +126,7 @@ func (f *File) Release() error {
 	return nil
 }
 
-// ReleaseTensor is Release for the pages that contain only the given tensor. It does nothing for a tensor that is not in the file.
+// ReleaseTensor is Release for the pages that have only data of the given tensor. It does nothing if the tensor is not in the file.
 func (f *File) ReleaseTensor(t Tensor) error {
 	if len(t.Data) == 0 {
 		return nil
@@ -150,7 +149,7 @@ func (f *File) ReleaseTensor(t Tensor) error {
 	return nil
 }
 
-// Close unmaps the file: the Data of all its tensors become invalid. The metadata remain usable. A second call does nothing.
+// Close unmaps the file. The Data of all its tensors become invalid; the metadata remain usable. A second call does nothing.
 func (f *File) Close() (err error) {
 	parts := f.parts
 	if parts != nil {

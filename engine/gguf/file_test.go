@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample returns a small file's content: all value types, four tensors.
+// sample returns the content of a small file: metadata of all value types, and four tensors.
 func sample() (*Metadata, []Tensor) {
 	m := NewMetadata()
 	m.Set("general.architecture", "llama")
@@ -85,10 +85,10 @@ func TestOpen(t *testing.T) {
 
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close(), "closing twice")
-	require.Equal(t, meta, f.Meta(), "metadata outlive the mapping")
+	require.Equal(t, meta, f.Meta(), "metadata are usable after Close")
 	require.Equal(t, int64(len(data)), f.Size())
 	_, ok = f.Tensor("norm.weight")
-	require.False(t, ok, "no tensor of a closed file")
+	require.False(t, ok, "a closed file has no tensors")
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -29,7 +29,8 @@ func F32ToF16(f float32) uint16 {
 	case b >= 0x477ff000: // 65520, halfway between 65504 and 2^16
 		return sign | 0x7c00
 	case b < 0x38800000: // below 2^-14: subnormal
-		// In 0.5 + value, the last mantissa bit is worth 2^-24, the unit of subnormals. So the float32 addition rounds to nearest even.
+		// The last mantissa bit of 0.5 + value is 2^-24, the unit of binary16's subnormals. The float32 addition therefore rounds to
+		// nearest, ties to even.
 		r := math.Float32frombits(b) + 0.5
 		return sign | uint16(math.Float32bits(r)-0x3f000000)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// half64 is binary16's definition in float64.
+// half64 returns a binary16 value by its definition, in float64.
 func half64(h uint16) float64 {
 	sign := 1.0
 	if h>>15 == 1 {
@@ -49,7 +49,7 @@ func TestF16Narrows(t *testing.T) {
 		back := F32ToF16(F16ToF32(h))
 		want := h
 		if math.IsNaN(half64(h)) {
-			want |= 0x200 // quiet, with the same sign and payload
+			want |= 0x200 // a NaN becomes quiet and keeps its sign and payload
 		}
 		if back != want {
 			t.Fatalf("%#04x: got %#04x, want %#04x", h, back, want)
@@ -63,7 +63,7 @@ func TestF16Rounds(t *testing.T) {
 	t.Parallel()
 	const last = 0x7bff // 65504
 	for h := uint16(0); h <= last; h++ {
-		next := 65536.0 // the next value if the exponent range continued
+		next := 65536.0 // the value after the largest one if the range of exponents continued
 		if h < last {
 			next = half64(h + 1)
 		}
@@ -71,7 +71,7 @@ func TestF16Rounds(t *testing.T) {
 		even := h + h&1
 		got := [4]uint16{F32ToF16(math.Nextafter32(middle, 0)), F32ToF16(middle), F32ToF16(math.Nextafter32(middle, 1e9)), F32ToF16(-middle)}
 		if want := [4]uint16{h, even, h + 1, even | 0x8000}; got != want {
-			t.Fatalf("around halfway from %#04x: got %#04x, want %#04x", h, got, want)
+			t.Fatalf("float32 values around the middle after %#04x: got %#04x, want %#04x", h, got, want)
 		}
 	}
 	for _, f := range []float32{65536, 1e30, math.MaxFloat32, float32(math.Inf(1))} {
@@ -106,7 +106,7 @@ func TestBF16(t *testing.T) {
 			got[k+1] = F32ToBF16(math.Float32frombits(bits))
 		}
 		if want := [4]uint16{h, h, h + h&1, h + 1}; got != want {
-			t.Fatalf("from %#04x to halfway and over: got %#04x, want %#04x", h, got, want)
+			t.Fatalf("float32 values around the middle after %#04x: got %#04x, want %#04x", h, got, want)
 		}
 	}
 	// The upper half of this NaN alone would be an infinity.

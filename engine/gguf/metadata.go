@@ -10,9 +10,8 @@ import (
 // ErrMissing is wrapped by the error of a Metadata getter if the key is absent.
 var ErrMissing = errors.New("missing")
 
-// Metadata is a file's key-value section, in file order. Values are uint8, int8, uint16, int16, uint32, int32,
-// uint64, int64, float32, float64, bool, string, or a slice of one of these. It does not refer to the mapped file.
-// Many goroutines may read it at once.
+// Metadata is a file's key-value section, in file order. Values are uint8, int8, uint16, int16, uint32, int32, uint64, int64, float32,
+// float64, bool, string, or a slice of one of these. It remains valid after File.Close. Many goroutines may read it at once.
 type Metadata struct {
 	keys   []string
 	values map[string]any
@@ -42,14 +41,14 @@ func (m *Metadata) Has(key string) bool {
 	return ok
 }
 
-// Any returns a value as it was stored. A slice belongs to the section: do not change it.
+// Any returns a value in the type in which it is stored. A slice belongs to the section: do not change it.
 func (m *Metadata) Any(key string) (any, bool) {
 	v, ok := m.values[key]
 	return v, ok
 }
 
-// String returns a string. As with the other getters, the error wraps ErrMissing if the key is absent. If the value has another
-// type, the error names the key and both types.
+// String returns a string. As with the other getters, the error wraps ErrMissing if the key is absent. If the value has another type, the
+// error names the key, the type and the expected type.
 func (m *Metadata) String(key string) (string, error) { return get[string](m, key) }
 
 // Bool returns a boolean.

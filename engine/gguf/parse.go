@@ -17,12 +17,12 @@ const (
 	maxNameBytes     = 1<<16 - 1 // the format's limit on a key
 	maxDims          = 4
 	maxValueBytes    = 1 << 28 // maximum of one metadata value; a vocabulary has about 10 MB
-	firstEntries     = 1 << 12 // entries allocated at first; more are allocated while entries are read
+	firstEntries     = 1 << 12 // maximum number of entries for which memory is allocated before they are read
 )
 
-// FormatError describes a mistake in a file and its place.
+// FormatError describes an error in the content of a file and its position.
 type FormatError struct {
-	Path   string // as given to Open
+	Path   string // path of the file
 	Field  string // the field that was being read, such as `tensor "output.weight" offset`
 	Offset int64  // offset of the field's first byte in the file
 	Reason string
@@ -51,7 +51,7 @@ func (p *parser) left() int { return len(p.data) - p.pos }
 
 func (p *parser) take(n int, field string) ([]byte, error) {
 	if n > p.left() {
-		return nil, p.fail(p.pos, field, "needs %d bytes, the file has %d left; it is cut short or damaged", n, p.left())
+		return nil, p.fail(p.pos, field, "needs %d bytes, the file has %d left; the file is cut short or damaged: copy or download it again", n, p.left())
 	}
 	b := p.data[p.pos : p.pos+n : p.pos+n]
 	p.pos += n
@@ -74,7 +74,7 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a u64 number of items. Each item has at least each bytes.
+// count reads a number of items as a u64. Each item takes at least each bytes, so the number is limited by the bytes left.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)
@@ -82,12 +82,12 @@ func (p *parser) count(each int, field string) (int, error) {
 		return 0, err
 	}
 	if n > uint64(p.left()/each) {
-		return 0, p.fail(at, field, "%d is more than the %d bytes left can hold; the file is cut short or damaged", n, p.left())
+		return 0, p.fail(at, field, "%d is more than the %d bytes left can hold; the file is cut short or damaged: copy or download it again", n, p.left())
 	}
 	return int(n), nil
 }
 
-// text reads a length and that many bytes, without copying.
+// text reads a length and then as many bytes. It returns a part of the file's data, not a copy.
 func (p *parser) text(field string) ([]byte, error) {
 	at := p.pos
 	n, err := p.count(1, field)
@@ -113,7 +113,7 @@ func (p *parser) name(field string) (string, error) {
 	return string(b), nil
 }
 
-// parse reads a whole file. Of the result, only the tensors' data refer to the given data.
+// parse reads a whole file. The data of the tensors are parts of the given data; everything else is copied.
 func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	p := &parser{path: path, data: data, alignment: defaultAlignment}
 	tensors, keys, err := p.header()
@@ -131,8 +131,8 @@ func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	return meta, list, nil
 }
 
-// The minimum bytes of an entry. For metadata: the key's length, one byte of the key, type and value. For a tensor: name, n_dims,
-// one dimension, type and offset.
+// The minimum size of an entry in bytes. An entry of the metadata has the length of the key, at least one byte of the key, a type and a
+// value. An entry of a tensor has a name, n_dims, at least one dimension, a type and an offset.
 const (
 	minKeyBytes    = 8 + 1 + 4 + 1
 	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
@@ -224,7 +224,7 @@ func (p *parser) tensorInfo(i int) (info, error) {
 	}
 	high, bytes := bits.Mul64(uint64(row), elements/uint64(shape[0]))
 	if high != 0 || bytes > uint64(len(p.data)) {
-		return info{}, p.fail(shapeAt, tensorField(name, "shape"), "%v of %v takes more bytes than the file has (%d)", shape, t, len(p.data))
+		return info{}, p.fail(shapeAt, tensorField(name, "shape"), "%v of type %v takes more bytes than the file has (%d)", shape, t, len(p.data))
 	}
 	at = p.pos
 	offset, err := p.u64(tensorField(name, "offset"))
@@ -286,7 +286,7 @@ func (p *parser) checkPlaces(infos []info, start uint64) error {
 			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, p.alignment)
 		}
 		if start > size || in.offset > size-start || in.bytes > size-start-in.offset {
-			return p.fail(in.at, field, "%d bytes from %d after the start of the data (byte %d) are not in the file of %d bytes; it is cut short or damaged",
+			return p.fail(in.at, field, "%d bytes from %d after the start of the data (byte %d) are not in the file of %d bytes; the file is cut short or damaged: copy or download it again",
 				in.bytes, in.offset, start, size)
 		}
 	}

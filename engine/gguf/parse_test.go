@@ -35,7 +35,7 @@ func (r *raw) tensor(name string, n uint64, typ Type, offset uint64) *raw {
 	return r.str(name).u32(1).u64(n).u32(uint32(typ)).u64(offset)
 }
 
-// zeros appends zeros, so that the file is large enough for the counts in it.
+// zeros appends n zeros, so that the file is long enough for its counts.
 func (r *raw) zeros(n int) *raw { r.b = append(r.b, make([]byte, n)...); return r }
 
 // The first entry of a file starts at byte 24.

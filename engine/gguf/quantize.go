@@ -30,7 +30,7 @@ func Quantize(dst []byte, t Type, src []float32) error {
 		x := src[i : i+info.blockSize]
 		for j, v := range x {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return fmt.Errorf("quantise to %v: weight %d is %v", t, i+j, v)
+				return fmt.Errorf("quantise to %v: weight %d is %v, but must be finite", t, i+j, v)
 			}
 		}
 		info.quantize(dst[:info.blockBytes], x)
@@ -75,7 +75,8 @@ func quantQ8_0(b []byte, x []float32) {
 	}
 }
 
-// quantQ4_0 scales the weight with the largest magnitude to -8, whatever its sign is, to use the format's extra negative step.
+// quantQ4_0 chooses the scale so that the weight with the largest magnitude becomes -8: the format's codes are from -8 to 7. The scale is
+// negative if that weight is positive.
 func quantQ4_0(b []byte, x []float32) {
 	var extreme float32
 	for _, v := range x {
@@ -87,7 +88,7 @@ func quantQ4_0(b []byte, x []float32) {
 	inverse := reciprocal(d)
 	binary.LittleEndian.PutUint16(b, F32ToF16(d))
 	step := func(v float32) byte {
-		// The sum is rounded to float32 once, like the fused multiply-add of the reference.
+		// Product and sum are rounded to float32 once, as by the fused multiply-add of the reference.
 		return byte(min(15, int(float32(float64(v)*float64(inverse)+8.5))))
 	}
 	for j := range 16 {
@@ -95,7 +96,7 @@ func quantQ4_0(b []byte, x []float32) {
 	}
 }
 
-// reciprocal returns 1/d, or 0 for a d so small that 1/d is infinite.
+// reciprocal returns 1/d, or 0 if 1/d is infinite.
 func reciprocal(d float32) float32 {
 	r := 1 / d
 	if math.IsInf(float64(r), 0) {

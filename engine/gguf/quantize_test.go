@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQuantizeFiles quantises the F16 file's weights. The result must have the bytes of the files that the
-// reference implementation wrote.
+// TestQuantizeFiles quantises the weights of the F16 file. The result must have the same bytes as the files that the reference
+// implementation wrote.
 func TestQuantizeFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -47,7 +47,7 @@ func TestRequantize(t *testing.T) {
 	}
 }
 
-// TestQuantizeError checks that the error of a weight is within the format's step.
+// TestQuantizeError checks that the error of a weight is within the bound that follows from the format's step.
 func TestQuantizeError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,15 +64,15 @@ func TestQuantizeError(t *testing.T) {
 					largest = math.Max(largest, math.Abs(float64(v)))
 				}
 				step := largest / steps
-				// Half a step, or a whole step at the end of Q4_0's range that has no code (+8), plus the rounding of the scale to F16. For
-				// tiny scales, that rounding error is absolute.
+				// The error is at most half a step, or a whole step for values of Q4_0 near +8, which has no code. To this comes the
+				// rounding of the scale to F16, whose error is absolute for tiny scales.
 				bound := step/2 + largest*0x1p-10 + 0x1p-24*steps
 				if typ == TypeQ40 {
 					bound += step / 2
 				}
 				for i := block; i < block+32; i++ {
 					if math.Abs(float64(x[i])-float64(y[i])) > bound {
-						t.Fatalf("%v: weight %d, %v, comes back as %v", typ, i, x[i], y[i])
+						t.Fatalf("%v: weight %d is %v before and %v after quantisation", typ, i, x[i], y[i])
 					}
 				}
 			}

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 )
 
-// Randomize fills data, whole blocks of type t, with random weights around zero that have about the given standard deviation. It is
-// for measurements and tests that need weights but not a trained model. Blocks are random bytes, so that every code of a type
-// occurs. Their scales have either sign, unless they are powers of two.
+// Randomize fills data, which must be whole blocks of type t, with random weights. They have a mean of about zero and about the given
+// standard deviation. Measurements and tests use them instead of a trained model. Blocks are random bytes, so that every code of a type
+// occurs. Scales have either sign, except scales that are powers of two.
 func Randomize(r *rand.Rand, t Type, data []byte, deviation float64) {
 	info := t.info()
 	if info.blockSize == 1 {
-		values := make([]float32, min(1<<16, len(data)/info.blockBytes)) // repeated if there are more weights
+		values := make([]float32, min(1<<16, len(data)/info.blockBytes)) // the values repeat if there are more weights
 		for i := range values {
 			values[i] = float32(deviation * r.NormFloat64())
 		}

@@ -20,11 +20,11 @@ func (f *File) openParts() error {
 		return nil
 	}
 	if number != 0 {
-		return fmt.Errorf("%s is file %d of %d of a model: open the first, whose name ends in -00001-of-%05[3]d.gguf", f.path, number+1, count)
+		return fmt.Errorf("%s is file %d of %d of a model: open the first file, whose name ends in -00001-of-%05[3]d.gguf", f.path, number+1, count)
 	}
 	name, ok := strings.CutSuffix(filepath.Base(f.path), fmt.Sprintf("-00001-of-%05d.gguf", count))
 	if !ok {
-		return fmt.Errorf("%s is the first of %d files of a model, which are found by their names: rename it to NAME-00001-of-%05[2]d.gguf, and the others likewise", f.path, count)
+		return fmt.Errorf("%s is the first of %d files of a model, but its name does not show this: rename it to NAME-00001-of-%05[2]d.gguf, and the other files accordingly", f.path, count)
 	}
 	for i := 1; i < count; i++ {
 		path := filepath.Join(filepath.Dir(f.path), fmt.Sprintf("%s-%05d-of-%05d.gguf", name, i+1, count))
@@ -41,7 +41,7 @@ func (f *File) openParts() error {
 	return nil
 }
 
-// openPart opens the file with the given number, counted from 0.
+// openPart adds the file with the given number, counted from 0, to f.
 func (f *File) openPart(path string, number, count int) error {
 	data, err := mapFile(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *File) openPart(path string, number, count int) error {
 	return nil
 }
 
-// splitKey reads a number about the files of a model. It is 0 if it is absent or not a possible number.
+// splitKey reads a number from the metadata that describe a divided model. It returns 0 if the number is absent or out of range.
 func (f *File) splitKey(key string) int {
 	n, err := f.meta.Uint(key)
 	if err != nil || key != "split.tensors.count" && n > maxParts || n > 1<<32 {

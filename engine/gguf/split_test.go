@@ -67,7 +67,7 @@ func TestPartsRefused(t *testing.T) {
 		change func(t *testing.T, paths []string) (open string)
 		want   string
 	}{
-		"not the first": {func(_ *testing.T, paths []string) string { return paths[1] }, "is file 2 of 3 of a model: open the first, whose name ends in -00001-of-00003.gguf"},
+		"not the first": {func(_ *testing.T, paths []string) string { return paths[1] }, "is file 2 of 3 of a model: open the first file, whose name ends in -00001-of-00003.gguf"},
 		"renamed": {func(t *testing.T, paths []string) string {
 			t.Helper()
 			other := filepath.Join(filepath.Dir(paths[0]), "model.gguf")

@@ -30,7 +30,7 @@ const (
 	TypeMXFP4 Type = 39
 )
 
-// typeInfo is a row of the table of types.
+// typeInfo is an element of types.
 type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
@@ -40,20 +40,20 @@ type typeInfo struct {
 	// quantize is the inverse of dequantize. It is nil for types that Ingot only reads.
 	quantize func(b []byte, x []float32)
 	scales   []blockScale // the scales of a block
-	// exponent: the scale is the exponent of a power of two, in a byte, and not a float16.
+	// exponent reports whether the scale is a power of two, stored as an exponent in one byte. Otherwise, the scale is a float16.
 	exponent bool
 }
 
 // blockScale is a scale of a block.
 type blockScale struct {
 	at int // offset in the block
-	// size is the scale with which blocks of random bytes have weights around zero with a standard deviation of about 1. The scale of
-	// the minimums has the sign that makes the mean zero.
+	// size is the scale with which the weights of random blocks have a standard deviation of about 1. The scale of the minimums has the
+	// sign with which their mean is zero.
 	size float64
 }
 
-// types has every type that has a number in GGML, so that the error for a type that Ingot cannot read has the type's name. It is an
-// array and not a map, since attention looks up a type's layout for every page. To add a type, fill its row.
+// types has every type that has a number in GGML, so that the error for a type that Ingot cannot read has the type's name. It is an array
+// and not a map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
 var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},
@@ -115,7 +115,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// info returns the type's row of the table. The row is zero if GGML has no type with this number.
+// info returns the type's element of types. If GGML has no type with this number, it returns an empty element.
 func (t Type) info() *typeInfo {
 	if int64(t) < int64(len(types)) {
 		return &types[t]
@@ -125,14 +125,14 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type; every
-// tensor of a File has one.
+// readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type. All tensors of a File have
+// readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
-// BlockSize returns the number of weights in a block, 1 for the float types and 0 for a type that is not readable.
+// BlockSize returns the number of weights in a block: 1 for the float types, 0 for a type that is not readable.
 func (t Type) BlockSize() int { return t.info().blockSize }
 
-// BlockBytes returns the number of bytes that a block takes, 0 for a type that is not readable.
+// BlockBytes returns the number of bytes of a block; 0 for a type that is not readable.
 func (t Type) BlockBytes() int { return t.info().blockBytes }
 
 // Scales returns the offsets of a block's float16 scales; none for types without such scales.
@@ -159,7 +159,7 @@ func (t Type) RowBytes(n int) (int, error) {
 	}
 	blocks := n / info.blockSize
 	if blocks > math.MaxInt/info.blockBytes {
-		return 0, fmt.Errorf("a row of %d weights of %v is too large", n, t)
+		return 0, fmt.Errorf("a row of %d weights of type %v is too large", n, t)
 	}
 	return blocks * info.blockBytes, nil
 }

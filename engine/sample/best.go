@@ -8,10 +8,10 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Best has the highest logits of a row, as found by the backend. The highest logit is first; among equals, the lowest id is first.
+// Best has the highest logits of a row, which the backend found. The highest logit is first; of equal logits, the lowest id is first.
 type Best struct {
-	ids, values []float32 // ids are whole numbers
-	sum         float32   // log Σ exp of the whole row
+	ids, values []float32 // ids and logits; ids are whole numbers
+	sum         float32   // log Σ exp(logit) over the whole row
 }
 
 // ReadBest reads the highest k logits from a row that compute.Step.Top has written: [ids | values | log Σ exp].
@@ -19,13 +19,13 @@ func ReadBest(row []float32, k int) Best {
 	return Best{ids: row[:k], values: row[k : 2*k], sum: row[2*k]}
 }
 
-// ID returns the token of logit i.
+// ID returns the id of the i-th highest logit.
 func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 
-// Logit is logit i.
+// Logit returns the i-th highest logit.
 func (b Best) Logit(i int) float32 { return b.values[i] }
 
-// LogSumExp returns log Σ exp of the whole row. Except for rounding, it is the result of the function LogSumExp for all logits.
+// LogSumExp returns log Σ exp(logit) over the whole row. Except for rounding, it equals the function LogSumExp of all logits.
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
@@ -34,11 +34,11 @@ func (b Best) LogSumExp() (float64, error) {
 	return sum, nil
 }
 
-// Greedy reports whether the highest logit alone decides the next token.
+// Greedy reports whether the next token is the one with the highest logit, without any changes to the logits.
 func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() == 1 }
 
-// Needs returns the number of highest logits that SampleBest needs. It returns 0 if the next token can be drawn only by
-// Sample, from all logits.
+// Needs returns the number of highest logits that SampleBest needs. It returns 0 if all logits are needed, so that only Sample can draw the
+// next token.
 func (s *Sampler) Needs() int {
 	switch {
 	case len(s.excluded) > 0 || len(s.bias) > 0 || penalises(&s.params):
@@ -46,14 +46,14 @@ func (s *Sampler) Needs() int {
 	case s.params.Temperature == 0:
 		return 1
 	case s.params.TopK > 0:
-		return s.params.TopK + 1 // one more logit shows whether others are equal to the last of the top k
+		return s.params.TopK + 1 // one more logit shows whether further logits equal the k-th highest
 	}
 	return 0
 }
 
-// SampleBest is Sample for a row of which only the highest logits are known. There must be at least Needs of them. It returns the
-// index in b of the token that Sample would draw from all logits. ok is false if logits outside of b may be equal to the last of
-// the top k. Then only Sample can draw the token.
+// SampleBest is Sample for a row of which only the highest logits are known. b must have at least Needs logits. SampleBest returns the
+// index in b of the token that Sample would draw from all logits. ok is false if logits that are not in b may equal the k-th highest; then
+// only Sample can draw the token.
 func (s *Sampler) SampleBest(b Best, position int, w *Scratch) (index int, ok bool, err error) {
 	if _, err := b.LogSumExp(); err != nil {
 		return 0, false, err

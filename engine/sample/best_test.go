@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// bestOf returns the highest k logits as a backend finds them.
+// bestOf returns the k highest logits in the format of a backend.
 func bestOf(t require.TestingT, logits []float32, k int) sample.Best {
 	row := make([]float32, 2*k+1)
 	for i, id := range sample.Top(nil, logits, k) {
@@ -24,7 +24,7 @@ func bestOf(t require.TestingT, logits []float32, k int) sample.Best {
 	return sample.ReadBest(row, k)
 }
 
-// The highest logits give the token that all logits give, with many ties and without.
+// SampleBest draws the same token from the highest logits as Sample from all logits, with few and with many equal logits.
 func TestSampleBestIsSample(t *testing.T) {
 	drawn, open := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -60,11 +60,11 @@ func TestSampleBestIsSample(t *testing.T) {
 			require.InDelta(t, logits[want], best.Logit(place), 0)
 		}
 	})
-	require.Greater(t, drawn, 2*open, "few logits decide most draws")
+	require.Greater(t, drawn, 2*open, "SampleBest must decide most draws")
 	require.Positive(t, open)
 }
 
-// All logits are needed if the highest alone do not decide.
+// Needs is 0 for settings with which the highest logits do not decide the token.
 func TestNeeds(t *testing.T) {
 	for _, c := range []struct {
 		params generation.Sampling

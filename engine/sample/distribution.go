@@ -13,11 +13,11 @@ import (
 type distribution struct {
 	IDs     []int32
 	Weights []float64
-	Total   float64 // the sum of Weights, taken in order
+	Total   float64 // the sum of Weights, added in order
 }
 
-// Draw returns the token for a number u in [0, 1). The tokens divide [0, 1) into intervals as long as their probabilities; u is in
-// the interval of the returned token.
+// Draw returns the token for a random number u in [0, 1). The tokens divide [0, 1) into intervals whose lengths are their probabilities.
+// Draw returns the token whose interval contains u.
 func (d distribution) Draw(u float64) int32 {
 	target, sum := u*d.Total, 0.0
 	for i, w := range d.Weights {
@@ -25,19 +25,19 @@ func (d distribution) Draw(u float64) int32 {
 			return d.IDs[i]
 		}
 	}
-	return d.IDs[len(d.IDs)-1] // if u*Total was rounded up to Total
+	return d.IDs[len(d.IDs)-1] // u*Total was rounded up to Total
 }
 
-// only returns the distribution in which a single token has all the probability.
+// only returns the distribution in which the given token has probability 1.
 func (w *Scratch) only(id int32) distribution {
 	w.ids = append(w.ids[:0], id)
 	w.weights = append(w.weights[:0], 1)
 	return distribution{IDs: w.ids, Weights: w.weights, Total: 1}
 }
 
-// truncate applies temperature, min-p, top-k and top-p to logits whose highest is best. A weight is the probability
-// relative to the best token's: exp((logit-best)/temperature). So min-p and top-k are bounds on logits, and
-// the logits that they cut off need no exponential.
+// truncate applies temperature, min-p, top-k and top-p to logits. best is the highest logit. A weight is the probability of a token divided
+// by that of the best token: exp((logit-best)/temperature). Min-p and top-k are therefore lower bounds on logits, and no exponential is
+// computed for the logits that they cut off.
 func (w *Scratch) truncate(logits []float32, best float64, p *generation.Sampling) distribution {
 	lowest := minLogit(p, best)
 	if p.TopK > 0 && p.TopK < len(logits) {
@@ -53,8 +53,8 @@ func (w *Scratch) truncate(logits []float32, best float64, p *generation.Samplin
 	return w.topP(total, p)
 }
 
-// truncateBest is truncate for the n highest logits, which are the logits that top-k keeps. It processes ids in the same ascending
-// order, so that the sum of the weights has the same bits.
+// truncateBest is truncate for the n highest logits, which are those that top-k keeps. It adds weights in the same order, by ascending id,
+// so that the sum has the same bits.
 func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distribution {
 	w.order = w.order[:0]
 	for i := range n {
@@ -81,10 +81,10 @@ func minLogit(p *generation.Sampling, best float64) float64 {
 	return math.Inf(-1)
 }
 
-// clear drops the candidates.
+// clear removes all candidates.
 func (w *Scratch) clear() { w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0] }
 
-// weigh makes a token a candidate unless its weight is 0, and returns the weight.
+// weigh adds a token to the candidates unless its weight is 0, and returns the weight.
 func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sampling) float64 {
 	weight := math.Exp((float64(logit) - best) / p.Temperature)
 	if weight > 0 {
@@ -95,7 +95,7 @@ func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sam
 	return weight
 }
 
-// topP returns the distribution of the candidates after top-p. total is the sum of their weights.
+// topP applies top-p to the candidates and returns their distribution. total is the sum of their weights.
 func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
@@ -103,7 +103,7 @@ func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	return distribution{IDs: w.ids, Weights: w.weights, Total: total}
 }
 
-// maxSorted is the maximum k for which the highest values are kept sorted in one pass; beyond it, selecting by bits is faster.
+// maxSorted is the maximum k for which kth keeps the highest values sorted in one pass. For larger k, reach is faster.
 const maxSorted = 128
 
 // kth returns the k-th highest logit.
@@ -116,10 +116,10 @@ func (w *Scratch) kth(logits []float32, k int) float32 {
 	return fromKey(cut)
 }
 
-// keepMass keeps the best candidates, as few as needed for their weights to reach mass. Among equals, it keeps the lowest ids. It
-// returns the sum of the weights.
+// keepMass keeps the best candidates, as few as needed for their weights to reach mass. Of candidates with equal weights, it keeps the
+// lowest ids. total is the sum of all weights. It returns the sum of the kept weights.
 func (w *Scratch) keepMass(mass, total float64) float64 {
-	// With n candidates, every weight below an n-th of the excess can be dropped: together, these weights are less than the excess.
+	// Of n candidates, all whose weight is below (total-mass)/n can be removed: their sum is less than total-mass.
 	negligible := (total - mass) / float64(len(w.weights))
 	w.keep(func(i int) bool { return w.weights[i] >= negligible })
 	cut, above := w.reach(w.values, w.weights, mass)
@@ -138,7 +138,7 @@ func (w *Scratch) keepMass(mass, total float64) float64 {
 	return total
 }
 
-// keep drops the candidates for which ok is false.
+// keep removes the candidates for which ok returns false.
 func (w *Scratch) keep(ok func(i int) bool) {
 	n := 0
 	for i := range w.ids {

@@ -2,7 +2,7 @@ package sample
 
 import "math"
 
-// LogSumExp is log(Σ exp(logit)) in float64: a token's log-probability is its logit minus this.
+// LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus this value.
 func LogSumExp(logits []float32) (float64, error) {
 	if err := checkFinite(logits); err != nil {
 		return 0, err
@@ -15,7 +15,7 @@ func LogSumExp(logits []float32) (float64, error) {
 	return best + math.Log(sum), nil
 }
 
-// Top appends the ids of the n highest logits to dst, best first, among equals the lowest id first.
+// Top appends the ids of the n highest logits to dst, the highest first. Of equal logits, the lowest id is first.
 func Top(dst []int32, logits []float32, n int) []int32 {
 	from := len(dst)
 	n = min(n, len(logits))

@@ -9,7 +9,7 @@ const (
 	philoxRounds       = 10
 )
 
-// philox is Philox4x32-10: four random words that depend only on the counter and the key.
+// philox returns the four random words of Philox4x32-10 for a counter and a key.
 func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	for range philoxRounds {
 		hi0, lo0 := bits.Mul32(philoxM0, counter[0])
@@ -21,8 +21,8 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// uniform returns the random number of a position of a choice, uniform over [0, 1) in steps of 2^-53. It does not
-// depend on other draws.
+// uniform returns the random number for a position of a choice. Random numbers are uniformly distributed over [0, 1) in steps of 2^-53.
+// They do not depend on other draws.
 func uniform(seed uint64, position, choice int) float64 {
 	p := uint64(position)
 	w := philox([4]uint32{uint32(p), uint32(p >> 32), uint32(choice)}, [2]uint32{uint32(seed), uint32(seed >> 32)})

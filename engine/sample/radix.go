@@ -2,19 +2,19 @@ package sample
 
 import "math"
 
-// A selection does not sort. It adds up weights by the leading bits of the values' keys, finds the bucket that contains the
-// answer, and continues within it: three rounds for the 32 bits of a float32.
+// A selection does not sort. It adds up weights by the leading bits of the values' keys, finds the bucket that contains the answer, and
+// continues within this bucket. The 32 bits of a float32 take three rounds.
 const (
 	radixBits    = 11
 	radixBuckets = 1 << radixBits
 )
 
-// digits are the shift and the width of each round's bits.
+// digits has the bits of the keys that each round uses.
 var digits = [...]struct{ shift, width uint }{{21, radixBits}, {10, radixBits}, {0, 10}}
 
-// reach adds up weights from the highest value down. It returns the key of the value at which the sum reaches mass, and the sum
-// of all higher ones. Nil weights are 1 each, so that mass k finds the k-th highest value. If all weights together do not reach
-// mass, it returns the lowest value. There must be values, and weights above 0.
+// reach adds up weights from the highest value down. It returns the key of the value at which the sum reaches mass, and the sum of the
+// weights of all higher values. If weights is nil, each weight is 1, so that mass k finds the k-th highest value. If all weights together
+// do not reach mass, reach returns the key of the lowest value. There must be at least one value, and weights must be above 0.
 func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut uint32, above float64) {
 	var prefix uint32 // the leading bits of cut that are known so far
 	for _, d := range digits {
@@ -37,7 +37,8 @@ func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut 
 	return prefix, above
 }
 
-// tally adds up the weights of the values whose keys begin with prefix, by the width bits after it.
+// tally adds up, in w.sums, the weights of the values whose keys begin with prefix. There is a sum for each value of the width bits after
+// the prefix.
 func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shift, width uint) {
 	clear(w.sums[:])
 	mask := uint32(1)<<width - 1
@@ -56,13 +57,13 @@ func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shif
 
 const signBit = 1 << 31
 
-// key maps floats to integers of the same order; -0 is just below 0.
+// key maps floats to integers in the same order. -0 is directly below 0.
 func key(v float32) uint32 {
 	b := math.Float32bits(v)
 	return b ^ (uint32(int32(b)>>31) | signBit)
 }
 
-// fromKey is key's inverse.
+// fromKey is the inverse of key.
 func fromKey(k uint32) float32 {
 	return math.Float32frombits(k ^ (uint32(int32(^k)>>31) | signBit))
 }

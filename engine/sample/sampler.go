@@ -1,5 +1,5 @@
-// Package sample draws a token from a row of logits. It applies penalties, temperature and truncation. The random number of a draw
-// depends only on the seed, the position and the choice, so that a row gets the same tokens in any batch and after any retry.
+// Package sample draws a token from a row of logits. It applies penalties, temperature and truncation. The random number of a draw depends
+// only on the seed, the position and the choice, so that a request gets the same tokens in any batch and after any retry.
 //
 // The order of the edits and the meaning of each setting are the same as in vLLM's V1 sampler: excluded ids, logit bias,
 // repetition, frequency and presence penalties, temperature, min-p, top-k, top-p.
@@ -20,7 +20,7 @@ type Sampler struct {
 	params   generation.Sampling
 	choice   int
 	bias     []bias
-	prompt   []int32 // the prompt's distinct ids, ascending; nil unless the repetition penalty applies; shared by all choices
+	prompt   []int32 // the prompt's distinct ids, ascending, shared by all choices; nil without a repetition penalty
 	excluded []int32 // ids that cannot be drawn
 	seen     history
 }
@@ -45,7 +45,7 @@ type seenToken struct {
 // Scratch is the working memory for drawing. Samplers that are used by the same goroutine share a Scratch. It grows to the
 // size of the vocabulary once.
 type Scratch struct {
-	logits  []float32 // [vocab] edited
+	logits  []float32 // [vocab] logits after bias, penalties and exclusions
 	ids     []int32   // [candidates]
 	values  []float32 // [candidates] logits
 	weights []float64 // [candidates]
@@ -81,7 +81,7 @@ func (s *Sampler) ForChoice(choice int) *Sampler {
 	return &other
 }
 
-// Exclude makes it impossible to draw the given ids until the next call of Exclude. It retains the slice.
+// Exclude forbids the given ids until the next call of Exclude. It retains the slice.
 func (s *Sampler) Exclude(ids []int32) { s.excluded = ids }
 
 // Accept records that a token has become part of the answer.
@@ -91,8 +91,8 @@ func (s *Sampler) Accept(id int32) {
 	}
 }
 
-// Sample draws the next token from logits. position is the token's position in the sequence. Call Accept if the token
-// becomes part of the answer.
+// Sample draws the next token from logits. position is the token's position in the sequence. The caller calls Accept if the token becomes
+// part of the answer.
 func (s *Sampler) Sample(logits []float32, position int, w *Scratch) (int32, error) {
 	d, err := s.distribution(logits, w)
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Sampler) uniform(position int) float64 {
 	return uniform(s.params.Seed, position, s.choice)
 }
 
-// distribution returns the tokens that can be drawn from logits after the tokens accepted so far, with their probabilities. It is a
-// view of w, valid until w is used again. logits is not changed.
+// distribution returns the tokens that can be drawn from logits, with their probabilities. Penalties depend on the accepted tokens. The
+// result refers to w and is valid until w is used again. distribution does not change logits.
 func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, error) {
 	if err := checkFinite(logits); err != nil {
 		return distribution{}, err
@@ -118,7 +118,7 @@ func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, erro
 	logits = s.edit(logits, w)
 	best := argmax(logits)
 	if top := float64(logits[best]); math.IsInf(top, 0) {
-		return distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token; the best logit is %g", generation.ErrNotFinite, top)
+		return distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token that can be drawn; the highest logit is %g", generation.ErrNotFinite, top)
 	}
 	if s.params.Temperature == 0 {
 		return w.only(int32(best)), nil
@@ -126,7 +126,7 @@ func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, erro
 	return w.truncate(logits, float64(logits[best]), &s.params), nil
 }
 
-// edit applies excluded ids, bias and penalties. If there are any, it works on a copy.
+// edit returns the logits after excluded ids, bias and penalties. If these change anything, the result is a copy in w.
 func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
 	if len(s.excluded) == 0 && len(s.bias) == 0 && len(s.prompt) == 0 && len(s.seen.tokens) == 0 {
 		return logits
@@ -183,7 +183,7 @@ func (h *history) add(id int32, prompt []int32) {
 	h.tokens[at].count++
 }
 
-// argmax returns the index of the highest logit, the first of equals.
+// argmax returns the index of the highest logit; of equal logits, the lowest index.
 func argmax(logits []float32) int {
 	best := 0
 	for i, l := range logits {

@@ -19,8 +19,8 @@ type ranked struct {
 	logit, prob float64
 }
 
-// reference returns the distribution by its definition, on sorted probabilities: edit every logit, sort, soften, cut, soften
-// again, cut. near reports whether a cut falls so close to a token's edge that rounding may decide on it.
+// reference computes the distribution by its definition: edit every logit, sort, apply the temperature, and cut off tokens by min-p, top-k
+// and top-p. near reports whether a limit is so close to a token that rounding decides whether the token is cut off.
 func reference(logits []float32, p generation.Sampling, prompt, answer, barred []int32) (all []ranked, near bool) {
 	for i := range logits {
 		id := int32(i)
@@ -87,7 +87,7 @@ func soften(all []ranked, temperature float64) []ranked {
 	return all
 }
 
-// drawParams draws settings whose edits are exact in float32. The logits of the test are exact as well.
+// drawParams draws settings whose effects on the test's logits are exact in float32.
 func drawParams(t *rapid.T, vocab int) generation.Sampling {
 	p := generation.Sampling{
 		TopK:              rapid.IntRange(0, vocab+2).Draw(t, "top_k"),
@@ -132,7 +132,7 @@ func TestDistributionMatchesReference(t *testing.T) {
 		}
 		got, err := s.distribution(logits, new(Scratch))
 		require.NoError(t, err)
-		require.Equal(t, before, logits, "the caller's logits are left alone")
+		require.Equal(t, before, logits, "the caller's logits do not change")
 
 		want, near := reference(logits, p, prompt, answer, barred)
 		if near {
@@ -148,8 +148,7 @@ func TestDistributionMatchesReference(t *testing.T) {
 	})
 }
 
-// Draws over many positions have the frequencies of the distribution. The check must also detect
-// frequencies of another distribution.
+// Draws over many positions have the frequencies of the distribution. The same check must reject another distribution.
 func TestDrawsFollowTheDistribution(t *testing.T) {
 	t.Parallel()
 	const draws = 20000
@@ -175,7 +174,7 @@ func TestDrawsFollowTheDistribution(t *testing.T) {
 			expected := make([]float64, len(want))
 			for i, w := range want {
 				bin[w.id], expected[i] = i, w.prob*draws
-				require.Greater(t, expected[i], 5.0, "too rare for the test")
+				require.Greater(t, expected[i], 5.0, "the expected number of draws is too low for the test")
 			}
 			seen := make([]int, len(want))
 			s, w := New(p, 2, prompt), new(Scratch)
@@ -308,7 +307,7 @@ func probability(d distribution, id int32) float64 {
 	return d.Weights[i] / d.Total
 }
 
-// The samplers of several choices share data, but each draws like a separate sampler, whatever the others draw.
+// The samplers of several choices share data, but each draws like a sampler of its own, whatever tokens the others draw.
 func TestChoicesAreIndependent(t *testing.T) {
 	t.Parallel()
 	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}, Seed: 5}
@@ -332,7 +331,7 @@ func TestChoicesAreIndependent(t *testing.T) {
 	}
 }
 
-// Top-p keeps as few tokens as needed to reach its share. Among equals, it keeps the lowest ids.
+// Top-p keeps as few tokens as needed to reach its share. Of tokens with equal probabilities, it keeps the lowest ids.
 func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
 	t.Parallel()
 	for topP, want := range map[float64][]int32{0.25: {0}, 0.3: {0, 1}, 0.5: {0, 1}, 0.51: {0, 1, 2}, 1: {0, 1, 2, 3}} {

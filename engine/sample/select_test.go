@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// values draws floats of all signs and sizes, many of them equal.
+// values draws floats of both signs and all magnitudes. Many of them are equal.
 func values(t *rapid.T) []float32 {
 	one := rapid.OneOf(
 		rapid.Float32Range(-math.MaxFloat32, math.MaxFloat32),
@@ -104,7 +104,7 @@ func TestTopIsTheHeadOfAStableSort(t *testing.T) {
 	})
 }
 
-// The reference sums in 200-bit arithmetic, without taking the highest logit out first.
+// The reference adds up the exponentials in 200-bit arithmetic, without subtracting the highest logit.
 func TestLogSumExp(t *testing.T) {
 	t.Parallel()
 	for _, logits := range [][]float32{{0}, {-700, -700}, {1, 2, 3}, {600, 599.5, -600}, randomLogits(2000)} {

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// prose is text of several kinds, 200 KB.
+// prose returns 200 KB of text: questions, code and other languages.
 func prose(b *testing.B) string {
 	b.Helper()
 	questions, err := os.ReadFile("../../models/heldout.jsonl")

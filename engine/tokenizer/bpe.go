@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. A byte that is a printable Latin-1
-// character stands for itself. The other bytes have the characters from U+0100 on, in order.
+// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. A byte that is a printable Latin-1 character is
+// represented by this character. The other bytes have the characters from U+0100 on, in order.
 var byteRunes = func() (t [256]rune) {
 	next := rune(0x100)
 	for b := range t {
@@ -24,7 +24,7 @@ var byteRunes = func() (t [256]rune) {
 	return t
 }()
 
-// runeBytes is the inverse of byteRunes. It has -1 for other characters.
+// runeBytes is the inverse of byteRunes: the byte for each character; -1 for other characters.
 var runeBytes = func() (t [0x144]int16) {
 	for i := range t {
 		t[i] = -1
@@ -35,12 +35,12 @@ var runeBytes = func() (t [0x144]int16) {
 	return t
 }()
 
-// bpe is byte-level byte-pair encoding. Its symbols are the ids of the vocabulary, and higher numbers for strings that occur in
-// merges but are not tokens.
+// bpe is byte-level byte-pair encoding. A symbol is the id of a token, or a higher number for a string that occurs in merges but is not a
+// token.
 type bpe struct {
 	vocab  *vocabulary
 	rule   splitRule
-	bytes  [256]int32 // symbol of each byte, noSymbol if it has none
+	bytes  [256]int32 // symbol of each byte; noSymbol if it has none
 	merges map[uint64]merge
 	words  map[string]int32 // tokens by their bytes; only if rule.wholeWords is set
 	pool   sync.Pool        // of *merger
@@ -55,13 +55,13 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 		return nil, err
 	}
 	if len(merges) > math.MaxInt32/2 {
-		return nil, fmt.Errorf("metadata %smerges: has %d merges", prefix, len(merges))
+		return nil, fmt.Errorf("metadata %smerges: %d merges are too many", prefix, len(merges))
 	}
 	e := &bpe{vocab: v, rule: rule, merges: make(map[uint64]merge, len(merges))}
 	e.pool.New = func() any { return new(merger) }
 	symbols := newSymbols(v)
 	for rank, text := range merges {
-		// The left part is never empty. In unusual files, it is a space.
+		// The left part is never empty, but it can be a space.
 		cut := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
 		if cut == 0 || cut+1 == len(text) {
 			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, does not consist of two parts separated by a space", prefix, rank, text)
@@ -86,7 +86,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	return e, nil
 }
 
-// symbols numbers strings. The number of a token is its id.
+// symbols assigns numbers to strings. The number of a token is its id.
 type symbols struct {
 	vocab *vocabulary
 	more  map[string]int32
@@ -117,7 +117,7 @@ func (s *symbols) number(text string) int32 {
 func (s *symbols) joined(left, right string) int32 {
 	s.text = append(append(s.text[:0], left...), right...)
 	if id, ok := s.vocab.ids[string(s.text)]; ok && s.vocab.kinds[id] == kindNormal {
-		return id // the usual case, without making a string
+		return id // the usual case; it allocates no string
 	}
 	return s.number(string(s.text))
 }
@@ -167,8 +167,8 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int3
 	return dst
 }
 
-// appendByte appends a byte of a merged string that is not a token. A vocabulary need not have bytes that never occur in valid
-// UTF-8. These bytes become the unknown token or, if there is none, nothing.
+// appendByte appends the token of a byte of a merged string that is not a token. A vocabulary need not have tokens for bytes that never
+// occur in valid UTF-8. Such a byte becomes the unknown token or, if there is none, nothing.
 func (e *bpe) appendByte(dst []int32, b byte) []int32 {
 	switch id := e.bytes[b]; {
 	case id >= 0 && int(id) < len(e.vocab.tokens):
@@ -187,8 +187,8 @@ func (e *bpe) join(left, right textSymbol) (id, rank int32, ok bool) {
 // piece returns the bytes of a normal token.
 func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
 
-// decodeByteLevel maps GPT-2's characters back to bytes. A text with any other character, such as that of a token added later, is
-// returned unchanged.
+// decodeByteLevel maps characters of GPT-2's alphabet back to bytes. It returns a text with any other character unchanged; added tokens can
+// have such texts.
 func decodeByteLevel(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// file collects the metadata of a small vocabulary.
+// file has the metadata of a small vocabulary.
 type file struct {
 	tokens []string
 	kinds  []int32
@@ -22,7 +22,7 @@ type file struct {
 	more   map[string]any
 }
 
-// byteLevel starts a vocabulary with the 256 bytes, ids 0 to 255.
+// byteLevel returns a vocabulary with the 256 bytes as ids 0 to 255.
 func byteLevel() *file {
 	f := &file{more: map[string]any{"model": "gpt2", "pre": "gpt-2"}}
 	for _, r := range &byteRunes {
@@ -37,7 +37,7 @@ func (f *file) token(text string, k kind) int32 {
 	return int32(len(f.tokens) - 1)
 }
 
-// merge adds a merge and the token it makes.
+// merge adds a merge and the token that it makes.
 func (f *file) merge(left, right string) int32 {
 	f.merges = append(f.merges, left+" "+right)
 	return f.token(left+right, kindNormal)
@@ -82,7 +82,7 @@ func TestBPE(t *testing.T) {
 	euro := f.merge("â", "Ĥ")
 	tok := f.tokenizer(t)
 	require.Equal(t, []int32{hell, 'o'}, tok.Encode("hello", EncodeOptions{}))
-	require.Equal(t, []int32{'e', ll}, tok.Encode("ell", EncodeOptions{}), "by rank, not from the left")
+	require.Equal(t, []int32{'e', ll}, tok.Encode("ell", EncodeOptions{}), "the merge with the lowest rank is first, not the leftmost")
 	require.Equal(t, []int32{el}, tok.Encode("el", EncodeOptions{}))
 	require.Equal(t, []int32{ll}, tok.Encode("ll", EncodeOptions{}))
 	require.Equal(t, []int32{'a', ' ', he}, tok.Encode("a he", EncodeOptions{}))
@@ -95,8 +95,8 @@ func TestBPE(t *testing.T) {
 	require.Equal(t, "Ġh", tok.Token(space))
 }
 
-// TestBPEMergeToNoToken: a merge can make a string that is not a token. If no further merge turns it into a token,
-// it is encoded as bytes.
+// TestBPEMergeToNoToken checks merges that make a string that is not a token. If no further merge makes a token of it, the string is
+// encoded as bytes.
 func TestBPEMergeToNoToken(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -108,7 +108,7 @@ func TestBPEMergeToNoToken(t *testing.T) {
 	require.Equal(t, []int32{'x', 'y'}, tok.Encode("xy", EncodeOptions{}))
 }
 
-// TestBPEMissingByte: vocabularies may lack bytes that UTF-8 never has.
+// TestBPEMissingByte checks a vocabulary without tokens for bytes that never occur in UTF-8.
 func TestBPEMissingByte(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -119,7 +119,7 @@ func TestBPEMissingByte(t *testing.T) {
 	require.Equal(t, []int32{'a', unk, 'b'}, f.tokenizer(t).Encode("a\xffb", EncodeOptions{}))
 }
 
-// TestBPEWholeWords: llama-bpe encodes a piece that is a token as this token, even if no merges lead to it.
+// TestBPEWholeWords checks that llama-bpe encodes a piece that is a token as this token, even if no merges make it.
 func TestBPEWholeWords(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -131,13 +131,13 @@ func TestBPEWholeWords(t *testing.T) {
 	for _, pre := range []string{"llama-bpe", "llama3", "llama-v3"} {
 		tok := f.set("pre", pre).tokenizer(t)
 		require.Equal(t, []int32{word}, tok.Encode(" hello", EncodeOptions{}))
-		require.Equal(t, []int32{'b', 'y', 'e'}, tok.Encode("bye", EncodeOptions{}), "a user's word is no control token")
+		require.Equal(t, []int32{'b', 'y', 'e'}, tok.Encode("bye", EncodeOptions{}), "text from a user does not become a control token")
 		require.Equal(t, []int32{control}, tok.Encode("bye", EncodeOptions{Special: true}))
 		require.True(t, tok.AddsBOS())
 	}
 }
 
-// byteLevelFiles returns the real vocabularies that are available.
+// byteLevelFiles returns the tokenizers of the published vocabularies that are available.
 func byteLevelFiles(tb testing.TB) map[string]*Tokenizer {
 	tb.Helper()
 	files := map[string]*Tokenizer{"micro-llama": open(tb, "../model/testdata/micro-llama.gguf")}
@@ -149,7 +149,7 @@ func byteLevelFiles(tb testing.TB) map[string]*Tokenizer {
 	return files
 }
 
-// TestByteLevelRoundTrip: decoding the ids of a text returns the text.
+// TestByteLevelRoundTrip checks that decoding the ids of a text returns the text.
 func TestByteLevelRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, tok := range byteLevelFiles(t) {
@@ -164,7 +164,7 @@ func TestByteLevelRoundTrip(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse: ids do not depend on concurrent calls.
+// TestConcurrentUse checks that ids do not depend on concurrent calls.
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	tok := open(t, "../model/testdata/micro-llama.gguf")
@@ -214,7 +214,7 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
-// If a file has a merge twice, the first one determines the rank.
+// If a file has a merge twice, the first occurrence determines the rank.
 func TestTheFirstOfEqualMergesCounts(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()

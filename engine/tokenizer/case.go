@@ -1,12 +1,13 @@
 package tokenizer
 
-// caseSplit is, with C for (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is set, or else for nothing, and the given maximum of digits,
+// caseSplit returns a matcher for the following expression, which matches everywhere. C is (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is
+// set, and empty otherwise. digits is the maximum number of digits.
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+C|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C|
 //	\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// which matches everywhere. A word is divided before a capital that follows small letters.
+// The expression divides a word before a capital that follows small letters.
 func caseSplit(digits int, contractions bool) matcher {
 	return func(s string, i int) (int, bool) {
 		t := classes()
@@ -31,9 +32,9 @@ func caseSplit(digits int, contractions bool) matcher {
 	}
 }
 
-// casedWord returns the end of a match of the first two alternatives of caseSplit, without a contraction; i if there is none.
+// casedWord returns the end of a match of the first two alternatives of caseSplit, without a contraction; i if there is no match.
 func casedWord(t *classTable, s string, i int) int {
-	after := i // the end of the optional character before the word
+	after := i // end of the optional character before the word
 	if c, width := t.at(s, i); c&(letter|number) == 0 && s[i] != '\r' && s[i] != '\n' {
 		after = i + width
 	}
@@ -50,10 +51,9 @@ func casedWord(t *classTable, s string, i int) int {
 	return i
 }
 
-// capitalsThenSmall returns the end of letters without small ones that are followed by at least one letter that is not a capital; 0
-// if there are no such letters. Letters without case belong to either part.
+// capitalsThenSmall returns the end of a match of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+; 0 if there is no match.
 func capitalsThenSmall(t *classTable, s string, from int) int {
-	last := 0 // the end of the last letter without case, or mark, before the first small letter
+	last := 0 // end of the last mark or letter without case before the first small letter
 	for i := from; ; {
 		c, width := t.at(s, i)
 		switch {
@@ -69,7 +69,7 @@ func capitalsThenSmall(t *classTable, s string, from int) int {
 	}
 }
 
-// runOfCase returns the end of the letters and marks from i on that do not have the unwanted case.
+// runOfCase returns the end of the letters and marks from i on, up to the first one with the unwanted case.
 func runOfCase(t *classTable, s string, i int, unwanted class) int {
 	for {
 		c, width := t.at(s, i)
@@ -80,7 +80,7 @@ func runOfCase(t *classTable, s string, i int, unwanted class) int {
 	}
 }
 
-// lineEndsAndSlashes is [\r\n/]*.
+// lineEndsAndSlashes returns the end of a match of [\r\n/]* at i.
 func lineEndsAndSlashes(s string, i int) int {
 	for i < len(s) && (s[i] == '\r' || s[i] == '\n' || s[i] == '/') {
 		i++

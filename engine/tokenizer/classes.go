@@ -20,11 +20,10 @@ const (
 	lower                    // \p{Ll}
 )
 
-// classTable holds the class of every code point. A byte that is not part of
-// valid UTF-8 counts as U+FFFD, a symbol.
+// classTable has the class of every code point. A byte that is not part of valid UTF-8 counts as U+FFFD, which is a symbol.
 type classTable [unicode.MaxRune + 1]class
 
-// classes is made once, on first use: 1.1 MB.
+// classes returns the table, which takes 1.1 MB. The first call makes it.
 var classes = sync.OnceValue(func() *classTable {
 	t := new(classTable)
 	for c, tables := range map[class][]*unicode.RangeTable{
@@ -47,7 +46,7 @@ var classes = sync.OnceValue(func() *classTable {
 	return t
 })
 
-// at returns the class and the length of the character at s[i:], both 0 at the end.
+// at returns the class of the character at s[i:] and its length in bytes. Both are 0 at the end of s.
 func (t *classTable) at(s string, i int) (c class, width int) {
 	if i >= len(s) {
 		return 0, 0

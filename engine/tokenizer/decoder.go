@@ -5,24 +5,23 @@ import "unicode/utf8"
 // Decoder converts ids to text one by one. It is not safe for concurrent use.
 type Decoder struct {
 	t       *Tokenizer
-	started bool   // a token with text has been seen
-	pending []byte // the start of an incomplete character: at most 3 bytes
+	started bool   // a token with text has been decoded
+	pending []byte // beginning of an incomplete character, at most 3 bytes
 	out     []byte // buffer of Next
 }
 
-// NewDecoder returns a decoder for a text from its start. If encoding adds a space before a text (SentencePiece), the
-// decoder drops the leading space of the first token. To decode the continuation of a prompt instead, first pass the
-// prompt's last id to Next and discard the result.
+// NewDecoder returns a decoder for a whole text. If encoding adds a space before a text (SentencePiece), the decoder drops the leading
+// space of the first token. To decode the continuation of a prompt, first pass the prompt's last id to Next and discard the result.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the text that the id completes. The text is often empty and never ends inside a character. Bytes that cannot become
-// valid UTF-8 are returned as U+FFFD, one for each sequence that begins like a character (Unicode's "maximal subpart").
+// Next returns the text of the characters that the id completes. The text can be empty. Bytes that cannot become valid UTF-8 are replaced
+// by U+FFFD, one for each sequence that begins like a character (Unicode's "maximal subpart").
 func (d *Decoder) Next(id int32) string {
 	d.out = d.Append(d.out[:0], id)
 	return string(d.out)
 }
 
-// Append is like Next and appends the text to dst.
+// Append is Next with the text appended to dst.
 func (d *Decoder) Append(dst []byte, id int32) []byte {
 	b := d.t.Bytes(id)
 	if len(b) == 0 {
@@ -49,8 +48,8 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
-// badLength returns the length of the maximal subpart of an ill-formed sequence at the start of b. That is the longest part that
-// could be the beginning of a character.
+// badLength returns the length of the maximal subpart of an ill-formed sequence at the start of b: of its longest part with which a
+// character could begin.
 func badLength(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n]) {

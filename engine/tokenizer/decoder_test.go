@@ -16,7 +16,7 @@ func TestDecoderSteps(t *testing.T) {
 	tok := byteLevel().tokenizer(t)
 	for _, c := range []struct {
 		bytes string
-		want  []string // after each byte, then of Flush
+		want  []string // results of Next for each byte, then of Flush
 	}{
 		{"aé", []string{"a", "", "é", ""}},
 		{"€", []string{"", "", "€", ""}},
@@ -39,11 +39,11 @@ func TestDecoderSteps(t *testing.T) {
 		}
 		got = append(got, d.Flush())
 		require.Equal(t, c.want, got, "%q", c.bytes)
-		require.Equal(t, "b", d.Next('b'), "a flushed decoder starts anew")
+		require.Equal(t, "b", d.Next('b'), "a decoder can decode another text after Flush")
 	}
 }
 
-// TestDecoderStreams: for all ids, the parts are valid UTF-8, and concatenated they are the result of Decode.
+// TestDecoderStreams checks for random ids that the parts are valid UTF-8 and that, concatenated, they are the result of Decode.
 func TestDecoderStreams(t *testing.T) {
 	t.Parallel()
 	tokenizers := byteLevelFiles(t)
@@ -83,9 +83,9 @@ func TestDecoderLeadingSpace(t *testing.T) {
 	f.scored(" user", kindUserDefined, 0)
 	tok := f.tokenizer(t)
 	require.Equal(t, "the the", tok.Decode(f.idsOf("▁the", "▁the")))
-	require.Equal(t, "the", tok.Decode(f.idsOf("<s>", "▁the")), "control tokens are no text")
-	require.Equal(t, " the", tok.Decode(f.idsOf("▁▁", "the")), "one space only")
-	require.Equal(t, " user", tok.Decode(f.idsOf(" user")), "no encoder put that space there")
+	require.Equal(t, "the", tok.Decode(f.idsOf("<s>", "▁the")), "control tokens add no text")
+	require.Equal(t, " the", tok.Decode(f.idsOf("▁▁", "the")), "only one space is dropped")
+	require.Equal(t, " user", tok.Decode(f.idsOf(" user")), "the space of a token that is not normal is not dropped")
 
 	d := tok.NewDecoder() // of what follows a prompt that ends in "the"
 	d.Next(f.id("▁the"))

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// libraryVectors is testdata/vectors.json, which testdata/vectors.mjs writes.
+// libraryVectors is the content of testdata/vectors.json, which testdata/vectors.mjs writes.
 type libraryVectors struct {
 	Texts         []string
-	Splits        map[string][][]int // by split rule: the lengths in bytes of each text's pieces
-	IDs           [][]int32          // of each text, with the bundled models' vocabulary and their rule, glm4
-	Pieces        []string           // of a SentencePiece vocabulary, the best score first, after <unk>, <s>, </s> and the bytes
-	SentencePiece [][]int32
+	Splits        map[string][][]int // [split rule][text] the lengths in bytes of the text's pieces
+	IDs           [][]int32          // [text] ids with the bundled models' vocabulary and its split rule, glm4
+	Pieces        []string           // tokens of a SentencePiece vocabulary after <unk>, <s>, </s> and the bytes, best score first
+	SentencePiece [][]int32          // [text] ids with this vocabulary
 }
 
 func readLibraryVectors(t *testing.T) libraryVectors {
@@ -50,14 +50,14 @@ func TestLibrarySplits(t *testing.T) {
 	}
 }
 
-// TestLibraryBPE compares the bundled models' vocabulary, special tokens in the text included.
+// TestLibraryBPE compares ids with the bundled models' vocabulary. Some texts have special tokens.
 func TestLibraryBPE(t *testing.T) {
 	t.Parallel()
 	v := readLibraryVectors(t)
 	compareWithLibrary(t, open(t, "../model/testdata/micro-llama.gguf"), v.Texts, v.IDs)
 }
 
-// TestLibrarySentencePiece compares the encoder of Llama 2's and Mistral's kind of vocabulary with the same library.
+// TestLibrarySentencePiece compares the encoder for vocabularies such as Llama 2's and Mistral's with the same library.
 func TestLibrarySentencePiece(t *testing.T) {
 	t.Parallel()
 	v := readLibraryVectors(t)

@@ -1,8 +1,8 @@
 package tokenizer
 
-// merger is byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined. The pair with the lowest rank
-// is joined first; among equal ranks, the leftmost pair. This takes O(n log n) steps for n symbols. A merger reuses its memory for
-// every text. It is not safe for concurrent use.
+// merger does byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined. It joins the pair with the lowest
+// rank first; of equal ranks, the leftmost pair. This takes O(n log n) steps for n symbols. A merger reuses its memory for every text. It
+// is not safe for concurrent use.
 type merger struct {
 	symbols []textSymbol
 	pairs   []pair // a binary heap, lowest key first
@@ -10,9 +10,9 @@ type merger struct {
 
 // textSymbol is the part text[start:end] of the text.
 type textSymbol struct {
-	id         int32 // the encoder's number, noSymbol for none
+	id         int32 // the encoder's number for the text; noSymbol if it has none
 	start, end int32
-	prev, next int32 // neighbours' indexes, none at the ends
+	prev, next int32 // indices of the neighbours; none at the ends of the text
 }
 
 const (
@@ -20,11 +20,11 @@ const (
 	noSymbol int32 = -1
 )
 
-// pair is two neighbours that can be joined. It is out of date after one of them has been joined to another symbol.
+// pair is two neighbours that can be joined. A pair becomes invalid when one of the two is joined with another symbol.
 type pair struct {
 	key   uint64 // rank, then index of the left neighbour
 	right int32
-	size  int32 // total length of both
+	size  int32 // length of both together, which shows whether the pair is still valid
 	id    int32 // id of the joined symbol
 }
 
@@ -45,7 +45,7 @@ func (m *merger) add(id int32, end int) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins neighbours until p stops. join returns the symbol that two neighbours become, and its rank.
+// run joins neighbours until none can be joined or p stops. join returns the symbol that two neighbours become, and its rank.
 func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool), p *pacer) {
 	for i := 1; i < len(m.symbols) && !p.stop(); i++ {
 		m.consider(int32(i-1), int32(i), join)

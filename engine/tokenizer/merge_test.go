@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMerger compares the queue with the definition: compare all neighbours, join the best, repeat.
+// TestMerger compares the merger with the definition: compare all neighbours, join the best pair, repeat.
 func TestMerger(t *testing.T) {
 	t.Parallel()
 	type key struct{ left, right int32 }
@@ -37,7 +37,7 @@ func TestMerger(t *testing.T) {
 		}
 
 		m := new(merger)
-		for range 2 { // the second time with memory from the first
+		for range 2 { // the second time, the merger reuses its memory
 			m.reset()
 			for i, id := range text {
 				m.add(id, i+1)

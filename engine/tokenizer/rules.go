@@ -8,16 +8,17 @@ import (
 	"unicode/utf8"
 )
 
-// splitRule is the rule that tokenizer.ggml.pre names.
+// splitRule is the split rule that the setting tokenizer.ggml.pre names.
 type splitRule struct {
 	passes passes
-	// wholeWords: a piece that is a token is not merged from bytes.
+	// wholeWords reports whether a piece that is a token is encoded as this token without merging.
 	wholeWords bool
-	// addBOS is the default if the file has no add_bos_token.
+	// addBOS is the default for files without add_bos_token.
 	addBOS bool
 }
 
-// splitRules follows llama.cpp's llama-vocab.cpp, whose expressions come from the models' tokenizer.json files.
+// splitRules has the split rules by their names, as in llama.cpp's llama-vocab.cpp. The expressions come from the models' tokenizer.json
+// files.
 var splitRules = func() map[string]splitRule {
 	rules := map[string]splitRule{
 		"llama-bpe": {passes: passes{llama3(3)}, wholeWords: true, addBOS: true},
@@ -85,7 +86,7 @@ func punctOr(more string) set {
 	return func(r rune) bool { return classes()[r]&punct != 0 || strings.ContainsRune(more, r) }
 }
 
-// runOf is [in]{1,maxRunes}.
+// runOf returns a matcher for [in]{1,maxRunes}.
 func runOf(in set, maxRunes int) matcher {
 	return func(s string, i int) (int, bool) {
 		end := i
@@ -103,7 +104,7 @@ func runOf(in set, maxRunes int) matcher {
 	}
 }
 
-// spaceAnd is \s?[in]+.
+// spaceAnd returns a matcher for \s?[in]+.
 func spaceAnd(in set) matcher {
 	run := runOf(in, unlimited)
 	return func(s string, i int) (int, bool) {
@@ -116,7 +117,7 @@ func spaceAnd(in set) matcher {
 	}
 }
 
-// threeDigits is [0-9][0-9][0-9].
+// threeDigits is a matcher for [0-9][0-9][0-9].
 func threeDigits(s string, i int) (int, bool) {
 	for k := i; k < i+3; k++ {
 		if k >= len(s) || s[k] < '0' || s[k] > '9' {
@@ -126,7 +127,7 @@ func threeDigits(s string, i int) (int, bool) {
 	return i + 3, true
 }
 
-// trailingSpaces is \s+$.
+// trailingSpaces is a matcher for \s+$.
 func trailingSpaces(s string, i int) (int, bool) {
 	end := classes().run(s, i, space)
 	if end == i {
@@ -140,7 +141,7 @@ func runeWidth(s string, i int) int {
 	return n
 }
 
-// ranges makes a table from pairs of first and last code points, in order.
+// ranges makes a table from pairs of a first and a last code point, in ascending order.
 func ranges(pairs ...rune) *unicode.RangeTable {
 	t := new(unicode.RangeTable)
 	for i := 0; i < len(pairs); i += 2 {
@@ -149,8 +150,7 @@ func ranges(pairs ...rune) *unicode.RangeTable {
 	return t
 }
 
-// The character sets of the DeepSeek tokenizers. The first lists the cased
-// letters that were known when the tokenizer was made, with gaps.
+// The character sets of the DeepSeek tokenizers. The first set lists only some of the letters with case.
 var (
 	casedLetters = ranges(
 		0x41, 0x5A, 0x61, 0x7A, 0xB5, 0xB5, 0xC0, 0xD6, 0xD8, 0xF6, 0xF8, 0x1BA, 0x1BC, 0x1BF, 0x1C4, 0x293,

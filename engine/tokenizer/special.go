@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// specialTokens finds tokens that are matched in a text before it is encoded. If several tokens match at one position, the longest
-// is used. The tokens are stored as a trie. A branch of the trie ends where only one token is left.
+// specialTokens finds special tokens in a text before the text is encoded. If several tokens match at one position, the longest is used.
+// The tokens are stored as a trie. A node with a single token is a leaf, which stores the rest of the token.
 type specialTokens struct {
 	first [256]int32 // node of a token's first byte; 0 for none
 	bytes []byte     // [nodes] last byte on the path to the node
 	nodes []specialNode
 }
 
-// specialNode stands for the tokens that have a beginning in common. Its children are the nodes child to
-// child+children-1, one per next byte.
+// specialNode represents the tokens that have a beginning in common. Its children are the nodes child to child+children-1, one for each
+// next byte.
 type specialNode struct {
 	child, children int32
 	id              int32  // id of the token that ends here; none if no token does
-	rest            string // the rest of that token, which must follow; empty in nodes with children
+	rest            string // the text that must follow for this token; empty in nodes with children
 }
 
 type specialToken struct {
@@ -37,14 +37,14 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	}
 	slices.SortFunc(tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
 	s := &specialTokens{bytes: make([]byte, 1), nodes: make([]specialNode, 1)}
-	s.fill(0, tokens, 0) // the root; only its children are used
+	s.fill(0, tokens, 0) // the root
 	for i, n := int32(0), s.nodes[0]; i < n.children; i++ {
 		s.first[s.bytes[n.child+i]] = n.child + i
 	}
 	return s
 }
 
-// fill makes the node of tokens that have their first depth bytes in common, and the nodes below it. The tokens must be sorted.
+// fill makes a node and the nodes below it. tokens, which must be sorted, have their first depth bytes in common.
 func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	n := specialNode{id: none}
 	switch {
@@ -83,8 +83,8 @@ func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	return len(text), 0, none
 }
 
-// match returns the longest special token at the beginning of a text, and its length. The length is 0 if there is none. node is the
-// node of the first byte.
+// match returns the longest special token at the beginning of a text, and its length; length 0 if there is none. node is the node of the
+// first byte.
 func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	id = none
 	for depth := 1; ; depth++ {
@@ -103,7 +103,7 @@ func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	}
 }
 
-// index is bytes.IndexByte for few bytes, for which the cost of that call is too high.
+// index is bytes.IndexByte. It is faster for few bytes, because it can be inlined.
 func index(all []byte, b byte) int {
 	if len(all) > 8 {
 		return bytes.IndexByte(all, b)

@@ -15,7 +15,7 @@ func specialVocabulary(tokens []string) *vocabulary {
 	return &vocabulary{tokens: tokens, kinds: slices.Repeat([]kind{kindControl}, len(tokens))}
 }
 
-// The first place of the text at which a token begins is found, and the longest token there.
+// find returns the first position at which a token begins, and the longest token at this position.
 func TestFindSpecialTokens(t *testing.T) {
 	t.Parallel()
 	word := rapid.StringOfN(rapid.RuneFrom([]rune("abé")), 0, 6, -1)
@@ -36,9 +36,9 @@ func TestFindSpecialTokens(t *testing.T) {
 	})
 }
 
-// Special tokens of many lengths that begin with the same character make it hardly slower to search a text with that character.
+// The time of a search hardly depends on the number of special tokens that begin with a character of the text.
 func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel: it measures
-	const characters, perCharacter = 10_000, 2 * time.Microsecond // some nanoseconds; a look-up for each length takes 80 µs
+	const characters, perCharacter = 10_000, 2 * time.Microsecond // a search takes some nanoseconds per character; a look-up for each length of a token would take 80 µs
 	tokens := make([]string, 1748)
 	for i := range tokens {
 		tokens[i] = strings.Repeat("a", i+1) + "b"
@@ -54,8 +54,8 @@ func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel: it measu
 	}
 }
 
-// BenchmarkFindSpecial searches 100 KB of a text in which every character begins many special tokens and none occurs, and one in
-// which few characters do.
+// BenchmarkFindSpecial searches 100 KB of two texts: in one, every character begins many special tokens; in the other, few characters do.
+// No special token occurs.
 func BenchmarkFindSpecial(b *testing.B) {
 	hostile, usual := make([]string, 1748), make([]string, 256)
 	for i := range hostile {

@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// A matcher is a regular expression, tried at s[i:]. If it matches, it returns the match's end and true. If not, it returns false and
-// a position beyond i before which no match can start.
+// A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match, it returns false
+// and a position beyond i before which no match can begin.
 type matcher func(s string, i int) (end int, ok bool)
 
-// passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers. Each match of the first matcher is a piece,
-// and each part between matches is a piece. The next matcher splits each of these pieces again.
+// passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers. The matches of the first matcher and the parts
+// between them are pieces. The next matcher splits each of these pieces again.
 type passes []matcher
 
-// split calls yield with the pieces of s, in order. Concatenated they are s.
+// split calls yield with the pieces of s, in order. Concatenated, the pieces are s.
 func (p passes) split(s string, yield func(piece string)) {
 	if s == "" {
 		return
@@ -22,7 +22,7 @@ func (p passes) split(s string, yield func(piece string)) {
 		yield(s)
 		return
 	}
-	start := 0 // start of the part that is not in a piece yet
+	start := 0 // start of the text that is not in a piece yet
 	for i := 0; i < len(s); {
 		end, ok := p[0](s, i)
 		if ok {
@@ -35,11 +35,9 @@ func (p passes) split(s string, yield func(piece string)) {
 	p[1:].split(s[start:], yield)
 }
 
-// gpt2 is
+// gpt2 is a matcher for the following expression, which matches everywhere:
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//
-// which matches everywhere.
 func gpt2(s string, i int) (int, bool) {
 	t := classes()
 	if n := contraction(s[i:], false); n > 0 {
@@ -61,12 +59,10 @@ func gpt2(s string, i int) (int, bool) {
 	}
 }
 
-// llama3 is, with the given maximum of digits,
+// llama3 returns a matcher for the following expression, which matches everywhere. digits is the maximum number of digits.
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-//
-// which matches everywhere.
 func llama3(digits int) matcher {
 	return func(s string, i int) (int, bool) {
 		t := classes()
@@ -94,7 +90,7 @@ func llama3(digits int) matcher {
 	}
 }
 
-// deepSeek3 is
+// deepSeek3 is a matcher for
 //
 //	[!-/:-@\[-`{-~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
 //	 ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -130,7 +126,7 @@ func contraction(s string, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
 	}
-	if fold && strings.HasPrefix(s[1:], "ſ") { // folds to s
+	if fold && strings.HasPrefix(s[1:], "ſ") { // ſ is equal to s if case is ignored
 		return 1 + len("ſ")
 	}
 	lower := func(i int) byte {
@@ -153,7 +149,8 @@ func contraction(s string, fold bool) int {
 	return 0
 }
 
-// spaces is \s+(?!\S)|\s+ at white space: all of it at the end of the text, else all except the last, unless there is only one.
+// spaces returns the end of a match of \s+(?!\S)|\s+ at i, which must be white space. At the end of the text, it matches all white space.
+// Otherwise, it leaves out the last character, unless that is the only one.
 func spaces(t *classTable, s string, i int) int {
 	end := t.run(s, i, space)
 	if end == len(s) {
@@ -165,7 +162,7 @@ func spaces(t *classTable, s string, i int) int {
 	return end
 }
 
-// spacesOrLines is \s*[\r\n]+|\s+(?!\S)|\s+ at white space.
+// spacesOrLines returns the end of a match of \s*[\r\n]+|\s+(?!\S)|\s+ at i, which must be white space.
 func spacesOrLines(t *classTable, s string, i int) int {
 	end := t.run(s, i, space)
 	if last := strings.LastIndexAny(s[i:end], "\r\n"); last >= 0 {
@@ -174,7 +171,7 @@ func spacesOrLines(t *classTable, s string, i int) int {
 	return spaces(t, s, i)
 }
 
-// lineEnds is [\r\n]*.
+// lineEnds returns the end of a match of [\r\n]* at i.
 func lineEnds(s string, i int) int {
 	for i < len(s) && (s[i] == '\r' || s[i] == '\n') {
 		i++

@@ -12,18 +12,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-const spaceMark = "▁" // U+2581, the space of SentencePiece vocabularies
+const spaceMark = "▁" // U+2581, which represents a space in SentencePiece vocabularies
 
-// spm is SentencePiece's byte-pair encoding: characters are joined to tokens. The token with the best score is made first.
-// Characters that are not tokens become bytes.
+// spm is SentencePiece's byte-pair encoding. It joins characters to tokens, the token with the best score first. Characters that are not
+// tokens become byte tokens.
 type spm struct {
 	vocab          *vocabulary
-	ranks          []int32          // by id: 0 for the best score; equal scores have equal ranks
-	joinable       map[string]int32 // tokens that can result from joining characters
+	ranks          []int32          // [id] 0 for the best score; equal scores have equal ranks
+	joinable       map[string]int32 // ids of the tokens that can result from joining characters
 	bytes          [256]int32       // the <0xXX> tokens
-	hasBytes       bool             // all 256 byte tokens exist
+	hasBytes       bool             // the vocabulary has all 256 byte tokens
 	addSpacePrefix bool
-	// splitAtSpaces is set if no token has a space mark after another character, so that words can be encoded one by one.
+	// splitAtSpaces reports whether words can be encoded one by one, because no token has a space mark after another character.
 	splitAtSpaces bool
 	pool          sync.Pool // of *merger
 }
@@ -64,7 +64,7 @@ func newSPM(meta *gguf.Metadata, v *vocabulary) (*spm, error) {
 	return e, nil
 }
 
-// rankScores ranks the scores, with 0 for the best.
+// rankScores returns the rank of each score; 0 is the rank of the best.
 func rankScores(scores []float32) ([]int32, error) {
 	order := make([]int32, len(scores))
 	for i, s := range scores {

@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sentencePiece returns a small vocabulary: <unk>, <s>, </s>, the bytes from id 3
-// on, then tokens with scores.
+// sentencePiece returns a small vocabulary: <unk>, <s> and </s>, then the bytes, then tokens with scores.
 func sentencePiece() *file {
 	f := &file{more: map[string]any{
 		"model": "llama", "bos_token_id": uint32(1), "eos_token_id": uint32(2), "unknown_token_id": uint32(0),
@@ -50,7 +49,7 @@ func TestSPM(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":       {},
 		"the":    {"▁the"},
-		"then":   {"▁the", "n"}, // "he" before "en": the better score
+		"then":   {"▁the", "n"}, // "he" has a better score than "en"
 		"hen":    {"▁", "he", "n"},
 		"en the": {"▁", "en", "▁the"},
 		" the":   {"▁", "▁the"}, // "▁t" before "▁▁"
@@ -58,8 +57,8 @@ func TestSPM(t *testing.T) {
 		"tö":     {"▁t", "<0xC3>", "<0xB6>"},
 		"\n":     {"▁", "<0x0A>"},
 		"\xff":   {"▁", "<0xFF>"},
-		"<s>":    {"▁", "<s", ">"},                                        // a user's text is no control token
-		"<0x0A>": {"▁", "<", "<0x30>", "<0x78>", "<0x30>", "<0x41>", ">"}, // nor a byte token
+		"<s>":    {"▁", "<s", ">"},                                        // text from a user does not become a control token
+		"<0x0A>": {"▁", "<", "<0x30>", "<0x78>", "<0x30>", "<0x41>", ">"}, // and does not become a byte token
 	} {
 		require.Equal(t, f.idsOf(want...), tok.Encode(text, EncodeOptions{}), "%q", text)
 		require.Equal(t, strings.ToValidUTF8(text, "\ufffd"), tok.Decode(tok.Encode(text, EncodeOptions{})))
@@ -80,10 +79,10 @@ func TestSPMKeys(t *testing.T) {
 	require.False(t, tok.AddsBOS())
 	require.Equal(t, f.idsOf("the", "</s>"), tok.Encode("the", EncodeOptions{BOS: true}))
 	require.Equal(t, f.idsOf("the"), tok.Encode("the", EncodeOptions{}))
-	require.Equal(t, " the", tok.Decode(f.idsOf("▁the")), "the space is the text's own")
+	require.Equal(t, " the", tok.Decode(f.idsOf("▁the")), "the encoder added no space, so none is dropped")
 }
 
-// TestSPMWithoutBytes: a vocabulary without byte tokens has the unknown token.
+// TestSPMWithoutBytes checks that characters become the unknown token if the vocabulary has no byte tokens.
 func TestSPMWithoutBytes(t *testing.T) {
 	t.Parallel()
 	f := sentencePiece()
@@ -94,8 +93,8 @@ func TestSPMWithoutBytes(t *testing.T) {
 	require.Equal(t, f.idsOf("▁", "n"), f.tokenizer(t).Encode("ön", EncodeOptions{}))
 }
 
-// TestSPMAgainstDefinition compares with the definition: of all neighbours that make a token, join those with the best score, the
-// leftmost of equals, until there are none.
+// TestSPMAgainstDefinition compares the encoder with the definition: of all neighbours that together are a token, join those with the best
+// score, or the leftmost of several; repeat until there are none.
 func TestSPMAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

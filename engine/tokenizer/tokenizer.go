@@ -14,14 +14,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Tokenizer encodes and decodes with a model's vocabulary. It never changes and may be used by many goroutines at once.
+// Tokenizer encodes and decodes text with a model's vocabulary. It is safe for use by many goroutines.
 type Tokenizer struct {
 	vocab       *vocabulary
 	encoder     encoder
 	special     *specialTokens // tokens that are matched if EncodeOptions.Special is set
 	userDefined *specialTokens // tokens that are always matched
-	pieces      []byte         // the bytes of the tokens, one after another
-	pieceEnds   []int32        // by id
+	pieces      []byte         // the bytes of all tokens, one after another
+	pieceEnds   []int32        // [id] end of the token's bytes in pieces
 	dropSpace   bool           // the encoder adds a space before a text
 
 	maxTokenBytes int
@@ -29,27 +29,28 @@ type Tokenizer struct {
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
-	// encode appends the ids of a text without special tokens. afterSpecial reports whether the text is at the start of the whole text
-	// or follows a special token. If p stops, the rest of the text is left out.
+	// encode appends the ids of a part of a text to dst. The part has no special tokens. afterSpecial reports whether it is at the start of
+	// the whole text or follows a special token. If p stops, encode returns early.
 	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
 	// piece returns the bytes of a normal token.
 	piece(text string) []byte
-	// loses reports whether some characters become no token.
+	// loses reports whether there are characters that become no token.
 	loses() bool
 }
 
 // EncodeOptions selects what Encode does in addition to encoding plain text.
 type EncodeOptions struct {
-	// Special encodes names of control tokens in the text, such as "<|user|>", as these tokens. It is for rendered templates and for
-	// prompts of completions. Names of user-defined tokens are always encoded as these tokens.
+	// Special encodes the texts of control tokens, such as "<|user|>", as these tokens. It is for rendered templates and for prompts of
+	// completions. The texts of user-defined tokens are always encoded as these tokens.
 	Special bool
-	// BOS adds the tokens that the file requires around a text: the BOS token first if AddsBOS, unless the text begins with it
-	// already, and the EOS token last if the file sets add_eos_token.
+	// BOS adds the tokens that the file requires around a text: the BOS token at the beginning if AddsBOS, unless the text begins with it
+	// already, and the EOS token at the end if the file sets add_eos_token.
 	BOS bool
 }
 
-// New makes the tokenizer that the metadata describe. It returns an error if the metadata are incomplete or inconsistent, or if
-// Ingot does not support the tokenizer or split rule (tokenizer.ggml.pre). Guessing a rule would give subtly wrong ids.
+// New makes the tokenizer that the metadata describe. It returns an error if the metadata are incomplete or inconsistent, or if Ingot does
+// not support the tokenizer or its split rule (tokenizer.ggml.pre). It never guesses a rule, because a wrong rule gives wrong ids that are
+// hard to notice.
 func New(meta *gguf.Metadata) (*Tokenizer, error) {
 	t, err := load(meta)
 	if err != nil {
@@ -96,7 +97,7 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	if !t.encoder.loses() {
 		t.maxTokenBytes = utf8.UTFMax // length of a character that becomes the unknown token
 		for _, text := range t.vocab.tokens {
-			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // in every alphabet, at least as long as the bytes that the token represents
+			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // at least the number of bytes that the token represents, in both kinds of vocabularies
 		}
 	}
 	return t, nil
@@ -149,8 +150,8 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 	return ids, p.err
 }
 
-// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0 if the number is not known,
-// because the vocabulary has no tokens for some characters.
+// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0 if there is no maximum, because some
+// characters become no token.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
 
 func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
@@ -185,7 +186,7 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	return ids
 }
 
-// Decode returns the text of ids from a text's start, as a Decoder does.
+// Decode returns the text of the ids of a whole text; see NewDecoder.
 func (t *Tokenizer) Decode(ids []int32) string {
 	d := t.NewDecoder()
 	var out strings.Builder
@@ -196,7 +197,7 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return out.String()
 }
 
-// AddsBOS reports whether the file requires the BOS token before a text.
+// AddsBOS reports whether the file requires a BOS token before a text.
 func (t *Tokenizer) AddsBOS() bool { return t.vocab.addBOS }
 
 // BOS returns the beginning-of-sequence token if the file names one.
@@ -205,14 +206,14 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.vocab.bos, t.vocab.bos != non
 // EOS returns the end-of-sequence token if the file names one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.vocab.eos, t.vocab.eos != none }
 
-// StopIDs returns the tokens that end generation, in order of id: the file's eos, eot and eom tokens, and control tokens whose text
-// ends a turn or a document in models whose files often name too few (see endTexts).
+// StopIDs returns the tokens that end an answer, in order of id: the file's eos, eot and eom tokens, and the control tokens in endTexts,
+// which files often do not name.
 func (t *Tokenizer) StopIDs() []int32 { return slices.Clone(t.vocab.stop) }
 
 // Size returns the number of tokens; ids are 0 to Size-1.
 func (t *Tokenizer) Size() int { return len(t.vocab.tokens) }
 
-// Token returns a token's text as the file stores it, or "" for an id that is not a token.
+// Token returns a token's text as the file stores it; "" for an id that is not a token.
 func (t *Tokenizer) Token(id int32) string {
 	if !t.has(id) {
 		return ""
@@ -220,8 +221,8 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.vocab.tokens[id]
 }
 
-// Bytes returns the bytes that a token adds to a text. They can be a part of a character. It returns nil for control, unknown and
-// unused tokens and for an id that is not a token. The slice belongs to the tokenizer: do not change it.
+// Bytes returns the bytes that a token adds to a text, which can be a part of a character. It returns nil for control, unknown and unused
+// tokens and for an id that is not a token. The slice belongs to the tokenizer: do not change it.
 func (t *Tokenizer) Bytes(id int32) []byte {
 	if !t.has(id) {
 		return nil
@@ -236,7 +237,7 @@ func (t *Tokenizer) Bytes(id int32) []byte {
 	return t.pieces[start:end:end]
 }
 
-// Lookup finds the token with the given text as the file stores it.
+// Lookup returns the id of the token with the given text, as the file stores the text.
 func (t *Tokenizer) Lookup(text string) (int32, bool) {
 	id, ok := t.vocab.ids[text]
 	return id, ok

@@ -30,8 +30,8 @@ func TestSpecialTokens(t *testing.T) {
 	require.Equal(t, []int32{'<', '|', 'u', 's', 'e', 'r', '|'}, tok.Encode("<|user|", special))
 
 	plain := tok.Encode("<|user|><think>a", EncodeOptions{})
-	require.Equal(t, []int32{think, 'a'}, plain[len(plain)-2:], "user-defined tokens are read always")
-	require.NotContains(t, plain, user, "a user's words are no control tokens")
+	require.Equal(t, []int32{think, 'a'}, plain[len(plain)-2:], "user-defined tokens are always encoded as tokens")
+	require.NotContains(t, plain, user, "text from a user does not become a control token")
 	require.Equal(t, "<|user|><think>a", tok.Decode(plain))
 
 	require.Empty(t, tok.Bytes(user))
@@ -70,7 +70,7 @@ func TestBOSAndEOS(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, eos, got)
 	require.False(t, tok.AddsBOS())
-	require.Equal(t, []int32{'a'}, tok.Encode("a", EncodeOptions{BOS: true}), "the file does not ask for it")
+	require.Equal(t, []int32{'a'}, tok.Encode("a", EncodeOptions{BOS: true}), "the file does not require a BOS token")
 
 	tok = f.set("add_bos_token", true).set("add_eos_token", true).tokenizer(t)
 	require.Equal(t, []int32{bos, 'a', eos}, tok.Encode("a", EncodeOptions{BOS: true}))
@@ -79,7 +79,8 @@ func TestBOSAndEOS(t *testing.T) {
 	require.Equal(t, []int32{bos, 'a', bos, eos}, tok.Encode("a<s>", EncodeOptions{BOS: true, Special: true}))
 }
 
-// TestHarmonyStopIDs: in gpt-oss's vocabulary, <|end|> ends a message within an answer, even if the file names it as an end.
+// TestHarmonyStopIDs checks that <|end|> does not end an answer of gpt-oss, even if the file names it as an end: it ends a message within
+// the answer.
 func TestHarmonyStopIDs(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -103,13 +104,13 @@ func TestStopIDs(t *testing.T) {
 	require.Equal(t, []int32{text, end}, f.tokenizer(t).StopIDs())
 	f.set("eos_token_id", uint32(plain)).set("eot_token_id", uint32(end)).set("eom_token_id", uint32(math.MaxUint32))
 	require.Equal(t, []int32{text, end, plain}, f.tokenizer(t).StopIDs())
-	require.Nil(t, f.tokenizer(t).Bytes(plain), "an end token is a control token, whatever its type")
+	require.Nil(t, f.tokenizer(t).Bytes(plain), "an end token is a control token, whatever its type in the file")
 
 	f.token("[gMASK]", kindControl)
 	tok := f.tokenizer(t)
 	require.Equal(t, []int32{text, end, user, observation, plain}, tok.StopIDs())
 	tok.StopIDs()[0] = 0
-	require.Equal(t, text, tok.StopIDs()[0], "the caller's copy")
+	require.Equal(t, text, tok.StopIDs()[0], "the caller gets a copy of the slice")
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -165,7 +166,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestOldFiles: without types all tokens are normal; without a rule the default one applies.
+// TestOldFiles checks files without token types, in which all tokens are normal, and files without a split rule, which have the default
+// rule.
 func TestOldFiles(t *testing.T) {
 	t.Parallel()
 	m := gguf.NewMetadata()
@@ -224,10 +226,10 @@ func TestEncodingIsCancelled(t *testing.T) {
 				ctx := &expiring{t.Context(), looks}
 				got, err := tok.EncodeContext(ctx, c.text, EncodeOptions{Special: true})
 				require.ErrorIs(t, err, context.Canceled)
-				require.NotEqual(t, want, got, "the rest was left out")
+				require.NotEqual(t, want, got, "encoding must end early")
 				require.Zero(t, ctx.looks)
 				if strings.Contains(c.text, " ") {
-					require.Less(t, len(got), len(want)/2, "further words are not looked at")
+					require.Less(t, len(got), len(want)/2, "further words must not be encoded")
 				}
 			}
 		})
@@ -243,5 +245,5 @@ func TestMaxTokenBytes(t *testing.T) {
 	require.Equal(t, 11, f.tokenizer(t).MaxTokenBytes())
 	lacking := byteLevel()
 	lacking.tokens[int('x')] = "?x?"
-	require.Zero(t, lacking.tokenizer(t).MaxTokenBytes(), "x becomes nothing")
+	require.Zero(t, lacking.tokenizer(t).MaxTokenBytes(), "x becomes no token, so there is no maximum")
 }

@@ -19,11 +19,11 @@ func open(tb testing.TB, path string) *Tokenizer {
 	require.NoError(tb, err)
 	tok, err := New(f.Meta())
 	require.NoError(tb, err)
-	require.NoError(tb, f.Close()) // the tokenizer keeps nothing of the mapping
+	require.NoError(tb, f.Close()) // the tokenizer does not need the open file
 	return tok
 }
 
-// vectorFile finds one of the public vocabularies.
+// vectorFile returns the path of a public vocabulary. It skips the test if INGOT_VECTORS is not set.
 func vectorFile(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := os.Getenv("INGOT_VECTORS")
@@ -33,8 +33,7 @@ func vectorFile(tb testing.TB, name string) string {
 	return filepath.Join(dir, "tokenizers", name)
 }
 
-// TestVectors encodes llama.cpp's test texts with public vocabularies. The ids
-// are those of the models' own libraries.
+// TestVectors encodes llama.cpp's test texts with public vocabularies. The expected ids are from the models' original libraries.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"gpt-2", "starcoder", "llama-spm", "phi-3"} {
@@ -66,8 +65,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestReferencePrompts encodes the rendered prompts that the bundled models'
-// reference runs were given.
+// TestReferencePrompts encodes the rendered prompts of the bundled models' reference runs.
 func TestReferencePrompts(t *testing.T) {
 	t.Parallel()
 	tok := open(t, "../../models/tiny-llama.q4_0.gguf")
@@ -77,7 +75,7 @@ func TestReferencePrompts(t *testing.T) {
 	}
 }
 
-// TestBundledModel encodes one of those prompts without any further files.
+// TestBundledModel encodes one of these prompts with the bundled files alone.
 func TestBundledModel(t *testing.T) {
 	t.Parallel()
 	tok := open(t, "../../models/tiny-llama.q4_0.gguf")

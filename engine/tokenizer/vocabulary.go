@@ -26,9 +26,9 @@ const (
 type vocabulary struct {
 	tokens        []string
 	kinds         []kind
-	ids           map[string]int32 // by text; tokens with an empty text are left out
-	bos, eos, unk int32            // none if the file names none
-	stop          []int32
+	ids           map[string]int32 // by text; without tokens whose text is empty
+	bos, eos, unk int32            // none if the file does not name the token
+	stop          []int32          // tokens that end an answer; see StopIDs
 	addBOS        bool
 	addEOS        bool
 }
@@ -94,7 +94,8 @@ func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
 	return kinds, nil
 }
 
-// role reads the id of a token with a special role. In files, 2^32-1 or -1 means no token; the key can also be absent.
+// role reads the id of a token with a special role. It returns none if the key is absent or has the value 2^32-1 or -1, which mean no
+// token.
 func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 	id, err := meta.Int(prefix + key)
 	if errors.Is(err, gguf.ErrMissing) || err == nil && (id == -1 || id == math.MaxUint32) {
@@ -117,8 +118,8 @@ func flag(meta *gguf.Metadata, key string, otherwise bool) (bool, error) {
 	return b, err
 }
 
-// endTexts are the tokens that end a turn or a document in supported models. Some files name too few ids: they were converted
-// before eot_token_id and eom_token_id existed, or they have the eos_token_id of a base model. A model tuned for chat would then
+// endTexts are the texts of tokens that end a turn or a document in supported models. Some files do not name all of these tokens: they were
+// converted before eot_token_id and eom_token_id existed, or they have the eos_token_id of a base model. A model tuned for chat would then
 // never stop. Only tokens that the file marks as control tokens are used.
 var endTexts = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
@@ -129,8 +130,8 @@ var endTexts = []string{
 // token: the model opens the next turn instead.
 var glmEndTexts = []string{"<|user|>", "<|observation|>"}
 
-// harmonyEnds corrects the ends of gpt-oss's vocabulary: an answer ends with <|return|>, or with <|call|> if a tool is called. <|end|>
-// only ends a message within the answer, such as the reasoning before the final one.
+// harmonyEnds corrects the stop tokens of gpt-oss's vocabulary. An answer ends with <|return|>, or with <|call|> if a tool is called.
+// <|end|> ends a message within the answer, such as the reasoning before the final message.
 func (v *vocabulary) harmonyEnds() {
 	control := func(text string) (int32, bool) {
 		id, ok := v.ids[text]

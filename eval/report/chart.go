@@ -17,13 +17,13 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Size of a chart, in CSS pixels at its natural size. It fits a phone, and wider pages show several side by side.
+// Natural size of a chart in CSS pixels. One chart fits on a phone; wider pages show several charts side by side.
 const (
 	chartWidth  = 380
 	chartHeight = 210
 )
 
-// The colours of charts stand for variables of the page's style sheet, which differ between light and dark.
+// variables replaces the colours of a chart with variables of the page's style sheet, which differ between the light and the dark theme.
 var (
 	ink       = color.RGBA{R: 1, A: 255}
 	muted     = color.RGBA{R: 2, A: 255}
@@ -58,14 +58,14 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// sans is the font of charts.
+// sans returns the font of charts in the given size.
 func sans(size font.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
 var svgSize = regexp.MustCompile(`width="[^"]*" height="[^"]*"`)
 
-// svg draws a plot as an element of a page. label describes the plot for screen readers.
+// svg draws a plot as an HTML element. label describes the plot for screen readers.
 func svg(p *plot.Plot, label string) (template.HTML, error) {
 	canvas := vgsvg.New(chartWidth, chartHeight)
 	p.Draw(draw.Crop(draw.New(canvas), 2, -8, 2, -6))
@@ -75,7 +75,7 @@ func svg(p *plot.Plot, label string) (template.HTML, error) {
 	}
 	_, element, ok := strings.Cut(b.String(), "<svg ")
 	if !ok {
-		return "", fmt.Errorf("draw a chart: %.40q is not SVG", b.String())
+		return "", fmt.Errorf("draw a chart: the output of the plot library is not SVG: %.40q", b.String())
 	}
 	first := svgSize.FindString(element)
 	element = strings.Replace(element, first, `role="img" aria-label="`+template.HTMLEscapeString(label)+`"`, 1)
@@ -87,10 +87,11 @@ type point struct {
 	value, half float64 // half the width of the interval; NaN for none
 	marked      bool    // the baseline
 	last        bool    // the candidate
-	change      string  // what differs from the run before
+	change      string  // settings that differ from those of the run before; empty if none does
 }
 
-// history draws the scores of runs in their order, with their intervals and marks of changes. names are those of the runs on the axis.
+// history draws the scores of runs with their intervals, in the order of points, and marks changes of settings. names are the labels of the
+// runs on the axis.
 func history(points []point, names []string, label string) (template.HTML, error) {
 	p := newPlot()
 	xy := make(plotter.XYs, len(points))
@@ -125,7 +126,7 @@ func history(points []point, names []string, label string) (template.HTML, error
 		}
 		text.TextStyle[0].Font, text.TextStyle[0].Color, text.TextStyle[0].YAlign = sans(9.5), muted, draw.YTop
 		text.Offset = vg.Point{X: 3, Y: -1}
-		if i == len(points)-1 && i >= roomyRuns { // to the right of the line there is no room
+		if i == len(points)-1 && i >= roomyRuns { // no room for the text to the right of the last mark
 			text.TextStyle[0].XAlign, text.Offset.X = draw.XRight, -3
 		}
 		p.Add(text)
@@ -158,19 +159,19 @@ func history(points []point, names []string, label string) (template.HTML, error
 	return svg(p, label)
 }
 
-// intervals are points with their intervals.
+// intervals are points with error bars; it implements the interfaces of package plotter.
 type intervals struct {
 	plotter.XYs
 	plotter.YErrors
 }
 
-// runTicks names runs on an axis: as many as fit, and always the last.
+// runTicks are the names of runs on an axis. It labels as many as fit, and always the last one.
 type runTicks []string
 
-// roomyRuns is the number of runs up to which the text of a mark fits between two of them.
+// roomyRuns is the maximum number of runs for which the text of a mark fits between two runs.
 const roomyRuns = 7
 
-// maxNames is how many names of runs fit under a chart.
+// maxNames is the number of run names that fit under a chart.
 const maxNames = 5
 
 // Ticks implements plot.Ticker.
@@ -183,7 +184,7 @@ func (names runTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// fewTicks are about four labelled ticks of an axis.
+// fewTicks places about four labelled ticks on an axis.
 type fewTicks struct{}
 
 // Ticks implements plot.Ticker.
@@ -203,10 +204,10 @@ func (fewTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// bins is how many bars a distribution has per run.
+// bins is the number of bars per run in a distribution.
 const bins = 16
 
-// distribution draws how often values occur in two runs; the second may be empty. Values beyond the 99th percentile are in the last bar.
+// distribution draws histograms of the values of two runs. second may be empty. Values above the 99th percentile count in the last bar.
 func distribution(first, second []float64, unit, label string) (template.HTML, error) {
 	all := append(append([]float64{}, first...), second...)
 	low, high := quantile(all, 0), quantile(all, 0.99)

@@ -11,13 +11,15 @@ import (
 	"github.com/ingot-run/ingot/eval"
 )
 
-// compared is a row of the table against the baseline. The bar shows the interval of the difference on a scale that all rows share.
+// compared is a row of the table that compares the candidate with the baseline. Its bar shows the interval of the difference, on a scale
+// that all rows share.
 type compared struct {
 	eval.Compared
-	Zero, From, To, At, MarginAt float64 // places on the bar, in percent
+	Zero, From, To, At, MarginAt float64 // positions on the bar in percent: no difference, ends of the interval, the difference, the margin
 }
 
-// barScale returns the difference at the ends of the bars: the largest end of an interval, rounded up to 1, 2 or 5 times a power of ten.
+// barScale returns the difference that the ends of the bars stand for: the largest absolute end of an interval, rounded up to 1, 2 or 5
+// times a power of ten.
 func barScale(list []eval.Compared) float64 {
 	largest := 0.001
 	for i := range list {
@@ -40,29 +42,29 @@ func newCompared(c eval.Compared, scale float64) compared {
 // Width is the width of the interval on the bar, in percent.
 func (c compared) Width() float64 { return max(0.5, c.To-c.From) }
 
-// changed are the rows of a task that changed.
+// changed holds the rows of a task whose answers or scores changed.
 type changed struct {
 	Task   string
 	Total  int    // number of changed rows
-	Metric string // by which rows are lost or won
+	Metric string // metric that decides whether a row is lost or won
 	Lost   int
 	Won    int
 	Rows   []change
 	Left   int // rows that are not shown
 }
 
-// change is a row with both answers.
+// change is a changed row with the answers of both runs.
 type change struct {
 	eval.Change
 	Kind string // lost, won or other
 }
 
-// maxShown is how many changed rows of a task a page shows.
+// maxShown is the maximum number of changed rows that a page shows for a task.
 const maxShown = 25
 
-// changes finds the rows that changed, with lost rows first.
+// changes sets the changed rows of all tasks, lost rows first.
 func (c *content) changes(base, cand string, list []eval.Compared) error {
-	metrics := map[string]string{} // the first of each task
+	metrics := map[string]string{} // first metric of each task
 	for _, each := range list {
 		metrics[each.Task] = cmp.Or(metrics[each.Task], each.Metric)
 	}
@@ -95,7 +97,7 @@ func (c *content) changes(base, cand string, list []eval.Compared) error {
 	return nil
 }
 
-// kindOf returns what a change did to a row's score by a metric: lost, won or other. Higher scores are better, also those that are
+// kindOf returns "won" if a row's score by a metric has risen, "lost" if it has fallen, otherwise "other". Higher scores are better, including
 // log-probabilities.
 func kindOf(scores [2]map[string]float64, metric string) string {
 	before, hasBefore := scores[0][metric]
@@ -109,7 +111,7 @@ func kindOf(scores [2]map[string]float64, metric string) string {
 	return "won"
 }
 
-// Texts returns the answers of a run as one text.
+// Texts returns the row's answers in the candidate or the baseline as one text.
 func (c change) Texts(candidate bool) string {
 	if candidate {
 		return strings.Join(c.Candidate, "\n— ")
@@ -117,7 +119,7 @@ func (c change) Texts(candidate bool) string {
 	return strings.Join(c.Baseline, "\n— ")
 }
 
-// ScoresOf returns the scores of a run.
+// ScoresOf returns the row's scores in the candidate or the baseline.
 func (c change) ScoresOf(candidate bool) map[string]float64 {
 	if candidate {
 		return c.Scores[1]
@@ -125,5 +127,5 @@ func (c change) ScoresOf(candidate bool) map[string]float64 {
 	return c.Scores[0]
 }
 
-// Heading names the row.
+// Heading returns the heading of the row on the page.
 func (c change) Heading() string { return fmt.Sprintf("row %d", c.Row) }

@@ -15,7 +15,7 @@ type quantiles struct {
 	Median, P95, Most string
 }
 
-// quantile returns a quantile of values by the nearest rank; 0 for none.
+// quantile returns the q-quantile of values by the nearest rank; 0 if there are no values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -24,7 +24,7 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }
 
-// measured are the lengths and latencies of a run's rows.
+// measured holds the answer lengths in tokens and the latencies in ms of a run's rows.
 type measured struct{ tokens, latencies []float64 }
 
 func measure(folder string, run *eval.Run) (measured, error) {
@@ -40,7 +40,7 @@ func measure(folder string, run *eval.Run) (measured, error) {
 		last := -1
 		for i := range samples {
 			s := &samples[i]
-			if s.DocID == last || s.Failed != "" { // a row comes once per filter
+			if s.DocID == last || s.Failed != "" { // count a row once, although it has a sample for each filter
 				continue
 			}
 			last = s.DocID
@@ -55,7 +55,7 @@ func measure(folder string, run *eval.Run) (measured, error) {
 	return m, nil
 }
 
-// distributions draws the lengths of answers and the latencies of rows.
+// distributions adds charts of answer lengths and latencies to the page.
 func (c *content) distributions(folder string) error {
 	base, err := measure(folder, c.Baseline)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *content) distributions(folder string) error {
 		base, cand        []float64
 	}{
 		{"Length of answers", "generated tokens per row", "tokens", base.tokens, cand.tokens},
-		{"Latency", "from a row's start to its last token; rows run side by side", "ms", base.latencies, cand.latencies},
+		{"Latency", "from a row's start to its last token; rows run concurrently", "ms", base.latencies, cand.latencies},
 	} {
 		if len(d.cand) == 0 {
 			continue

@@ -10,16 +10,16 @@ import (
 	"github.com/ingot-run/ingot/eval"
 )
 
-// scoreName splits the key of a score. ok is false for that of a standard error.
+// scoreName splits the key of a score into metric and filter. ok is false for the key of a standard error.
 func scoreName(key string) (metric, filter string, ok bool) {
 	metric, filter, _ = strings.Cut(key, ",")
 	return metric, filter, !strings.HasSuffix(metric, "_stderr")
 }
 
-// wide is half the width of a 95 % interval in standard errors.
+// wide is half the width of a 95 % interval, in standard errors.
 const wide = 1.96
 
-// histories draws each score of the candidate over all runs that have it.
+// histories adds a chart for each score of the candidate, with the values of all runs that have this score.
 func (c *content) histories(runs []eval.Run) error {
 	called := axisNames(runs)
 	for _, s := range c.Scores {
@@ -63,7 +63,7 @@ func (c *content) histories(runs []eval.Run) error {
 	return nil
 }
 
-// changesOf names the settings in which two runs differ. These are the marks of a history.
+// changesOf returns the names of the settings in which two runs differ. A history marks them.
 func changesOf(before, after *eval.Results, task string) string {
 	var list []string
 	if !slices.Equal(before.Config.ModelSHA256, after.Config.ModelSHA256) {
@@ -78,11 +78,11 @@ func changesOf(before, after *eval.Results, task string) string {
 	return strings.Join(list, ", ")
 }
 
-// maxName is the number of characters of a run's name under a chart.
+// maxName is the maximum number of characters of a run's name under a chart.
 const maxName = 10
 
-// axisNames returns the names of runs below a chart: dates; times if all runs are of one day; or the names of the runs if two would get
-// the same date or time.
+// axisNames returns the labels of runs under a chart: dates, or times if all runs are of one day. If two runs would get the same label, the
+// labels are the names of the runs.
 func axisNames(runs []eval.Run) map[string]string {
 	form := "Jan 2"
 	first, last := runs[0].Results.Date.UTC(), runs[len(runs)-1].Results.Date.UTC()

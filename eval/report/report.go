@@ -1,5 +1,5 @@
-// Package report writes a folder of evaluation runs as one page of HTML: the latest run against a baseline, scores over time, lengths and
-// latencies, and the rows that changed. The page needs no other file and no network.
+// Package report writes an HTML page about a folder of evaluation runs: the latest run compared with a baseline, scores over time, answer
+// lengths and latencies, and the rows that changed. The page needs no other file and no network.
 package report
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/ingot-run/ingot/eval/statistics"
 )
 
-// Options are the settings of a report. Zero values mean the named defaults.
+// Options are the settings of a report. A zero value stands for the default that the field's comment names.
 type Options struct {
-	Baseline  string // the name of a pinned baseline, or of a run; the only pinned one, else the first run
-	Candidate string // the name of a run; the latest one that is not the baseline
+	Baseline  string // name of a pinned baseline or of a run; default: the pinned baseline if there is exactly one, else the first run
+	Candidate string // name of a run; default: the latest run that is not the baseline
 	Version   string // version of the program
 }
 
@@ -38,7 +38,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"scores":  shownScores,
 }).Parse(pageText))
 
-// shownP returns a probability as text.
+// shownP formats a probability.
 func shownP(p float64) string {
 	if p < 0.0001 {
 		return "< 0.0001"
@@ -46,7 +46,7 @@ func shownP(p float64) string {
 	return fmt.Sprintf("%.4f", p)
 }
 
-// shownScores returns the scores of a row by metric.
+// shownScores formats the scores of a row.
 func shownScores(scores map[string]float64) string {
 	var b bytes.Buffer
 	for i, name := range slices.Sorted(maps.Keys(scores)) {
@@ -58,20 +58,20 @@ func shownScores(scores map[string]float64) string {
 	return b.String()
 }
 
-// content is what a page shows.
+// content is the data of a page, for page.html.
 type content struct {
 	Made       time.Time
 	Version    string
 	Candidate  *eval.Run
 	Baseline   *eval.Run // nil if there is no other run
-	Pinned     string    // the name under which the baseline is pinned; empty if it is not
+	Pinned     string    // name under which the baseline is pinned; empty if it is not pinned
 	Verdict    statistics.Verdict
 	Refused    string // why the runs cannot be compared; empty if they can
 	Compared   []compared
-	Scale      float64  // the difference at the ends of the bars of Compared
-	Scores     []scored // scores of a candidate without a comparison
+	Scale      float64  // difference that the ends of the bars of Compared stand for
+	Scores     []scored // scores of the candidate if there is no comparison
 	Histories  []figure
-	Figures    []figure // lengths and latencies
+	Figures    []figure // charts of answer lengths and latencies
 	Quantiles  []quantiles
 	Changes    []changed
 	Runs       []listed // the latest first
@@ -96,7 +96,7 @@ type scored struct {
 	Count                eval.Count
 }
 
-// listed is a run in the list of runs.
+// listed is a row in the list of runs.
 type listed struct {
 	eval.Run
 	Role   string // baseline, candidate or empty
@@ -104,14 +104,14 @@ type listed struct {
 	Rows   int
 }
 
-// Write writes the report on a folder of runs.
+// Write writes the report on a folder of runs to w as HTML.
 func Write(w io.Writer, folder string, o Options) error {
 	index, err := eval.ReadIndex(folder)
 	if err != nil {
 		return err
 	}
 	if len(index.Runs) == 0 {
-		return fmt.Errorf("report on %s: it has no finished run (\"ingot eval run\" makes them)", folder)
+		return fmt.Errorf("report on %s: the folder has no finished run: make one with \"ingot eval run\"", folder)
 	}
 	c := &content{Made: time.Now(), Version: o.Version}
 	for _, err := range index.Damaged {
@@ -138,7 +138,7 @@ func Write(w io.Writer, folder string, o Options) error {
 	return err
 }
 
-// choose finds baseline and candidate.
+// choose sets the baseline and the candidate of the page.
 func (c *content) choose(index *eval.Index, folder string, o Options) error {
 	pinned, err := eval.Baselines(folder)
 	if err != nil {
@@ -187,10 +187,10 @@ func find(index *eval.Index, folder, run string) (*eval.Run, error) {
 			return &index.Runs[i], nil
 		}
 	}
-	return nil, fmt.Errorf("run %q: its results cannot be read", run)
+	return nil, fmt.Errorf("report on run %q: its results cannot be read", run)
 }
 
-// compare compares the candidate with the baseline.
+// compare sets the parts of the page that compare the candidate with the baseline.
 func (c *content) compare(folder string) error {
 	r := c.Candidate.Results
 	for _, n := range r.Samples {
@@ -238,7 +238,7 @@ func scoresOf(r *eval.Results) []scored {
 	return list
 }
 
-// list lists the runs, the latest first.
+// list sets the list of runs, the latest first.
 func (c *content) list(runs []eval.Run) {
 	for _, run := range slices.Backward(runs) {
 		l := listed{Run: run, Models: run.Results.Config.ModelSHA256}

@@ -21,7 +21,7 @@ import (
 // nasty is a text that must not become part of the page's markup.
 const nasty = `<script>alert(1)</script> & "quotes" </pre> {{.Verdict}}`
 
-// run makes a finished run of a task of 40 rows, of which the first right ones are answered well.
+// run makes a finished run of a task with 40 rows, of which the first right rows have correct answers.
 func run(t *testing.T, runs, name string, right int, change func(*eval.Config)) {
 	t.Helper()
 	folder := t.TempDir()
@@ -76,7 +76,7 @@ func write(t *testing.T, runs string, o report.Options) string {
 	return b.String()
 }
 
-// has and lacks check whether a page has a text, without printing the page.
+// has checks that a page contains a text, lacks that it does not. Neither prints the page.
 func has(t *testing.T, page, text string) {
 	t.Helper()
 	if !strings.Contains(page, text) {
@@ -91,7 +91,7 @@ func lacks(t *testing.T, page, text string) {
 	}
 }
 
-// TestReport checks what a page shows of four runs, the last of which is worse.
+// TestReport checks the page about four runs, of which the last is worse than the others.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	runs := t.TempDir()
@@ -107,7 +107,7 @@ func TestReport(t *testing.T) {
 	has(t, page, "quiz · exact_match")
 	require.Regexp(t, `>engine</text>`, page)
 	require.Regexp(t, `>model, engine</text>`, page, "the model changed, and the engine's version went back")
-	require.Equal(t, 3, strings.Count(page, "<svg "), "a history, lengths and latencies")
+	require.Equal(t, 3, strings.Count(page, "<svg "), "the page has three charts: history, lengths and latencies")
 	has(t, page, "night-1 <span class=\"note\">(baseline)</span>")
 	has(t, page, "<code>000000000000</code>")
 	has(t, page, "question 7 &lt;script&gt;")
@@ -121,11 +121,11 @@ func TestReport(t *testing.T) {
 	require.NoError(t, err)
 	has(t, write(t, runs, report.Options{}), "baseline, pinned as production</span><b>night-2</b>")
 	require.ErrorContains(t, report.Write(new(bytes.Buffer), runs, report.Options{Candidate: "night-9"}), "night-9")
-	require.ErrorContains(t, report.Write(new(bytes.Buffer), t.TempDir(), report.Options{}), "it has no finished run")
+	require.ErrorContains(t, report.Write(new(bytes.Buffer), t.TempDir(), report.Options{}), "the folder has no finished run")
 }
 
-// TestSelfContained checks that a page asks for nothing else, that texts do not become markup, and that all colours of charts follow the
-// theme.
+// TestSelfContained checks that a page loads no other files, that texts do not become markup, and that all colours of charts are variables of
+// the theme.
 func TestSelfContained(t *testing.T) {
 	t.Parallel()
 	runs := t.TempDir()
@@ -138,7 +138,7 @@ func TestSelfContained(t *testing.T) {
 	lacks(t, page, "url(")
 	require.NotRegexp(t, `\s(src|srcset|href|action|poster)=`, page)
 	for _, address := range regexp.MustCompile(`https?://[^"]*`).FindAllString(page, -1) {
-		require.Contains(t, []string{"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}, address, "names of formats alone")
+		require.Contains(t, []string{"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}, address, "the page has no URLs except XML namespaces")
 	}
 	has(t, page, "prefers-color-scheme: dark")
 	has(t, page, `name="viewport"`)
@@ -160,12 +160,12 @@ func TestOneRun(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(runs, "damaged", eval.ResultsFile), []byte("{"), 0o600))
 	page := write(t, runs, report.Options{})
 	has(t, page, "<h2>Scores</h2>")
-	has(t, page, `<td class="n">0.7500<td class="n">±0.0693`) // the root of 0.75 times 0.25 over 39
+	has(t, page, `<td class="n">0.7500<td class="n">±0.0693`) // standard error of 30 right answers to 40 rows
 	lacks(t, page, "Against the baseline")
 	has(t, page, "Left out: ")
 }
 
-// TestRefusedComparison checks that runs with other prompts are shown without a comparison.
+// TestRefusedComparison checks that runs with different prompts are shown without a comparison.
 func TestRefusedComparison(t *testing.T) {
 	t.Parallel()
 	runs := t.TempDir()

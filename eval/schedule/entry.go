@@ -1,6 +1,6 @@
 // Package schedule runs evaluations at set times. Any number of schedulers may serve one schedule: asynq's PeriodicTaskManager wakes
-// them, and a table of slots in Redis decides. A slot is one time of an entry. It enters the table once, is run by the scheduler that
-// holds the lease of the entry, and ends with one outcome.
+// them, and a table of slots in Redis decides which of them runs what. A slot is one time of an entry. It is entered into the table once,
+// run by the scheduler that holds the entry's lease, and ends with one outcome.
 package schedule
 
 import (
@@ -23,14 +23,14 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// MissedPolicy selects which slots run if no scheduler ran at their times.
+// MissedPolicy selects which missed slots are run later. A slot is missed if no scheduler ran at its time.
 type MissedPolicy string
 
 // The values of MissedPolicy.
 const (
-	RunLatest MissedPolicy = "latest" // the newest one is run
-	RunAll    MissedPolicy = "all"    // each is run, one after another
-	Skip      MissedPolicy = "skip"   // none is run
+	RunLatest MissedPolicy = "latest" // run the newest missed slot
+	RunAll    MissedPolicy = "all"    // run all missed slots, one after another
+	Skip      MissedPolicy = "skip"   // run no missed slot
 )
 
 // Entry is an evaluation that runs at set times.
@@ -38,23 +38,23 @@ type Entry struct {
 	Name     string       `yaml:"name" json:"name"`
 	Cron     string       `yaml:"cron" json:"cron"`             // minute, hour, day of the month, month, day of the week
 	TimeZone string       `yaml:"timezone" json:"timezone"`     // an IANA name; UTC if empty
-	Tasks    []string     `yaml:"tasks" json:"tasks"`           // files; relative ones are relative to the schedule's
+	Tasks    []string     `yaml:"tasks" json:"tasks"`           // task files; relative paths start at the schedule's folder
 	Model    string       `yaml:"model" json:"model"`           // alias of the workers that answer
 	Judge    string       `yaml:"judge" json:"judge,omitempty"` // alias of the workers that score answers to tasks of type judge
 	Limit    int          `yaml:"limit" json:"limit,omitempty"`
 	Chat     bool         `yaml:"chat" json:"chat,omitempty"`
 	Missed   MissedPolicy `yaml:"missed" json:"missed"`
 
-	// Deadline is the time after which a run ends with the answers that it has; 0 for DefaultDeadline.
+	// Deadline is the maximum time of a run. The run then ends with the answers that it has. 0 means DefaultDeadline.
 	Deadline time.Duration `yaml:"deadline" json:"deadline"`
 
 	Gate   *Gate   `yaml:"gate" json:"gate,omitempty"`
-	Notify *Notify `yaml:"notify" json:"-"` // not for Redis: an address may hold a secret
+	Notify *Notify `yaml:"notify" json:"-"` // not stored in Redis, since an address may hold a secret
 
 	times cron.Schedule
 }
 
-// DefaultDeadline is the deadline of an entry that has none.
+// DefaultDeadline is the deadline of an entry that sets none.
 const DefaultDeadline = 24 * time.Hour
 
 // Gate is the comparison that judges a run.
@@ -63,9 +63,9 @@ type Gate struct {
 	Margin   *float64 `yaml:"margin" json:"margin,omitempty"`
 }
 
-// Notify names who is informed of verdicts.
+// Notify names the webhook and the command that are informed of verdicts.
 type Notify struct {
-	On      []Verdict `yaml:"on"` // Fail and Error if empty
+	On      []Verdict `yaml:"on"` // verdicts to notify of; empty means Fail and Error
 	Webhook string    `yaml:"webhook"`
 	Command []string  `yaml:"command"`
 }
@@ -82,7 +82,7 @@ const (
 	Error        Verdict = "error" // the evaluation or its gate could not be run
 )
 
-// wants reports whether to notify of a verdict.
+// wants reports whether On includes a verdict.
 func (n *Notify) wants(v Verdict) bool {
 	if n == nil {
 		return false
@@ -93,10 +93,10 @@ func (n *Notify) wants(v Verdict) bool {
 	return slices.Contains(n.On, v)
 }
 
-// nameForm is the form of an entry's name, which becomes part of the names of runs, batches and keys.
+// nameForm is the pattern of entry names. They become parts of the names of runs, batches and keys.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName checks an entry's name.
+// CheckName returns an error if an entry's name does not have this form.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
 		return fmt.Errorf("entry %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", name)
@@ -118,8 +118,8 @@ func Read(path string) ([]Entry, error) {
 	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	if len(file.Entries) == 0 { // also a file that is just being written
-		return nil, fmt.Errorf("read %s: it has no entries", path)
+	if len(file.Entries) == 0 { // for example a file that is just being written
+		return nil, fmt.Errorf("read %s: the schedule has no entries", path)
 	}
 	names := map[string]bool{}
 	for i := range file.Entries {
@@ -135,7 +135,7 @@ func Read(path string) ([]Entry, error) {
 	return file.Entries, nil
 }
 
-// complete checks an entry and fills in what it leaves out.
+// complete checks an entry and sets the defaults of fields that it leaves out.
 func (e *Entry) complete(folder string) (err error) {
 	if err := CheckName(e.Name); err != nil {
 		return err
@@ -156,11 +156,11 @@ func (e *Entry) complete(folder string) (err error) {
 	case !slices.Contains([]MissedPolicy{RunLatest, RunAll, Skip}, e.Missed):
 		return fmt.Errorf("missed: %q is not known: use %s, %s or %s", e.Missed, RunLatest, RunAll, Skip)
 	case len(e.Tasks) == 0:
-		return errors.New("tasks: none is given")
+		return errors.New("tasks: the list is empty: name at least one task file")
 	case e.Deadline < 0:
-		return fmt.Errorf("deadline: %v is negative", e.Deadline)
+		return fmt.Errorf("deadline: %v is negative: use a time such as 8h", e.Deadline)
 	case e.Limit < 0:
-		return fmt.Errorf("limit: %d is negative", e.Limit)
+		return fmt.Errorf("limit: %d is negative: use 0 for all rows", e.Limit)
 	}
 	for _, alias := range []string{e.Model, cmp.Or(e.Judge, e.Model)} {
 		if err := job.CheckAlias(alias); err != nil {
@@ -177,10 +177,10 @@ func (e *Entry) complete(folder string) (err error) {
 	}
 	if e.Gate != nil {
 		if !nameForm.MatchString(e.Gate.Baseline) {
-			return fmt.Errorf("gate: baseline %q is not the name of a baseline", e.Gate.Baseline)
+			return fmt.Errorf("gate: %q is not the name of a baseline", e.Gate.Baseline)
 		}
 		if m := e.Gate.Margin; m != nil && (*m < 0 || *m > 1) {
-			return fmt.Errorf("gate: margin %v: it must be from 0 to 1", *m)
+			return fmt.Errorf("gate: margin %v is not from 0 to 1", *m)
 		}
 	}
 	return e.Notify.check()
@@ -191,17 +191,17 @@ func (n *Notify) check() error {
 		return nil
 	}
 	if n.Webhook == "" && len(n.Command) == 0 {
-		return errors.New("notify: neither webhook nor command is given")
+		return errors.New("notify: webhook and command are missing: give one of them")
 	}
 	if n.Webhook != "" {
 		if u, err := url.Parse(n.Webhook); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-			return errors.New("notify: webhook is not an http or https address")
+			return errors.New("notify: webhook must be an http or https address")
 		}
 	}
 	known := []Verdict{Pass, Fail, Inconclusive, Ungated, Error}
 	for _, v := range n.On {
 		if !slices.Contains(known, v) {
-			return fmt.Errorf("notify: on: %q is no verdict: use pass, fail, inconclusive, done or error", v)
+			return fmt.Errorf("notify: on: %q is not a verdict: use pass, fail, inconclusive, done or error", v)
 		}
 	}
 	return nil
@@ -214,33 +214,34 @@ func parse(spec, zone string) (cron.Schedule, error) {
 	}
 	switch {
 	case strings.Contains(spec, "TZ="):
-		return nil, fmt.Errorf("cron: %q: give the time zone as timezone", spec)
+		return nil, fmt.Errorf("cron: %q contains a time zone: give it in the field timezone", spec)
 	case strings.HasPrefix(spec, "@every"):
-		return nil, fmt.Errorf("cron: %q counts from the start of each scheduler, so that several would differ: use the minutes and hours of a clock", spec)
+		return nil, fmt.Errorf("cron: %q counts from the start of a scheduler, so schedulers would disagree: use the minutes and hours of a clock", spec)
 	}
 	times, err := cron.ParseStandard("CRON_TZ=" + zone + " " + spec)
 	if err != nil {
 		return nil, fmt.Errorf("cron: %q: %w", spec, err)
 	}
 	if times.Next(time.Now()).IsZero() {
-		return nil, fmt.Errorf("cron: %q is a time that does not come", spec)
+		return nil, fmt.Errorf("cron: %q is a time that never comes", spec)
 	}
 	return times, nil
 }
 
-// spec identifies the times of an entry.
+// spec returns the cron expression with the time zone, which identifies the times of an entry.
 func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 
 // Next returns the entry's first time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
-// onTime is the maximum delay after which a slot does not count as missed.
+// onTime is the maximum delay with which a slot can start and not count as missed.
 const onTime = 5 * time.Minute
 
-// maxDue is the maximum number of slots that are entered at once. Older ones are left out.
+// maxDue is the maximum number of slots that are entered at once. Older slots are dropped.
 const maxDue = 1000
 
-// due returns the entry's slots after last up to now. The state of a slot is Waiting if it is to be run.
+// due returns the entry's slots later than last and not later than now, the oldest first. The state of a slot is Waiting if it must be run,
+// otherwise Missed.
 func (e *Entry) due(last, now time.Time) []slot {
 	var list []slot
 	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {

@@ -41,11 +41,11 @@ entries:
 	require.Len(t, list, 2)
 	e := list[0]
 	require.Equal(t, "a.yaml", filepath.Base(e.Tasks[0]))
-	require.True(t, filepath.IsAbs(e.Tasks[0]), "relative to the schedule")
+	require.True(t, filepath.IsAbs(e.Tasks[0]), "the task's path was made absolute")
 	require.Equal(t, "/etc/b.yaml", e.Tasks[1])
 	require.Equal(t, 6*time.Hour, e.Deadline)
 	require.InDelta(t, 0.02, *e.Gate.Margin, 0)
-	// Friday, 2 January 2026, after half past two in Berlin, which is an hour ahead of UTC: the next one is on Monday.
+	// Friday, 2 January 2026, after half past two in Berlin (UTC+1): the next time is on Monday.
 	require.Equal(t, time.Date(2026, 1, 5, 1, 30, 0, 0, time.UTC), e.Next(time.Date(2026, 1, 2, 1, 30, 0, 0, time.UTC)).UTC())
 	require.Equal(t, time.Date(2026, 7, 6, 0, 30, 0, 0, time.UTC), e.Next(time.Date(2026, 7, 3, 1, 30, 0, 0, time.UTC)).UTC(), "summer time")
 	require.Equal(t, schedule.RunLatest, list[1].Missed)
@@ -59,17 +59,17 @@ func TestReadRefuses(t *testing.T) {
 		return "entries: [{name: a, cron: '0 2 * * *', tasks: [t.yaml], " + fields + "}]"
 	}
 	for name, c := range map[string]struct{ text, says string }{
-		"empty":             {"", "it has no entries"},
+		"empty":             {"", "the schedule has no entries"},
 		"unknown field":     {entry("webhook: x"), "field webhook not found"},
 		"two of a name":     {"entries:\n- &a {name: a, cron: '0 2 * * *', tasks: [t]}\n- *a\n", "two entries have the name a"},
 		"no name":           {"entries: [{cron: '0 2 * * *', tasks: [t]}]", "entry 1: entry \"\": a name has"},
 		"name with a slash": {"entries: [{name: a/b, cron: '0 2 * * *', tasks: [t]}]", "a name has up to 64"},
-		"no tasks":          {"entries: [{name: a, cron: '0 2 * * *'}]", "tasks: none is given"},
+		"no tasks":          {"entries: [{name: a, cron: '0 2 * * *'}]", "tasks: the list is empty"},
 		"no cron":           {"entries: [{name: a, tasks: [t]}]", "cron: \"\""},
 		"seconds":           {"entries: [{name: a, cron: '0 0 2 * * *', tasks: [t]}]", "cron: "},
 		"@every":            {"entries: [{name: a, cron: '@every 1h', tasks: [t]}]", "use the minutes and hours of a clock"},
-		"time zone in cron": {"entries: [{name: a, cron: 'CRON_TZ=UTC 0 2 * * *', tasks: [t]}]", "give the time zone as timezone"},
-		"no such day":       {"entries: [{name: a, cron: '0 2 31 2 *', tasks: [t]}]", "a time that does not come"},
+		"time zone in cron": {"entries: [{name: a, cron: 'CRON_TZ=UTC 0 2 * * *', tasks: [t]}]", "give it in the field timezone"},
+		"no such day":       {"entries: [{name: a, cron: '0 2 31 2 *', tasks: [t]}]", "a time that never comes"},
 		"time zone":         {entry("timezone: Mars/Olympus"), "use a name such as Europe/Berlin"},
 		"local time zone":   {entry("timezone: Local"), "use a name such as Europe/Berlin"},
 		"missed":            {entry("missed: later"), "use latest, all or skip"},
@@ -78,10 +78,10 @@ func TestReadRefuses(t *testing.T) {
 		"limit":             {entry("limit: -1"), "is negative"},
 		"deadline":          {entry("deadline: -1h"), "is negative"},
 		"baseline":          {entry("gate: {baseline: ''}"), "not the name of a baseline"},
-		"margin":            {entry("gate: {baseline: a, margin: 2}"), "from 0 to 1"},
-		"nobody to notify":  {entry("notify: {on: [fail]}"), "neither webhook nor command"},
-		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "not an http or https address"},
-		"verdict":           {entry("notify: {command: [a], on: [failed]}"), `"failed" is no verdict`},
+		"margin":            {entry("gate: {baseline: a, margin: 2}"), "not from 0 to 1"},
+		"nobody to notify":  {entry("notify: {on: [fail]}"), "webhook and command are missing"},
+		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "must be an http or https address"},
+		"verdict":           {entry("notify: {command: [a], on: [failed]}"), `"failed" is not a verdict`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

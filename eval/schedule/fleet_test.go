@@ -24,8 +24,8 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// asScheduler is the variable that makes the test binary a scheduler, which a test can kill. Its value is the URL of Redis; the
-// arguments are the schedule, the interval and the lease.
+// asScheduler is the environment variable that makes the test binary a scheduler, which a test can kill. Its value is the URL of Redis.
+// The arguments of the process are the schedule, the interval and the lease.
 const asScheduler = "INGOT_TEST_AS_SCHEDULER"
 
 func TestMain(m *testing.M) {
@@ -42,13 +42,13 @@ func TestMain(m *testing.M) {
 // Keys with which a test steers its schedulers.
 const (
 	clockKey  = "test:clock"  // the time in seconds
-	holdKey   = "test:hold"   // runs do not end while it exists
+	holdKey   = "test:hold"   // while this key exists, runs do not end
 	beginsKey = "test:begins" // list: the runs that began
-	againKey  = "test:again"  // list: those that had ended before
-	failKey   = "test:fail"   // runs fail while it exists
+	againKey  = "test:again"  // list: the runs that began again after their end
+	failKey   = "test:fail"   // while this key exists, runs fail
 )
 
-// serve is a scheduler whose runs take a moment, under the test's clock.
+// serve runs a scheduler with the test's clock. Its runs take a moment and compute nothing.
 func serve(url, file, interval, lease string) error {
 	opts, err := redis.ParseURL(url)
 	if err != nil {
@@ -100,7 +100,7 @@ func serve(url, file, interval, lease string) error {
 	return s.Run(context.Background())
 }
 
-// fleet is schedulers in processes of their own.
+// fleet is a Redis server with schedulers, each in its own process.
 type fleet struct {
 	t        *testing.T
 	redis    *redistest.Server
@@ -111,13 +111,13 @@ type fleet struct {
 	procs    []*exec.Cmd
 
 	mu      sync.Mutex
-	entered map[string]int // by slot, from the logs
+	entered map[string]int // how often each slot was entered, from the logs
 	ended   map[string]int
 }
 
 const everyMinute = "entries:\n- {name: quick, cron: '* * * * *', missed: all, tasks: [none.yaml]}\n"
 
-// often is the interval of schedulers that are not woken by ticks: the clock of a test is too fast for those.
+// often is the interval of schedulers under a fast clock. asynq's ticks follow the real clock and are too slow to wake them.
 const often = 10 * time.Millisecond
 
 func newFleet(t *testing.T, text string, n int, interval, lease time.Duration) *fleet {
@@ -141,7 +141,7 @@ func (f *fleet) write(text string) {
 	require.NoError(f.t, os.WriteFile(f.file, []byte(text), 0o600))
 }
 
-// start is the time at which the clock of a fleet begins.
+// start is the time at which a fleet's clock starts.
 var start = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
 func (f *fleet) setClock(now time.Time) {
@@ -163,14 +163,14 @@ func (f *fleet) start() *exec.Cmd {
 		f.read(out)
 	}()
 	f.t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have been killed before
+		cmd.Process.Kill() //nolint:errcheck // the process may be dead already
 		<-read
-		cmd.Wait() //nolint:errcheck // it was killed
+		cmd.Wait() //nolint:errcheck // the process was killed
 	})
 	return cmd
 }
 
-// read counts what a scheduler logs about slots.
+// read counts the slots that a scheduler's log names as entered and as ended.
 func (f *fleet) read(log io.Reader) {
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		var l struct{ Msg, Slot string }
@@ -188,14 +188,14 @@ func (f *fleet) read(log io.Reader) {
 	}
 }
 
-// kill kills a scheduler and starts another in its place.
+// kill kills a scheduler and starts a new one in its place.
 func (f *fleet) kill(i int) {
 	f.t.Helper()
 	require.NoError(f.t, f.procs[i].Process.Kill())
 	f.procs[i] = f.start()
 }
 
-// owner returns the number of the scheduler that runs a slot, or -1 for one that was killed.
+// owner returns the number of the scheduler that runs a slot, or -1 if that scheduler was killed.
 func (f *fleet) owner(s schedule.Slot) int {
 	for i, p := range f.procs {
 		if strings.Contains(s.Owner, fmt.Sprintf(":%d:", p.Process.Pid)) {
@@ -214,7 +214,7 @@ func (f *fleet) newest() schedule.Slot {
 	return list[0]
 }
 
-// until waits for a condition. The deadline is for a test that hangs.
+// until waits for a condition. It fails after a long time, so that a test cannot hang.
 func (f *fleet) until(condition func() bool, what string, args ...any) {
 	f.t.Helper()
 	require.Eventually(f.t, condition, 2*time.Minute, 2*time.Millisecond, append([]any{what}, args...)...)
@@ -222,24 +222,24 @@ func (f *fleet) until(condition func() bool, what string, args ...any) {
 
 // idle reports whether every slot up to a time has ended.
 func (f *fleet) idle(now time.Time) bool {
-	if f.newest().Name != now.UTC().Format("20060102T150405Z") { // looked at first: it is open from then on
+	if f.newest().Name != now.UTC().Format("20060102T150405Z") { // checked first: the slot is open as soon as it is entered
 		return false
 	}
 	open, err := f.redis.Client.ZCard(f.t.Context(), "ingot:{:eval}:open:quick").Result()
 	return err == nil && open == 0
 }
 
-// begun waits until the schedulers have seen the entry, whose slots begin then.
+// begun waits until the schedulers have read the entry. Slots later than that are entered.
 func (f *fleet) begun() {
 	f.t.Helper()
 	f.until(func() bool {
 		n, err := f.redis.Client.HLen(f.t.Context(), "ingot:{:eval}:marks:quick").Result()
 		return err == nil && n > 0
-	}, "the entry begins")
+	}, "the schedulers have read the entry")
 }
 
-// TestEachSlotOnce lets three schedulers serve a schedule under a fast clock. Some are killed in the middle of a run and at any other
-// time, Redis is restarted, and the clock jumps over slots. Each slot is entered once, ends once, and is not run after its end.
+// TestEachSlotOnce lets three schedulers serve a schedule under a fast clock. Schedulers are killed during runs and at random times, Redis is
+// restarted, and the clock jumps over slots. Each slot is entered once, ends once, and is not run again after its end.
 func TestEachSlotOnce(t *testing.T) {
 	t.Parallel()
 	slots := 100
@@ -293,19 +293,19 @@ func TestEachSlotOnce(t *testing.T) {
 		require.Equal(t, now.Add(-time.Duration(i)*time.Minute).Format("20060102T150405Z"), s.Name)
 		require.Equal(t, schedule.Done, s.State, s.Name)
 		require.Equal(t, schedule.Pass, s.Verdict, "%+v", s)
-		require.LessOrEqual(t, f.entered[s.Name], 1, s.Name) // a killed scheduler may not have logged it
+		require.LessOrEqual(t, f.entered[s.Name], 1, s.Name) // 0 if the scheduler was killed before it logged the slot
 		require.LessOrEqual(t, f.ended[s.Name], 1, s.Name)
 	}
 	again, err := f.redis.Client.LRange(t.Context(), againKey, 0, -1).Result()
 	require.NoError(t, err)
-	require.Empty(t, again, "runs that began after their end")
+	require.Empty(t, again, "runs that began again after their end")
 	begins, err := f.redis.Client.LRange(t.Context(), beginsKey, 0, -1).Result()
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(begins), slots)
-	t.Logf("%d runs began: the others of the %d slots were continued", len(begins), slots)
+	t.Logf("%d runs began for %d slots", len(begins), slots)
 }
 
-// member is a notice that is due.
+// member returns a notice that is due now.
 func member(id string) redis.ZAddArgs {
 	return redis.ZAddArgs{Members: []redis.Z{{Score: 0, Member: id}}}
 }

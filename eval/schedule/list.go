@@ -16,16 +16,16 @@ type EntryStatus struct {
 	Entry
 	Paused bool      `json:"paused"`
 	Next   time.Time `json:"next"`
-	Slots  []Slot    `json:"slots"` // the last ones, the newest first
+	Slots  []Slot    `json:"slots"` // the newest slots, the newest first
 }
 
-// Status is what List returns.
+// Status is the state of a schedule.
 type Status struct {
-	Schedulers []string      `json:"schedulers"` // those alive
+	Schedulers []string      `json:"schedulers"` // ids of the schedulers that are alive
 	Entries    []EntryStatus `json:"entries"`
 }
 
-// List returns the entries that living schedulers have, with their newest slots.
+// List returns the live schedulers, and their entries with the newest slots of each.
 func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
 			continue
 		}
 		if k.times, err = parse(k.Cron, k.TimeZone); err != nil {
-			continue // written by another version
+			continue // another version of ingot wrote the entry
 		}
 		e := EntryStatus{Entry: k.Entry, Next: k.Next(now)}
 		if e.Paused, err = t.rdb.SIsMember(ctx, key("paused"), name).Result(); err != nil {
@@ -61,7 +61,7 @@ func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
 	return s, nil
 }
 
-// Slots returns the newest slots of an entry, the newest first.
+// Slots returns at most limit slots of an entry, the newest first.
 func (t *Table) Slots(ctx context.Context, entry string, limit int) ([]Slot, error) {
 	names, err := t.rdb.ZRevRange(ctx, key("order", entry), 0, int64(limit)-1).Result()
 	if err != nil {

@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// noticeTime is the longest time of a webhook or command. Another scheduler takes the notice after noticeLease.
+	// noticeTime is the maximum time of a webhook or command. If the notice is not delivered after noticeLease, another scheduler takes it.
 	noticeTime  = 30 * time.Second
 	noticeLease = time.Minute
-	// maxNotices is the number of attempts at a notice. The time between them doubles up to maxWait, so they last about a day.
+	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to maxWait, so the last one is after about
+	// a day.
 	maxNotices = 30
 	maxWait    = time.Hour
 )
 
 // notice is what a webhook or command receives, as JSON.
 type notice struct {
-	Key      string  `json:"key"` // the same for each attempt
+	Key      string  `json:"key"` // identifies the notice; the same for each attempt
 	Entry    string  `json:"entry"`
 	Slot     string  `json:"slot"`
 	Run      string  `json:"run"`
@@ -40,16 +41,16 @@ type notice struct {
 	Ended    string  `json:"ended"`
 }
 
-// notifier delivers the notices of verdicts. A notice stays in Redis until it was delivered, so a crash can only repeat it.
+// notifier delivers the notices of verdicts. A notice stays in Redis until it is delivered, so a crash can repeat it but not lose it.
 type notifier struct {
 	table *Table
 	entry func(name string) *Entry
-	retry time.Duration // between the first two attempts
+	retry time.Duration // time between the first two attempts
 	log   *slog.Logger
 	woken chan struct{}
 }
 
-// wakeUp makes the notifier look for notices now.
+// wakeUp makes the notifier look for due notices at once.
 func (n *notifier) wakeUp() {
 	select {
 	case n.woken <- struct{}{}:
@@ -72,19 +73,19 @@ func (n *notifier) run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// next delivers a notice that is due. It reports whether there was one.
+// next delivers one notice that is due. It reports whether there was one.
 func (n *notifier) next(ctx context.Context) bool {
 	v, err := noticeScript.Run(ctx, n.table.rdb, []string{key("notices")}, key("slot", ""), noticeLease.Milliseconds()).Slice()
 	if errors.Is(err, redis.Nil) || ctx.Err() != nil {
 		return false
 	}
 	if err != nil {
-		n.log.WarnContext(ctx, "notices of verdicts wait for redis", "error", err)
+		n.log.WarnContext(ctx, "could not read the notices of verdicts: trying again", "error", err)
 		return false
 	}
 	id, attempt := v[0].(string), int(v[1].(int64))
 	if err := n.deliver(ctx, id, attempt); err != nil && ctx.Err() == nil {
-		n.log.WarnContext(ctx, "the verdict of a slot was not notified", "slot", id, "attempt", attempt, "error", err)
+		n.log.WarnContext(ctx, "could not deliver the notice of a verdict", "slot", id, "attempt", attempt, "error", err)
 	}
 	return ctx.Err() == nil
 }
@@ -94,7 +95,7 @@ func (n *notifier) deliver(ctx context.Context, id string, attempt int) error {
 	name, slot, _ := strings.Cut(id, "/")
 	e := n.entry(name)
 	if e == nil || e.Notify == nil {
-		return n.end(ctx, id, "the schedule no longer has whom to notify")
+		return n.end(ctx, id, "not notified: the schedule has no notify for this entry any more")
 	}
 	fields, err := n.table.rdb.HGetAll(ctx, key("slot", id)).Result()
 	if err != nil {
@@ -110,7 +111,7 @@ func (n *notifier) deliver(ctx context.Context, id string, attempt int) error {
 	}
 	switch err := e.Notify.send(ctx, &body); {
 	case err == nil:
-		n.log.InfoContext(ctx, "verdict notified", "entry", name, "slot", slot, "verdict", s.Verdict)
+		n.log.InfoContext(ctx, "delivered the notice of a verdict", "entry", name, "slot", slot, "verdict", s.Verdict)
 		return n.end(ctx, id, timestamp())
 	case ctx.Err() != nil:
 		return n.again(context.WithoutCancel(ctx), id, 0)
@@ -155,11 +156,11 @@ func (n *Notify) send(ctx context.Context, body *notice) error {
 	return err
 }
 
-// post sends a notice to a webhook. Errors do not name its address, which may hold a secret.
+// post sends a notice to a webhook. Its errors do not contain the address, which may hold a secret.
 func post(ctx context.Context, address, id string, text []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(text))
 	if err != nil {
-		return errors.New("notify by webhook: the address cannot be used")
+		return errors.New("notify by webhook: the address is not a valid URL")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", id)
@@ -170,15 +171,15 @@ func post(ctx context.Context, address, id string, text []byte) error {
 		}
 		return fmt.Errorf("notify by webhook: %w", err)
 	}
-	defer res.Body.Close()                                //nolint:errcheck // the file was only read
-	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) //nolint:errcheck // the status is the answer
+	defer res.Body.Close()                                //nolint:errcheck // the body was only read
+	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) //nolint:errcheck // only the status matters
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return fmt.Errorf("notify by webhook: the answer was %s", res.Status)
+		return fmt.Errorf("notify by webhook: the server answered %s", res.Status)
 	}
 	return nil
 }
 
-// execute runs a command. The notice is on its stdin, and the main parts are in its environment.
+// execute runs a command. The command gets the notice on its stdin and the notice's main fields in environment variables.
 func execute(ctx context.Context, command []string, body *notice, text []byte) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own schedule names it
 	cmd.Stdin = bytes.NewReader(text)

@@ -11,13 +11,13 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// ErrWaiting means that an entry cannot be run now, because a slot is already waiting.
-var ErrWaiting = errors.New("a run waits already")
+// ErrWaiting means that an entry cannot be run now, because one of its slots is already waiting.
+var ErrWaiting = errors.New("a run of this entry is already waiting")
 
 // ErrNoEntry means that no scheduler has an entry with this name.
 var ErrNoEntry = errors.New("no scheduler has this entry")
 
-// RunNow enters a slot for the present time, and returns the name of its run. Schedulers run it like any other slot.
+// RunNow enters a slot for the present time and returns the name of its run. A scheduler runs it like any other slot.
 func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error) {
 	if err := t.check(ctx, entry); err != nil {
 		return "", err
@@ -32,13 +32,13 @@ func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error
 		err = ErrWaiting
 	}
 	if err == nil {
-		// A tick wakes a scheduler. Without it, the run begins when a scheduler next looks at the table.
+		// The tick wakes a scheduler. If it is lost, the run begins when a scheduler next looks at the table.
 		asynq.NewClientFromRedisClient(t.rdb).EnqueueContext(ctx, tickOf(entry), tickOptions()...) //nolint:errcheck // see above
 	}
 	return entry + "-" + name, failure(err, "run %s now", entry)
 }
 
-// Pause stops an entry: slots whose time comes while it is paused are not run. It reports whether this changed anything.
+// Pause pauses an entry: slots whose time comes during the pause are not run. It reports whether the entry was not paused before.
 func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
 	if err := t.check(ctx, entry); err != nil {
 		return false, err
@@ -47,7 +47,7 @@ func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
 	return n > 0, failure(err, "pause %s", entry)
 }
 
-// Resume ends the pause of an entry, from its next slot on. It reports whether this changed anything.
+// Resume ends the pause of an entry. Its next slot is run again. Resume reports whether the entry was paused before.
 func (t *Table) Resume(ctx context.Context, entry string) (bool, error) {
 	n, err := t.rdb.SRem(ctx, key("paused"), entry).Result()
 	return n > 0, failure(err, "resume %s", entry)
@@ -68,10 +68,10 @@ func (t *Table) check(ctx context.Context, entry string) error {
 	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
 }
 
-// ticks is the asynq queue and the type of the tasks that wake schedulers at the times of entries.
+// ticks is the name of the asynq queue, and the task type, of ticks: tasks that wake schedulers at the times of entries.
 const ticks = "ingot-evaluations"
 
-// tickTime limits the handling of a tick. A tick is only a hint, so a failed one is not repeated.
+// tickTime is the timeout of a tick's handler. A failed tick is not repeated, since schedulers also look at the table at intervals.
 const tickTime = time.Minute
 
 func tickOf(entry string) *asynq.Task { return asynq.NewTask(ticks, []byte(entry)) }

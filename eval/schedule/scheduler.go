@@ -22,22 +22,22 @@ type Outcome struct {
 	Message string // one line for people
 }
 
-// Evaluate runs the evaluation of an entry. run is the name of the run. After a crash or an error, it is called again with the same name,
-// maybe in another process on another machine, and has to continue the run. ctx ends when another scheduler takes the run over.
+// Evaluate runs the evaluation of an entry. run is the name of the run. After a crash or an error, Evaluate is called again with the same
+// name, possibly on another machine, and must continue the run. ctx ends when another scheduler takes over the run.
 type Evaluate func(ctx context.Context, e *Entry, run string) (Outcome, error)
 
-// Options are the settings of a scheduler. Times that are 0 have defaults.
+// Options are the settings of a scheduler. For times that are 0, the defaults below are used.
 type Options struct {
-	File     string // the schedule
+	File     string // path of the schedule
 	Evaluate Evaluate
 	Logger   *slog.Logger
 
-	// Now is the clock of the slots; the server's if nil. Tests set a fast one.
+	// Now returns the time for slots. If nil, it is the time of the Redis server. Tests set a fast clock.
 	Now func(ctx context.Context) (time.Time, error)
 
-	Interval time.Duration // between looks at the file and the table
-	Lease    time.Duration // after which another scheduler takes over a run whose scheduler is silent
-	Retry    time.Duration // between the first two attempts at a run that fails, or at a notice; longer between later ones
+	Interval time.Duration // time between two reads of the file and of the table
+	Lease    time.Duration // another scheduler takes over a run whose scheduler was silent for this time
+	Retry    time.Duration // time between the first two attempts at a failing run or notice; longer between later attempts
 }
 
 // The defaults of Options.
@@ -47,7 +47,7 @@ const (
 	DefaultRetry    = 30 * time.Second
 )
 
-// MaxAttempts is the number of attempts at a run, after which it ends with the verdict Error.
+// MaxAttempts is the maximum number of attempts at a run. If the last one fails, the run ends with the verdict Error.
 const MaxAttempts = 5
 
 // Scheduler runs the entries of a schedule together with other schedulers.
@@ -62,13 +62,13 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	entries []Entry
-	broken  string // the error of the file, if it cannot be read
+	broken  string // error of the file that was logged last; empty if the file can be read
 	running map[string]bool
 
 	runs sync.WaitGroup
 }
 
-// New returns a scheduler on a Redis server. The schedule is read; an error in it is returned.
+// New returns a scheduler on a Redis server. It reads the schedule and returns an error if the schedule is not valid.
 func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	entries, err := Read(o.File)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	// The first look enters new entries before a tick can come.
+	// The first look enters new entries before the first tick arrives.
 	s.look(ctx)
 	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{
 		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{ctx, s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
@@ -135,8 +135,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return err
 }
 
-// GetConfigs implements asynq.PeriodicTaskConfigProvider: asynq enqueues a tick at each time of an entry. Each call reads the file. If
-// it cannot be used, the entries stay as they were.
+// GetConfigs implements asynq.PeriodicTaskConfigProvider: asynq enqueues a tick at each time of an entry. Each call reads the file again. If
+// the file is not valid, the entries do not change.
 func (s *Scheduler) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 	entries, err := Read(s.options.File)
 	s.mu.Lock()
@@ -146,7 +146,7 @@ func (s *Scheduler) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 		s.entries, s.broken = entries, ""
 	case err.Error() != s.broken:
 		s.broken = err.Error()
-		s.log.Error("the schedule cannot be read; the entries stay as they were", "error", err)
+		s.log.Error("could not read the schedule: the entries do not change", "error", err)
 	}
 	configs := make([]*asynq.PeriodicTaskConfig, len(s.entries))
 	for i := range s.entries {
@@ -156,16 +156,16 @@ func (s *Scheduler) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 	return configs, nil
 }
 
-// tick handles a tick. Several schedulers enqueue one at the same time, and any of them handles it: the table decides.
+// tick handles a tick by waking this scheduler. It does not matter which scheduler gets a tick: the table decides which one runs a slot.
 func (s *Scheduler) tick(context.Context, *asynq.Task) error {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it is awake
+	default: // the scheduler is already awake
 	}
 	return nil
 }
 
-// lookUntil looks at the table at each tick, and also at intervals: a tick can be lost, and a scheduler can die with a run.
+// lookUntil looks at the table at each tick, and also at intervals, since a tick can be lost and a scheduler can die during a run.
 func (s *Scheduler) lookUntil(ctx context.Context) {
 	interval := time.NewTicker(s.options.Interval)
 	defer interval.Stop()
@@ -180,8 +180,8 @@ func (s *Scheduler) lookUntil(ctx context.Context) {
 	}
 }
 
-// look enters the slots that are due, and runs those that no scheduler is running. It only fails if Redis does; the next look tries
-// again.
+// look enters the slots that are due, and runs open slots that no scheduler is running. If Redis fails, it logs the error, and the next look
+// tries again.
 func (s *Scheduler) look(ctx context.Context) {
 	s.mu.Lock()
 	entries := slices.Clone(s.entries)
@@ -194,7 +194,7 @@ func (s *Scheduler) look(ctx context.Context) {
 		err = s.lookAt(ctx, &entries[i])
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "the schedule waits for redis", "error", err)
+		s.log.WarnContext(ctx, "could not read the table of slots: trying again", "error", err)
 	}
 }
 
@@ -228,12 +228,12 @@ func (s *Scheduler) lookAt(ctx context.Context, e *Entry) error {
 		s.mu.Lock()
 		delete(s.running, e.Name)
 		s.mu.Unlock()
-		s.tick(ctx, nil) //nolint:errcheck // it returns none
+		s.tick(ctx, nil) //nolint:errcheck // tick never fails
 	})
 	return nil
 }
 
-// evaluate runs a slot that was taken, and records its outcome.
+// evaluate runs a taken slot and records its outcome.
 func (s *Scheduler) evaluate(ctx context.Context, e *Entry, t *taken) {
 	log := s.log.With("entry", e.Name, "slot", t.slot, "attempt", t.attempt)
 	log.InfoContext(ctx, "run started", "model", e.Model)
@@ -256,21 +256,21 @@ func (s *Scheduler) evaluate(ctx context.Context, e *Entry, t *taken) {
 		}
 	case ctx.Err() != nil:
 		err = s.table.release(over, e.Name, t, s.id, 0, "")
-		log.InfoContext(ctx, "run given back")
+		log.InfoContext(ctx, "run left unfinished for other schedulers")
 	default:
 		wait := s.options.Retry * time.Duration(t.attempt)
 		log.WarnContext(ctx, "run failed; it is tried again", "error", err, "wait", wait)
 		err = s.table.release(over, e.Name, t, s.id, wait, err.Error())
 	}
-	if err != nil { // the lease expires, and the slot is taken again
+	if err != nil { // the lease will expire, and a scheduler will take the slot again
 		log.WarnContext(ctx, "the end of a run was not recorded", "error", err)
 	}
 }
 
-// attempt evaluates a slot. The last attempt has an outcome even if it fails.
+// attempt evaluates a slot. If the last attempt fails, it returns an outcome with the verdict Error instead of an error.
 func (s *Scheduler) attempt(ctx context.Context, e *Entry, t *taken) (Outcome, error) {
 	if t.attempt > MaxAttempts {
-		return Outcome{Error, fmt.Sprintf("it did not finish in %d attempts", MaxAttempts)}, nil
+		return Outcome{Error, fmt.Sprintf("the run did not finish in %d attempts", MaxAttempts)}, nil
 	}
 	o, err := s.options.Evaluate(ctx, e, e.Name+"-"+t.slot)
 	if err != nil && ctx.Err() == nil && t.attempt == MaxAttempts {
@@ -279,8 +279,8 @@ func (s *Scheduler) attempt(ctx context.Context, e *Entry, t *taken) (Outcome, e
 	return o, err
 }
 
-// renewUntil extends the lease of a run until ctx ends. It calls lost if another scheduler has the lease, or if the lease ran out because
-// it could not be extended.
+// renewUntil extends the lease of a run until ctx ends. It calls lost if another scheduler has the lease, or if the lease expired because it
+// could not be extended.
 func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.Lease / 4)
 	defer ticker.Stop()
@@ -308,7 +308,7 @@ func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.C
 	}
 }
 
-// entry returns the entry of a name, or nil.
+// entry returns the entry with a name, or nil if the schedule has none.
 func (s *Scheduler) entry(name string) *Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,8 +320,8 @@ func (s *Scheduler) entry(name string) *Entry {
 	return nil
 }
 
-// asynqLog passes asynq's messages to the log at lower levels: errors as warnings, all others as debug messages. At the end, errors are
-// debug messages too: asynq then reports connections that it cannot close, because they are not its own.
+// asynqLog passes asynq's messages to the log at lower levels: errors as warnings, all others as debug messages. When the scheduler stops,
+// errors are debug messages too, since asynq then fails to close connections that it does not own.
 type asynqLog struct {
 	ctx context.Context //nolint:containedctx // asynq's loggers get none
 	log *slog.Logger

@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// states returns the newest slots of the entry, the newest first, by minute and state.
+// states returns the time and state of the entry's newest slots, the newest first.
 func (f *fleet) states() string {
 	list, err := f.table.Slots(f.t.Context(), "quick", 1000)
 	if err != nil {
@@ -50,14 +50,14 @@ func (f *fleet) unset(key string) {
 	require.NoError(f.t, f.redis.Client.Del(f.t.Context(), key).Err())
 }
 
-// minute sets the clock to a minute after the start, or a moment later.
+// minute sets the clock to m minutes and later after the start.
 func (f *fleet) minute(m int, later time.Duration) {
 	f.t.Helper()
 	f.setClock(start.Add(time.Duration(m)*time.Minute + later))
 }
 
-// TestNothingPilesUp checks a run that takes longer than the time between slots: one slot waits for its end, and the later ones are not
-// run.
+// TestNothingPilesUp checks a run that takes longer than the time between slots. One slot waits for the end of the run, and later slots are
+// not run.
 func TestNothingPilesUp(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
@@ -76,11 +76,11 @@ func TestNothingPilesUp(t *testing.T) {
 	f.unset(holdKey)
 	f.untilStates("0305 overlapped, 0304 overlapped, 0303 overlapped, 0302 done, 0301 done")
 	f.minute(6, 0)
-	f.until(func() bool { return strings.HasPrefix(f.states(), "0306 done") }, "it goes on")
+	f.until(func() bool { return strings.HasPrefix(f.states(), "0306 done") }, "the next slot runs")
 }
 
-// TestMissedSlots kills the scheduler for four slots, and checks which of them each policy runs. With skip, a slot runs only if it is
-// noticed within five minutes.
+// TestMissedSlots kills the scheduler during four slots and checks which of them each policy runs later. With skip, a slot still runs within
+// five minutes after its time.
 func TestMissedSlots(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]string{
@@ -105,7 +105,7 @@ func TestMissedSlots(t *testing.T) {
 	}
 }
 
-// TestPause pauses an entry, runs it by hand, and resumes it. The slots during the pause are not run later.
+// TestPause pauses an entry, runs it with RunNow, and resumes it. The slots of the pause are not run later.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	_, err := schedule.NewTable(redistest.Start(t).Client).Pause(t.Context(), "quick")
@@ -124,20 +124,20 @@ func TestPause(t *testing.T) {
 	f.until(func() bool {
 		s := f.newest()
 		return s.Run == run && s.State == schedule.Done && s.Verdict == schedule.Pass
-	}, "the run by hand ends")
+	}, "the run of RunNow ends")
 	changed, err := f.table.Resume(t.Context(), "quick")
 	require.NoError(t, err)
 	require.True(t, changed)
 	f.minute(3, 0)
-	f.until(func() bool { return strings.Contains(f.states(), "0303 done, 0302 paused, 0301 paused") }, "it goes on")
+	f.until(func() bool { return strings.Contains(f.states(), "0303 done, 0302 paused, 0301 paused") }, "the next slot runs")
 	_, err = f.table.Pause(t.Context(), "other")
 	require.ErrorIs(t, err, schedule.ErrNoEntry)
 	_, err = f.table.RunNow(t.Context(), "other")
 	require.ErrorContains(t, err, "the known entries are: quick")
 }
 
-// TestStoppedScheduler stops a scheduler in the middle of a run, like a machine that sleeps. Another scheduler takes the run over and
-// ends it. The first one then continues, and changes nothing.
+// TestStoppedScheduler stops a scheduler during a run, like a machine that sleeps. Another scheduler takes over the run and ends it. When the
+// first scheduler continues, it changes nothing.
 func TestStoppedScheduler(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often, time.Second)
@@ -163,7 +163,7 @@ func TestStoppedScheduler(t *testing.T) {
 	require.LessOrEqual(t, f.ended[ended.Name], 1)
 }
 
-// TestForgottenEntry checks that an entry is deleted with all its keys if no scheduler had it for a month, and that other entries stay.
+// TestForgottenEntry checks that an entry is deleted with all its keys when no scheduler has had it for a month. Other entries stay.
 func TestForgottenEntry(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 1, often, schedule.DefaultLease)
@@ -192,7 +192,7 @@ func TestForgottenEntry(t *testing.T) {
 	}
 }
 
-// TestFailedRun checks that a failed run is tried again, and ends with the verdict error after the last attempt.
+// TestFailedRun checks that a failed run is tried again and that it ends with the verdict error after the last attempt.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
@@ -224,8 +224,8 @@ func TestTicks(t *testing.T) {
 	f.untilStates("0301 done")
 }
 
-// TestReload changes the schedule while a scheduler runs: another time zone and another entry, then a file that cannot be read. A
-// changed time begins with its next slot. asynq's manager, which enqueues the ticks, has the same entries.
+// TestReload changes the schedule while a scheduler runs: first to another time and time zone, then to a file that is not valid. A changed
+// time applies from its next slot on. asynq's manager, which enqueues the ticks, has the same entries.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "entries: [{name: quick, cron: '0 4 * * *', tasks: [a]}]", 1, often, schedule.DefaultLease)
@@ -244,7 +244,7 @@ func TestReload(t *testing.T) {
 	f.until(func() bool {
 		n, err := f.redis.Client.HExists(t.Context(), "ingot:{:eval}:marks:quick", "CRON_TZ=Europe/Berlin 0 5 * * *").Result()
 		return err == nil && n
-	}, "the new time begins")
+	}, "the new time applies")
 	f.until(func() bool { return ticks() == "CRON_TZ=Europe/Berlin 0 5 * * *: ingot-evaluations quick" }, "asynq has the new time")
 	f.write("entries: [{name: quick, cron: '* * * * *', tasks: [a], surprise: 1}]")
 	f.minute(61, 0)
@@ -258,7 +258,7 @@ func TestReload(t *testing.T) {
 }
 
 // TestNotices kills a scheduler while it calls a webhook. The webhook answers the next attempt with an error. The notice is repeated with
-// the same key until it is received, and not after that. The command receives the same notice.
+// the same key until the webhook accepts it, and not after that. The command receives the same notice.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -271,7 +271,7 @@ func TestNotices(t *testing.T) {
 		keys, bodies = append(keys, r.Header.Get("Idempotency-Key")), append(bodies, string(body))
 		switch {
 		case err != nil || len(keys) == 1:
-			f.procs[0].Process.Kill() //nolint:errcheck // the test waits for its end
+			f.procs[0].Process.Kill() //nolint:errcheck // the test waits for the process to end
 			<-r.Context().Done()
 		case len(keys) == 2:
 			w.WriteHeader(http.StatusBadGateway)
@@ -291,12 +291,12 @@ func TestNotices(t *testing.T) {
 	f.minute(1, 0)
 	f.until(func() bool { mu.Lock(); defer mu.Unlock(); return len(keys) == 1 }, "the webhook is called")
 	f.kill(0)
-	// The dead scheduler held the notice for a minute, which is over now.
+	// The dead scheduler held the notice for a minute. The clock is now past that.
 	f.until(func() bool {
 		return f.redis.Client.ZScore(t.Context(), "ingot:{:eval}:notices", "quick/20260102T030100Z").Val() > 0
-	}, "it is taken")
+	}, "the notice is taken")
 	require.NoError(t, f.redis.Client.ZAddArgs(t.Context(), "ingot:{:eval}:notices", member("quick/20260102T030100Z")).Err())
-	f.until(func() bool { return f.newest().Notified != "" }, "the verdict is notified")
+	f.until(func() bool { return f.newest().Notified != "" }, "the notice is delivered")
 	mu.Lock()
 	defer mu.Unlock()
 	require.Equal(t, []string{"quick/20260102T030100Z/pass", "quick/20260102T030100Z/pass", "quick/20260102T030100Z/pass"}, keys)

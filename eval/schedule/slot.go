@@ -12,19 +12,20 @@ type State string
 const (
 	Waiting    State = "waiting"
 	Running    State = "running"
-	Done       State = "done"       // with a verdict
-	Missed     State = "missed"     // no scheduler ran at its time, and the entry does not catch it up
-	Overlapped State = "overlapped" // one run of the entry was going on and another waited
-	Paused     State = "paused"     // the entry was paused
+	Done       State = "done"       // the run ended with a verdict
+	Missed     State = "missed"     // not run: no scheduler ran at its time
+	Overlapped State = "overlapped" // not run: one slot of the entry was running and another was waiting
+	Paused     State = "paused"     // not run: the entry was paused
 )
 
-// slot is a time of an entry to enter.
+// slot is a slot that is not in the table yet.
 type slot struct {
 	at    time.Time
 	state State
 }
 
-// slotForm is the form of a slot's name: sorted by name, slots are sorted by time. A slot that a person asked for ends with manual.
+// slotForm is the time layout of slot names. Slots that are sorted by name are sorted by time. The name of a slot of RunNow ends with
+// "manual".
 const (
 	slotForm = "20060102T150405Z"
 	manual   = "-now"
@@ -43,7 +44,7 @@ type Slot struct {
 	Ended    string  `json:"ended,omitempty"`
 	Verdict  Verdict `json:"verdict,omitempty"`
 	Message  string  `json:"message,omitempty"`
-	Notified string  `json:"notified,omitempty"` // when, or why not
+	Notified string  `json:"notified,omitempty"` // time of the notice, or why there was none
 }
 
 func newSlot(entry, name string, f map[string]string) Slot {

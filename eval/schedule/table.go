@@ -13,9 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Table is the slots of all entries, in Redis. These are its keys:
+// Table is the table of slots in Redis. These are its keys:
 //
-//	ingot:{:eval}:entries       hash: each entry as a scheduler read it last
+//	ingot:{:eval}:entries       hash: each entry, as a scheduler last read it
 //	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last beat
 //	ingot:{:eval}:paused        set: the entries that are paused
 //	ingot:{:eval}:notices       sorted set: the slots whose verdict is still to be notified, by the time of the next attempt
@@ -31,7 +31,7 @@ func NewTable(rdb redis.UniversalClient) *Table { return &Table{rdb} }
 
 func key(parts ...string) string { return "ingot:{:eval}:" + strings.Join(parts, ":") }
 
-// slotPrefix precedes the name of a slot in its key.
+// slotPrefix returns the key of an entry's slot without the slot's name at the end.
 func slotPrefix(entry string) string { return key("slot", entry+"/") }
 
 var (
@@ -59,7 +59,7 @@ var (
 	noticeScript  = redis.NewScript(noticeSource)
 )
 
-// failure adds what was being done to an error of Redis.
+// failure adds the failed operation to an error of Redis. nil stays nil.
 func failure(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -67,7 +67,8 @@ func failure(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// fire enters the slots of an entry that are due and returns those of this call. An entry whose times are new begins now.
+// fire enters the due slots of an entry and returns the slots that this call has entered. For a new entry, or one with a new cron
+// expression, slots begin now.
 func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, error) {
 	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -107,13 +108,13 @@ func (t *Table) Now(ctx context.Context) (time.Time, error) {
 	return now, failure(err, "read the time of redis")
 }
 
-// taken is a slot that a scheduler holds.
+// taken is a slot whose lease a scheduler holds.
 type taken struct {
 	slot    string
 	attempt int
 }
 
-// take takes the oldest open slot of an entry, or none.
+// take takes the oldest open slot of an entry. It returns nil if there is none, or if another scheduler holds the entry's lease.
 func (t *Table) take(ctx context.Context, entry, owner string, lease time.Duration) (*taken, error) {
 	v, err := takeScript.Run(ctx, t.rdb, []string{key("lease", entry), key("open", entry)},
 		slotPrefix(entry), owner, lease.Milliseconds(), timestamp()).Slice()
@@ -128,8 +129,8 @@ func (t *Table) take(ctx context.Context, entry, owner string, lease time.Durati
 
 func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// errLost means that the lease is gone, so that another scheduler may take the slot.
-var errLost = errors.New("another scheduler may have the slot now")
+// errLost means that this scheduler has lost the lease.
+var errLost = errors.New("the lease is lost: another scheduler may run the slot")
 
 func (t *Table) renew(ctx context.Context, entry, owner string, lease time.Duration) error {
 	ok, err := renewScript.Run(ctx, t.rdb, []string{key("lease", entry)}, owner, lease.Milliseconds()).Bool()
@@ -139,7 +140,7 @@ func (t *Table) renew(ctx context.Context, entry, owner string, lease time.Durat
 	return failure(err, "extend the lease of %s", entry)
 }
 
-// finish ends a slot.
+// finish ends a slot and records its outcome.
 func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o Outcome) error {
 	notice := ""
 	if e.Notify.wants(o.Verdict) {
@@ -153,13 +154,13 @@ func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o 
 	return failure(err, "end slot %s of %s", s.slot, e.Name)
 }
 
-// release gives a slot back. wait keeps it from being taken for a while.
+// release gives up the lease of an unfinished slot. No scheduler takes the slot during the time wait.
 func (t *Table) release(ctx context.Context, entry string, s *taken, owner string, wait time.Duration, message string) error {
 	err := releaseScript.Run(ctx, t.rdb, []string{key("lease", entry), slotPrefix(entry) + s.slot}, owner, wait.Milliseconds(), message).Err()
 	return failure(err, "give slot %s of %s back", s.slot, entry)
 }
 
-// beat records that a scheduler is alive and which entries it has.
+// beat records that a scheduler is alive, and the entries that it has.
 func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -179,13 +180,13 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler")
 }
 
-// lostAfter is the time after its last beat from which on a scheduler is not listed, nor an entry that it had.
+// lostAfter is the time after a scheduler's last beat when the scheduler and its entries are no longer listed.
 const lostAfter = time.Minute
 
-// forgottenAfter is the time after which an entry that no scheduler has is deleted with its slots.
+// forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
 const forgottenAfter = 30 * 24 * time.Hour
 
-// forget deletes entries that no scheduler has had for long.
+// forget deletes entries that no scheduler has had for forgottenAfter.
 func (t *Table) forget(ctx context.Context, now time.Time) error {
 	entries, err := t.rdb.HGetAll(ctx, key("entries")).Result()
 	if err != nil {

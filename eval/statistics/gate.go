@@ -12,26 +12,26 @@ type Verdict string
 // The verdicts.
 const (
 	Pass         Verdict = "pass"         // the candidate is not worse by the margin or more
-	Fail         Verdict = "fail"         // the candidate is worse
-	Inconclusive Verdict = "inconclusive" // the rows are too few, or too noisy, to know
+	Fail         Verdict = "fail"         // the candidate is worse by more than the margin allows; see Gate
+	Inconclusive Verdict = "inconclusive" // the rows are too few or too noisy to decide
 )
 
-// Level is the level of a gate's tests, over all of its tasks together: the highest chance of a false alarm.
+// Level is the significance level of a gate over all of its tasks together: the maximum probability of a false alarm.
 const Level = 0.05
 
-// Comparison is a candidate against a baseline on one task.
+// Comparison compares a candidate with a baseline on one task.
 type Comparison struct {
 	Difference
 	Lost     int     `json:"lost"`     // rows with a lower score
 	Won      int     `json:"won"`      // rows with a higher score
 	Binary   bool    `json:"binary"`   // every score is 0 or 1
-	P        float64 `json:"p"`        // probability of a difference at least as large if the runs are equally good; not adjusted
-	Worse    float64 `json:"p_worse"`  // probability of a loss at least as large if the runs are equally good; Gate adjusts it for the number of tasks
+	P        float64 `json:"p"`        // two-sided p-value: probability of a difference at least as large if the runs are equally good
+	Worse    float64 `json:"p_worse"`  // one-sided p-value: probability of a loss at least as large if the runs are equally good
 	Smallest float64 `json:"smallest"` // the smallest loss that the rows can show; see SmallestDifference
 }
 
-// Compare compares the scores of the same rows in two runs. cluster is as in Paired. Right and wrong answers of independent rows are
-// compared by McNemar's test. For other scores the interval is a bootstrap's from 30 clusters on, and Student's below.
+// Compare compares the scores of the same rows in two runs. cluster is as in Paired. If all scores are 0 or 1 and the rows independent, the
+// p-values are McNemar's. For other scores, the interval comes from a bootstrap if there are at least 30 clusters, otherwise from Student's t.
 func Compare(baseline, candidate []float64, cluster []string) Comparison {
 	d := make([]float64, len(baseline))
 	c := Comparison{Binary: true}
@@ -64,7 +64,7 @@ func Compare(baseline, candidate []float64, cluster []string) Comparison {
 
 func binary(score float64) bool { return score == 0 || score == 1 }
 
-// deviation returns the standard deviation of an observation's difference. For as few changes as none it assumes one.
+// deviation returns the standard deviation of one cluster's difference. If the standard error is 0, it assumes one change.
 func (c *Comparison) deviation() float64 {
 	if c.SE > 0 {
 		return c.SE * math.Sqrt(float64(c.Clusters))
@@ -72,11 +72,11 @@ func (c *Comparison) deviation() float64 {
 	return 1 / math.Sqrt(float64(max(1, c.Clusters)))
 }
 
-// Gate judges a comparison by a margin, the loss that is accepted. worse is the probability Worse after adjustment over all tasks of
-// the gate (Holm).
+// Gate returns the verdict on a comparison. margin is the accepted loss. worse is the p-value Worse, adjusted over all tasks of the gate
+// (Holm). identical means that no row's answer changed; the verdict is then Pass.
 //
-// It fails if the whole interval is beyond the margin, or if a loss of more than half the margin is significant. It passes if no loss
-// of the margin or more is within the interval. identical states that no row's answer changed, which passes with any number of rows.
+// The verdict is Fail if the loss is significant (worse is below Level) and either the whole interval is beyond the margin or the mean loss
+// is more than half the margin. It is Pass if the interval has no loss of the margin or more. Otherwise it is Inconclusive.
 func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	switch {
 	case identical:
@@ -91,14 +91,14 @@ func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	return Inconclusive
 }
 
-// RowsToPass returns about how many rows a gate needs to pass, with probability Power, a candidate that is as good as the baseline, if its
-// rows differ as much as those of c. It is 0 if no number of rows is known: for a margin of 0, or without rows.
+// RowsToPass estimates the number of rows with which an equally good candidate passes the gate with probability Power. It assumes that the
+// rows of that candidate differ as much as those of c. It returns 0 if it cannot tell: for a margin of 0, or without rows.
 func (c *Comparison) RowsToPass(margin float64) int {
 	if margin <= 0 || margin >= 1 || c.N == 0 {
 		return 0
 	}
 	tail := (1 - Confidence) / 2
-	clusters := math.Log(tail) / math.Log1p(-margin) // as many without a difference exclude the margin; see Paired
+	clusters := math.Log(tail) / math.Log1p(-margin) // this many clusters without a difference exclude a loss of the margin; see Paired
 	if c.SE > 0 {
 		z := distuv.UnitNormal.Quantile(1-tail) + distuv.UnitNormal.Quantile(Power)
 		clusters = math.Pow(z*c.deviation()/margin, 2)

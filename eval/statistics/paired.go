@@ -1,6 +1,6 @@
-// Package statistics compares the scores of two runs over the same rows: how much they differ, how certain that is, and what it
-// means for a gate. The formulas are those of E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), unless a comment names
-// another source.
+// Package statistics compares the scores of two runs over the same rows. It computes the difference, its confidence interval and p-values,
+// and the verdict of a gate. The formulas are those of E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), unless a comment
+// names another source.
 package statistics
 
 import (
@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Confidence is the level of all intervals.
+// Confidence is the confidence level of all intervals.
 const Confidence = 0.95
 
 // Interval is a confidence interval.
@@ -18,24 +18,24 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Difference is the mean of a candidate's score less the baseline's, over the rows that both have.
+// Difference is the mean, over the rows that both runs have, of the candidate's score minus the baseline's score.
 type Difference struct {
-	N        int     `json:"n"`        // rows
-	Clusters int     `json:"clusters"` // groups of rows that are not independent; N if each row is its own
+	N        int     `json:"n"`        // number of rows
+	Clusters int     `json:"clusters"` // number of independent groups of rows; N if all rows are independent
 	Mean     float64 `json:"mean"`
 	SE       float64 `json:"stderr"` // standard error of Mean
 	Interval
 }
 
-// rounding is the share of a value up to which a deviation from the mean of equal values can be an error of arithmetic.
+// rounding is the maximum relative rounding error of the mean of equal values.
 const rounding = 1e-13
 
-// Paired returns the difference of scores that d has for each row, candidate less baseline. Rows with the same cluster, such as
-// questions on one text or several samples of one prompt, count as one observation; nil makes each row its own. Scores are between 0
-// and 1. The interval uses Student's t, since sets may be small.
+// Paired returns the mean of d, which holds the candidate's score minus the baseline's for each row, and its interval. Scores are between 0
+// and 1. Rows with the same value in cluster, such as questions about one text, count as one observation. If cluster is nil, each row is an
+// observation. The interval uses Student's t, since there may be few rows.
 //
-// If n observations all differ equally, or not at all, the standard error is 0, and the interval is that of a rare change: as many observations
-// would miss a change with probability p in a share (1-p)^n of cases (Clopper and Pearson's bound for 0 of n).
+// If all n observations are equal, the standard error is 0. The interval then allows for a rare change that the rows do not show: a change
+// with probability p is missed by n observations with probability (1-p)^n (Clopper and Pearson's bound for 0 of n).
 func Paired(d []float64, cluster []string) Difference {
 	n := len(d)
 	if n == 0 {
@@ -58,10 +58,10 @@ func Paired(d []float64, cluster []string) Difference {
 	for _, v := range d {
 		largest = max(largest, math.Abs(v))
 	}
-	if math.Sqrt(squares) <= rounding*float64(n)*largest { // equal observations, whose mean is rounded
+	if math.Sqrt(squares) <= rounding*float64(n)*largest { // the observations are equal; only their mean was rounded
 		squares = 0
 	}
-	// With G clusters, G/(G-1) makes the variance unbiased; for single rows that is the sample's variance over n.
+	// With G clusters, the factor G/(G-1) makes the variance unbiased. If each row is a cluster, this is the sample variance divided by n.
 	half := 0.0
 	if g := float64(r.Clusters); g > 1 {
 		r.SE = math.Sqrt(squares*g/(g-1)) / float64(n)
@@ -74,7 +74,7 @@ func Paired(d []float64, cluster []string) Difference {
 	return r
 }
 
-// clusterSums returns, for each cluster in the order of first appearance, the sum of its deviations from the mean.
+// clusterSums returns the sum of each cluster's deviations from the mean, in the order in which the clusters first appear.
 func clusterSums(d []float64, cluster []string, mean float64) []float64 {
 	at := map[string]int{}
 	var sums []float64
@@ -98,7 +98,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// Wilson returns the interval of a share of successes in n independent rows (E. B. Wilson, 1927). Without rows it is from 0 to 1.
+// Wilson returns the confidence interval of the success rate in n independent rows (E. B. Wilson, 1927). It is [0, 1] for n = 0.
 func Wilson(successes, n int) Interval {
 	if n == 0 {
 		return Interval{0, 1}

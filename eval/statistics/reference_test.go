@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCompareAgainstR compares 18 pairs of runs with the figures of R in testdata/reference.json, which testdata/reference.R wrote:
-// t.test, binom.test, the clustered standard errors of package sandwich, and the percentile interval of package boot with 200,000
-// samples. Among them are ties, fewer than 10 rows, runs that are all right or all wrong, and clusters.
+// TestCompareAgainstR checks Compare for 18 pairs of runs against results of R: t.test, binom.test, the clustered standard errors of
+// package sandwich, and the percentile interval of package boot with 200,000 samples. testdata/reference.R has written them to
+// testdata/reference.json. The pairs include ties, fewer than 10 rows, runs that are all right or all wrong, and clusters.
 func TestCompareAgainstR(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "reference.json"))
@@ -22,7 +22,7 @@ func TestCompareAgainstR(t *testing.T) {
 		Cluster                       []string
 		N, Clusters, Lost, Won        int
 		Mean, SE, Low, High, P, Worse float64
-		Sampled                       bool // the interval is a bootstrap's, which depends on the samples
+		Sampled                       bool // the interval comes from a bootstrap, so it differs slightly from R's
 	}
 	require.NoError(t, json.Unmarshal(text, &cases))
 	require.Len(t, cases, 18)

@@ -9,16 +9,16 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// McNemar tests whether right and wrong answers changed evenly: lost rows became wrong, won rows became right. It is the exact test,
-// a binomial one with probability 1/2 (Q. McNemar, 1947). twoSided is the probability of changes at least as uneven if the runs are
-// equally good, worse that of at least as many lost ones.
+// McNemar is McNemar's exact test (Q. McNemar, 1947) of two runs with right and wrong answers. lost is the number of rows that became wrong,
+// won the number that became right. If the runs are equally good, lost has a binomial distribution with probability 1/2. twoSided is the
+// probability of counts at least as uneven, worse the probability of at least lost lost rows.
 func McNemar(lost, won int) (twoSided, worse float64) {
 	n := lost + won
 	if n == 0 {
 		return 1, 1
 	}
 	b := distuv.Binomial{N: float64(n), P: 0.5}
-	tail := func(k int) float64 { // probability of at least k
+	tail := func(k int) float64 { // probability that at least k of lost+won rows are lost
 		p := 0.0
 		for i := k; i <= n; i++ {
 			p += b.Prob(float64(i))
@@ -28,8 +28,8 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 	return min(1, 2*tail(max(lost, won))), tail(lost)
 }
 
-// Worse returns the probability of a mean at most d's if the runs are equally good: for scores that are not only 0 or 1, or with
-// clusters. It is the one-sided test of Student's t or, if all observations differ equally, the sign test.
+// Worse returns the one-sided p-value of a loss: the probability of a mean as low as d's if the runs are equally good. It is that of Student's
+// t-test or, if all observations are equal, of the sign test. Compare uses it if McNemar's test does not apply.
 func (d Difference) Worse() float64 {
 	switch {
 	case d.SE > 0:
@@ -40,11 +40,11 @@ func (d Difference) Worse() float64 {
 	return 1
 }
 
-// draws is the number of samples of a bootstrap.
+// draws is the number of resamples of a bootstrap.
 const draws = 10_000
 
-// Bootstrap returns the interval of the mean of d by resampling its clusters, or its rows if cluster is nil: the 2.5th and 97.5th
-// percentiles of 10,000 samples (B. Efron, 1979). Equal arguments give equal results.
+// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th percentiles of 10,000 resamples of the
+// clusters, or of the rows if cluster is nil. Equal arguments give equal results.
 func Bootstrap(d []float64, cluster []string, seed uint64) Interval {
 	if len(d) == 0 {
 		return Interval{-1, 1}
@@ -91,8 +91,8 @@ func groupsOf(d []float64, cluster []string) []group {
 	return groups
 }
 
-// Holm adjusts the probabilities of several tests, so that the chance of any false alarm stays at the level of one (S. Holm, 1979).
-// The result is in the order of p.
+// Holm adjusts the p-values of several tests (S. Holm, 1979). If all adjusted values are compared with a level, the probability of any
+// false alarm is at most that level. The result is in the order of p.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -108,7 +108,7 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// Power is the probability with which a test finds the smallest difference.
+// Power is the probability with which a test finds SmallestDifference.
 const Power = 0.8
 
 // SmallestDifference returns the smallest mean difference that a one-sided test with level alpha finds with probability Power, among n

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// builtin are task files for the row shapes of published benchmarks. Their prompts and scores are those of the harness's tasks.
+// builtin holds task files for the row formats of published benchmarks. Prompts and scores are the same as in the harness's tasks.
 //
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// Builtin returns the names of the built-in tasks, which Read takes in place of a file. Users supply the rows of these tasks.
+// Builtin returns the names of the built-in tasks. Read accepts such a name instead of a path. Users supply the rows of these tasks.
 func Builtin() []string {
 	files, err := fs.Glob(builtin, "builtin/*.yaml")
 	if err != nil {
-		panic(err) // the pattern is a constant
+		panic(err) // not reached, since the pattern is a valid constant
 	}
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(path.Base(f), ".yaml")
@@ -25,5 +25,5 @@ func Builtin() []string {
 	return files
 }
 
-// isBuiltin reports whether a path is the name of a built-in task.
+// isBuiltin reports whether name is that of a built-in task.
 func isBuiltin(name string) bool { return slices.Contains(Builtin(), name) }

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Field makes a value of a row: the name of one of its columns, a Jinja template over them, a constant, or a function of the harness. The
-// zero value is missing.
+// Field computes a value from a row. It is the name of a column, a Jinja template over the columns, a constant, or a function of the harness.
+// The zero value is a missing field.
 type Field struct {
 	source   string
 	template *jinja.Template
@@ -27,7 +27,7 @@ type Field struct {
 // Missing reports whether the task has no such field.
 func (f *Field) Missing() bool { return f.template == nil && f.constant == nil && f.function == nil }
 
-// read reads a field: a text is a column or a template, a list or a number is a constant.
+// read reads a field from YAML. A text is a column or a template, a list or number is a constant.
 func (f *Field) read(n *yaml.Node) error {
 	if name, ok := functionName(n); ok {
 		if f.function = fieldFunctions[name]; f.function == nil {
@@ -52,13 +52,13 @@ func (f *Field) read(n *yaml.Node) error {
 		f.constant = slices.Clone(v)
 		return nil
 	}
-	return errors.New("it is neither a text nor a list nor a number")
+	return errors.New("the value must be a text, a list or a number")
 }
 
-// column matches a field that must be a column: as a template it would be the same word for every row.
+// column matches a text that is the name of a column. As a template, such a text would be the same for every row.
 var column = regexp.MustCompile(`^\w+$`)
 
-// value returns the value of the field for a row. Templates give texts.
+// value returns the value of the field for a row. The value of a template is a text.
 func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	switch {
 	case f.function != nil:
@@ -82,13 +82,13 @@ func (f *Field) render(row *ordered.Object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.HasSuffix(f.source, "\n") { // Jinja removes it, unless it is told not to, as the harness does
+	if strings.HasSuffix(f.source, "\n") { // Jinja removes a final newline by default; the harness keeps it
 		text += "\n"
 	}
 	return text, nil
 }
 
-// textOf returns a value as a text: lists and objects as JSON.
+// textOf returns a value as a text. Lists and objects become JSON.
 func textOf(v ordered.Value) string {
 	switch v := v.(type) {
 	case string:
@@ -102,7 +102,7 @@ func textOf(v ordered.Value) string {
 	return fmt.Sprint(v)
 }
 
-// list returns the field as a list of texts: of a column, a constant, or a template that writes a list as Python does.
+// list returns the value of the field for a row as a list of texts. The value is a list, or the text of a Python list, which templates write.
 func (f *Field) list(row *ordered.Object) ([]string, error) {
 	v, err := f.value(row)
 	if err != nil {

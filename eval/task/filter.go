@@ -11,16 +11,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Pipeline is filters that are applied to the answers of a row one after another. A row is scored after each pipeline by itself.
+// Pipeline is a sequence of filters for the answers to a row. If a task has several pipelines, a row gets separate scores for each.
 type Pipeline struct {
 	Name    string
 	filters []filter
 }
 
-// filter turns the answers of a row into others.
+// filter returns the changed answers to a row.
 type filter func(answers []string) []string
 
-// Apply returns what the pipeline makes of the answers of a row.
+// Apply applies all filters of the pipeline to the answers to a row and returns the result.
 func (p *Pipeline) Apply(answers []string) []string {
 	for _, f := range p.filters {
 		answers = f(answers)
@@ -28,13 +28,13 @@ func (p *Pipeline) Apply(answers []string) []string {
 	return answers
 }
 
-// noMatch is the answer of a regex filter that finds nothing, unless the filter has another.
+// noMatch is the result of a regex filter that finds nothing, if the filter sets no other fallback.
 const noMatch = "[invalid]"
 
-// regexTime is the longest time that an expression may take on one answer.
+// regexTime is the maximum time of a regular expression on one answer.
 const regexTime = time.Second
 
-// filters reads filter_list.
+// filters reads the key filter_list.
 func (r *reader) filters(n *yaml.Node) error {
 	var list []struct {
 		Name   string `yaml:"name"`
@@ -87,7 +87,7 @@ func (r *reader) filters(n *yaml.Node) error {
 	return nil
 }
 
-// filterSettings refuses settings of filters that are not known.
+// filterSettings returns an error if a filter has an unknown setting.
 func filterSettings(pipelines *yaml.Node) error {
 	var list []struct {
 		Filter []map[string]any `yaml:"filter"`
@@ -119,8 +119,8 @@ func each(change func(string) string) filter {
 	}
 }
 
-// regexFilter returns the group-th match of a pattern in each answer, from the end if group is negative: of a pattern with groups, its
-// first group that is not empty. The expressions are Python's.
+// regexFilter returns a filter that replaces each answer by the group-th match of a Python regular expression, counted from the end if
+// group is negative. If the expression has groups, the result is the match's first non-empty group. fallback is the result without a match.
 func regexFilter(pattern string, group int, fallback string) (filter, error) {
 	re, err := compile(pattern)
 	if err != nil {
@@ -148,8 +148,8 @@ func compile(pattern string) (*regexp2.Regexp, error) {
 	return re, nil
 }
 
-// matches returns the matches as Python's findall does, with the first group that is not empty for expressions with groups. An answer on
-// which the expression takes too long has none.
+// matches returns the matches like Python's findall. For an expression with groups, it returns the first non-empty group of each match. It
+// returns no matches if the expression takes longer than regexTime.
 func matches(re *regexp2.Regexp, text string) (list []string) {
 	m, err := re.FindStringMatch(text)
 	for m != nil && err == nil {
@@ -172,7 +172,7 @@ func matches(re *regexp2.Regexp, text string) (list []string) {
 	return list
 }
 
-// majority returns the answer that occurs most often; of several, the first.
+// majority returns the answer that occurs most often, and the first of them if there are several.
 func majority(answers []string) []string {
 	counts := map[string]int{}
 	for _, a := range answers {

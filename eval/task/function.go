@@ -14,21 +14,22 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// The harness's task files name Python functions, as module.function. Those of the tables below exist here; others are not supported.
+// Task files of the harness name Python functions, as module.function. The functions in the tables below are implemented here; all others are
+// not supported.
 
-// functionName returns the Python function that a value names, if it names one.
+// functionName returns the name of the Python function that a YAML value refers to. ok is false if it refers to none.
 func functionName(n *yaml.Node) (name string, ok bool) {
 	return n.Value, strings.HasPrefix(n.Tag, "!function")
 }
 
 func unsupportedFunction(name string) error { return unsupported("the Python function %q", name) }
 
-// conversions are functions of process_docs, by task and function. Each adds columns to a row, which it does not change.
+// conversions are the functions for process_docs. Keys are "TASK FUNCTION". Each returns a copy of the row with additional columns.
 var conversions = map[string]func(row *ordered.Object) *ordered.Object{
 	"hellaswag utils.process_docs": hellaswag,
 }
 
-// fieldFunctions are functions of doc_to_text, doc_to_target and doc_to_choice.
+// fieldFunctions are the functions for doc_to_text, doc_to_target and doc_to_choice.
 var fieldFunctions = map[string]func(row *ordered.Object) (ordered.Value, error){
 	"preprocess_winogrande.doc_to_text":        winograndeRight,
 	"preprocess_winogrande.doc_to_target":      winograndeEnd,
@@ -36,7 +37,7 @@ var fieldFunctions = map[string]func(row *ordered.Object) (ordered.Value, error)
 	"preprocess_wikitext.wikitext_detokenizer": wikitextPage,
 }
 
-// columnText returns a column that must be a text.
+// columnText returns a column's value. It returns an error if the value is not a text.
 func columnText(row *ordered.Object, name string) (string, error) {
 	v, ok := row.Get(name)
 	if !ok {
@@ -49,7 +50,8 @@ func columnText(row *ordered.Object, name string) (string, error) {
 	return s, nil
 }
 
-// hellaswag adds the columns query and choices: the activity, the beginning of the text, and its endings, without WikiHow's marks.
+// hellaswag adds the columns query (the activity and the beginning of the text) and choices (the endings), without WikiHow's marks such as
+// [header].
 func hellaswag(row *ordered.Object) *ordered.Object {
 	text := func(name string) string {
 		v, _ := row.Get(name)
@@ -81,7 +83,7 @@ func withoutMarks(s string) string {
 	return strings.ReplaceAll(marks.ReplaceAllString(s, ""), "  ", " ")
 }
 
-// winograndeBlank returns the sentence of a WinoGrande row before and after the blank that is to be filled.
+// winograndeBlank returns the parts of a WinoGrande sentence before and after its blank.
 func winograndeBlank(row *ordered.Object) (before, after string, err error) {
 	sentence, err := columnText(row, "sentence")
 	if err != nil {
@@ -89,7 +91,7 @@ func winograndeBlank(row *ordered.Object) (before, after string, err error) {
 	}
 	before, after, ok := strings.Cut(sentence, "_")
 	if !ok {
-		return "", "", errors.New(`column "sentence" has no blank, "_"`)
+		return "", "", errors.New(`column "sentence" has no blank ("_")`)
 	}
 	return before, after, nil
 }
@@ -129,7 +131,8 @@ func winograndeBeginnings(row *ordered.Object) (ordered.Value, error) {
 	return list, nil
 }
 
-// wikitextChanges are the changes that make plain text of WikiText's tokens, in order. Those with an expression are Python's re.sub.
+// wikitextChanges are the replacements that turn WikiText's tokens into plain text, in order. Those with expression set are regular
+// expressions, as in Python's re.sub.
 var wikitextChanges = []struct {
 	from, to   string
 	expression bool
@@ -149,7 +152,7 @@ var wikitextChanges = []struct {
 	{from: " N ", to: " 1 "}, {from: " 's", to: "'s"},
 }
 
-// pageTime is the longest time that an expression may take on one page.
+// pageTime is the maximum time of a regular expression on one page.
 const pageTime = 10 * time.Second
 
 var wikitextExpressions = func() map[string]*regexp2.Regexp {
@@ -164,7 +167,7 @@ var wikitextExpressions = func() map[string]*regexp2.Regexp {
 	return all
 }()
 
-// wikitextPage is the page of a WikiText row as plain text.
+// wikitextPage returns the page of a WikiText row as plain text.
 func wikitextPage(row *ordered.Object) (ordered.Value, error) {
 	s, err := columnText(row, "page")
 	if err != nil {
@@ -176,22 +179,22 @@ func wikitextPage(row *ordered.Object) (ordered.Value, error) {
 			continue
 		}
 		if s, err = wikitextExpressions[c.from].Replace(s, c.to, -1, -1); err != nil {
-			return nil, fmt.Errorf(`make plain text of column "page": %w`, err)
+			return nil, fmt.Errorf(`convert column "page" to plain text: %w`, err)
 		}
 	}
 	return s, nil
 }
 
-// resultFunction is a function of process_results: it scores rows in a way of its own.
+// resultFunction stands for a function of process_results, which scores rows with its own metrics.
 type resultFunction struct {
-	metrics map[string]string // with their aggregations
+	metrics map[string]string // aggregation of each metric
 	prepare func(row *ordered.Object, p *Prompt) error
 }
 
-// resultFunctions are the functions of process_results, by task and function.
+// resultFunctions are the functions for process_results. Keys are "TASK FUNCTION".
 var resultFunctions = map[string]resultFunction{
 	"wikitext preprocess_wikitext.process_results": {metrics: metrics[Perplexity], prepare: func(row *ordered.Object, p *Prompt) (err error) {
-		p.Counted, err = columnText(row, "page") // words and bytes of the tokens, not of the plain text
+		p.Counted, err = columnText(row, "page") // words and bytes are counted in the original page, not in the plain text
 		return err
 	}},
 	"ifeval utils.process_results": {metrics: map[string]string{

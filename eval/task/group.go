@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Group is several tasks whose scores become one.
+// Group is a group of tasks whose scores are combined into one.
 type Group struct {
 	Name    string
 	Members []Member
@@ -25,15 +25,15 @@ type Member struct {
 	Weight float64
 }
 
-// GroupMetric is a score of a group: the mean of its tasks' scores, by their weights.
+// GroupMetric is a score of a group: the weighted mean of its tasks' scores by a metric.
 type GroupMetric struct {
 	Metric  string
-	Filters []string // whose scores are averaged; nil for all
+	Filters []string // filters whose scores are averaged; nil for all filters
 	BySize  bool     // a task's weight is multiplied by its number of rows
 }
 
-// ReadAll reads tasks and groups of tasks by the paths of their files or the names of built-in tasks. A group's tasks are found by name
-// in the folder of its file. Tasks come once, in order of appearance.
+// ReadAll reads tasks and groups of tasks. paths are paths of files or names of built-in tasks. The tasks of a group are found by name in
+// the folder of the group's file. Each task is returned once, in the order of first appearance.
 func ReadAll(paths []string) ([]*Task, []Group, error) {
 	c := collection{byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
 	for _, path := range paths {
@@ -48,7 +48,7 @@ type collection struct {
 	tasks   []*Task
 	groups  []Group
 	byPath  map[string]bool
-	folders map[string]map[string][]string // the files of a folder by the names of tasks, tags and groups in them
+	folders map[string]map[string][]string // for each folder: the files that define a task, tag or group, by its name
 }
 
 // add adds the tasks of a file.
@@ -78,7 +78,7 @@ func (c *collection) addTask(path string) error {
 	}
 	for _, other := range c.tasks {
 		if other.Name == t.Name {
-			return fmt.Errorf("read task %s: its name %q is that of another task", path, t.Name)
+			return fmt.Errorf("read task %s: another task has the same name, %q: rename one of them", path, t.Name)
 		}
 	}
 	c.tasks = append(c.tasks, t)
@@ -90,10 +90,10 @@ type groupReader struct {
 	*collection
 	path   string
 	group  Group
-	within []string // the groups that have this one
+	within []string // files of the groups that contain this one, directly or not
 }
 
-// maxGroups is how deep groups may be nested.
+// maxGroups is the maximum depth of nested groups.
 const maxGroups = 8
 
 func (g *groupReader) read(keys map[string]*yaml.Node) error {
@@ -115,7 +115,7 @@ func (g *groupReader) read(keys map[string]*yaml.Node) error {
 	}
 	tasks := keys["task"]
 	if tasks == nil || tasks.Kind != yaml.SequenceNode {
-		return fmt.Errorf("read group %s: \"task\", the list of its tasks, is missing", g.path)
+		return fmt.Errorf("read group %s: the key \"task\", the list of its tasks, is missing", g.path)
 	}
 	for _, n := range tasks.Content {
 		if err := g.member(n); err != nil {
@@ -152,7 +152,8 @@ func (g *groupReader) metrics(n *yaml.Node) error {
 	return nil
 }
 
-// member adds a task, the tasks of a tag, or those of another group: a name, or a mapping of task and weight.
+// member adds a member of the group: a task, the tasks with a tag, or the tasks of another group. n is a name, or a mapping with the keys task
+// and weight.
 func (g *groupReader) member(n *yaml.Node) error {
 	m := Member{Weight: 1}
 	if n.Kind == yaml.ScalarNode {
@@ -175,7 +176,7 @@ func (g *groupReader) member(n *yaml.Node) error {
 		}
 	}
 	if m.Task == "" || m.Weight <= 0 {
-		return errors.New("a name, and a weight above 0, are needed")
+		return errors.New("a member must have a name and a weight above 0")
 	}
 	files, err := g.find(m.Task)
 	if err != nil {
@@ -192,7 +193,7 @@ func (g *groupReader) member(n *yaml.Node) error {
 // join adds the tasks of a file to the group.
 func (g *groupReader) join(file string, weight float64) error {
 	if slices.Contains(g.within, file) || len(g.within) > maxGroups {
-		return fmt.Errorf("%s: the group has itself as a member, or groups are nested too deep", file)
+		return fmt.Errorf("%s: the group contains itself, or groups are nested deeper than %d", file, maxGroups)
 	}
 	if !isBuiltin(file) {
 		keys, err := readKeys(file, nil)
@@ -224,10 +225,10 @@ func (g *groupReader) join(file string, weight float64) error {
 	return nil
 }
 
-// maxFiles is the number of task files in the folder of a group that are searched.
+// maxFiles is the maximum number of task files under the folder of a group.
 const maxFiles = 10_000
 
-// find returns the files of a task, of the tasks with a tag, or of a group, by name.
+// find returns the files that define the task, tag or group with a name.
 func (g *groupReader) find(name string) ([]string, error) {
 	folder := filepath.Dir(g.path)
 	index, ok := g.folders[folder]
@@ -247,7 +248,7 @@ func (g *groupReader) find(name string) ([]string, error) {
 	return nil, fmt.Errorf("no file under %s has a task, tag or group %q", folder, name)
 }
 
-// namesIn returns the task files under a folder by the names of tasks, tags and groups in them.
+// namesIn returns, for each name of a task, tag or group, the files under a folder that define it.
 func namesIn(folder string) (map[string][]string, error) {
 	index := map[string][]string{}
 	n := 0
@@ -263,7 +264,7 @@ func namesIn(folder string) (map[string][]string, error) {
 		}
 		keys, err := readKeys(path, nil)
 		if err != nil {
-			return nil //nolint:nilerr // a file that is not needed may be of any kind
+			return nil //nolint:nilerr // other files in the folder need not be task files
 		}
 		for _, key := range []string{"group", "task", "tag"} {
 			value := keys[key]

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// functions is what the harness's Python functions give for rows of ours; testdata/record.py ran them.
+// functions holds recorded results of the harness's Python functions. testdata/record.py has recorded them.
 type functions struct {
 	Winogrande []struct {
 		Row          json.RawMessage   `json:"row"`
@@ -34,7 +34,7 @@ type functions struct {
 	IFEval []struct {
 		Instruction string          `json:"instruction"`
 		Kwargs      json.RawMessage `json:"kwargs"`
-		Strict      string          `json:"strict"` // a digit per answer: 1 if it follows the instruction
+		Strict      string          `json:"strict"` // a digit for each answer: 1 if the answer follows the instruction
 		Loose       string          `json:"loose"`
 	} `json:"ifeval"`
 	Answers []string `json:"answers"`
@@ -106,7 +106,7 @@ func TestHellaswag(t *testing.T) {
 	}
 }
 
-// TestInstructions compares the checks of all instructions with the harness's, on many answers.
+// TestInstructions compares the checks of instructions with those of the harness on many answers.
 func TestInstructions(t *testing.T) {
 	t.Parallel()
 	all := recordedFunctions(t)
@@ -124,11 +124,11 @@ func TestInstructions(t *testing.T) {
 	}
 	ours := map[string]bool{"change_case:english_capital": true, "change_case:english_lowercase": true, "change_case:capital_word_frequency": true}
 	for id := range instructionChecks {
-		require.NotEqual(t, checked[id], ours[id], "%s is compared with the harness, or else by TestInstructionsOfCase", id)
+		require.NotEqual(t, checked[id], ours[id], "%s must be tested here or in TestInstructionsOfCase, and not in both", id)
 	}
 }
 
-// NewRow makes a row of Go values.
+// NewRow makes a row from Go values.
 func NewRow(t *testing.T, v any) *ordered.Object {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -136,7 +136,7 @@ func NewRow(t *testing.T, v any) *ordered.Object {
 	return parse(t, text)
 }
 
-// TestInstructionsOfCase checks instructions for which the harness uses other packages.
+// TestInstructionsOfCase tests the instructions about case, whose checks differ from the harness's, since that uses NLTK and langdetect.
 func TestInstructionsOfCase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -160,7 +160,8 @@ func TestInstructionsOfCase(t *testing.T) {
 	}
 }
 
-// TestInstructionsThatCannotBeChecked checks that such rows are left out by name, and that rows without settings are errors.
+// TestInstructionsThatCannotBeChecked checks that a row with such an instruction is left out and the instruction named. A row without the
+// settings of an instruction is an error.
 func TestInstructionsThatCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	task := read(t, "ifeval")
@@ -172,13 +173,13 @@ func TestInstructionsThatCannotBeChecked(t *testing.T) {
 	}
 	for id := range instructionChecks {
 		_, err := task.Prompt(NewRow(t, map[string]any{"prompt": "p", "instruction_id_list": []string{id}, "kwargs": []any{}}), nil)
-		require.ErrorContains(t, err, "kwargs for 0")
+		require.ErrorContains(t, err, "but 0 in kwargs")
 	}
 	_, err := task.Prompt(NewRow(t, map[string]any{"prompt": "p", "instruction_id_list": []string{"keywords:frequency"}, "kwargs": []any{map[string]any{"keyword": "a", "frequency": 1, "relation": "about"}}}), nil)
 	require.ErrorContains(t, err, `"about"`)
 }
 
-// TestBuiltin checks that built-in tasks ask and score what the harness's files of the same name do.
+// TestBuiltin compares prompts and scores of the built-in tasks with those of the harness's files of the same names.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	folder := harness(t)

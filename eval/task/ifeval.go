@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// The metrics of IFEval: the share of rows whose instructions are all followed, and the share of instructions that are. The loose ones
-// also accept an answer that follows an instruction without its first line, its last line, or its asterisks.
+// The metrics of IFEval: the share of rows whose instructions are all followed, and the share of instructions that are followed. The loose
+// metrics also accept an answer that follows an instruction if its first line, its last line or its asterisks are removed.
 const (
 	PromptStrict      = "prompt_level_strict_acc"
 	PromptLoose       = "prompt_level_loose_acc"
@@ -23,14 +23,14 @@ const (
 	InstructionLoose  = "inst_level_loose_acc"
 )
 
-// Instruction is an instruction of an IFEval row, of which a program can check whether an answer follows it.
+// Instruction is an instruction of an IFEval row. A program can check whether an answer follows it.
 type Instruction struct {
 	ID      string
 	follows func(answer string) bool
 }
 
-// ErrSkip is wrapped by the errors of rows that cannot be scored because they need something that is not supported. The rest of the task
-// can.
+// ErrSkip is wrapped by the error of a row that cannot be scored because it needs something that is not supported. The task's other rows can
+// still be scored.
 var ErrSkip = errors.New("the row is left out")
 
 // readInstructions reads the instructions of an IFEval row.
@@ -47,7 +47,7 @@ func readInstructions(row *ordered.Object, p *Prompt) error {
 		return fmt.Errorf("read instruction_id_list and kwargs: %w", err)
 	}
 	if len(doc.IDs) == 0 || len(doc.Kwargs) != len(doc.IDs) {
-		return fmt.Errorf("the row has %d instructions, and kwargs for %d", len(doc.IDs), len(doc.Kwargs))
+		return fmt.Errorf("the row has %d instructions in instruction_id_list, but %d in kwargs", len(doc.IDs), len(doc.Kwargs))
 	}
 	for i, id := range doc.IDs {
 		check, ok := instructionChecks[id]
@@ -63,7 +63,7 @@ func readInstructions(row *ordered.Object, p *Prompt) error {
 	return nil
 }
 
-// Follow returns the numbers of instructions that an answer follows, strictly and loosely.
+// Follow returns how many of the row's instructions an answer follows, strictly and loosely.
 func (p *Prompt) Follow(answer string) (strict, loose int) {
 	lines := strings.Split(answer, "\n")
 	last := max(1, len(lines)-1)
@@ -86,7 +86,8 @@ func (p *Prompt) Follow(answer string) (strict, loose int) {
 	return strict, loose
 }
 
-// instructions are the settings of an instruction: an element of the column kwargs. Its other names are null.
+// instructions holds the settings of an instruction, which are an element of the column kwargs. Settings that the instruction does not use
+// are null.
 type instructions struct {
 	Keywords     []string `json:"keywords"`
 	Keyword      string   `json:"keyword"`
@@ -112,13 +113,13 @@ type instructions struct {
 	CapitalRel   string   `json:"capital_relation"`
 }
 
-// number64 is a whole number; files that went through a table of numbers write 3 as 3.0.
+// number64 is an integer that a file may write as 3.0.
 type number64 = float64
 
-// errArgument means that a row lacks a setting of an instruction. The harness then draws one at random, which the prompt does not name.
-var errArgument = errors.New("its settings in kwargs are missing")
+// errArgument means that a row lacks a setting of an instruction. The harness then draws a random value, which the prompt does not mention.
+var errArgument = errors.New("a setting of the instruction is missing in kwargs")
 
-// compared returns the check that a count has a relation to a number.
+// compared returns a check that the count of an answer is "at least" or "less than" a number.
 func compared(relation string, than number64, count func(answer string) int) (func(string) bool, error) {
 	switch {
 	case than <= 0:
@@ -128,10 +129,10 @@ func compared(relation string, than number64, count func(answer string) int) (fu
 	case relation == "at least":
 		return func(s string) bool { return number64(count(s)) >= than }, nil
 	}
-	return nil, fmt.Errorf("relation %q is neither \"less than\" nor \"at least\"", relation)
+	return nil, fmt.Errorf("relation %q is not \"less than\" or \"at least\"", relation)
 }
 
-// found returns the number of matches of an expression of the harness.
+// found returns the number of matches of an expression in a text.
 func found(re *regexp2.Regexp, s string) int {
 	n := 0
 	m, err := re.FindStringMatch(s)
@@ -153,7 +154,7 @@ func expression(pattern string, o regexp2.RegexOptions) (*regexp2.Regexp, error)
 func mustExpression(pattern string, o regexp2.RegexOptions) *regexp2.Regexp {
 	re, err := expression(pattern, o)
 	if err != nil {
-		panic(err) // the patterns are constants
+		panic(err) // not reached, since the patterns are valid constants
 	}
 	return re
 }
@@ -170,7 +171,7 @@ var (
 	capitalWordRE     = mustExpression(`[\w'’]+(-[\w'’]+)*`, regexp2.None)
 )
 
-// all returns the matches of an expression.
+// all returns the texts of all matches of an expression.
 func all(re *regexp2.Regexp, s string) (list []string) {
 	m, err := re.FindStringMatch(s)
 	for ; m != nil && err == nil; m, err = re.FindNextMatch(m) {
@@ -195,15 +196,15 @@ func always(check func(string) bool) func(*instructions) (func(string) bool, err
 	return func(*instructions) (func(string) bool, error) { return check, nil }
 }
 
-// atLeast returns the check that a count is no less than a number.
+// atLeast returns a check that the count of an answer is at least n.
 func atLeast(n number64, count func(string) int) (func(string) bool, error) {
 	return compared("at least", n, count)
 }
 
-// instructionChecks make the check of an instruction from its settings. They follow the harness (tasks/ifeval/instructions.py) to the letter,
-// and lack what needs a language model of another kind: language:response_language (language detection) and
-// length_constraints:number_sentences (a trained sentence splitter). change_case:english_capital and english_lowercase check the case alone,
-// and change_case:capital_word_frequency splits words at spaces and punctuation, where the harness uses NLTK's tokeniser.
+// instructionChecks maps the id of an instruction to a function that makes its check from its settings. The checks are the same as in the
+// harness (tasks/ifeval/instructions.py), with these exceptions. Two instructions are missing: language:response_language needs language
+// detection, and length_constraints:number_sentences a trained sentence splitter. change_case:english_capital and english_lowercase check only
+// the case, not the language. change_case:capital_word_frequency splits words at spaces and punctuation; the harness uses NLTK's tokeniser.
 var instructionChecks = map[string]func(k *instructions) (func(answer string) bool, error){
 	"keywords:existence": func(k *instructions) (func(string) bool, error) {
 		if len(k.Keywords) == 0 {
@@ -366,7 +367,8 @@ func matched(re *regexp2.Regexp, s string) bool {
 	return ok && err == nil
 }
 
-// paragraphs returns the number of paragraphs between dividers of three asterisks, or -1 if one in the middle is empty.
+// paragraphs returns the number of paragraphs, which are divided by three asterisks. It returns -1 if one other than the first or last is
+// empty.
 func paragraphs(s string) number64 {
 	parts := splitAt(dividerRE, s)
 	n := len(parts)
@@ -382,7 +384,8 @@ func paragraphs(s string) number64 {
 	return number64(n)
 }
 
-// startsNth reports whether an answer has the given number of paragraphs, separated by empty lines, and one of them begins with a word.
+// startsNth reports whether an answer has the number of paragraphs in k, separated by empty lines, and the paragraph in k begins with the word
+// in k.
 func startsNth(s string, k *instructions) bool {
 	parts := strings.Split(s, "\n\n")
 	n := len(parts)
@@ -406,7 +409,7 @@ func startsNth(s string, k *instructions) bool {
 	return number64(n) == k.Paragraphs && strings.EqualFold(word, k.FirstWord)
 }
 
-// twoResponses reports whether an answer is two different texts with six asterisks between them.
+// twoResponses reports whether an answer consists of two different texts, separated by six asterisks.
 func twoResponses(s string) bool {
 	parts := strings.Split(s, "******")
 	var valid []string
@@ -421,12 +424,12 @@ func twoResponses(s string) bool {
 	return len(valid) == 2 && valid[0] != valid[1]
 }
 
-// isUpper is Python's isupper: there is a letter with case, and none in lower case.
+// isUpper is Python's isupper: it reports whether s has an upper-case letter and no lower-case letter.
 func isUpper(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsUpper) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLower(r) || unicode.IsTitle(r) })
 }
 
-// isLower is Python's islower.
+// isLower is Python's islower: it reports whether s has a lower-case letter and no upper-case letter.
 func isLower(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsLower) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsUpper(r) || unicode.IsTitle(r) })
 }

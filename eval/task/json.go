@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// plain returns a value as encoding/json has it.
+// plain converts a value to the types of encoding/json: map, slice, string, number, bool or nil.
 func plain(v ordered.Value) any {
 	switch v := v.(type) {
 	case *ordered.Object:
@@ -35,7 +35,7 @@ func plain(v ordered.Value) any {
 	return v
 }
 
-// unfenced returns an answer without the Markdown fence around it, if it has one.
+// unfenced removes the Markdown code fence around an answer, if there is one.
 func unfenced(s string) string {
 	s = strings.TrimSpace(s)
 	for _, fence := range []string{"```json", "```Json", "```JSON", "```"} {
@@ -44,20 +44,20 @@ func unfenced(s string) string {
 	return strings.TrimSpace(strings.TrimSuffix(s, "```"))
 }
 
-// parsed returns the JSON value that an answer is, with or without a fence. Numbers keep their digits.
+// parsed parses an answer as JSON, with or without a code fence. Numbers become json.Number.
 func parsed(answer string) (v any, ok bool) {
 	v, err := jsonschema.UnmarshalJSON(strings.NewReader(unfenced(answer)))
 	return v, err == nil
 }
 
-// noSchemas refuses schemas that a schema refers to by URL: nothing is fetched for a score.
+// noSchemas is a schema loader that refuses references to other schemas, since scoring must not access the network.
 type noSchemas struct{}
 
 func (noSchemas) Load(url string) (any, error) {
-	return nil, fmt.Errorf("it refers to %s: write that schema into this one", url)
+	return nil, fmt.Errorf("the schema refers to %s: write that schema into this one", url)
 }
 
-// schema reads a JSON Schema: a mapping, or the name of a file relative to the task.
+// schema reads a JSON Schema. n is the schema as a mapping, or the path of its file relative to the task's folder.
 func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	var text []byte
 	if n.Kind == yaml.ScalarNode {
@@ -96,14 +96,14 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// valid reports whether an answer is JSON that a schema accepts; without a schema, whether it is JSON.
+// valid reports whether an answer is JSON and, if the metric has a schema, whether the schema accepts it.
 func (m *Metric) valid(answer string) bool {
 	v, ok := parsed(answer)
 	return ok && (m.schema == nil || m.schema.Validate(v) == nil)
 }
 
-// fieldsRight returns the share of fields that have the target's value in an answer, which is JSON as the target is. Fields are those that the
-// metric names, or all that the target has at its top level. Other fields of the answer do not count.
+// fieldsRight returns the share of fields that have the same value in the answer as in the target. Both are JSON. The fields are those that the
+// metric names, or else all top-level fields of the target. Other fields of the answer do not count.
 func (m *Metric) fieldsRight(answer, target string) float64 {
 	want, ok := parsed(target)
 	if !ok {
@@ -142,7 +142,7 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// at returns the value at a path of names and positions.
+// at returns the value at a path of object keys and list positions.
 func at(v any, path []string) (any, bool) {
 	for _, name := range path {
 		switch each := v.(type) {
@@ -164,7 +164,7 @@ func at(v any, path []string) (any, bool) {
 	return v, true
 }
 
-// equal compares JSON values. Numbers are equal if their values are: 1.0 is 1.
+// equal compares JSON values. Numbers are compared by value, so 1.0 equals 1.
 func equal(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:
@@ -202,12 +202,12 @@ func equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// paths reads a list of fields, written as name.name or name.0 for an element.
+// paths parses the names of fields. The parts of a name are separated by dots: a.b is field b of object a, a.0 the first element of list a.
 func paths(names []string) ([][]string, error) {
 	var list [][]string
 	for _, name := range names {
 		if name == "" {
-			return nil, errors.New("a field has no name")
+			return nil, errors.New("the name of a field is empty")
 		}
 		list = append(list, strings.Split(name, "."))
 	}

@@ -13,20 +13,20 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Rubric is how a second model, the judge, scores the answers of a Judge task.
+// Rubric defines how a second model, the judge, scores the answers of a Judge task.
 type Rubric struct {
-	Text      string // a Jinja template
-	MaxTokens int    // maximum tokens of the judge's answer
+	Text      string // Jinja template of the judge's prompt
+	MaxTokens int    // maximum tokens of the judge's reply
 
 	template  *jinja.Template
 	score     *regexp2.Regexp
 	low, high float64
 }
 
-// defaultScore finds the score in a judge's answer if the task has no expression.
+// defaultScore is the regular expression that finds the score in a judge's reply, if the task sets none.
 const defaultScore = `(?i)score\W{0,6}(-?\d+(?:\.\d+)?)`
 
-// judge reads the key judge.
+// judge reads the key judge of a task file.
 func (r *reader) judge(n *yaml.Node) error {
 	c := struct {
 		Rubric    string    `yaml:"rubric"`
@@ -48,7 +48,7 @@ func (r *reader) judge(n *yaml.Node) error {
 		return errors.New(`"rubric", the prompt of the judge, is missing`)
 	}
 	if len(c.Range) != 2 || c.Range[0] >= c.Range[1] || c.MaxTokens < 1 {
-		return errors.New("range must be the lowest and the highest score, and max_gen_toks at least 1")
+		return errors.New("range must be [lowest score, highest score], and max_gen_toks at least 1")
 	}
 	template, err := jinja.Parse("rubric", c.Rubric)
 	if err != nil {
@@ -62,8 +62,8 @@ func (r *reader) judge(n *yaml.Node) error {
 	return nil
 }
 
-// Prompt makes the judge's prompt. The rubric is a Jinja template over the columns of the row and, in addition, prompt (what was asked), answer
-// (what is judged) and target (the expected answer, if the task has one).
+// Prompt returns the judge's prompt. The rubric's template can use the columns of the row and three more variables: prompt (what was asked),
+// answer (the answer to judge) and target (the expected answer, if the task has one).
 func (r *Rubric) Prompt(row *ordered.Object, p *Prompt, answer string) (string, error) {
 	all := row.Clone()
 	all.Set("prompt", p.Context)
@@ -76,8 +76,8 @@ func (r *Rubric) Prompt(row *ordered.Object, p *Prompt, answer string) (string, 
 	return r.template.Render(all, time.Time{})
 }
 
-// Score reads the score in a judge's answer, from 0 for the lowest to 1 for the highest. If the expression matches several times, the last
-// match counts. ok is false if the answer has no score, or one out of the range.
+// Score reads the score in a judge's reply and scales the range to [0, 1]. If the expression matches several times, the last match counts. ok
+// is false if the reply has no score, or one outside the range.
 func (r *Rubric) Score(judged string) (score float64, ok bool) {
 	list := matches(r.score, judged)
 	if len(list) == 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// literal reads a list of texts and numbers as Python writes it, which is how templates of the harness give lists.
+// literal parses a Python list of texts and numbers. Templates of the harness write lists in this form.
 func literal(s string) (ordered.Value, error) {
 	p := literalParser{rest: strings.TrimSpace(s)}
 	v, err := p.value(0)
 	if err == nil && strings.TrimSpace(p.rest) != "" {
-		err = fmt.Errorf("%.20q follows it", p.rest)
+		err = fmt.Errorf("unexpected text %.20q after the list", p.rest)
 	}
 	return v, err
 }
@@ -30,7 +30,7 @@ func (p *literalParser) value(depth int) (ordered.Value, error) {
 	case depth > maxLiteralDepth:
 		return nil, errors.New("lists are nested too deep")
 	case p.rest == "":
-		return nil, errors.New("it ends in the middle")
+		return nil, errors.New("the text ends within the list")
 	case p.rest[0] == '[' || p.rest[0] == '(':
 		return p.list(depth)
 	case p.rest[0] == '\'' || p.rest[0] == '"':
@@ -55,7 +55,7 @@ func (p *literalParser) value(depth int) (ordered.Value, error) {
 	}
 	x, err := strconv.ParseFloat(word, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%.20q is neither a text nor a number", word)
+		return nil, fmt.Errorf("%.20q is not a text or number", word)
 	}
 	return x, nil
 }
@@ -67,7 +67,7 @@ func (p *literalParser) list(depth int) (ordered.Value, error) {
 	for {
 		p.rest = strings.TrimLeft(p.rest, " \n\t")
 		if p.rest == "" {
-			return nil, errors.New("the list does not end")
+			return nil, errors.New("the closing bracket is missing")
 		}
 		if p.rest[0] == end {
 			p.rest = p.rest[1:]
@@ -87,10 +87,10 @@ func (p *literalParser) list(depth int) (ordered.Value, error) {
 	}
 }
 
-// escapes are Python's escapes of one letter.
+// escapes are Python's escapes that consist of a backslash and one letter.
 var escapes = map[byte]rune{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"', 'a': '\a', 'b': '\b', 'f': '\f', 'v': '\v', '0': 0}
 
-// hexDigits are the digits of Python's escapes of a character.
+// hexDigits is the number of hex digits in Python's escapes \x, \u and \U.
 var hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 func (p *literalParser) text() (ordered.Value, error) {
@@ -125,5 +125,5 @@ func (p *literalParser) text() (ordered.Value, error) {
 		b.WriteRune(rune(code))
 		i += n
 	}
-	return nil, errors.New("a text does not end")
+	return nil, errors.New("the closing quote of a text is missing")
 }

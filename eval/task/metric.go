@@ -15,21 +15,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Metric is a score of a row, and how the scores of rows become one.
+// Metric defines the score of a row and how the scores of all rows are aggregated.
 type Metric struct {
 	Name         string
 	Aggregation  string
 	HigherBetter bool
-	K            int // of pass@k: the number of answers of which one must be right; 0 for other metrics
+	K            int // for pass@k: the number of answers of which at least one must be right; 0 for other metrics
 
-	check                                      string // of pass@k: the metric by which an answer is right
+	check                                      string // for pass@k: name of the metric that decides whether an answer is right
 	schema                                     *jsonschema.Schema
 	fields                                     [][]string
 	ignore                                     []*regexp2.Regexp
 	ignoreCase, ignorePunctuation, ignoreDigit bool
 }
 
-// The metrics by type of task, with their aggregation.
+// metrics maps each type of task to its metrics, with the aggregation of each.
 var metrics = map[Type]map[string]string{
 	Generate: {
 		"exact_match": "mean", "contains": "mean", "numeric_match": "mean", "pass@k": "mean", "json_valid": "mean", "json_schema": "mean", "json_match": "mean",
@@ -40,18 +40,18 @@ var metrics = map[Type]map[string]string{
 	Perplexity:     {"word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte"},
 }
 
-// The metric of a task that names none, by type.
+// defaultMetrics is the metric of a task that names none, by type.
 var defaultMetrics = map[Type]string{
 	Generate: "exact_match", Judge: "judge_score", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity",
 }
 
-// aggregationFunctions maps Python functions that task files use as aggregations to their names here.
+// aggregationFunctions maps the harness's Python functions for aggregation to names of aggregations in this package.
 var aggregationFunctions = map[string]string{"utils.agg_inst_level_acc": "weighted_mean"}
 
-// metrics reads metric_list.
+// metrics reads the key metric_list.
 func (r *reader) metrics(n *yaml.Node) error {
 	if n.Kind != yaml.SequenceNode {
-		return errors.New("it is not a list of metrics")
+		return errors.New("the value must be a list of metrics")
 	}
 	for _, each := range n.Content {
 		if name, ok := functionName(each); ok {
@@ -66,7 +66,7 @@ func (r *reader) metrics(n *yaml.Node) error {
 	return nil
 }
 
-// metric reads an element of metric_list. It makes several metrics of a pass@k with several k.
+// metric reads an element of metric_list. A pass@k with several k gives several metrics.
 func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	var m Metric
 	var higher *bool
@@ -122,7 +122,7 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	return m.withK(ks)
 }
 
-// withK returns a metric for each k of a pass@k, which is named with a number in k or in its place: pass@5.
+// withK returns a pass@k metric for each k. The values come from the setting k, or from a name such as pass@5.
 func (m Metric) withK(ks []int) ([]Metric, error) {
 	after, ok := strings.CutPrefix(m.Name, "pass@")
 	if !ok {
@@ -131,7 +131,7 @@ func (m Metric) withK(ks []int) ([]Metric, error) {
 	if k, err := strconv.Atoi(after); err == nil {
 		ks = []int{k}
 	} else if after != "k" {
-		return []Metric{m}, nil // refused by name
+		return []Metric{m}, nil // checkMetrics refuses the name
 	}
 	if ks == nil {
 		ks = []int{1}
@@ -139,7 +139,7 @@ func (m Metric) withK(ks []int) ([]Metric, error) {
 	var list []Metric
 	for _, k := range ks {
 		if k < 1 {
-			return nil, fmt.Errorf("k is %d: at least 1 is needed", k)
+			return nil, fmt.Errorf("k is %d: it must be at least 1", k)
 		}
 		each := m
 		each.Name, each.K = "pass@"+strconv.Itoa(k), k
@@ -174,7 +174,7 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 	return list, nil
 }
 
-// checkMetrics finds the metrics' aggregations among the known ones of the task, and refuses others.
+// checkMetrics sets the aggregation of each metric. known maps the metrics of the task's type to aggregations; others are refused.
 func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
 	if len(t.Metrics) == 0 {
@@ -196,20 +196,20 @@ func (r *reader) checkMetrics(known map[string]string) error {
 		}
 		m.Aggregation = aggregation
 		if m.K > t.Repeats {
-			return fmt.Errorf("metric %q needs %d answers to a row, and \"repeats\" is %d", m.Name, m.K, t.Repeats)
+			return fmt.Errorf("metric %q needs %d answers to each row, but \"repeats\" is %d", m.Name, m.K, t.Repeats)
 		}
 		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || m.K == 0 || m.check == "pass@k") {
-			return fmt.Errorf("metric %q: check %q is not a metric by which an answer of pass@k can be right", m.Name, m.check)
+			return fmt.Errorf("metric %q: check %q cannot decide whether an answer is right: use a metric of type generate_until", m.Name, m.check)
 		}
 		if m.Name == "json_schema" && m.schema == nil {
-			return errors.New(`metric "json_schema" needs "schema", a JSON Schema or the name of its file`)
+			return errors.New(`metric "json_schema" needs the setting "schema": a JSON Schema, or the path of its file`)
 		}
 	}
 	return nil
 }
 
-// Exact reports whether an answer is one of the targets, after what the metric ignores is removed from both: expressions first, then
-// case, punctuation and digits, as in the harness.
+// Exact reports whether an answer equals one of the targets, after the parts that the metric ignores are removed from both: first matches of
+// regular expressions, then case, punctuation and digits, as in the harness.
 func (m *Metric) Exact(answer string, targets []string) bool {
 	answer = m.normal(answer)
 	return slices.ContainsFunc(targets, func(t string) bool { return m.normal(t) == answer })
@@ -245,14 +245,14 @@ func without(s, characters string) string {
 	}, s)
 }
 
-// Contains reports whether an answer contains one of the targets, after what the metric ignores is removed from both.
+// Contains reports whether an answer contains one of the targets, after the parts that the metric ignores are removed from both.
 func (m *Metric) Contains(answer string, targets []string) bool {
 	answer = m.normal(answer)
 	return slices.ContainsFunc(targets, func(t string) bool { return strings.Contains(answer, m.normal(t)) })
 }
 
-// PassAtK returns the chance that at least one of k answers is right, drawn from n of which so many are right, without bias: M. Chen et
-// al., "Evaluating Large Language Models Trained on Code" (arXiv 2107.03374), formula 1.
+// PassAtK returns the unbiased estimate of the probability that at least one of k answers is right, from n answers of which right are right
+// (M. Chen et al., "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, formula 1).
 func PassAtK(n, right, k int) float64 {
 	if n-right < k {
 		return 1
@@ -264,8 +264,8 @@ func PassAtK(n, right, k int) float64 {
 	return 1 - miss
 }
 
-// Likeliest returns the number of the choice with the highest log-probability; per character or per UTF-8 byte of the choice without the
-// delimiter before it, if lengths is characters or bytes.
+// Likeliest returns the number of the choice with the highest log-probability. Each log-probability is divided by the length of its choice;
+// if length is nil, it is not divided.
 func Likeliest(logprobs []float64, length func(choice int) int) int {
 	best, highest := -1, math.Inf(-1)
 	for i, p := range logprobs {
@@ -281,11 +281,11 @@ func Likeliest(logprobs []float64, length func(choice int) int) int {
 
 var word = regexp.MustCompile(`\s+`)
 
-// Words returns the number of words of a text, as the harness counts them for perplexity per word.
+// Words returns the number of words of a text as the harness counts them for word_perplexity.
 func Words(s string) int { return len(word.Split(s, -1)) }
 
-// Score returns the score of an answer by a metric of Generate: 1 if it is right, 0 if it is wrong, or between. Of several targets the one that
-// fits best counts. For pass@k it is that of the metric's check.
+// Score returns the score of an answer by a metric of type Generate, from 0 (wrong) to 1 (right). Of several targets, the one with the
+// highest score counts. For pass@k, it is the score by the metric's check.
 func (m *Metric) Score(answer string, targets []string) float64 {
 	name := m.Name
 	if m.K > 0 {
@@ -308,10 +308,10 @@ func (m *Metric) Score(answer string, targets []string) float64 {
 	return indicator(m.Exact(answer, targets))
 }
 
-// number matches a number as people write it, with commas between thousands.
+// number matches a number, also with commas between thousands.
 var number = regexp.MustCompile(`-?\d[0-9,]*(\.\d+)?`)
 
-// sameNumber compares the last numbers of two texts.
+// sameNumber reports whether the last numbers of two texts are equal.
 func sameNumber(a, b string) bool {
 	x, okX := lastNumber(a)
 	y, okY := lastNumber(b)

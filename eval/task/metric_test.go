@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// written writes a task file and reads it.
+// written writes a task file and reads it with Read.
 func written(t *testing.T, text string) *Task {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "task.yaml")
@@ -57,7 +57,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestPassAtK compares with counting: of all choices of k answers among n, those with a right one.
+// TestPassAtK compares PassAtK with a count: the share of all choices of k among n answers that have a right one.
 func TestPassAtK(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 7; n++ {
@@ -95,7 +95,7 @@ func TestJSONTargets(t *testing.T) {
 	require.JSONEq(t, `{"a": [1, {"c": null}], "b": "x"}`, p.Targets[0])
 }
 
-// TestFixedExamples checks the examples that a task has in itself.
+// TestFixedExamples checks examples that are written in the task file.
 func TestFixedExamples(t *testing.T) {
 	t.Parallel()
 	task := written(t, `{task: a, doc_to_text: "Q: {{x}}", doc_to_target: "{{y}}", num_fewshot: 2, fewshot_config: {sampler: first_n, samples: [{x: 1, y: one}, {x: two, y: 2.5}]}}`)
@@ -157,23 +157,23 @@ func TestGroups(t *testing.T) {
 	for _, task := range tasks {
 		found = append(found, task.Name)
 	}
-	require.Equal(t, []string{"a", "b", "c", "gsm8k"}, found, "each task comes once")
+	require.Equal(t, []string{"a", "b", "c", "gsm8k"}, found, "each task is returned once")
 	require.Equal(t, []Group{
 		{Name: "inner", Members: []Member{{"c", 3}}, Metrics: []GroupMetric{{Metric: "acc", BySize: true}}},
 		{Name: "all", Members: []Member{{"a", 1}, {"b", 1}, {"c", 6}, {"gsm8k", 1}}, Metrics: []GroupMetric{{Metric: "acc", Filters: []string{"none"}}}},
 	}, groups)
 	for name, says := range map[string]string{
-		"loop.yaml": "has itself as a member", "none.yaml": `has a task, tag or group "zebra"`, "strange.yaml": "banana: the key of a group: not supported",
+		"loop.yaml": "the group contains itself", "none.yaml": `has a task, tag or group "zebra"`, "strange.yaml": "banana: the key of a group: not supported",
 		"inline.yaml": `the key "num_fewshot" of a group's task: not supported`, "median.yaml": `aggregation "median": not supported`, "missing.yaml": "no such file",
 	} {
 		_, _, err := ReadAll([]string{filepath.Join(folder, name)})
 		require.ErrorContains(t, err, says)
 	}
 	_, _, err = ReadAll([]string{filepath.Join(folder, "a.yaml"), folder + "/sub/../a.yaml"})
-	require.ErrorContains(t, err, "is that of another task")
+	require.ErrorContains(t, err, "another task has the same name")
 }
 
-// TestObjects checks that a value of a fixed example may be of any type.
+// TestObjects checks that the columns of an example in the task file may have values of any type.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	task := written(t, plainTask+"fewshot_config: {samples: [{a: [1, x], b: {c: true}}]}")

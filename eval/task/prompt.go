@@ -8,22 +8,22 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Prompt is what is asked for a row, and what is expected.
+// Prompt is the prompt of a row and the expected answer.
 type Prompt struct {
 	Context string
-	// Contexts are the contexts of a MultipleChoice row whose choices are in the middle of a text, as WinoGrande's are: each has one, and
-	// Choices has the rest of the text once for each. Nil for other rows: Context is that of all choices.
+	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in WinoGrande. It has the text up to the end of each
+	// choice, and each element of Choices is the text after it. For other rows it is nil, and Context precedes all choices.
 	Contexts []string
-	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it; of a LogLikelihood row the one target.
+	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row it holds the target.
 	Choices []string
-	Right   int      // the number of the right choice; -1 if the row has none
-	Targets []string // the accepted answers of a Generate row; the first is that of an example
+	Right   int      // number of the right choice, from 0; -1 if the row has no choices
+	Targets []string // accepted answers of a Generate row; the first is used if the row is an example
 
-	Counted      string        // the text whose words and bytes a perplexity is per; empty for the target
+	Counted      string        // text whose words and bytes divide a perplexity; empty means the target
 	Instructions []Instruction // instructions of an IFEval row
 }
 
-// Prompt makes the prompt of a row after examples.
+// Prompt returns the prompt of a row. shots are the examples before it.
 func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, error) {
 	context, err := t.description(row)
 	if err != nil {
@@ -60,13 +60,13 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 			p.Choices[i] = t.TargetDelimiter + p.Choices[i]
 		}
 	case t.Type == LogLikelihood:
-		p.Choices = p.Targets[:1] // without a delimiter: the task file writes the space
+		p.Choices = p.Targets[:1] // no delimiter is added: the target in the task file begins with the space
 	}
 	return p, nil
 }
 
-// within reports whether the choices are in the middle of a text. Then doc_to_text is the number of the right choice, doc_to_choice the
-// texts up to the end of each choice, and doc_to_target the rest of the text.
+// within reports whether the choices are in the middle of a text. asked is the value of doc_to_text. In such a task it is the number of the
+// right choice, doc_to_choice has the text up to the end of each choice, and doc_to_target the text after the choice.
 func (t *Task) within(asked ordered.Value) bool {
 	_, number := asked.(int64)
 	return t.Type == MultipleChoice && number
@@ -80,7 +80,7 @@ func (p *Prompt) ContextOf(choice int) string {
 	return p.Context
 }
 
-// description returns what precedes the prompt of a row.
+// description returns the text before the examples and the prompt of a row.
 func (t *Task) description(row *ordered.Object) (string, error) {
 	f := &t.Description
 	if f.template == nil {
@@ -99,7 +99,7 @@ func (t *Task) converted(row *ordered.Object) *ordered.Object {
 	return t.convert(row)
 }
 
-// example returns the text and the answer of a row as an example.
+// example returns the prompt and the answer of a row that is used as an example.
 func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	row = t.converted(row)
 	asked, err := t.Text.value(row)
@@ -121,7 +121,7 @@ func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	return text, p.Targets[0], nil
 }
 
-// expected reads choices and target of a row whose text is asked.
+// expected returns a Prompt with the choices and the target of a row. asked is the value of doc_to_text.
 func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error) {
 	p := Prompt{Right: -1}
 	if !t.Choices.Missing() {
@@ -150,7 +150,7 @@ func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error
 	return p, nil
 }
 
-// choice returns the number of the choice that a target names: by its number or, if it is none, by its text.
+// choice returns the number of the choice that a target names. The target is the number of a choice or, otherwise, its text.
 func (p *Prompt) choice(v ordered.Value) (int, error) {
 	text := textOf(v)
 	if b, ok := v.(bool); ok {
@@ -168,10 +168,10 @@ func (p *Prompt) choice(v ordered.Value) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is none of the %d choices", text, len(p.Choices))
+	return 0, fmt.Errorf("%q is not the number or text of one of the %d choices", text, len(p.Choices))
 }
 
-// accepted returns the answers that a target accepts.
+// accepted returns the accepted answers in a target, which is a text or a list of texts.
 func accepted(v ordered.Value) []string {
 	if s, ok := v.(string); ok {
 		if len(s) < 2 || s[0] != '[' || s[len(s)-1] != ']' {

@@ -16,11 +16,11 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// maxFile is the largest task file in bytes.
+// maxFile is the maximum size of a task file in bytes.
 const maxFile = 1 << 20
 
-// Read reads a task file. Its errors name the file, and the line and key of what cannot be used; they wrap ErrUnsupported if the task
-// is valid for the harness.
+// Read reads a task file. Errors name the file, the line and the key. An error wraps ErrUnsupported if the file uses a feature of the harness
+// that this package lacks.
 func Read(path string) (*Task, error) {
 	keys, err := readKeys(path, nil)
 	if err != nil {
@@ -42,10 +42,11 @@ func Read(path string) (*Task, error) {
 	return t, nil
 }
 
-// readKeys reads the keys of a file and of those that it includes, whose keys it replaces. within are the files that include it.
+// readKeys reads the keys of a file and of the files that it includes. A file's keys replace those of included files. within are the files that
+// include this one.
 func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 	if slices.Contains(within, path) {
-		return nil, fmt.Errorf("read task %s: it includes itself", path)
+		return nil, fmt.Errorf("read task %s: the file includes itself", path)
 	}
 	text, err := readFile(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 		return nil, fmt.Errorf("read task %s: %w", path, err)
 	}
 	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("read task %s: it is not a list of keys with values", path)
+		return nil, fmt.Errorf("read task %s: the file is not a YAML mapping (KEY: VALUE)", path)
 	}
 	keys := map[string]*yaml.Node{}
 	pairs := document.Content[0].Content
@@ -80,20 +81,20 @@ func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 	return all, nil
 }
 
-// readFile reads a task file, or a built-in one.
+// readFile reads a task file or a built-in task.
 func readFile(path string) ([]byte, error) {
 	if isBuiltin(path) {
 		return builtin.ReadFile("builtin/" + path + ".yaml")
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(path, "./") {
-		return nil, fmt.Errorf("read task: %q is neither a file nor a built-in task, which are %s", path, strings.Join(Builtin(), ", "))
+		return nil, fmt.Errorf("read task: %q is neither a file nor a built-in task (the built-in tasks are %s)", path, strings.Join(Builtin(), ", "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read task: %w", err)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("read task %s: it is not a file of at most %d bytes", path, maxFile)
+		return nil, fmt.Errorf("read task %s: a task must be a file of at most %d bytes", path, maxFile)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -108,17 +109,17 @@ type reader struct {
 	folder string
 	until  bool // the task has stop strings
 
-	convert, results string // the Python functions of process_docs and process_results; empty for none
+	convert, results string // names of the Python functions of process_docs and process_results; empty for none
 }
 
-// ignored are keys of the harness that change nothing here: the names of data sets, which users bring as files, and what the harness
-// uses for other purposes.
+// ignored are keys of the harness without effect here: names of data sets, since users give the rows as files, and keys that do not change
+// prompts or scores.
 var ignored = []string{
 	"tag", "task_alias", "dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split", "fewshot_split",
 	"should_decontaminate", "doc_to_decontamination_query", "group_alias",
 }
 
-// key reads one key.
+// key reads one key of a task file.
 func (r *reader) key(name string, n *yaml.Node) error {
 	t := r.task
 	if function, ok := functionName(n); ok {
@@ -235,7 +236,7 @@ func (r *reader) examples(n *yaml.Node) error {
 			err = value.Decode(&t.ShotSeed)
 		case "same":
 			err = value.Decode(&t.ShotColumn)
-		case "split": // the user brings the file
+		case "split": // the user gives the rows as a file
 		default:
 			err = unsupported("the key")
 		}
@@ -246,13 +247,13 @@ func (r *reader) examples(n *yaml.Node) error {
 	return nil
 }
 
-// objects reads a list of rows.
+// objects reads a YAML list of rows.
 func objects(n *yaml.Node) ([]*ordered.Object, error) {
 	if name, ok := functionName(n); ok {
 		return nil, unsupportedFunction(name)
 	}
 	if n.Kind != yaml.SequenceNode {
-		return nil, errors.New("it is not a list of rows")
+		return nil, errors.New("the value must be a list of rows")
 	}
 	var list []*ordered.Object
 	for _, each := range n.Content {
@@ -262,14 +263,14 @@ func objects(n *yaml.Node) ([]*ordered.Object, error) {
 		}
 		o, ok := v.(*ordered.Object)
 		if !ok {
-			return nil, errors.New("an element is not a row: it has no columns")
+			return nil, errors.New("each element must be a row: a mapping from columns to values")
 		}
 		list = append(list, o)
 	}
 	return list, nil
 }
 
-// valueOf returns a YAML value as JSON has it.
+// valueOf converts a YAML value to the types of package ordered.
 func valueOf(n *yaml.Node) (ordered.Value, error) {
 	var v any
 	if err := n.Decode(&v); err != nil {
@@ -301,7 +302,7 @@ func (r *reader) generation(n *yaml.Node) error {
 			err = value.Decode(&g.TopK)
 		case "seed":
 			err = value.Decode(&g.Seed)
-		case "do_sample": // temperature decides
+		case "do_sample": // ignored: the temperature decides whether tokens are sampled
 		default:
 			err = unsupported("generation setting %q", name)
 		}
@@ -322,11 +323,11 @@ func texts(n *yaml.Node) ([]string, error) {
 	return list, err
 }
 
-// finish checks what keys require of each other, and sets what depends on several.
+// finish checks conditions between keys, and sets the fields that depend on several keys.
 func (r *reader) finish() error {
 	t := r.task
 	if t.Name == "" {
-		return errors.New(`"task", the name, is missing`)
+		return errors.New(`the key "task", the name of the task, is missing`)
 	}
 	if t.Type == "" {
 		t.Type = Generate
@@ -335,22 +336,22 @@ func (r *reader) finish() error {
 		t.Generation.Until = []string{t.ShotDelimiter}
 	}
 	if t.Type == MultipleChoice && t.Choices.Missing() {
-		return errors.New(`"doc_to_choice" is missing: a task of type multiple_choice has choices`)
+		return errors.New(`"doc_to_choice" is missing: a task of type multiple_choice needs choices`)
 	}
 	if t.Target.Missing() && t.Type != Judge || t.Text.Missing() && t.Type != Perplexity {
-		return errors.New(`"doc_to_text" and "doc_to_target" are needed`)
+		return errors.New(`"doc_to_text" or "doc_to_target" is missing: a task needs both`)
 	}
 	if t.Type == Judge && t.Rubric == nil {
-		return errors.New(`"judge" is missing: a task of type judge needs the rubric in it`)
+		return errors.New(`"judge" is missing: a task of type judge needs a rubric`)
 	}
 	if t.Type != Judge && t.Rubric != nil {
-		return fmt.Errorf(`"judge" is given, but the task is of type %s: remove it, or change the type to judge`, t.Type)
+		return fmt.Errorf(`"judge" is set, but the task is of type %s: remove "judge", or change the type to judge`, t.Type)
 	}
 	if t.Chat && !t.Type.Generates() {
-		return fmt.Errorf("a task of type %s scores texts, which a chat does not give: remove \"chat\"", t.Type)
+		return fmt.Errorf("a task of type %s scores log-probabilities of a prompt, which chats do not return: remove \"chat\"", t.Type)
 	}
 	if t.Shots < 0 || t.Repeats < 1 || t.Generation.MaxTokens < 1 {
-		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: the minimum is 0, 1 and 1", t.Shots, t.Repeats, t.Generation.MaxTokens)
+		return fmt.Errorf("num_fewshot is %d, repeats is %d and max_gen_toks is %d: they must be at least 0, 1 and 1", t.Shots, t.Repeats, t.Generation.MaxTokens)
 	}
 	if len(t.Filters) == 0 {
 		t.Filters = []Pipeline{{Name: "none"}}

@@ -1,6 +1,6 @@
 // Package task reads evaluation tasks and makes the prompts of their rows. A task is a YAML file in the format of EleutherAI's
-// lm-evaluation-harness, of which it takes the part that the package documents; anything else in a file is refused by name. The rows
-// are a JSON Lines file, which the task names or the user gives.
+// lm-evaluation-harness ("the harness"). The package supports a part of that format; an error names any key or value that it does not
+// support. The rows are a JSON Lines file, which the task or the user names.
 package task
 
 import (
@@ -10,16 +10,16 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Type is how a row is scored.
+// Type selects how a row is scored.
 type Type string
 
 // The types.
 const (
 	Generate       Type = "generate_until"        // an answer is generated, and compared with the target
 	MultipleChoice Type = "multiple_choice"       // the likeliest of several continuations is compared with the right one
-	LogLikelihood  Type = "loglikelihood"         // the probability of the target
-	Perplexity     Type = "loglikelihood_rolling" // the probability of a whole text
-	Judge          Type = "judge"                 // an answer is generated, and scored by a second model
+	LogLikelihood  Type = "loglikelihood"         // the score is made from the log-probability of the target
+	Perplexity     Type = "loglikelihood_rolling" // the score is made from the log-probability of a whole text
+	Judge          Type = "judge"                 // an answer is generated, and a second model scores it
 )
 
 // Generates reports whether answers are generated. Otherwise texts are scored by their log-probabilities.
@@ -31,8 +31,8 @@ type Task struct {
 	Name        string
 	Version     string
 	Type        Type
-	Data        string // the file of its rows; empty if the task does not name one
-	FewShotData string // the file of its examples; empty for the file of its rows, whose rows are then not their own examples
+	Data        string // path of the file of rows; empty if the task names none
+	FewShotData string // path of the file of examples; if empty, examples are other rows of Data
 
 	Description     Field             // precedes every prompt
 	Text            Field             // the prompt
@@ -41,22 +41,22 @@ type Task struct {
 	TargetDelimiter string            // between prompt and target
 	ShotDelimiter   string            // between examples
 	Shots           int               // number of examples
-	ShotsInOrder    bool              // the first rows are the examples; otherwise each row has random ones
-	ShotSeed        uint64            // chooses the random ones
-	ShotColumn      string            // column in which examples have the row's value; empty for any examples
-	Examples        []*ordered.Object // the examples that the task itself has; nil if they are in a file
+	ShotsInOrder    bool              // use the first rows as examples; false: random examples for each row
+	ShotSeed        uint64            // seed of the random examples
+	ShotColumn      string            // column in which an example must have the same value as the row; empty to allow all examples
+	Examples        []*ordered.Object // examples in the task file itself; nil if they are in a file of rows
 
 	Generation Generation
-	Repeats    int // answers to each prompt
+	Repeats    int // number of answers to each prompt
 	Filters    []Pipeline
 	Metrics    []Metric
-	Rubric     *Rubric // of Judge
+	Rubric     *Rubric // nil unless the type is Judge
 	Cluster    string  // column whose values group rows that are not independent; empty for none
 	Margin     float64 // loss that a gate accepts
 	Chat       bool    // prompts are sent as a user's message
 
-	convert func(row *ordered.Object) *ordered.Object  // adds columns to a row; nil for none
-	prepare func(row *ordered.Object, p *Prompt) error // reads what else scores need; nil for nothing
+	convert func(row *ordered.Object) *ordered.Object  // returns a row with additional columns; nil if rows are used unchanged
+	prepare func(row *ordered.Object, p *Prompt) error // adds fields to a prompt that scoring needs; nil if none are needed
 }
 
 // Generation is the settings of Generate.
@@ -69,10 +69,10 @@ type Generation struct {
 	Seed        *int64
 }
 
-// DefaultMaxTokens is the limit of an answer whose task names none; the harness has the same.
+// DefaultMaxTokens is the token limit of answers if a task sets none, as in the harness.
 const DefaultMaxTokens = 256
 
-// ErrUnsupported is wrapped by the errors of tasks that need something that the package does not have.
+// ErrUnsupported is wrapped by errors about features of the harness that this package lacks.
 var ErrUnsupported = errors.New("not supported")
 
 func unsupported(format string, args ...any) error {

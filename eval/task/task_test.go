@@ -22,7 +22,7 @@ func harness(t *testing.T) string {
 	return filepath.Join(folder, "lm-eval")
 }
 
-// recorded is the prompts that the harness's rules make of rows; see record.py next to them.
+// recorded holds prompts of the harness. record.py, in the folder of the file, has recorded them.
 type recorded map[string]struct {
 	File  string `json:"file"`
 	Type  Type   `json:"output_type"`
@@ -43,8 +43,8 @@ func parse(t *testing.T, text []byte) *ordered.Object {
 	return v.(*ordered.Object)
 }
 
-// TestPromptsOfTheHarness compares with the harness: contexts, continuations, stop strings and right answers of twelve tasks, with and
-// without examples.
+// TestPromptsOfTheHarness compares contexts, continuations, stop strings and right answers of twelve tasks with those of the harness, with
+// and without examples.
 func TestPromptsOfTheHarness(t *testing.T) {
 	t.Parallel()
 	folder := harness(t)
@@ -87,7 +87,7 @@ func TestPromptsOfTheHarness(t *testing.T) {
 	}
 }
 
-// right returns the right choice by its number or text.
+// right returns the continuation that target names by its number or text.
 func right(target any, continuations []string, delimiter string) string {
 	if n, ok := target.(float64); ok {
 		return continuations[int(n)][len(delimiter):]
@@ -110,9 +110,9 @@ func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	const base = "task: a\ndoc_to_text: x\ndoc_to_target: y\n"
 	for name, c := range map[string]struct{ text, says string }{
-		"no name":            {"doc_to_text: a\ndoc_to_target: b", `"task", the name, is missing`},
+		"no name":            {"doc_to_text: a\ndoc_to_target: b", `the key "task", the name of the task, is missing`},
 		"no choices":         {base + "output_type: multiple_choice", `"doc_to_choice" is missing`},
-		"no text":            {"task: a\ndoc_to_target: b", `"doc_to_text" and "doc_to_target" are needed`},
+		"no text":            {"task: a\ndoc_to_target: b", `"doc_to_text" or "doc_to_target" is missing`},
 		"unknown key":        {base + "doc_to_image: z", "4: doc_to_image: the key: not supported"},
 		"unknown type":       {base + "output_type: dance", `output_type: type "dance": not supported`},
 		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f": not supported`},
@@ -128,17 +128,17 @@ func TestReadRefuses(t *testing.T) {
 		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric: not supported`},
 		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `setting "flags" of filter "regex": not supported`},
 		"example setting":    {base + "fewshot_config: {doc_to_text: x}", "fewshot_config: doc_to_text: the key: not supported"},
-		"pass@k":             {base + "repeats: 2\nmetric_list: [{metric: pass@k, k: [1, 5]}]", `metric "pass@5" needs 5 answers to a row, and "repeats" is 2`},
+		"pass@k":             {base + "repeats: 2\nmetric_list: [{metric: pass@k, k: [1, 5]}]", `metric "pass@5" needs 5 answers to each row, but "repeats" is 2`},
 		"check":              {base + "metric_list: [{metric: pass@1, check: bleu}]", `check "bleu"`},
-		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs "schema"`},
+		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs the setting "schema"`},
 		"wrong schema":       {base + "metric_list: [{metric: json_schema, schema: {type: 7}}]", "schema: read schema"},
 		"fetched schema":     {base + "metric_list: [{metric: json_schema, schema: {$ref: 'http://127.0.0.1:9/x.json'}}]", "write that schema into this one"},
 		"judge":              {base + "output_type: judge", `"judge" is missing`},
 		"rubric":             {base + "output_type: judge\njudge: {range: [1, 5]}", `"rubric", the prompt of the judge, is missing`},
 		"range":              {base + "output_type: judge\njudge: {rubric: r, range: [5, 1]}", "range must be"},
 		"not YAML":           {"{", "read task"},
-		"not keys":           {"- a", "it is not a list of keys with values"},
-		"includes itself":    {"include: task.yaml", "it includes itself"},
+		"not keys":           {"- a", "the file is not a YAML mapping"},
+		"includes itself":    {"include: task.yaml", "the file includes itself"},
 		"negative shots":     {base + "num_fewshot: -1", "num_fewshot is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestReadRefuses(t *testing.T) {
 		})
 	}
 	_, err := Read("arc_hard")
-	require.ErrorContains(t, err, "neither a file nor a built-in task, which are arc_challenge, arc_easy")
+	require.ErrorContains(t, err, "neither a file nor a built-in task (the built-in tasks are arc_challenge, arc_easy")
 	_, err = Read(t.TempDir())
-	require.ErrorContains(t, err, "it is not a file")
+	require.ErrorContains(t, err, "a task must be a file")
 }

@@ -11,28 +11,28 @@ import (
 //
 // The tolerances follow from what a backend may do:
 //   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
-//   - It may round the activations that a weight other than F32 multiplies, and that weight, to float16, and so may it
-//     keep keys, values and queries: a relative error of up to 2⁻¹¹ in each term, of random sign.
+//   - It may round weights other than F32, the activations that these weights multiply, and keys, values and queries to
+//     float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
 //   - It may quantise the activations that a weight of blocks multiplies to 8 bits, in runs of up to 256: an error of up
 //     to half of the run's largest magnitude over 127 in each activation, again of random sign.
-//   - Its exponential may be a fast one, off by 2⁻²⁰.
+//   - It may use a fast exponential with a relative error of 2⁻²⁰.
 //
-// Errors of random sign add up like a random walk: the tolerance is a number (sigmas) of its standard deviations. In the worst
-// case, all errors have one sign. A tolerance for that case would be √n times as large, and would hide a wrong term in a sum of n.
+// Errors of random sign add up like a random walk: the tolerance is sigmas times the standard deviation of that walk. A tolerance for the
+// worst case, in which all errors have the same sign, would be √n times as large. It would hide a wrong term in a sum of n terms.
 type approx struct{ value, tol float64 }
 
 const (
 	float32Step = 0x1p-24 // relative error of a float32 rounding
 	float16Step = 0x1p-11 // relative error of a float16 rounding
 	expStep     = 0x1p-20 // relative error of an exponential
-	quantRun    = 256     // activations that share a scale
-	sigmas      = 7       // exceeded by chance once in 10¹¹ values
+	quantRun    = 256     // number of activations that share a scale
+	sigmas      = 7       // a correct value exceeds the tolerance once in 10¹¹ values
 )
 
 // within compares a row with its expected values.
 func within(got []float32, want []approx) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("%d values, want %d", len(got), len(want))
+		return fmt.Errorf("the row has %d values, want %d", len(got), len(want))
 	}
 	for i, w := range want {
 		// The condition is written so that NaN fails.
@@ -52,7 +52,7 @@ func exactly(x []float32) []approx {
 	return out
 }
 
-// sameBits compares two computations of one row.
+// sameBits returns an error if two computations of a row do not have the same bits.
 func sameBits(got, want []float32) error {
 	for i, w := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(w) {
@@ -62,7 +62,7 @@ func sameBits(got, want []float32) error {
 	return nil
 }
 
-// dot returns the product of a row of a weight of type t with x.
+// dot returns the dot product of x with w, which is a row of a weight of type t.
 func dot(t gguf.Type, w, x []float32) approx {
 	var sum, magnitude, squares, quant float64
 	for from := 0; from < len(w); from += quantRun {
@@ -88,12 +88,12 @@ func dot(t gguf.Type, w, x []float32) approx {
 	return approx{sum, tol}
 }
 
-// plus is a float32 sum.
+// plus returns a sum, rounded to float32.
 func (a approx) plus(b approx) approx {
 	return approx{a.value + b.value, a.tol + b.tol + 2*float32Step*(math.Abs(a.value)+math.Abs(b.value))}
 }
 
-// times returns a float32 product.
+// times returns a product, rounded to float32.
 func (a approx) times(b approx) approx {
 	x, y := math.Abs(a.value), math.Abs(b.value)
 	return approx{a.value * b.value, x*b.tol + y*a.tol + a.tol*b.tol + 2*float32Step*x*y}
@@ -105,7 +105,8 @@ func (a approx) silu() approx {
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
-// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. 1+tanh has an absolute error.
+// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. The error of 1+tanh is absolute, not
+// relative.
 func (a approx) gelu() approx {
 	x := a.value
 	v := x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
@@ -145,5 +146,5 @@ func normed(x, gain []float32, eps float32) []approx {
 	return out
 }
 
-// tiny is the tolerance for values near the smallest float32.
+// tiny is the minimum tolerance, for values near the smallest float32.
 const tiny = 1e-37

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// TestFindsWrongArguments has faults of single operations. Most of them would still give plausible text.
+// TestFindsWrongArguments checks that the suite finds faults in the arguments of one operation. With most of these faults, a model would
+// still generate plausible text.
 func TestFindsWrongArguments(t *testing.T) {
 	for _, fault := range []struct {
 		name, check string
@@ -102,7 +103,7 @@ func (s lastOfBest) Top(dst, logits compute.Tensor, k int) {
 type otherToken struct{ site }
 
 func (s otherToken) Embed(dst compute.Tensor, table compute.Weight) {
-	if table.Shape()[0] != dst.Stride { // only for views: the inputs of a check fill their buffer
+	if table.Shape()[0] != dst.Stride { // change only views, because the checks load their inputs into whole buffers with Embed
 		slices.Reverse(s.batch.Tokens)
 		defer slices.Reverse(s.batch.Tokens)
 	}
@@ -206,7 +207,7 @@ func (s biasedLate) Route(dst, x compute.Tensor, router, bias compute.Weight, sh
 	s.Step.Route(dst, x, router, bias, shape)
 }
 
-// moved rotates each row by the position after the row's own position.
+// moved rotates each row by the next position instead of its own.
 type moved struct{ site }
 
 func (s moved) shift(by int32) {
@@ -223,7 +224,7 @@ func (s moved) Latents(a compute.Tensor, qGain, kvGain compute.Weight, eps float
 	s.inRoom(cache, func() { s.Step.Latents(a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
-// inRoom moves the positions of rows whose page table has room for it.
+// inRoom runs an operation with the positions of the rows increased by one, except for rows whose page table has no room.
 func (s moved) inRoom(cache compute.Cache, op func()) {
 	row := 0
 	for _, seq := range s.batch.Seqs {
@@ -238,7 +239,7 @@ func (s moved) inRoom(cache compute.Cache, op func()) {
 	s.shift(-1)
 }
 
-// misplaced swaps the first two pages of every page table, either when storing or when reading.
+// misplaced swaps the first two pages of every page table, either while keys and values are stored or while they are read.
 type misplaced struct {
 	site
 	when string
@@ -355,7 +356,7 @@ type untraced struct{ site }
 
 func (untraced) Checkpoint(int, string, compute.Tensor) {}
 
-// late runs its norms at the end of the step.
+// late runs the norms at the end of the step instead of in order.
 type late struct {
 	site
 	norms []func()

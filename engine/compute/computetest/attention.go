@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// headShapes are shapes of grouped-query attention. They have as many key heads as query heads, a few key heads, or one. Sizes are
-// those of real models, or odd. Heads are rotated completely or in part.
+// headShapes are shapes of grouped-query attention. They have as many key heads as query heads, a few key heads, or one. Some sizes are
+// those of real models, others are odd. Heads are rotated completely or in part.
 var headShapes = []headShape{
 	{1, 1, 2, 1, 2, 1},
 	{4, 4, 8, 8, 8, 16},
@@ -45,7 +45,8 @@ func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ..
 	return c
 }
 
-// vary adds a bias, norms of heads and a rotation of halves, or leaves the rotation out, depending on turn.
+// vary changes c depending on turn: it adds a bias, adds norms of heads, pairs the rotated values of the two halves of a head, or removes
+// the rotation.
 func (r *rig) vary(c *pagedSequences, turn int) {
 	c.freqs.Halves = turn%2 == 1
 	c.unrotated = turn%5 == 4
@@ -72,7 +73,7 @@ func (c *pagedSequences) projection() compute.Projection {
 	return p
 }
 
-// roped returns a row of queries, keys and values after RopeStore.
+// roped returns the expected row of queries, keys and values after RopeStore.
 func (c *pagedSequences) roped(line []float32, position int) []approx {
 	out := exactly(line)
 	if c.bias != nil {
@@ -97,7 +98,7 @@ func (c *pagedSequences) roped(line []float32, position int) []approx {
 	return out
 }
 
-// normHead norms a head in place. The result is off by the sum's error and by those of the head's values.
+// normHead norms a head in place. Its tolerances include the error of the sum and the errors of the head's values.
 func normHead(head []approx, gain []float32) {
 	square, off := 0.0, 0.0
 	for _, v := range head {
@@ -145,7 +146,7 @@ func checkRopeStore(r *rig) error {
 	return nil
 }
 
-// verifyStore runs the storing operation over rows of the sequences. want returns the expected line after the operation.
+// verifyStore runs the operation that stores keys and values over rows of the sequences. want returns the expected row after the operation.
 func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float32, position int) []approx) error {
 	rope := r.rope(c)
 	m, err := r.storeAll(c, rope)
@@ -187,7 +188,7 @@ func checkAttention(r *rig) error {
 			}
 		}
 	}
-	// Scores of a few hundred: their exponentials are too large for float32.
+	// Scores of a few hundred, whose exponentials are too large for float32.
 	c := r.grouped(4, 2, 64, 64, 64, 16, 40, 1, 17)
 	c.shape.Scale *= 50
 	if err := r.verifyAttention("attention of large scores", c); err != nil {
@@ -214,11 +215,12 @@ func checkAttention(r *rig) error {
 			return err
 		}
 	}
-	// Sequences that are long enough for a backend to split them. The last split of some is full, of others it has one position.
+	// Sequences that are long enough for a backend to split their positions into parts. The last part is full for some and has one position
+	// for others.
 	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
-// verifyAttention stores the sequences twice, in different pages and steps, and attends to each copy in turn.
+// verifyAttention stores the sequences twice, in different pages and steps. Successive computations attend to the two copies in turn.
 func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	rope := r.rope(c)
 	var memories []*memory
@@ -262,9 +264,9 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	})
 }
 
-// attend returns the attention of a row's heads to the given positions. An error of up to δ in the scores changes each
-// weight by a factor of up to exp(2δ): exp(δ) for the score and exp(δ) for the sum. In a cache with blocks, rounding can
-// move a few values to a neighbouring code.
+// attend returns the expected attention of a row's heads to the given positions. An error of up to δ in the scores changes each weight by a
+// factor of up to exp(2δ): exp(δ) for the score and exp(δ) for the sum. In a cache with blocks, rounding can move a few values to a
+// neighbouring code.
 func (c *pagedSequences) attend(q []float32, slots []slot) []approx {
 	const flips = 3
 	var out []approx

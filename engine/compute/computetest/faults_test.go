@@ -11,14 +11,14 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// site is a step of the CPU backend. A test replaces some of its methods.
+// site is a step of the CPU backend. The faulty steps embed it and replace some of its methods.
 type site struct {
 	compute.Step
 	be    compute.Backend
 	batch *compute.Batch
 }
 
-// backend is the CPU backend with its steps replaced.
+// backend is the CPU backend with faulty steps, which replace makes.
 type backend struct {
 	compute.Backend
 	replace func(s site) compute.Step
@@ -31,7 +31,7 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 // MaxInFlight allows several steps in flight, although each step runs when it is submitted.
 func (f backend) MaxInFlight() int { return 3 }
 
-// verdict returns the result of a check on a backend whose steps are replaced.
+// verdict runs the check with the given name on a backend with faulty steps, and returns the fault that the check finds.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
 	t.Helper()
 	be, err := cpu.New(1)
@@ -49,7 +49,7 @@ var operations = []string{
 	"Route", "GatedExperts", "ExpertsAdd", "Top",
 }
 
-// TestFindsFaults spoils each operation with the faults that every operation can have.
+// TestFindsFaults checks that the suite finds the faults that any operation can have, in each operation.
 func TestFindsFaults(t *testing.T) {
 	faults := []struct {
 		name  string
@@ -62,11 +62,11 @@ func TestFindsFaults(t *testing.T) {
 			op()
 			rows[len(rows)-1][dst.Cols-1] = before + 1
 		}},
-		{"not a number", func(be compute.Backend, dst compute.Tensor, op func()) {
+		{"NaN instead of a value", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
 			be.Floats(dst)[dst.Rows-1][0] = float32(math.NaN())
 		}},
-		{"a bit off among other rows", func(be compute.Backend, dst compute.Tensor, op func()) {
+		{"one bit differs among other rows", func(be compute.Backend, dst compute.Tensor, op func()) {
 			op()
 			if first := be.Floats(dst)[0]; dst.Rows > 1 {
 				first[0] = math.Nextafter32(first[0], 9) // within every tolerance except that of a copy, which must be exact
@@ -101,14 +101,14 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
-// TestFastMayDependOnBatch: with fast arithmetic, the bits of a row may depend on its batch, within the tolerance.
+// TestFastMayDependOnBatch checks that with fast arithmetic, the bits of a row may depend on its batch, but must be within the tolerance.
 func TestFastMayDependOnBatch(t *testing.T) {
 	t.Parallel()
 	verify := func(fast bool, off float32) error {
 		r := newRig(t, nil, "invariance")
 		r.fast = fast
 		return r.verify(operation{
-			what:   "rows that are off alone",
+			what:   "rows that differ when computed alone",
 			groups: separate(5),
 			compute: func(rows []int) (out [][]float32, err error) {
 				for _, row := range rows {
@@ -130,7 +130,7 @@ func TestFastMayDependOnBatch(t *testing.T) {
 	require.Error(t, verify(true, float32(math.NaN())))
 }
 
-// spoiled is a step that passes the result of one operation to spoil.
+// spoiled is a step that lets spoil change the result of the operation with the given name.
 type spoiled struct {
 	site
 	name  string

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// shapes calls test with several sizes of a product, for each type of weights. The numbers of rows lie on both sides of the limits
-// at which backends change kernels: 1, a few, and tiles of 8 to 32.
+// shapes calls test with several sizes of a product for each type of weights. The numbers of rows are below and above the numbers at which
+// backends change kernels: 1, a few, and tiles of 8 to 32.
 func (r *rig) shapes(test func(t gguf.Type, in, out, rows int) error) error {
 	for _, t := range types {
 		for _, rows := range []int{1, r.among(2, 8), r.among(9, 40)} {
@@ -100,7 +100,7 @@ func checkGatedMatMul(r *rig) error {
 
 var activations = []compute.Activation{compute.SiLU, compute.GELU, compute.SwiGLU}
 
-// gated returns the activations of gate·x and up·x of matrix i, with the biases of all matrices, which are nil for none.
+// gated returns the gated activations of x with matrix i of gate and up. The biases can be nil.
 func gated(act compute.Activation, gate, up *matrix, i int, x []float32, gateBias, upBias *matrix) []approx {
 	g, u := gate.product(i, x), up.product(i, x)
 	for o := range g {
@@ -120,7 +120,7 @@ func gated(act compute.Activation, gate, up *matrix, i int, x []float32, gateBia
 	return g
 }
 
-// The constants of gpt-oss.
+// The constants of gpt-oss's SwiGLU.
 const (
 	swigluAlpha = 1.702
 	swigluLimit = 7

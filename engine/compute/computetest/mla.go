@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// latent returns sequences of MLA, with kvGain for the norm of their latents.
+// latent returns sequences of MLA. kvGain is the gain of the latents' norm.
 func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, lengths ...int) *pagedSequences {
 	c := &pagedSequences{
 		shape: compute.AttentionShape{
@@ -30,7 +30,7 @@ func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, le
 
 const latentEps = 1e-6
 
-// latents returns a row of compressed query, latent and key after Latents. qGain is nil if there is no query.
+// latents returns the expected row of compressed query, latent and key after Latents. qGain is nil if the row has no query.
 func (c *pagedSequences) latents(line []float32, qGain, kvGain *matrix, position int) []approx {
 	var out []approx
 	if qGain != nil {
@@ -70,7 +70,7 @@ func checkLatents(r *rig) error {
 	return nil
 }
 
-// checkAttentionMLA attends to latents. There is one key head, and the values are the leading values of its keys.
+// checkAttentionMLA attends to latents. There is one key head. Its values are the first columns of its keys.
 func checkAttentionMLA(r *rig) error {
 	for i, h := range []struct{ heads, kvRank, rope, pageSize int }{{2, 32, 32, 16}, {20, 512, 64, 16}, {3, 33, 6, 5}, {4, 64, 32, 4}} {
 		for _, kind := range cacheTypes(i, h.kvRank, h.rope) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// router is a routing rule with its weights.
+// router has the settings and weights of a router.
 type router struct {
 	shape compute.RouteShape
 	w     *matrix
@@ -17,7 +17,7 @@ type router struct {
 }
 
 func (c *router) String() string {
-	return fmt.Sprintf("route to %d of %d experts, gating %d, normalised %v, bias %v of logits %v",
+	return fmt.Sprintf("route to %d of %d experts, gating %d, normalised %v, bias %v, added to logits %v",
 		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil, c.shape.BiasLogits)
 }
 
@@ -58,7 +58,7 @@ func (c *router) probabilities(x []float32) []approx {
 	return logits
 }
 
-// compare checks a routing. Experts whose scores differ by less than the arithmetic's error may be exchanged.
+// compare checks the routing of a row. Experts whose scores differ by less than the tolerance may be exchanged.
 func (c *router) compare(x, got []float32) error {
 	used := c.shape.Used
 	probs := c.probabilities(x)
@@ -79,7 +79,7 @@ func (c *router) compare(x, got []float32) error {
 		for other, s := range scores {
 			better := s.value-scores[id].value > s.tol+scores[id].tol
 			if better && !slices.Contains(ids[:k], other) {
-				return fmt.Errorf("experts are %v: choice %d is expert %d with a score of %g, but %d has %g", ids, k, id, scores[id].value, other, s.value)
+				return fmt.Errorf("experts are %v: choice %d is expert %d with a score of %g, but expert %d has a score of %g", ids, k, id, scores[id].value, other, s.value)
 			}
 		}
 	}
@@ -140,7 +140,8 @@ func checkRoute(r *rig) error {
 	return nil
 }
 
-// checkRouteTies gives several experts the same weights. Among experts with equal scores, the lower index must win and come first.
+// checkRouteTies gives several experts the same weights. Of experts with equal scores, the lowest indices must be chosen, in ascending
+// order.
 func checkRouteTies(r *rig) error {
 	for _, gating := range []compute.Gating{compute.GatingSoftmax, compute.GatingSigmoid} {
 		const in, experts, used, alike = 40, 24, 5, 4
@@ -159,7 +160,7 @@ func checkRouteTies(r *rig) error {
 		for row, line := range got {
 			for k, id := range line[:used] {
 				if e := int(id); e >= len(kinds) && !slices.Contains(line[:k], float32(e-len(kinds))) {
-					return fmt.Errorf("gating %d: row %d: experts are %v, but among equal scores expert %d must not come before expert %d", gating, row, line[:used], e, e-len(kinds))
+					return fmt.Errorf("gating %d: row %d: experts are %v, but expert %d must not be chosen before expert %d, which has an equal score", gating, row, line[:used], e, e-len(kinds))
 				}
 			}
 		}
@@ -179,15 +180,15 @@ type mixture struct {
 
 func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 
-// mixtures calls test with mixtures of every type. Every second mixture has shared experts. In some mixtures, all rows choose the
-// same experts; in others, some experts have no row. In some mixtures, every matrix except Gate and Up has its own type.
+// mixtures calls test with mixtures of every weight type. Every second mixture has shared experts. In some mixtures, all rows choose the
+// same experts; in others, some experts have no row. In some mixtures, every matrix except Gate and Up has a different type.
 func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 	for i, t := range types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}
 		m.used = r.among(1, min(m.count, 4))
 		next := func() gguf.Type { return t }
 		if i%3 == 0 {
-			m.in, m.ffn = r.length(gguf.TypeQ4K, 600), r.length(gguf.TypeQ4K, 300) // whole blocks of every type
+			m.in, m.ffn = r.length(gguf.TypeQ4K, 600), r.length(gguf.TypeQ4K, 300) // lengths that are whole blocks of every type
 			next = func() gguf.Type { return types[r.rand.IntN(len(types))] }
 		}
 		m.gate, m.up = r.matrix(t, m.in, m.ffn, m.count), r.matrix(t, m.in, m.ffn, m.count)

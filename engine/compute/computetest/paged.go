@@ -12,31 +12,31 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// pagedSequences are sequences that attend to themselves, with the shape of the cache for their keys and values.
+// pagedSequences has sequences for checks of attention, with the shapes of attention and cache.
 type pagedSequences struct {
 	shape    compute.AttentionShape
 	keyCols  int
-	valCols  int // 0 if values are the leading values of keys
+	valCols  int // 0 if the values are the first columns of the keys
 	kind     gguf.Type
 	freqs    compute.RopeFreqs
 	pageSize int
-	// What grouped-query attention may also have; nil for none.
+	// Optional parts of grouped-query attention; nil for none.
 	bias, queryNorm, keyNorm, sinks *matrix
 	unrotated                       bool
-	// lines are the inputs of the storing operation: [sequence][position].
+	// lines are the rows that store stores: [sequence][position][column].
 	lines [][][]float32
-	// shared is the number of whole pages that each sequence shares with the first.
+	// shared is the number of whole pages that each sequence shares with the first sequence: [sequence].
 	shared []int
-	// store calls the storing operation with the rows of t.
+	// store calls RopeStore or Latents with the rows of t.
 	store func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
-	// stored returns the key and value that the operation must store for a line.
+	// stored returns the key and value that store must store for a line.
 	stored func(line []float32, position int) (key, value []float64)
 }
 
 // seqRow identifies a row by its sequence and position.
 type seqRow struct{ seq, position int }
 
-// drawLines fills the sequences with random lines. Later sequences may begin with pages of the first.
+// drawLines fills the sequences with random lines. Later sequences may begin with pages of the first sequence.
 func (r *rig) drawLines(c *pagedSequences, cols int, lengths ...int) {
 	for i, n := range lengths {
 		lines := r.normal(n, cols)
@@ -49,7 +49,7 @@ func (r *rig) drawLines(c *pagedSequences, cols int, lengths ...int) {
 	}
 }
 
-// lengths draws the lengths of some sequences. Some sequences end at the end of a page.
+// lengths draws the lengths of several sequences. Some lengths are whole pages.
 func (r *rig) lengths(pageSize int) []int {
 	lengths := make([]int, r.among(1, 5))
 	for i := range lengths {
@@ -61,7 +61,7 @@ func (r *rig) lengths(pageSize int) []int {
 	return lengths
 }
 
-// pages returns the number of pages that the sequences need, plus a few.
+// pages returns the number of pages for the cache: a few more than the sequences need.
 func (c *pagedSequences) pages() (pages int) {
 	for _, lines := range c.lines {
 		pages += (len(lines) + c.pageSize - 1) / c.pageSize
@@ -127,8 +127,8 @@ func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 	}
 }
 
-// storeAll stores the sequences in a new cache, on pages in random order. A step stores a few rows of some sequences. All other
-// slots hold large values, which would show in a result.
+// storeAll stores the sequences in a new cache, on pages in random order. Each step stores a few rows of some sequences. All other slots
+// hold large values, so that a read from a wrong slot changes the result.
 func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 	const layers = 2
 	pages := c.pages()
@@ -222,8 +222,8 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 	return nil
 }
 
-// slot has the key and value that a cache stores for a position. keySteps and valueSteps are the distances between neighbouring
-// codes of the values' blocks, 0 for floats.
+// slot has the key and value that a cache stores for a position. keySteps and valueSteps are, for each number, the distance between
+// neighbouring codes in its block; 0 for floats.
 type slot struct{ key, value, keySteps, valueSteps []float64 }
 
 // slots returns the key and value that a cache stores for every position of every sequence.
@@ -247,8 +247,8 @@ func (c *pagedSequences) slots() [][]slot {
 	return all
 }
 
-// roundTrip returns values after rounding to a type, and the steps of these values. For float types, the steps are 0: their
-// rounding is within the tolerance of every key and value.
+// roundTrip returns values after rounding to a type, and for each value the distance between neighbouring codes in its block. For float
+// types, the distances are 0, because the tolerances include the rounding of floats.
 func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	steps = make([]float64, len(x))
 	if t.BlockSize() == 1 {
@@ -282,7 +282,7 @@ func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	return b
 }
 
-// drawRows draws the rows of a step: the last position of some sequences, the last few of others.
+// drawRows draws the rows of a step: the last position of some sequences, the last few positions of others.
 func (r *rig) drawRows(c *pagedSequences) (rows []seqRow, groups [][]int) {
 	for i, lines := range c.lines {
 		n := 1

@@ -12,18 +12,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// operation is one use of an operation of compute.Step over some rows of given values.
+// operation is a test case: an operation of compute.Step with given inputs.
 type operation struct {
 	what   string  // shapes and types, for errors
-	groups [][]int // the rows; the rows of a group belong to one sequence and stay adjacent, in order
+	groups [][]int // indices of the rows; the rows of a group belong to one sequence and must stay adjacent and in order
 	// compute runs the operation over some of the rows, in a new step and on new memory.
 	compute func(rows []int) ([][]float32, error)
 	// compare checks one row's result.
 	compare func(row int, got []float32) error
 }
 
-// verify compares all rows with their expected values. Then it checks batch invariance: each row has the same bits alone, and
-// among other rows in another order.
+// verify compares all rows with their expected values. It then checks batch invariance: a row must have the same bits alone and among other
+// rows in another order.
 func (r *rig) verify(op operation) error {
 	all := slices.Concat(op.groups...)
 	want, err := op.compute(all)
@@ -54,8 +54,8 @@ func (r *rig) verify(op operation) error {
 	return nil
 }
 
-// invariant compares a row with its bits in another batch. With fast arithmetic, it compares the row with its
-// expected value instead.
+// invariant checks that a row has the same bits as in another batch. With fast arithmetic, it compares the row with its expected values
+// instead.
 func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	if r.fast {
 		return op.compare(row, got)
@@ -63,7 +63,7 @@ func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	return sameBits(got, before)
 }
 
-// subset draws rows in a new order: a single row, or consecutive rows of some groups.
+// subset draws rows in a random order: a single row if single is set, otherwise consecutive rows of some groups.
 func (r *rig) subset(groups [][]int, single bool) []int {
 	if single {
 		g := groups[r.rand.IntN(len(groups))]
@@ -88,7 +88,7 @@ func separate(n int) [][]int {
 	return groups
 }
 
-// sheet is a matrix on the backend: a view in the middle of a larger buffer.
+// sheet is a matrix on the backend: a view of a part of a larger buffer.
 type sheet struct {
 	compute.Tensor                // the view
 	whole          compute.Tensor // the buffer
@@ -96,7 +96,7 @@ type sheet struct {
 	row, col       int            // where the view starts in the buffer
 }
 
-// sheet makes a view with the given rows. The view is somewhere in a buffer of other values.
+// sheet makes a view with the given rows, at a random place in a buffer of other values.
 func (r *rig) sheet(values [][]float32) *sheet {
 	rows, cols := len(values), len(values[0])
 	s := &sheet{row: r.rand.IntN(3), col: r.rand.IntN(2) * r.rand.IntN(9)}
@@ -130,7 +130,7 @@ func (r *rig) read(s *sheet) ([][]float32, error) {
 		for j, v := range row {
 			in := i >= s.row && i < s.row+s.Rows && j >= s.col && j < s.col+s.Cols
 			if in && v != inside[i-s.row][j-s.col] && !math.IsNaN(float64(v)) {
-				return nil, fmt.Errorf("a view has %g at row %d, column %d, but its buffer has %g", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
+				return nil, fmt.Errorf("the view has %g at row %d, column %d, but its buffer has %g there", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
 			}
 			if !in && v != s.values[i][j] {
 				return nil, fmt.Errorf("the operation wrote outside of its view, %d rows and %d columns from the start of the view", i-s.row, j-s.col)
@@ -144,7 +144,7 @@ func (r *rig) read(s *sheet) ([][]float32, error) {
 	return out, nil
 }
 
-// run runs one step and returns the values that it wrote to out. The tensors in must not change.
+// run runs one step and returns the values that it wrote to out. It returns an error if the step changes one of the tensors in in.
 func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) ([][]float32, error) {
 	step := r.be.Begin(b)
 	record(step)
@@ -177,14 +177,14 @@ func (r *rig) flat(n, positions int) *compute.Batch {
 	return b
 }
 
-// weight places a tensor on the backend.
+// weight makes a weight of a tensor on the backend.
 func (r *rig) weight(t gguf.Tensor) compute.Weight {
 	w, err := r.be.Weight(t)
 	require.NoError(r.tb, err)
 	return w
 }
 
-// normal draws rows of values. Some rows have large values, some have small ones, and a few are all zeros.
+// normal draws rows of normally distributed values. Some rows have large values, some have small values, and a few have only zeros.
 func (r *rig) normal(rows, cols int) [][]float32 {
 	out := make([][]float32, rows)
 	for i := range out {
@@ -200,10 +200,10 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 	return out
 }
 
-// among draws a number between from and to, both included.
+// among draws a number from from to to, both included.
 func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
 
-// pick returns some of the rows.
+// pick returns the rows with the given indices.
 func pick(all [][]float32, rows []int) [][]float32 {
 	out := make([][]float32, len(rows))
 	for i, row := range rows {

@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as is allowed. It rounds activations to 8 bits in
-// runs of 256 for products with blocks, and to float16 for products with other weights except F32.
+// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as the suite allows. It rounds activations to 8 bits in runs
+// of 256 for products with weights of blocks, and to float16 for products with other weights except F32.
 func TestAllowsCoarserArithmetic(t *testing.T) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
@@ -30,7 +30,7 @@ type rounding struct {
 	round func(x []float32, t gguf.Type)
 }
 
-// with runs an operation on a rounded x.
+// with runs an operation while x is rounded.
 func (s rounding) with(x compute.Tensor, t gguf.Type, op func()) {
 	rows := s.be.Floats(x)
 	var before [][]float32
@@ -83,7 +83,7 @@ func (s rounding) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts
 	if gate, up := e.SharedGate, e.SharedUp; gate != nil {
 		t := gate.Type()
 		if t != up.Type() {
-			t = gguf.TypeF32 // both weights must allow the rounding
+			t = gguf.TypeF32 // round only if both weights allow it
 		}
 		s.with(x, t, func() { s.Step.GatedMatMul(dst.Slice(chosen, gate.Shape()[1]), x, gate, up, e.Activation) })
 	}

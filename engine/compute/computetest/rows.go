@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkEmbed embeds tokens, repeated and in any order, from tables of every type. The result must be the table's values, up to the
-// rounding of dequantisation.
+// checkEmbed embeds tokens, in random order and with repetitions, from tables of every type. The results must be the table's values, up to
+// the rounding of dequantisation.
 func checkEmbed(r *rig) error {
 	for _, t := range types {
 		table := r.matrix(t, r.length(t, 600), r.among(1, 40))
@@ -31,7 +31,7 @@ func checkEmbed(r *rig) error {
 				want := exactly(table.row(0, int(tokens[row])))
 				if t.BlockSize() > 1 {
 					for i := range want {
-						want[i].tol = 4 * float32Step * (abs(want[i].value) + 4) // scale·code - minimum, fused or not
+						want[i].tol = 4 * float32Step * (abs(want[i].value) + 4) // scale·code - minimum, with or without a fused multiply-add
 					}
 				}
 				return within(got, want)
@@ -66,7 +66,7 @@ func checkGather(r *rig) error {
 	return nil
 }
 
-// checkRMSNorm has rows of zeros, and rows of values so small that eps changes the result.
+// checkRMSNorm also norms rows of zeros, and rows of values so small that eps changes the result.
 func checkRMSNorm(r *rig) error {
 	for i, cols := range []int{1, 2, 7, 64, 100, 576, 1025, 2048} {
 		gain := r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16}[i%3], cols)
@@ -124,7 +124,7 @@ func checkRMSNormAdd(r *rig) error {
 	return nil
 }
 
-// checkAffine scales rows, adds a bias to rows, and does both.
+// checkAffine scales rows, adds a bias to rows, or does both.
 func checkAffine(r *rig) error {
 	for i, cols := range []int{1, 65, 300} {
 		x, bias := r.normal(r.among(1, 9), cols), r.matrix(gguf.TypeF32, cols)

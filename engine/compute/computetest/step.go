@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkMemory checks the properties that a backend reports of the memory that it makes, and the errors for impossible requests.
+// checkMemory checks the shapes that a backend reports for its weights, buffers, tables and caches, and the errors for impossible requests.
 func checkMemory(r *rig) error {
 	for _, t := range types {
 		n := t.BlockSize()
@@ -22,7 +22,7 @@ func checkMemory(r *rig) error {
 				return err
 			}
 			if w.Type() != t || !slices.Equal(w.Shape(), shape) {
-				return fmt.Errorf("a weight made of %v %v reports %v %v", t, shape, w.Type(), w.Shape())
+				return fmt.Errorf("a weight of type %v and shape %v reports type %v and shape %v", t, shape, w.Type(), w.Shape())
 			}
 		}
 	}
@@ -31,14 +31,14 @@ func checkMemory(r *rig) error {
 		return err
 	}
 	if buffer.Rows != 3 || buffer.Cols != 5 || buffer.Stride < 5 {
-		return fmt.Errorf("a buffer made of 3 by 5 values has %d by %d, stride %d", buffer.Rows, buffer.Cols, buffer.Stride)
+		return fmt.Errorf("a buffer of 3 by 5 values reports %d by %d and stride %d", buffer.Rows, buffer.Cols, buffer.Stride)
 	}
 	rope, err := r.be.Rope(compute.RopeFreqs{Freqs: make([]float32, 4), Scale: 1}, 10)
 	if err != nil {
 		return err
 	}
 	if rope.Dims() != 8 {
-		return fmt.Errorf("a table of 4 rotations has %d dimensions, want 8", rope.Dims())
+		return fmt.Errorf("a table of 4 rotations reports %d dimensions, want 8", rope.Dims())
 	}
 	shape := compute.CacheShape{Layers: 2, Pages: 3, PageSize: 4, KeyCols: 5}
 	cache, err := r.be.Cache(shape)
@@ -46,7 +46,7 @@ func checkMemory(r *rig) error {
 		return err
 	}
 	if cache.Shape() != shape {
-		return fmt.Errorf("a cache made of shape %+v reports %+v", shape, cache.Shape())
+		return fmt.Errorf("a cache of shape %+v reports shape %+v", shape, cache.Shape())
 	}
 	if r.be.Name() == "" || r.be.Device() == "" {
 		return fmt.Errorf("name %q, device %q: neither may be empty", r.be.Name(), r.be.Device())
@@ -54,8 +54,8 @@ func checkMemory(r *rig) error {
 	return r.checkRefusals()
 }
 
-// checkRefusals requests memory that no model can have. A backend must return errors and not panic, since
-// files can cause such requests.
+// checkRefusals makes impossible requests for memory. A backend must return errors and not panic, because a model file can cause such
+// requests.
 func (r *rig) checkRefusals() error {
 	var errs []error
 	refused := func(what string, err error) {
@@ -93,7 +93,8 @@ func (r *rig) checkRefusals() error {
 	return errors.Join(errs...)
 }
 
-// checkCheckpoint compares the sums and norms that a trace receives, in the order of the calls. Some of the tensors are views.
+// checkCheckpoint compares the checkpoints that a trace receives with the calls of Checkpoint: their order, sums and norms. Some of the
+// tensors are views.
 func checkCheckpoint(r *rig) error {
 	a, b := r.sheet(r.normal(5, 33)), r.sheet(r.normal(2, 700))
 	var got []compute.Checkpoint
@@ -122,7 +123,7 @@ func checkCheckpoint(r *rig) error {
 		}
 	}
 	if len(got) != len(want) {
-		return fmt.Errorf("%d checkpoints, want %d", len(got), len(want))
+		return fmt.Errorf("the trace received %d checkpoints, want %d", len(got), len(want))
 	}
 	for i, w := range want {
 		g, tol := got[i], 1e-4*w.Norm
@@ -133,8 +134,8 @@ func checkCheckpoint(r *rig) error {
 	return nil
 }
 
-// checkSequence runs the layers of a small model in one step, and again with a step for each operation. The results must be equal:
-// the operations of a step take effect in order, each on the results of the operations before it.
+// checkSequence runs the layers of a small model in one step, and again with one step for each operation. The results must be equal,
+// because the operations of a step take effect in order.
 func checkSequence(r *rig) error {
 	const hidden, ffn, rows = 64, 96, 11
 	c := r.grouped(4, 2, 16, 16, 16, 4, 6, 4, 1)
@@ -152,7 +153,7 @@ func checkSequence(r *rig) error {
 	rope := r.rope(c)
 	pages := [][]int32{{5, 0}, {3}, {1}}
 
-	// forward returns the operations on new memory, and the buffer of the result.
+	// forward returns the operations, on new memory, and the buffer of their result.
 	forward := func() ([]func(s compute.Step), *sheet) {
 		cache, err := r.be.Cache(compute.CacheShape{Layers: 2, Pages: 6, PageSize: 4, KeyCols: c.keyCols, ValueCols: c.valCols})
 		require.NoError(r.tb, err)
@@ -200,7 +201,7 @@ func checkSequence(r *rig) error {
 	}
 	for i := range one {
 		if err := sameBits(one[i], many[i]); err != nil {
-			return fmt.Errorf("two layers in one step and in %d: output %d: %w", len(apart), i, err)
+			return fmt.Errorf("two layers in one step and in %d steps: output %d: %w", len(apart), i, err)
 		}
 	}
 	return nil

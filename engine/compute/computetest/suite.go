@@ -1,6 +1,5 @@
-// Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain
-// float64 code on random shapes, views and ragged batches. It also checks batch invariance: each row has the same bits, whichever
-// rows it is computed with.
+// Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain float64 code
+// on random shapes, views and ragged batches. It also checks batch invariance: a row has the same bits in any batch.
 //
 // The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than
 // F32, to float16; store keys and values as float16 in a cache of F32; and quantise the activations that a weight of blocks
@@ -18,13 +17,13 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// check is one part of the suite. It returns the fault that it finds in the backend of r.
+// check is one part of the suite. run returns the fault that it finds in the backend of r.
 type check struct {
 	name string
 	run  func(r *rig) error
 }
 
-// checks is the whole suite, in the order of compute.Step.
+// checks has all checks, in the order of compute.Step.
 var checks = []check{
 	{"Memory", checkMemory},
 	{"Embed", checkEmbed},
@@ -51,7 +50,7 @@ var checks = []check{
 	{"InFlight", checkInFlight},
 }
 
-// Run runs the suite, one subtest per check. open starts a new backend for each; Run closes it.
+// Run runs the suite, one subtest per check. open starts a new backend for each check; Run closes it.
 func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, false)
@@ -77,12 +76,12 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, fast bool) {
 	}
 }
 
-// rig is a backend under test, with the helpers of the checks. Its random values are the same in every run of a check.
+// rig is a backend under test, with methods that the checks share. Its random values are the same in every run of a check.
 type rig struct {
 	tb   testing.TB
 	be   compute.Backend
 	rand *rand.Rand
-	fast bool // whether a row's bits may depend on the row's batch
+	fast bool // the bits of a row may depend on its batch
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {

@@ -11,8 +11,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkTop has rows of odd lengths with many ties, and rows with values that are not finite. It requests more values than a
-// simdgroup has lanes, or all values. One row has more values than the square of a threadgroup's threads.
+// checkTop finds the highest logits of rows of odd lengths with many equal values, and of rows with values that are not finite. It requests
+// more logits than a GPU's SIMD group has lanes, or all logits. One row is longer than the square of the number of threads in a GPU's
+// threadgroup.
 func checkTop(r *rig) error {
 	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}, {1, 263_000, 3}} {
 		logits := r.normal(c.rows, c.cols)
@@ -42,15 +43,14 @@ func checkTop(r *rig) error {
 
 func (r *rig) top(logits [][]float32, k int) error {
 	return r.verify(operation{
-		what:    fmt.Sprintf("the best %d of %d rows of %d logits", k, len(logits), len(logits[0])),
+		what:    fmt.Sprintf("the highest %d of %d rows of %d logits", k, len(logits), len(logits[0])),
 		groups:  separate(len(logits)),
 		compute: func(rows []int) ([][]float32, error) { return r.computeTop(pick(logits, rows), k) },
 		compare: func(row int, got []float32) error { return within(got, topOf(logits[row], k)) },
 	})
 }
 
-// topOfBroken checks rows with logits that are not finite. It checks only that they are reported, and that
-// their ids can be embedded.
+// topOfBroken checks rows with logits that are not finite: the last value must not be finite, and the ids must be in range.
 func (r *rig) topOfBroken(logits [][]float32, k int) error {
 	got, err := r.computeTop(logits, k)
 	if err != nil {
@@ -58,11 +58,11 @@ func (r *rig) topOfBroken(logits [][]float32, k int) error {
 	}
 	for i, row := range got {
 		if sum := float64(row[2*k]); !math.IsNaN(sum) && !math.IsInf(sum, 0) {
-			return fmt.Errorf("row %d has logits that are not finite, and log Σ exp of it is %g", i, sum)
+			return fmt.Errorf("row %d has logits that are not finite, but its log Σ exp is %g", i, sum)
 		}
 		for _, id := range row[:k] {
 			if !(id >= 0 && int(id) < len(logits[i])) {
-				return fmt.Errorf("row %d has logits that are not finite: its id %g is not one of the %d tokens", i, id, len(logits[i]))
+				return fmt.Errorf("row %d has logits that are not finite: id %g is not below the number of tokens, %d", i, id, len(logits[i]))
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func (r *rig) computeTop(logits [][]float32, k int) ([][]float32, error) {
 	return r.run(r.flat(len(logits), 1), func(s compute.Step) { s.Top(out.Tensor, in.Tensor, k) }, out, in)
 }
 
-// topOf returns the k best of a row by sorting.
+// topOf returns the expected result of Top for a row, found by sorting.
 func topOf(logits []float32, k int) []approx {
 	ids := make([]int, len(logits))
 	for i := range ids {
@@ -96,8 +96,8 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
-// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the previous step and gathers other rows.
-// Row t of the table has its highest value at the token that follows t.
+// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the previous step and gathers different rows. Row
+// t of the embedding table has its highest value at the token that must follow t.
 func checkInFlight(r *rig) error {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)
@@ -112,8 +112,8 @@ func checkInFlight(r *rig) error {
 	return r.inFlight(table, follows, rows)
 }
 
-// manyRows is the number of rows that one of the steps also gathers. The row numbers are more integers than a backend reserves for
-// a step. So the backend must make room after operations have been recorded and while another step is in flight.
+// manyRows is the number of additional rows that one of the steps gathers. A backend does not reserve memory for so many row numbers, and
+// must make room after operations have been recorded and while another step is in flight.
 const manyRows = 1 << 17
 
 func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
@@ -157,7 +157,7 @@ func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 		if err := done(); err != nil {
 			return err
 		}
-		clear(b.Tokens) // the step has read them
+		clear(b.Tokens) // a submitted step must not read its batch any more
 	}
 	for i := range n {
 		top, copies := r.be.Floats(tops[i]), r.be.Floats(chosen[i])
@@ -169,7 +169,7 @@ func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 		}
 		for j, from := range lists[i] {
 			if copies[j][tokens[from]] != 100 {
-				return fmt.Errorf("step %d of %d: gathered row %d is not row %d", i, n, j, from)
+				return fmt.Errorf("step %d of %d: gathered row %d does not have the values of row %d", i, n, j, from)
 			}
 		}
 	}

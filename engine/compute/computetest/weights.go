@@ -12,11 +12,11 @@ import (
 // types is every type that a weight can have.
 var types = gguf.Types()
 
-// RandomTensor makes a tensor of any type whose values have about the given standard deviation, as gguf.Randomize does.
+// RandomTensor makes a tensor of any type with random values of about the given standard deviation; see gguf.Randomize.
 func RandomTensor(r *rand.Rand, name string, t gguf.Type, deviation float64, shape ...int) gguf.Tensor {
 	tensor := gguf.Tensor{Name: name, Type: t, Shape: shape}
 	if shape[0]%t.BlockSize() != 0 {
-		panic(fmt.Sprintf("computetest: rows of %d values are not whole blocks of %v", shape[0], t))
+		panic(fmt.Sprintf("computetest: rows of %d values are not whole blocks of type %v", shape[0], t))
 	}
 	tensor.Data = make([]byte, tensor.Elements()/t.BlockSize()*t.BlockBytes())
 	gguf.Randomize(r, t, tensor.Data, deviation)
@@ -35,7 +35,7 @@ func encode(t gguf.Type, values []float32) []byte {
 	return data
 }
 
-// floats returns a tensor of the rows of values.
+// floats returns a float32 tensor with the given rows.
 func floats(values [][]float32) gguf.Tensor {
 	var flat []float32
 	for _, row := range values {
@@ -44,7 +44,7 @@ func floats(values [][]float32) gguf.Tensor {
 	return gguf.Tensor{Name: "values", Type: gguf.TypeF32, Shape: []int{len(values[0]), len(values)}, Data: encode(gguf.TypeF32, flat)}
 }
 
-// matrix is a weight on the backend with a copy of its values.
+// matrix is a weight on the backend and a copy of its values.
 type matrix struct {
 	weight  compute.Weight
 	kind    gguf.Type
@@ -81,7 +81,7 @@ func (m *matrix) product(i int, x []float32) []approx {
 	return out
 }
 
-// length draws the length of a weight's rows: any length for floats, whole blocks for other types.
+// length draws the length of a weight's rows, up to longest: any length for float types, whole blocks for other types.
 func (r *rig) length(t gguf.Type, longest int) int {
 	n := t.BlockSize()
 	return n * r.among(1, max(longest/n, 1))

@@ -1,7 +1,8 @@
--- Ends a slot with its outcome and, if wanted, adds a notice of it. Returns 1, or 0 if the lease is another's: its owner ends the slot.
+-- Ends a slot with its outcome and, if one is given, adds a notice. Returns 1, or 0 if another scheduler holds the lease; that scheduler
+-- then ends the slot.
 -- KEYS: lease, open, slot, notices. ARGV: owner, slot, notice or '', time, then fields of the outcome and their values.
 if redis.call('HGET', KEYS[3], 'state') == 'done' then
-  return redis.call('HGET', KEYS[3], 'owner') == ARGV[1] and 1 or 0 -- the same call again, whose first answer was lost
+  return redis.call('HGET', KEYS[3], 'owner') == ARGV[1] and 1 or 0 -- 1 if this call is repeated because its first answer was lost
 end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

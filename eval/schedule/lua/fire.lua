@@ -1,5 +1,5 @@
--- Enters the slots of an entry that are due. The first scheduler that reports a time's slots enters them: it moves the mark from the
--- value that it read. Returns 1, or 0 if another one was first.
+-- Enters the due slots of an entry, unless another scheduler has done so since this one read the mark: the mark must still have the value
+-- that was read. Returns 1, or 0 if another scheduler was first.
 -- KEYS: marks, order, open, paused. ARGV: prefix of slots' keys, entry, spec, mark that was read, new mark, ms now, then pairs of slot
 -- and state, the oldest first.
 local seen = 'seen:' .. ARGV[3]
@@ -25,7 +25,7 @@ for i = 7, #ARGV, 2 do
     end
   end
 end
--- Marks of other times, which an entry had before its file was changed, and old slots go.
+-- Delete old slots, and the marks of cron expressions that the entry had before.
 local marks = redis.call('HGETALL', KEYS[1])
 for i = 1, #marks, 2 do
   if string.sub(marks[i], 1, 5) == 'seen:' and tonumber(marks[i + 1]) < tonumber(ARGV[6]) - 600000 then

@@ -1,4 +1,4 @@
--- Takes a notice that is due, for a minute. Returns it with the number of the attempt, or nothing.
+-- Takes a notice that is due. Returns the notice and the number of the attempt, or nothing if none is due.
 -- KEYS: notices. ARGV: prefix of keys, ms until it is due again.
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -1,4 +1,5 @@
--- Gives an unfinished slot back. A wait in ms keeps others from it for so long; 0 is for an owner that ends, whose attempt is not counted.
+-- Gives up the lease of an unfinished slot. If wait is above 0, no scheduler takes the slot for that time. If wait is 0, because the owner
+-- is stopping, the attempt is not counted.
 -- KEYS: lease, slot. ARGV: owner, wait in ms, message.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

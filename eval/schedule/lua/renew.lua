@@ -1,4 +1,4 @@
--- Extends a lease. Returns 1, or 0 if it is another's.
+-- Extends a lease. Returns 1, or 0 if another scheduler holds it.
 -- KEYS: lease. ARGV: owner, lease in ms.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

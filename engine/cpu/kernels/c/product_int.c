@@ -257,7 +257,8 @@ INLINE bytes look_up(table16 table, bytes codes) {
 
 INLINE struct quants codes(const uint8_t *p, int lane, table16 table) {
   struct quants b = nibbles(p, lane);
-  UNROLL for (int j = 0; j < 8; j++) b.v[j] = prepare_s8(look_up(table, b.v[j]));
+  UNROLL for (int i = 0; i < 16; i++) table[i] ^= S8_XOR;  // cheaper than prepare_s8 of every register
+  UNROLL for (int j = 0; j < 8; j++) b.v[j] = look_up(table, b.v[j]);
   return b;
 }
 

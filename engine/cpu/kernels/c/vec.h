@@ -117,13 +117,12 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 
 // prepare_s8 prepares signed bytes of weights for dot_s8. start_s8 returns the initial sum that corrects for this preparation; minus8
 // is -8 times the sum of the bytes of a. -128 never occurs in a.
-INLINE bytes prepare_s8(bytes w) {
 #if LANES == 16
-  return w ^ 0x80;  // the weight plus 128, unsigned
+#define S8_XOR 0x80  // gives the weight plus 128, unsigned
 #else
-  return w;
+#define S8_XOR 0
 #endif
-}
+INLINE bytes prepare_s8(bytes w) { return w ^ S8_XOR; }
 
 INLINE i32v start_s8(int32_t minus8) {
 #if LANES == 16

@@ -1,5 +1,5 @@
-// Command cut copies the first rows of every tensor of GGUF files, so that files quantised by other programs can be tested
-// without the whole files:
+// Command cut copies GGUF files with only the first rows of every tensor, so that tests can read files quantised by other programs without
+// having the whole files:
 //
 //	go run ./engine/gguf/testdata/cut FROM/tiny-llama.*.gguf TO
 //
