@@ -55,9 +55,10 @@ type attention struct {
 
 // queryBlock is a range of the queries that belong to one sequence and one key head. The queries are numbered row by row.
 type queryBlock struct {
-	seq, kvHead int32
-	first       int32 // the sequence's first row
-	from, to    int32
+	pages    []int32 // page table of the sequence in the layer's group
+	kvHead   int32
+	first    int32 // the sequence's first row
+	from, to int32
 }
 
 // Limits of a block. A block is small enough that every thread has work and that its scores stay in the processor's cache.
@@ -71,11 +72,12 @@ const (
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.attention
 	t.dst, t.q, t.shape, t.cache, t.sinks = dst, q, shape, kv.(*cache), vectorOf(shape.Sinks)
-	t.group, t.layer = t.cache.at(layer)
+	group, in := t.cache.at(layer)
+	t.layer = in
 	t.blocks = t.blocks[:0]
 	share := dst.Rows * shape.Heads / (4 * len(s.scratch))
 	first, longest := 0, 0
-	for i, seq := range s.batch.Seqs {
+	for _, seq := range s.batch.Seqs {
 		if seq.Rows == 0 {
 			continue
 		}
@@ -83,10 +85,10 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 		longest = max(longest, positions)
 		each := min(share, maxQueries, maxScores/scoreStride(positions))
 		each = max(each, minQueries) &^ (minQueries - 1)
-		queries := seq.Rows * shape.Heads / shape.KVHeads
+		queries, pages := seq.Rows*shape.Heads/shape.KVHeads, seq.Table(group)
 		for head := range shape.KVHeads {
 			for from := 0; from < queries; from += each {
-				t.blocks = append(t.blocks, queryBlock{int32(i), int32(head), int32(first), int32(from), int32(min(from+each, queries))})
+				t.blocks = append(t.blocks, queryBlock{pages, int32(head), int32(first), int32(from), int32(min(from+each, queries))})
 			}
 		}
 		first += seq.Rows
@@ -153,18 +155,13 @@ func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int)
 	size := c.shape.PageSize
 	for i, from := begin/size, begin/size*size; from < longest; i, from = i+1, from+size {
 		n := min(size, longest-from)
-		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, t.page(b, i), int(b.kvHead), n, m.keys)
+		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b.pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
 		if a.Next, a.NextBytes = t.prefetch(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
 			a.Next, a.NextBytes = t.prefetchValues(b, begin/size, longest)
 		}
 		c.scores(a)
 	}
-}
-
-// page returns the i-th page of a block's sequence.
-func (t *attention) page(b queryBlock, i int) int32 {
-	return t.step.batch.Seqs[b.seq].Table(t.group)[i]
 }
 
 // prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes. The kernel
@@ -175,7 +172,7 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 		return nil, 0
 	}
 	kind := t.cache.shape.Type
-	page := t.page(b, i)
+	page := b.pages[i]
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
@@ -227,7 +224,7 @@ func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, st
 // pageValues returns the values of a page's first n positions, and their stride.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
-	page, head := t.page(b, i), int(b.kvHead)
+	page, head := b.pages[i], int(b.kvHead)
 	m := &s.scratch[thread]
 	if c.values == nil {
 		return s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim
