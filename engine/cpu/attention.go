@@ -47,7 +47,6 @@ type attention struct {
 	dst, q compute.Tensor
 	shape  compute.AttentionShape
 	cache  *cache
-	group  int       // of layers
 	layer  int       // in a page
 	sinks  []float32 // a score per query head, or nil
 	blocks []queryBlock
