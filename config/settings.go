@@ -183,7 +183,7 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// AddFlagUsage adds the flag of a setting with a help text of the command's own.
+// AddFlagUsage adds the flag of a setting with a help text that fits the command.
 func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def}, string(n), usage)
 }
@@ -200,7 +200,7 @@ func AllowList(flags *pflag.FlagSet, n Name, usage string) {
 	f.Value.(*flagValue).list = true
 }
 
-// flagValue is a setting's value on the command line. It accepts any text; Load checks the text as it does for other sources.
+// flagValue is the value of a setting's flag. It accepts any text; Load checks the text like that of other sources.
 type flagValue struct {
 	name  Name
 	text  string

@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-run/ingot/engine/schedule"
 )
 
-// Fit is how an engine divides its memory. The parts are: the weights of the model and of the small model that
-// drafts, if any; the memory for steps; the memory for prompts, answers and results outside of steps; and the pages
-// of the KV cache, which get the rest.
+// Fit describes how an engine divides its memory. The parts are: the weights of the model and of the small model that drafts, if any; the
+// memory for steps; the memory for prompts, answers and results outside of steps; and the pages of the KV cache, which get all remaining
+// memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables and scratch memory, and of the running sequences
@@ -37,8 +37,8 @@ const (
 	minRows   = 4 << 20
 )
 
-// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error has the reason
-// with the figures, and fit has the figures that are known.
+// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the reason, and
+// fit has the figures that were computed before.
 func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return fit, err
@@ -51,8 +51,8 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 	return fit, errors.Join(err, f.close())
 }
 
-// fit divides the memory that the options allow on a backend. If the options have no context, the result has the largest context
-// that fits into the memory. A larger context needs larger tables and more memory per sequence.
+// fit divides the memory that the options allow on a backend. If the options do not set a context, the result has the largest context that
+// fits into the memory. A larger context needs larger tables and more memory per sequence.
 func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	fit.Trained = f.config.Context
 	if fit.Memory, err = o.memory(be); err != nil {
@@ -83,8 +83,8 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	return fit, err
 }
 
-// divide divides the memory for sequences of the given number of positions. If the memory is too small, the cache gets
-// fewer positions than that.
+// divide divides the memory for sequences of up to context positions. If the memory is too small, the cache has fewer positions than
+// context.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
@@ -165,7 +165,7 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 	}
 	free, err := be.Free()
 	if err != nil {
-		return 0, fmt.Errorf("read how much memory is free (give a memory limit instead): %w", err)
+		return 0, fmt.Errorf("read how much memory is free: %w; give a memory limit instead", err)
 	}
 	return free / 100 * int64(o.MemoryPercent), nil
 }
@@ -190,7 +190,7 @@ func (f *Fit) contextBytes(o *Options) int64 {
 	return int64(f.Context)*(f.PerToken-f.Windowed) + int64(windowed)*f.Windowed
 }
 
-// limits returns the sizes that models are loaded with.
+// limits returns the sizes with which the models are loaded.
 func (f *Fit) limits(o *Options) model.Limits {
 	return model.Limits{
 		Rows:     o.StepTokens,
@@ -204,7 +204,7 @@ func (f *Fit) limits(o *Options) model.Limits {
 	}
 }
 
-// size formats a number of bytes for people.
+// size formats a number of bytes for messages, as in "12.0 KiB".
 func size(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

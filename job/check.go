@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
@@ -21,14 +20,19 @@ const (
 	maxPayload = openai.MaxBody + 64<<10 // maximum bytes of an encoded job: the body plus 64 KiB for all other fields
 )
 
-var (
-	sumForm  = regexp.MustCompile(`^[0-9a-f]{8}$`)
-	fileForm = regexp.MustCompile(`^([0-9a-f]{16})?$`)
-)
+// isHex reports whether a text is lower-case hex digits of a number.
+func isHex(s string, digits int) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(s) == digits
+}
 
 // CheckSum returns an error if a row's checksum is not 8 hex digits.
 func CheckSum(sum string) error {
-	if sumForm.MatchString(sum) {
+	if isHex(sum, 8) {
 		return nil
 	}
 	return fmt.Errorf("checksum %.20q is not 8 hex digits", sum)
@@ -59,7 +63,7 @@ func (j *Job) check() error {
 	switch {
 	case err != nil:
 		return err
-	case !fileForm.MatchString(j.File):
+	case j.File != "" && !isHex(j.File, 16):
 		return fmt.Errorf("file %.40q is not 16 hex digits", j.File)
 	case j.CustomID == "" || len(j.CustomID) > openai.MaxCustomID || !utf8.ValidString(j.CustomID):
 		return fmt.Errorf("custom_id %.40q is not a text of 1 to %d bytes", j.CustomID, openai.MaxCustomID)

@@ -6,14 +6,15 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/ordered"
 )
 
-// Job is one row on the queue. Encoded, it is the payload of an asynq task. Body is the row's body, byte for byte. Jobs must be small,
-// because asynq's heartbeat rewrites the payloads of all running tasks every 5 s.
+// Job is one row on the queue. Encoded, it is the payload of an asynq task. Body is the row's body, byte for byte.
 type Job struct {
 	Batch       string          `json:"batch"`
 	Line        int             `json:"line"`           // line number in the input, from 1; identifies the row in the batch
@@ -33,6 +34,13 @@ type Job struct {
 	Delivery int    `json:"-"` // how often the row was taken from a silent worker; writes of earlier deliveries are refused
 	Pin      string `json:"-"` // Pin of the worker's model, set by the worker; empty until the model file is hashed
 	Deaths   int    `json:"-"` // number of workers that died while they ran the row
+	Begun    *Begun `json:"-"` // set if Serve has begun the job, since ServeOptions.Admit has admitted it
+}
+
+// Begun is what a job has that Serve has begun.
+type Begun struct {
+	Start
+	Leave func() // ends the admission; the handler calls it when it has ended
 }
 
 // Live has the settings of a job whose client waits for the answer.
@@ -87,11 +95,63 @@ func Decode(payload []byte) (*Job, error) {
 		return nil, fmt.Errorf("read a job's payload: it has %d bytes, the maximum is %d", len(payload), maxPayload)
 	}
 	j := new(Job)
-	if err := json.Unmarshal(payload, j); err != nil {
-		return nil, fmt.Errorf("read a job's payload: %w", err)
+	if !json.Valid(payload) || !j.read(payload) {
+		*j = Job{}
+		if err := json.Unmarshal(payload, j); err != nil {
+			return nil, fmt.Errorf("read a job's payload: %w", err)
+		}
 	}
 	if err := j.check(); err != nil {
 		return nil, fmt.Errorf("read a job's payload: not a valid job: %w", err)
 	}
 	return j, nil
+}
+
+// read reads a payload, which must be valid JSON, in a fraction of the time of encoding/json. ok is false if something is not as Encode
+// writes it.
+func (j *Job) read(payload []byte) (ok bool) {
+	if payload[0] != '{' {
+		return false
+	}
+	for key, value := range ordered.Members(payload) {
+		ok = true
+		switch key {
+		case "batch":
+			j.Batch, ok = ordered.Plain(value)
+		case "line":
+			ok = readNumber(value, &j.Line)
+		case "sum":
+			j.Sum, ok = ordered.Plain(value)
+		case "file":
+			j.File, ok = ordered.Plain(value)
+		case "custom_id":
+			j.CustomID, ok = ordered.Plain(value)
+		case "url":
+			var url string
+			url, ok = ordered.Plain(value)
+			j.Endpoint = openai.Endpoint(url)
+		case "body":
+			j.Body = value
+		case "enqueued_ms":
+			ok = readNumber(value, &j.EnqueuedMS)
+		case "timeout_ms":
+			ok = readNumber(value, &j.TimeoutMS)
+		case "max_attempts":
+			ok = readNumber(value, &j.MaxAttempts)
+		case "deadline_ms":
+			ok = readNumber(value, &j.DeadlineMS)
+		default:
+			ok = false
+		}
+		if !ok {
+			return false
+		}
+	}
+	return ok
+}
+
+func readNumber[T int | int64](value []byte, to *T) bool {
+	n, err := strconv.ParseInt(string(value), 10, strconv.IntSize)
+	*to = T(n)
+	return err == nil
 }

@@ -1,11 +1,14 @@
 package job
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/openai"
 )
@@ -48,6 +51,36 @@ func TestPayloads(t *testing.T) {
 		_, err := Decode([]byte(bad))
 		require.Error(t, err, bad)
 	}
+}
+
+// A payload is read as encoding/json reads it, however it is written.
+func TestPayloadsAreReadAsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.SampledFrom([]string{
+			`1`, `7000`, `-1`, `2.0`, `1e3`, `9223372036854775807`, `99999999999999999999`, `"0badcafe"`, `"0123456789abcdef"`, `""`, `"\u0062"`, `"é"`,
+			`"/v1/completions"`, `null`, `true`, `{}`, `{"channel":"c","seed":5}`, `{"prompt":[1, 2,{"a":"}"}]}`, `[]`,
+		})
+		var text strings.Builder
+		text.WriteString(`{"batch":"b","line":1,"sum":"0badcafe","custom_id":"x","url":"/v1/completions","body":{},"enqueued_ms":1,"timeout_ms":1000,"max_attempts":1`)
+		for range rapid.IntRange(0, 3).Draw(t, "more") {
+			name := rapid.SampledFrom([]string{
+				"batch", "line", "sum", "file", "custom_id", "url", "body", "enqueued_ms", "timeout_ms", "max_attempts", "deadline_ms", "live", "other", "Line",
+			}).Draw(t, "name")
+			fmt.Fprintf(&text, `, %q : %s`, name, value.Draw(t, "value"))
+		}
+		text.WriteString("}")
+		want := new(Job)
+		err := json.Unmarshal([]byte(text.String()), want)
+		if err == nil {
+			err = want.check()
+		}
+		got, decoded := Decode([]byte(text.String()))
+		require.Equal(t, err == nil, decoded == nil, "%v, %v", err, decoded)
+		if err == nil {
+			require.Equal(t, want, got)
+		}
+	})
 }
 
 func TestSeedsFollowFromBatchAndLine(t *testing.T) {

@@ -43,14 +43,10 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 		return nil, errDraining
 	default:
 	}
-	n := min(max(int64(len(j.Body)), 1), maxAdmitted)
-	if j.Deaths >= suspectDeaths {
-		n = maxAdmitted
-	}
-	leave = func() { a.bytes.Release(n) }
-	if a.bytes.TryAcquire(n) {
+	if leave, ok := a.tryEnter(j); ok {
 		return leave, nil
 	}
+	n := room(j)
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -66,7 +62,26 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 		}
 		return nil, err
 	}
-	return leave, nil
+	return func() { a.bytes.Release(n) }, nil
+}
+
+// tryEnter is enter for a row that does not have to wait. ok is false if it has to, or after close.
+func (a *admission) tryEnter(j *job.Job) (leave func(), ok bool) {
+	select {
+	case <-a.closed:
+		return nil, false
+	default:
+	}
+	n := room(j)
+	return func() { a.bytes.Release(n) }, a.bytes.TryAcquire(n)
+}
+
+// room returns the part of maxAdmitted that a row takes.
+func room(j *job.Job) int64 {
+	if j.Deaths >= suspectDeaths {
+		return maxAdmitted
+	}
+	return min(max(int64(len(j.Body)), 1), maxAdmitted)
 }
 
 // close makes enter return errDraining for waiting rows and all later ones.

@@ -23,16 +23,10 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	w.pulse.begin()
 	defer func() { w.pulse.end(time.Now()) }()
 	log := w.log.With("batch", j.Batch, "line", j.Line)
-	leave, err := w.admission.enter(ctx, j)
-	switch {
-	case errors.Is(err, errDraining):
-		return job.ErrHandedBack
-	case err != nil:
-		return job.ErrDeliveryEnded
+	leave, start, err := w.begin(ctx, j)
+	if leave != nil {
+		defer leave()
 	}
-	defer leave()
-	j.Pin = w.pin()
-	start, err := w.queue.Begin(ctx, j)
 	switch {
 	case errors.Is(err, job.ErrRecorded):
 		return nil // an earlier worker recorded the row and then died or lost its lease
@@ -72,6 +66,29 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	}
 	w.announce(context.WithoutCancel(ctx), j, job.Event{Ended: true})
 	return nil
+}
+
+// admit admits a job that need not wait, so that the queue can begin it.
+func (w *Worker) admit(j *job.Job) (leave func(), ok bool) {
+	j.Pin = w.pin()
+	return w.admission.tryEnter(j)
+}
+
+// begin admits and begins a job, unless the queue has done so. The caller must call leave, if there is one, when the job ends.
+func (w *Worker) begin(ctx context.Context, j *job.Job) (leave func(), start job.Start, err error) {
+	if j.Begun != nil {
+		return j.Begun.Leave, j.Begun.Start, nil
+	}
+	leave, err = w.admission.enter(ctx, j)
+	switch {
+	case errors.Is(err, errDraining):
+		return nil, start, job.ErrHandedBack
+	case err != nil:
+		return nil, start, job.ErrDeliveryEnded
+	}
+	j.Pin = w.pin()
+	start, err = w.queue.Begin(ctx, j)
+	return leave, start, err
 }
 
 // delivery is one delivery of a job to this worker.

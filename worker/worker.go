@@ -210,6 +210,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		ShutdownTimeout: w.config.ShutdownTimeout,
 		PollInterval:    w.config.PollInterval,
 		Logger:          w.log,
+		Admit:           w.admit,
 		Describe:        w.describe,
 	}, w.handle)
 	drain()

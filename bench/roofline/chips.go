@@ -1,5 +1,6 @@
-// Package roofline predicts the speed of decoding on Apple's chips from the bytes that a step must read, its number of dispatches
-// on the GPU, and the bandwidth that Apple specifies. Nothing is measured.
+// Package roofline predicts the speed of a model on Apple's chips. A prediction has a limit, computed from the bytes and operations of each
+// dispatch of a step, and an expected speed, computed from the times of the same kernels on another GPU. The package also measures these
+// times, on any GPU.
 package roofline
 
 import (
@@ -9,19 +10,32 @@ import (
 
 // Chip is one of Apple's chips.
 type Chip struct {
-	Name string
-	// Bandwidths has the gigabytes (1e9 bytes) per second that Apple specifies. Some chips have a second variant with fewer
-	// cores and less bandwidth.
-	Bandwidths []float64
+	Name     string
+	Variants []Variant
 }
 
-// chips are the Mac chips whose GPU can run the kernels.
+// Variant is a variant of a chip. Of the variants with the same bandwidth, it is the one with the most cores.
+type Variant struct {
+	GBPerS float64 // gigabytes (1e9 bytes) per second that Apple specifies
+	Cores  int     // number of GPU cores that Apple specifies
+	GHz    float64 // clock of the GPU, as measured by others, rounded; for M5, that of M4 is assumed
+}
+
+// flopsPerClock is the number of float32 operations of a core per clock: 128 fused multiply-adds.
+const flopsPerClock = 2 * 128
+
+// Limits returns the maximum bandwidth and arithmetic of the variant.
+func (v Variant) Limits() Limits {
+	return Limits{Bandwidth: v.GBPerS * 1e9, FLOPS: flopsPerClock * float64(v.Cores) * v.GHz * 1e9}
+}
+
+// chips has the Mac chips whose GPU can run the kernels.
 var chips = []Chip{
-	{"M1", []float64{68}}, {"M1-Pro", []float64{200}}, {"M1-Max", []float64{400}}, {"M1-Ultra", []float64{800}},
-	{"M2", []float64{100}}, {"M2-Pro", []float64{200}}, {"M2-Max", []float64{400}}, {"M2-Ultra", []float64{800}},
-	{"M3", []float64{100}}, {"M3-Pro", []float64{150}}, {"M3-Max", []float64{300, 400}}, {"M3-Ultra", []float64{800}},
-	{"M4", []float64{120}}, {"M4-Pro", []float64{273}}, {"M4-Max", []float64{410, 546}},
-	{"M5", []float64{153}}, {"M5-Pro", []float64{307}}, {"M5-Max", []float64{460, 614}}, {"M5-Ultra", []float64{1200}},
+	{"M1", []Variant{{68, 8, 1.3}}}, {"M1-Pro", []Variant{{200, 16, 1.3}}}, {"M1-Max", []Variant{{400, 32, 1.3}}}, {"M1-Ultra", []Variant{{800, 64, 1.3}}},
+	{"M2", []Variant{{100, 10, 1.4}}}, {"M2-Pro", []Variant{{200, 19, 1.4}}}, {"M2-Max", []Variant{{400, 38, 1.4}}}, {"M2-Ultra", []Variant{{800, 76, 1.4}}},
+	{"M3", []Variant{{100, 10, 1.4}}}, {"M3-Pro", []Variant{{150, 18, 1.4}}}, {"M3-Max", []Variant{{300, 30, 1.4}, {400, 40, 1.4}}}, {"M3-Ultra", []Variant{{800, 80, 1.4}}},
+	{"M4", []Variant{{120, 10, 1.5}}}, {"M4-Pro", []Variant{{273, 20, 1.6}}}, {"M4-Max", []Variant{{410, 32, 1.6}, {546, 40, 1.6}}},
+	{"M5", []Variant{{153, 10, 1.6}}}, {"M5-Pro", []Variant{{307, 20, 1.6}}}, {"M5-Max", []Variant{{460, 32, 1.6}, {614, 40, 1.6}}}, {"M5-Ultra", []Variant{{1200, 80, 1.6}}},
 }
 
 // ParseChip finds a chip by its name, such as "M5-Max" or "m5 max".

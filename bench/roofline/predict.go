@@ -3,83 +3,185 @@ package roofline
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/ingot-run/ingot/bench"
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// MaxBatch is the maximum number of streams of a prediction. The time of larger steps depends on arithmetic, which is not modelled.
-const MaxBatch = 8
+const (
+	// MaxBatch is the maximum number of streams of a prediction.
+	MaxBatch = engine.DefaultStepTokens
+	// PromptRows is the number of rows of a step that computes a prompt.
+	PromptRows = engine.DefaultStepTokens
+	// DispatchTime is the time on the GPU for launching a dispatch. It is a published value, which others measured on an M1 Pro.
+	DispatchTime = 3800 * time.Nanosecond
+)
 
-// DispatchTime is the overhead of a dispatch on the GPU. The value was published by others, who measured it on an M1 Pro.
-const DispatchTime = 3800 * time.Nanosecond
+// maxUnmeasured is the maximum share of ExpectedMs that kernels without measurements may take.
+const maxUnmeasured = 0.1
 
-// Prediction is a range for the speed of decoding on a chip. It is not a measurement.
+// Prediction is a range for the speed of a model on a chip. It is not a measurement.
 type Prediction struct {
+	Model     string  `json:"model"`
 	Chip      string  `json:"chip"`
 	Bandwidth float64 `json:"bandwidth"` // bytes per second
-	Batch     int     `json:"batch"`     // streams with one row each
-	Context   int     `json:"context"`   // positions that each row sees
+	FLOPS     float64 `json:"flops"`     // float32 operations per second
+	Mode      string  `json:"mode"`      // "decode" or "prefill"
+	Batch     int     `json:"batch"`     // number of streams, with one row each or with a prompt
+	Prompt    int     `json:"prompt"`    // number of tokens of a prompt; 0 when decoding
+	Context   int     `json:"context"`   // number of positions before the row or the prompt
 
+	Steps         int     `json:"steps"` // number of steps: 1 when decoding; the following fields are means over the steps
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Dispatches    int     `json:"dispatches"`
-	ReadingMs     float64 `json:"reading_ms"`     // per step: bytes divided by bandwidth
-	DispatchingMs float64 `json:"dispatching_ms"` // per step: dispatches times DispatchTime
+	DispatchingMs float64 `json:"dispatching_ms"` // dispatches times DispatchTime; part of both times below
+	LimitMs       float64 `json:"limit_ms"`       // time at the chip's full bandwidth and arithmetic
+	ExpectedMs    float64 `json:"expected_ms"`    // time computed from the measurements on MeasuredOn
+	UnmeasuredMs  float64 `json:"unmeasured_ms"`  // part of ExpectedMs for kernels that were not measured, or only at other numbers of rows
 
-	LimitTokensPerS    float64 `json:"limit_tokens_per_s"`    // speed at the full bandwidth
-	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"` // speed at the shares of the bandwidth that kernels reached on MeasuredOn
+	LimitTokensPerS float64 `json:"limit_tokens_per_s"`
+	// ExpectedTokensPerS is 0 if UnmeasuredMs is more than the share maxUnmeasured of ExpectedMs.
+	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"`
+
+	MeasuredOn string `json:"measured_on"` // the device that was measured
+	Gaps       Gaps   `json:"gaps"`
 }
 
-// Predict predicts a step of batch streams after context positions at each of the chip's bandwidths:
+// Workload describes the computation to predict: a decoding step of a number of streams, each after Context positions, or, if Prompt is not
+// 0, the prompt of one stream.
+type Workload struct {
+	Streams, Context, Prompt int
+}
+
+// steps returns the steps of a workload and the number of tokens that they compute.
+func (w Workload) steps() (list []Step, tokens int) {
+	if w.Prompt == 0 {
+		return []Step{{w.Streams, 1, w.Context, true}}, w.Streams
+	}
+	for done := 0; done < w.Prompt; done += PromptRows {
+		rows := min(PromptRows, w.Prompt-done)
+		list = append(list, Step{1, rows, w.Context + done, done+rows == w.Prompt})
+	}
+	return list, w.Prompt
+}
+
+// Predict predicts the speed of a model on each variant of a chip:
 //
-//	seconds per step = bytes / bandwidth + dispatches * DispatchTime
+//	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)
 //
-// A step's dispatches wait for each other, so their overheads add up. For the limit, all bytes are read at the specified bandwidth.
-// For the expectation, the bytes of each part of the step are divided by the share of the bandwidth that the part's kernels reached
-// on another GPU. That GPU has 3 to 50 times the bandwidth of Apple's GPUs. Kernels that reach only a small share there should
-// reach a larger share of a lower bandwidth.
-func Predict(f *gguf.File, kv gguf.Type, chip Chip, batch, context int) ([]Prediction, error) {
-	if batch < 1 || batch > MaxBatch {
-		return nil, fmt.Errorf("predict a step of %d streams: the number must be from 1 to %d", batch, MaxBatch)
-	}
-	traffic, err := bench.NewTraffic(f, kv, bench.StepTokens(batch))
-	if err != nil {
-		return nil, err
-	}
-	dispatches, err := Dispatches(f, kv, batch, context)
-	if err != nil {
-		return nil, err
-	}
-	parts := traffic.Decode(float64(batch), 1, float64(context+1))
-	bytes, slowed := parts.Sum(), atMeasuredShares(parts, batch)
-	list := make([]Prediction, len(chip.Bandwidths))
-	for i, gigabytes := range chip.Bandwidths {
-		bandwidth := gigabytes * 1e9
-		reading, dispatching := bytes/bandwidth, float64(dispatches)*DispatchTime.Seconds()
+// because a dispatch waits for the one before it. The seconds of a dispatch are those of Measurements.Expect for the expected speed, and
+// those of Limits.Limit for the limit.
+func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measurements) ([]Prediction, error) {
+	steps, tokens := w.steps()
+	list := make([]Prediction, len(chip.Variants))
+	for i, v := range chip.Variants {
+		l := v.Limits()
 		list[i] = Prediction{
-			Chip: chip.Name, Bandwidth: bandwidth, Batch: batch, Context: context, BytesPerStep: bytes, Dispatches: dispatches,
-			ReadingMs: 1e3 * reading, DispatchingMs: 1e3 * dispatching,
-			LimitTokensPerS:    float64(batch) / (reading + dispatching),
-			ExpectedTokensPerS: float64(batch) / (slowed/bandwidth + dispatching),
+			Chip: chip.Name, Bandwidth: l.Bandwidth, FLOPS: l.FLOPS, Mode: "decode", Batch: w.Streams, Prompt: w.Prompt, Context: w.Context,
+			Steps: len(steps), MeasuredOn: measured.Device,
 		}
+		if w.Prompt > 0 {
+			list[i].Mode = "prefill"
+		}
+	}
+	dispatches := 0
+	for _, s := range steps {
+		all, err := Record(f, kv, s)
+		if err != nil {
+			return nil, err
+		}
+		dispatches += len(all)
+		for i, v := range chip.Variants {
+			list[i].add(all, s.all(), v.Limits(), measured)
+		}
+	}
+	for i := range list {
+		p, n := &list[i], float64(len(steps))
+		dispatching := 1e3 * DispatchTime.Seconds() * float64(dispatches)
+		limit, expected := p.LimitMs+dispatching, p.ExpectedMs+dispatching
+		p.LimitTokensPerS = 1e3 * float64(tokens) / limit
+		if p.UnmeasuredMs <= maxUnmeasured*expected {
+			p.ExpectedTokensPerS = 1e3 * float64(tokens) / expected
+		}
+		p.UnmeasuredMs /= n
+		p.Dispatches = int(math.Round(float64(dispatches) / n))
+		p.BytesPerStep, p.DispatchingMs, p.LimitMs, p.ExpectedMs = p.BytesPerStep/n, dispatching/n, limit/n, expected/n
 	}
 	return list, nil
 }
 
-// WriteTable writes predictions as a table, with a note that they are not measurements.
+// add adds the dispatches of a step, without their launches.
+func (p *Prediction) add(all []Dispatch, rows int, l Limits, measured *Measurements) {
+	for _, d := range all {
+		p.BytesPerStep += d.Bytes
+		p.LimitMs += 1e3 * l.Limit(d)
+		expected, known := measured.Expect(d, rows, l, &p.Gaps)
+		p.ExpectedMs += 1e3 * expected
+		if !known {
+			p.UnmeasuredMs += 1e3 * (expected + DispatchTime.Seconds())
+		}
+	}
+}
+
+// WriteTable writes predictions as a table, followed by a note that explains the columns.
 func WriteTable(w io.Writer, list []Prediction) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "chip\tGB/s\tbatch\tcontext\tMB/step\tdispatches\treading ms\tdispatching ms\texpected tok/s\tlimit tok/s\t") //nolint:errcheck // Flush reports it
-	for _, p := range list {
-		fmt.Fprintf(t, "%s\t%.0f\t%d\t%d\t%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t\n", //nolint:errcheck // Flush reports it
-			p.Chip, p.Bandwidth/1e9, p.Batch, p.Context, p.BytesPerStep/1e6, p.Dispatches, p.ReadingMs, p.DispatchingMs, p.ExpectedTokensPerS, p.LimitTokensPerS)
+	fmt.Fprintln(t, "model\tchip\tGB/s\tTFLOPS\tstep\tMB\tdispatches\tlaunch ms\tlimit ms\texpected ms\texpected tok/s\tlimit tok/s\t") //nolint:errcheck // Flush reports it
+	for i := range list {
+		p := &list[i]
+		what, expected := fmt.Sprintf("%d rows after %d", p.Batch, p.Context), "-\t-"
+		if p.Prompt > 0 {
+			what = fmt.Sprintf("prompt of %d after %d", p.Prompt, p.Context)
+		}
+		if p.ExpectedTokensPerS > 0 {
+			expected = fmt.Sprintf("%.2f\t%.1f", p.ExpectedMs, p.ExpectedTokensPerS)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.0f\t%.1f\t%s\t%.1f\t%d\t%.2f\t%.2f\t%s\t%.1f\t\n", //nolint:errcheck // Flush reports it
+			p.Model, p.Chip, p.Bandwidth/1e9, p.FLOPS/1e12, what, p.BytesPerStep/1e6, p.Dispatches, p.DispatchingMs, p.LimitMs, expected, p.LimitTokensPerS)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "A prediction, not a measurement: nothing was run. Limit: bytes over bandwidth, and %v per dispatch.\n"+
-		"Expected: the same at the shares of the bandwidth that our kernels reached on an %s.\n", DispatchTime, MeasuredOn())
+	return note(w, list)
+}
+
+// note writes what the columns of the table mean, and for which kernels measurements are missing.
+func note(w io.Writer, list []Prediction) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "A prediction, not a measurement: nothing was run.\n"+
+		"Limit: bytes over bandwidth or operations over arithmetic, and %v per dispatch.\n", DispatchTime)
+	if len(list) > 0 {
+		device, mac := list[0].MeasuredOn, ""
+		if !strings.HasPrefix(device, "Apple") {
+			mac = " No Mac was measured."
+		}
+		fmt.Fprintf(&text, "Expected: the same with the times and shares that Ingot's kernels reached on an %s.%s A - means that too much of the step was not measured.\n",
+			device, mac)
+	}
+	var all Gaps
+	for i := range list {
+		g := &list[i].Gaps
+		all.Missing, all.OtherType = append(all.Missing, g.Missing...), append(all.OtherType, g.OtherType...)
+		all.OtherRows = append(all.OtherRows, g.OtherRows...)
+	}
+	for _, gap := range []struct {
+		what  string
+		names []string
+	}{
+		{"Without a measured share, so that the limit is used and the expected speed is too high", all.Missing},
+		{"Measured with another type of weights or cache", all.OtherType},
+		{"Measured with another number of rows", all.OtherRows},
+	} {
+		slices.Sort(gap.names)
+		if names := slices.Compact(gap.names); len(names) > 0 {
+			fmt.Fprintf(&text, "%s: %s.\n", gap.what, strings.Join(names, ", "))
+		}
+	}
+	_, err := io.WriteString(w, text.String())
 	return err
 }

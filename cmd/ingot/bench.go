@@ -41,14 +41,19 @@ Prompts are random tokens that differ between streams. Lists for --batch, --prom
 combination. After one warm-up run, --repeat runs are timed; the reported speed is their median.
 
 The table goes to stdout, and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
-directory. On a GPU they include its work per step. With --roofline nothing is measured: it predicts how fast one of
-Apple's chips can decode. docs/benchmarks.md explains every figure. "ingot bench kernels" measures single operations.`,
+directory. On a GPU they include its work per step. docs/benchmarks.md explains every figure. "ingot bench kernels"
+measures single operations.
+
+With --roofline nothing is measured: it predicts the speed on one of Apple's chips, the limit and an expectation. By default
+it predicts glm-4.7-flash and smollm-135m, for 1, 16 and 64 streams after 2,048 positions and for a prompt of 2,048;
+--mode, --batch, --context and --prompt choose others. docs/metal.md explains the figures.`,
 		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
   ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
   ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
   ingot bench --model models/tiny-glm.q8_0.gguf --mode decode --questions models/heldout.jsonl
   ingot bench --shape glm-4.7-flash:8 --quant q4_0 --write glm.gguf
-  ingot bench --roofline M5-Max --shape glm-4.7-flash --quant q4_k --context 0,8k --batch 1,8`,
+  ingot bench --roofline M5-Max
+  ingot bench --roofline M4 --shape qwen3-0.6b --mode decode --context 0,8k --batch 1,8`,
 		Args: noCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd)
@@ -101,8 +106,8 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-// either returns an error if there are flags for both a model and a shape. A shape overrides a model that comes from the
-// environment or the config file.
+// either returns an error if the command line has flags for both a model and a shape. A shape takes precedence over a model that comes
+// from the environment or the config file.
 func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	if flags.Changed(string(config.Model)) && w.shape != "" {
 		return usagef("--model and --shape cannot be combined: give one")
@@ -141,7 +146,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 	return report(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
 }
 
-// cases returns all combinations of the lists.
+// cases returns one benchmark case for each combination of the values of the list flags.
 func (b *benchFlags) cases() ([]bench.Case, error) {
 	mode, err := bench.ParseMode(cmp.Or(b.mode, string(bench.Decode)))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 func newBenchKernels() *cobra.Command {
 	var json string
-	var sweep bool
+	var sweep, profile bool
 	weights := weightFlags{quant: "q4_0"}
 	cmd := &cobra.Command{
 		Use:   "kernels",
@@ -23,25 +23,37 @@ MLA by cache type and context, norm and rotation. A measurement reads more memor
 
 With --sweep it finds the best geometry of a GPU's kernels for a model: for each type and shape of weights and cache it
 measures all geometries of each kernel, and the number of rows from which tiles are faster. It takes minutes. The results are
-added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They change the speed, never an answer.`,
+added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They change the speed, never an answer.
+
+With --profile it runs steps of a model, of 1, 16 and 64 streams and of prompts, and prints the time of each kernel. On
+every GPU these are the kernels that Apple's GPUs run. The file is one of measurements for "ingot bench --roofline";
+docs/metal.md explains it. Without a model it measures the shapes that the roofline predicts.`,
 		Example: `  ingot bench kernels --threads 2
   ingot bench kernels --sweep --model model.gguf --backend metal
-  ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k`,
+  ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k
+  ingot bench kernels --profile --backend cuda --json measured.json`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			cfg, err := settings(cmd)
 			if err != nil {
 				return err
 			}
-			if sweep {
+			if sweep || profile {
 				if err := weights.either(cmd.Flags()); err != nil {
 					return err
 				}
+			}
+			switch {
+			case sweep && profile:
+				return usagef("--sweep and --profile cannot be combined: give one")
+			case profile:
+				return profileKernels(cmd, cfg, &weights, cmp.Or(json, "measured.json"))
+			case sweep:
 				return sweepGeometry(cmd, cfg, &weights, cmp.Or(json, config.GeometryFile()))
 			}
 			for _, name := range []string{string(config.Model), "shape", "quant", string(config.KV)} {
 				if cmd.Flags().Changed(name) {
-					return usagef("--%s requires --sweep", name)
+					return usagef("--%s requires --sweep or --profile", name)
 				}
 			}
 			threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
@@ -60,8 +72,9 @@ added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They
 		},
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().StringVar(&json, "json", "", "write JSON to `FILE` (default bench-kernels.json, or ingot/geometry.json with --sweep); - for stdout, without the table")
+	cmd.Flags().StringVar(&json, "json", "", "write JSON to `FILE` (default bench-kernels.json, ingot/geometry.json with --sweep, measured.json with --profile); - for stdout, without the table")
 	cmd.Flags().BoolVar(&sweep, "sweep", false, "find the best geometry of a GPU's kernels for a model")
+	cmd.Flags().BoolVar(&profile, "profile", false, "time the kernels of steps of a model on a GPU, for the roofline")
 	config.AddFlag(cmd.Flags(), config.Model)
 	weights.add(cmd.Flags())
 	config.AddFlag(cmd.Flags(), config.KV)

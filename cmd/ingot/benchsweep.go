@@ -10,12 +10,12 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-const noGPU = "--sweep requires a GPU, but the backend is %s"
+const noGPU = "--%s requires a GPU, but the backend is %s"
 
 // sweepGeometry finds the best geometry for a model's operations and adds it to a file.
 func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
-		return usagef(noGPU, cfg.Backend)
+		return usagef(noGPU, "sweep", cfg.Backend)
 	}
 	if path == "" {
 		return usagef("there is no folder for the geometry file, since the user has no home folder: give --json FILE")
@@ -76,7 +76,7 @@ func (l *launch) gpu() (*metal.Backend, error) {
 	}
 	gpu, ok := be.(*metal.Backend)
 	if !ok {
-		return nil, errors.Join(usagef(noGPU, be.Name()), be.Close())
+		return nil, errors.Join(usagef(noGPU, "sweep", be.Name()), be.Close())
 	}
 	return gpu, nil
 }

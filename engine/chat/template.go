@@ -69,8 +69,9 @@ var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_p
 
 // Render makes the prompt of a chat. The fields of chat are the variables of the template: messages, and any other variables that the
 // template reads. Render does not change chat. The prompt contains the BOS token if the template writes it. The template function
-// strftime_now prints date or, if date is zero, the current time. If the variable continue_final_message is true, the prompt ends with the
-// last message, so that the answer continues this message.
+// strftime_now prints date or, if date is zero, the current time.
+//
+// If the variable continue_final_message is true, the prompt ends with the last message, so that the answer continues this message.
 //
 // An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a *jinja.RaiseError if the
 // template refuses the messages.

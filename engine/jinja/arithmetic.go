@@ -165,8 +165,8 @@ func floatArithmetic(op string, x, y float64) Value {
 	return whole
 }
 
-// joined returns the sum of two lists, of two tuples, or of two strings if at least one is marked. Otherwise, it returns nil. As in
-// Python's markupsafe, a string that is not marked is escaped, and the result is marked.
+// joined returns the sum of two lists, of two tuples, or of two strings of which at least one is markup. For other values, it returns nil.
+// As in Python's markupsafe, a plain string is escaped for HTML, and the result is markup.
 func (r *render) joined(a, b Value) Value {
 	s, sOK := text(a)
 	t, tOK := text(b)
@@ -200,7 +200,7 @@ func sequenceLike(v Value, items []Value) Value {
 	return items
 }
 
-// repeat returns the product of a string or list and a number. For any other value, it returns nil.
+// repeat returns a string or list repeated n times. For any other value, it returns nil.
 func (r *render) repeat(v Value, n int64) Value {
 	n = min(max(n, 0), maxOutput+1)
 	if s, ok := v.(string); ok {

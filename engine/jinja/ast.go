@@ -1,7 +1,7 @@
 package jinja
 
-// A template is a tree of statements and expressions. The parser makes the tree, and bind assigns a place to every name. After
-// that, the tree never changes.
+// A template is a tree of statements and expressions. The parser makes the tree, and bind assigns a variable to every name. After that, the
+// tree never changes.
 
 // stmt is a statement. exec runs it in a frame.
 type stmt interface {
@@ -16,7 +16,7 @@ type expr interface {
 // at is the offset of a node in the source.
 type at int
 
-// Statements. Loops, macros and blocks that capture text open a scope; if does not.
+// Statements. Loops, macros and blocks that capture text open a scope. An if does not.
 type (
 	textStmt struct{ text string }
 
@@ -43,7 +43,7 @@ type (
 
 		extended   bool // the body reads the variable loop
 		loop       ref  // the variable loop
-		testTarget expr // target, for the test
+		testTarget expr // copy of target with the variables that the test uses
 		scope      *scope
 		testScope  *scope
 		elseScope  *scope
@@ -55,8 +55,8 @@ type (
 		value  expr
 	}
 
-	// captureStmt is {% set target | filter %}body{% endset %}, or {% filter filter %}body{% endfilter %}. The second
-	// form writes the text.
+	// captureStmt is {% set target | filter %}body{% endset %}, which assigns the text, or {% filter filter %}body{% endfilter %}, which
+	// writes it.
 	captureStmt struct {
 		at
 		target expr        // nil if the text is written
@@ -71,8 +71,8 @@ type (
 		def    *macroDef
 	}
 
-	// generationStmt is {% generation %}body{% endgeneration %}, which marks text that a model is trained on. A prompt has only the
-	// text of the body. The body is a scope.
+	// generationStmt is {% generation %}body{% endgeneration %}, which marks text for training. It only writes the text of the body. The
+	// body is a scope.
 	generationStmt struct {
 		at
 		def *macroDef
@@ -183,7 +183,7 @@ type (
 
 	filterExpr struct {
 		at
-		value expr // nil in a block: the captured text
+		value expr // nil for a block, whose captured text is filtered
 		name  string
 		args  argExprs
 		fn    *builtin // nil if there is no such filter
@@ -215,7 +215,7 @@ type argExprs struct {
 	starNamed expr
 }
 
-// children calls visit for the direct children of a node, in the order in which Jinja walks them.
+// children calls visit for the direct children of a node, in the order in which Jinja visits them.
 func children(n any, visit func(any)) {
 	args := func(a argExprs) {
 		each(a.pos, visit)

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// getAttr returns object.name: a method or attribute of the object's type in Python or, if there is none, the item with that key.
+// getAttr returns object.name: a method or attribute that the object's type has in Python or, if there is none, the item with the key name.
 func getAttr(object Value, name string) Value {
 	defined(object)
 	if v, ok := ownAttr(object, name); ok {
@@ -22,7 +22,7 @@ func getAttr(object Value, name string) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// getItem returns object[key]: an item or, if there is none and key is a string, the method or attribute of that name.
+// getItem returns object[key]: an item or, if there is none and key is a string, the method or attribute with the name key.
 func (r *render) getItem(object, key Value) Value {
 	defined(object)
 	if v, ok := r.item(object, key); ok {
@@ -47,7 +47,7 @@ func (r *render) item(object, key Value) (Value, bool) {
 	if !ok {
 		return nil, false
 	}
-	// at returns the index from the start. ok is false if the index is outside of n elements.
+	// at returns the index from the start of n elements. ok is false if the index is out of range.
 	at := func(n int) (int, bool) {
 		if i < 0 {
 			i += int64(n)
@@ -76,7 +76,7 @@ func (r *render) item(object, key Value) (Value, bool) {
 	return nil, false
 }
 
-// failMarked refuses an operation for which Python's markupsafe has special rules.
+// failMarked refuses an operation on markup for which Python's markupsafe has special rules.
 func failMarked(operation string) {
 	fail("%s a string marked by the filter safe is not supported; apply the filter last", operation)
 }
@@ -106,12 +106,13 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether getAttr finds the key of that name, because Python's dictionaries have no such attribute.
+// isPlainKey reports whether getAttr of a dictionary always finds the key name, because Python's dictionaries have no attribute of that
+// name.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }
 
-// ownAttr returns an attribute that Python's type of the object has.
+// ownAttr returns an attribute that the object's type has in Python.
 func ownAttr(object Value, name string) (Value, bool) {
 	ns, isNamespace := object.(*namespace)
 	if isNamespace && !strings.HasPrefix(name, "_") {
@@ -129,7 +130,7 @@ func ownAttr(object Value, name string) (Value, bool) {
 	return nil, false
 }
 
-// slice returns object[start:stop:step]. A bound that was left out is None.
+// slice returns object[start:stop:step]. A missing bound is None.
 func (r *render) slice(object Value, bounds [3]Value) Value {
 	defined(object)
 	s, isText := object.(string)
@@ -190,7 +191,7 @@ func sliceBounds(bounds [3]Value, n int) (start, step, count int) {
 			fail("slice step cannot be zero")
 		}
 	}
-	low, high := 0, n // the range that bounds are limited to
+	low, high := 0, n // bounds are limited to this range
 	if step < 0 {
 		low, high = -1, n-1
 	}

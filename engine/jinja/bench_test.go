@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// chatML is the plainest of the formats in use.
+// chatML is a template for ChatML, a simple format that many models use.
 const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim + '<|im_end|>\n' }}{% endfor %}` +
 	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
 

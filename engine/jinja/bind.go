@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// binder gives every name of a template its place, and every filter and test its function.
+// binder assigns a variable to every name of a template, and a function to every filter and test.
 type binder struct {
 	t       *Template
-	context map[string]int // position of a variable among t.names
+	context map[string]int // index of each variable in t.names
 }
 
 func (t *Template) bind() {
@@ -19,7 +19,7 @@ func (t *Template) bind() {
 	b.stmts(t.body, s, false)
 }
 
-// contextSlot returns the position of a name among the context variables that the template reads.
+// contextSlot returns the index of a name in t.names. It appends the name if it is new.
 func (b *binder) contextSlot(name string) int {
 	i, ok := b.context[name]
 	if !ok {
@@ -31,7 +31,7 @@ func (b *binder) contextSlot(name string) int {
 	return i
 }
 
-// scope gives the variables of s their slots. The scopes inside are bound after it, since they refer to it.
+// scope assigns slots to the variables of s. Scopes inside s refer to these slots and must be bound afterwards.
 func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 	out := &scope{}
 	if ownFrame {
@@ -61,7 +61,7 @@ func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 	return out
 }
 
-// from returns the place of v, as seen from a scope of s.
+// from returns a reference to v for code in scope s.
 func (v *variable) from(s *symbols) ref {
 	if v.context {
 		return ref{-1, v.slot}
@@ -80,8 +80,8 @@ func (b *binder) name(n *nameExpr, s *symbols) {
 	}
 }
 
-// stmts binds a body in scope s. In an if, an unknown filter or test is an error only when it is used: templates use an if to guard
-// features that not every program has.
+// stmts binds a body in scope s. guarded reports whether the body is inside an if. There, an unknown filter or test is an error only when
+// it runs, because templates use an if to guard features that not every program has.
 func (b *binder) stmts(body []stmt, s *symbols, guarded bool) {
 	for _, n := range body {
 		b.stmt(n, s, guarded)
@@ -143,8 +143,8 @@ func (b *binder) forLoop(n *forStmt, s *symbols, guarded bool) {
 	b.expr(n.seq, s, guarded)
 	b.expr(n.target, loop, false)
 	if n.test != nil {
-		// If the body uses loop.last, the test of the next element runs in the middle of the body. So the target has separate
-		// variables for the test.
+		// If the body uses loop.last, the test of the next element runs in the middle of the body. The test therefore has its own variables
+		// for the target.
 		test := s.inner(nil)
 		n.testTarget = cloneTarget(n.target)
 		test.target(n.testTarget)
@@ -202,7 +202,7 @@ func (b *binder) macro(d *macroDef, s *symbols) {
 	b.stmts(d.body, inner, false)
 }
 
-// expr binds an expression, or a statement that holds nothing but expressions.
+// expr binds an expression, or a statement that has only expressions.
 func (b *binder) expr(n any, s *symbols, guarded bool) {
 	refuseFormat(n)
 	switch n := n.(type) {

@@ -68,7 +68,7 @@ func (a *args) take(name string) Value {
 	return missing
 }
 
-// or returns the argument at a position, or absent if it was not given.
+// or returns the argument at position i; absent if it was not given.
 func (a *args) or(i int, absent Value) Value {
 	if i >= len(a.pos) || a.pos[i] == missing {
 		return absent
@@ -76,7 +76,7 @@ func (a *args) or(i int, absent Value) Value {
 	return a.pos[i]
 }
 
-// integer returns the argument at a position as an integer.
+// integer returns the argument at position i as an integer; absent if it was not given.
 func (a *args) integer(i int, absent int64) int64 {
 	v := a.or(i, absent)
 	defined(v)
@@ -87,7 +87,7 @@ func (a *args) integer(i int, absent int64) int64 {
 	return n
 }
 
-// text returns the argument at a position as a string, empty if it was not given.
+// text returns the argument at position i as a string; "" if it was not given.
 func (a *args) text(i int) string {
 	v := a.or(i, "")
 	defined(v)
@@ -103,19 +103,19 @@ func needText(v Value) string {
 	return s
 }
 
-// builtin is a filter, a test, a method or a global function, with its signature in Python. fn receives the value to which the
-// builtin is applied (nil for a global function), and the arguments in the order of the parameters.
+// builtin is a filter, a test, a method or a global function, with its signature in Python. fn receives the value to which the builtin is
+// applied (nil for a global function) and the arguments in the order of the parameters.
 type builtin struct {
 	params         []string
 	required       int
 	positionalOnly bool // no argument can be given by name
-	variadic       bool // receives the arguments unchanged
-	marked         bool // can be applied to a string marked by the filter safe
+	variadic       bool // fn receives the arguments unchanged
+	marked         bool // can be applied to markup
 	fn             func(r *render, self Value, a args) Value
 }
 
-// def makes a builtin. The signature lists the names of the parameters. A ? marks a parameter with a default. A / at the end means
-// that no parameter can be given by name. The signature * accepts any arguments.
+// def makes a builtin. The signature lists the names of the parameters. A ? marks a parameter with a default. A / at the end means that no
+// argument can be given by name. The signature * accepts any arguments.
 func def(signature string, fn func(r *render, self Value, a args) Value) *builtin {
 	b := &builtin{fn: fn}
 	for _, word := range strings.Fields(signature) {
@@ -176,13 +176,13 @@ func (b *builtin) arrange(name string, a args) args {
 	return args{pos: pos}
 }
 
-// function is a global function or a method with its object, as a value.
+// function is a value that can be called: a global function, or a method together with its object.
 type function struct {
 	name string
 	fn   func(r *render, a args) Value
 }
 
-// method is a builtin as a value, applied to self.
+// method returns a builtin as a function that applies it to self.
 func (b *builtin) method(name string, self Value) *function {
 	return &function{name, func(r *render, a args) Value { return b.call(r, name, self, a) }}
 }
@@ -199,13 +199,13 @@ func (r *render) call(fn Value, a args) Value {
 	return nil
 }
 
-// macro is a macro with the frame that it was defined in.
+// macro is a macro together with the frame in which it was defined.
 type macro struct {
 	def   *macroDef
 	outer *frame
 }
 
-// call runs the macro and returns what it writes.
+// call runs the macro and returns the text that it writes.
 func (m *macro) call(r *render, a args) string {
 	if r.calls >= maxCalls {
 		failWith(errCalls)

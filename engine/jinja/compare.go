@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// compare is an operator of comparison.
+// compare returns the result of a comparison operator.
 func (r *render) compare(op string, a, b Value) bool {
 	switch op {
 	case "==":
@@ -54,7 +54,7 @@ func (r *render) equal(a, b Value) bool {
 		y, ok := b.(*ordered.Object)
 		return ok && r.equalObjects(x, y)
 	case *span, *view:
-		fail("a comparison of '%s' is not supported; make a list of it", typeName(x))
+		fail("a comparison of '%s' is not supported; convert it with the filter list", typeName(x))
 	case *iterator, *namespace, *macro, *function, *loopContext:
 		return a == b
 	}
@@ -94,7 +94,7 @@ func (r *render) equalObjects(x, y *ordered.Object) bool {
 	return true
 }
 
-// ordering is how two values compare. NaN has no order.
+// ordering is the result of comparing two values. NaN has no order.
 type ordering int8
 
 const (
@@ -135,7 +135,7 @@ func (r *render) order(a, b Value) ordering {
 	return c
 }
 
-// orderNumbers compares numbers exactly, even an integer with a float. ok is false if a value is not a number.
+// orderNumbers compares two numbers. The result is exact even for an integer and a float. ok is false if a value is not a number.
 func orderNumbers(a, b Value) (ordering, bool) {
 	x, xInt := integer(a)
 	y, yInt := integer(b)
@@ -170,7 +170,7 @@ func exact(v Value) *big.Float {
 	return new(big.Float).SetInt64(n)
 }
 
-// contains reports whether v is in container, as Python's operator in.
+// contains returns the result of Python's operator in.
 func (r *render) contains(container, v Value) bool {
 	if s, ok := text(container); ok {
 		part, ok := text(v)

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// conformance is the content of testdata/conformance.json, which testdata/conformance.py writes: the results of Python's jinja2 for
-// small templates with every filter, test, operator and rule.
+// conformance is the content of testdata/conformance.json, which testdata/conformance.py writes. It has the results of Python's jinja2 for
+// small templates that cover every filter, test, operator and rule.
 type conformance struct {
 	Context json.RawMessage
 	Times   []struct {
@@ -56,7 +56,7 @@ func TestConformance(t *testing.T) {
 				require.Equal(t, *c.Out, got, c.Template)
 				return
 			}
-			require.Error(t, err, "%s\nrendered %q, jinja2 fails with %s", c.Template, got, *c.Err)
+			require.Error(t, err, "%s\nrendered %q, but jinja2 fails with %s", c.Template, got, *c.Err)
 			message, raised := strings.CutPrefix(*c.Err, "TemplateError: ")
 			var refusal *RaiseError
 			require.Equal(t, raised, errors.As(err, &refusal), *c.Err)

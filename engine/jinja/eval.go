@@ -2,8 +2,8 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// An expression that can fail sets r.at to its own offset after it has computed its operands. So an error has the place of
-// the innermost operation.
+// An expression that can fail sets r.at to its offset after it has computed its operands. An error then has the position of the innermost
+// operation.
 
 func (e *constExpr) eval(*render, *frame) Value { return e.value }
 
@@ -118,7 +118,7 @@ func (e *itemExpr) eval(r *render, f *frame) Value {
 
 func (e *sliceExpr) eval(r *render, f *frame) Value {
 	object := e.object.eval(r, f)
-	var bounds [3]Value // None where left out
+	var bounds [3]Value // None if missing
 	for i, b := range e.bounds {
 		if b != nil {
 			bounds[i] = b.eval(r, f)
@@ -131,7 +131,7 @@ func (e *sliceExpr) eval(r *render, f *frame) Value {
 
 func (e *filterExpr) eval(r *render, f *frame) Value { return e.apply(r, f, nil) }
 
-// apply runs the filters. captured is the text of the block that the first of them belongs to.
+// apply runs a chain of filters. captured is the text that the filters of a block begin with.
 func (e *filterExpr) apply(r *render, f *frame, captured Value) Value {
 	v := captured
 	if inner, ok := e.value.(*filterExpr); ok {

@@ -1,6 +1,6 @@
 package jinja
 
-// flow is how a statement ended.
+// flow reports how a statement ended: normally, or by a break or continue.
 type flow uint8
 
 const (
@@ -20,7 +20,7 @@ func (r *render) run(body []stmt, f *frame) flow {
 	return flowNext
 }
 
-// capture runs a body and returns what it wrote.
+// capture runs a body and returns the text that it wrote.
 func (r *render) capture(body []stmt, f *frame) (string, flow) {
 	start := len(r.out)
 	fl := r.run(body, f)
@@ -77,7 +77,7 @@ func (e *attrTarget) namespaceOf(r *render, f *frame) *namespace {
 	return ns
 }
 
-// checkNamespaces fails if a target sets an attribute of anything but a namespace.
+// checkNamespaces fails if a target sets an attribute of a value that is not a namespace.
 func checkNamespaces(r *render, f *frame, target expr) {
 	switch t := target.(type) {
 	case *attrTarget:
@@ -89,7 +89,7 @@ func checkNamespaces(r *render, f *frame, target expr) {
 	}
 }
 
-// assign assigns a value to a target. If the target is a tuple, each item is assigned its own value.
+// assign assigns a value to a target. If the target is a tuple, it assigns each element of the value to one item of the tuple.
 func (r *render) assign(f *frame, target expr, v Value) {
 	switch t := target.(type) {
 	case *nameExpr:
@@ -124,7 +124,7 @@ func (s *captureStmt) exec(r *render, f *frame) flow {
 	}
 	out, ok := text(v)
 	if !ok {
-		fail("the filter makes a value of type '%s' where a string is needed", typeName(v))
+		fail("the filter of this block returns a value of type '%s', but must return a string", typeName(v))
 	}
 	r.write(out)
 	return flowNext

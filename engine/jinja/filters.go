@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// filters are the filters by name.
+// filters has all filters by name.
 var filters map[string]*builtin
 
 func init() {
@@ -63,11 +63,11 @@ func filterDefault(_ *render, v Value, a args) Value {
 	return v
 }
 
-// getter looks an attribute up by a path such as "function.name" or "0.id".
+// getter looks up an attribute by a path such as "function.name" or "0.id".
 type getter struct {
 	path    []Value
-	fold    bool  // results that are strings are converted to lower case
-	instead Value // for an undefined value, unless nil
+	fold    bool  // convert results that are strings to lower case
+	instead Value // result instead of an undefined value, unless nil
 }
 
 func newGetter(attribute Value, caseSensitive bool) getter {
@@ -134,8 +134,8 @@ func filterMap(r *render, v Value, a args) Value {
 	return r.generator(v, func(item Value) (Value, bool) { return b.call(r, name, item, rest), true })
 }
 
-// selecting returns a filter that keeps the elements for which a test returns want. If attr is set, the filter's first argument
-// names the attribute to test. If there is no test, the element or attribute itself is the condition.
+// selecting returns a filter that keeps the elements for which a test returns want. If attr is set, the filter's first argument names the
+// attribute to test. If the filter is called without a test, the element or attribute itself is the condition.
 func selecting(want, attr bool) func(*render, Value, args) Value {
 	return func(r *render, v Value, a args) Value {
 		if !truth(v) {

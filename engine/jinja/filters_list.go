@@ -35,7 +35,7 @@ func filterFirst(r *render, v Value, _ args) Value {
 
 func filterLast(r *render, v Value, _ args) Value {
 	if is[*iterator](v) {
-		fail("a generator has no last item; make a list of it")
+		fail("a generator has no last item; convert it with the filter list")
 	}
 	items := r.items(v)
 	if len(items) == 0 {
@@ -83,7 +83,7 @@ func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	return out
 }
 
-// filterSort sorts by the element, or by attributes with commas between them.
+// filterSort sorts by the elements, or by one or more attributes, whose names are separated by commas.
 func filterSort(r *render, v Value, a args) Value {
 	attributes := []Value{a.or(2, nil)}
 	if s, ok := text(attributes[0]); ok {

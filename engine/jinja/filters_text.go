@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// textFilter is a filter of a string. Any other value is printed first.
+// textFilter returns a filter that applies fn to a string. It converts any other value to a string first.
 func textFilter(fn func(string) string) *builtin {
 	return def("", func(r *render, v Value, _ args) Value {
 		s := fn(r.str(v))
@@ -21,7 +21,7 @@ func filterString(r *render, v Value, _ args) Value {
 	return r.str(v)
 }
 
-// titleWords returns the result of Jinja's filter title. Its words start after white space, - ( { [ and <.
+// titleWords returns the result of Jinja's filter title. A word starts at the beginning or after white space, - ( { [ or <.
 func titleWords(s string) string {
 	isSeparator := func(r rune) bool { return isSpace(r) || strings.ContainsRune("-({[<", r) }
 	var b strings.Builder
@@ -72,7 +72,7 @@ func (r *render) joinText(v Value, sep string, shown func(Value) string) string 
 	}
 }
 
-// filterFormat is the operator % as a filter.
+// filterFormat applies the operator % to a string and the filter's arguments.
 func filterFormat(r *render, v Value, a args) Value {
 	if len(a.named) > 0 {
 		fail("the filter format with named arguments is not supported")

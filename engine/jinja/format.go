@@ -13,10 +13,10 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// piece is a part of a format: a text and the field after the text.
+// piece is a part of a format: a text and the field that follows it.
 type piece struct {
 	text  string
-	field string // for the operator %, a format of Go's fmt; for the method format, the name of an argument
+	field string // for the operator %, a format of Go's fmt; for the method format, the name or index of an argument
 	verb  byte   // s, d or f; 0 for the method format without :d
 	last  bool   // the format ends without a field
 }
@@ -24,7 +24,7 @@ type piece struct {
 // percentField matches the supported fields of the operator %. Their flags have the same meaning in Go's fmt.
 var percentField = regexp.MustCompile(`^%(?:-?\d{0,3}(?:\.\d{1,3})?s|[-+ 0]*\d{0,3}[di]|[-+ 0]*\d{0,3}(?:\.\d{1,3})?f)`)
 
-// percentPieces splits a format for the operator %.
+// percentPieces splits a format of the operator %.
 func percentPieces(format string) ([]piece, error) {
 	var out []piece
 	var text strings.Builder
@@ -54,7 +54,7 @@ func percentPieces(format string) ([]piece, error) {
 	}
 }
 
-// percent is the operator % of a string.
+// percent returns the result of the operator % for a string.
 func (r *render) percent(format string, v Value) string {
 	r.spend(len(format))
 	items, ok := v.(tuple)
@@ -81,7 +81,7 @@ func (r *render) percent(format string, v Value) string {
 	return string(out)
 }
 
-// isConverted reports whether Python's operator % fails if a part of its argument is not used.
+// isConverted reports whether Python's operator % fails if the format does not use all of the argument v.
 func isConverted(v Value) bool {
 	switch v.(type) {
 	case *undefined, []Value, *ordered.Object:
@@ -90,7 +90,7 @@ func isConverted(v Value) bool {
 	return true
 }
 
-// converted returns the argument of Go's fmt for a value.
+// converted returns the argument for Go's fmt that formats a value with the given verb.
 func (r *render) converted(verb byte, v Value) any {
 	if verb == 's' {
 		return r.str(v)
@@ -111,7 +111,7 @@ func (r *render) converted(verb byte, v Value) any {
 // formatField matches the supported fields of the method format: {}, {0} and {name}, with :d for an integer.
 var formatField = regexp.MustCompile(`^\{(\w*)(:d)?\}`)
 
-// formatPieces splits a format for the method format.
+// formatPieces splits a format of the method format.
 func formatPieces(format string) ([]piece, error) {
 	var out []piece
 	var text strings.Builder
@@ -141,7 +141,7 @@ func formatPieces(format string) ([]piece, error) {
 	}
 }
 
-// strFormat is the method format of strings.
+// strFormat implements the method format of strings.
 func strFormat(r *render, self Value, a args) Value {
 	var out []byte
 	next, numbered := 0, false

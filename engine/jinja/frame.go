@@ -1,19 +1,18 @@
 package jinja
 
-// Variables at run time. bind has decided where each one lives.
+// Variables at run time. bind has decided in which frame and slot each variable is stored.
 
-// frame holds the variables of a function: of the template or of a macro. Functions see the variables of the functions
-// around them.
+// frame has the variables of a function, which is the template or a macro. A function can use the variables of the functions around it.
 type frame struct {
 	vars  []Value
 	outer *frame
 }
 
-// ref is the place of a variable: a slot in the frame of the function that is up levels out. If up is -1, slot is the position
-// among the variables of the context.
+// ref refers to a variable: a slot in the frame of the function that is up levels further out. If up is -1, slot is the index of a variable
+// of the context.
 type ref struct{ up, slot int }
 
-// in returns the frame that holds the variable, seen from the frame f.
+// in returns the frame that has the variable, for code that runs in frame f.
 func (p ref) in(f *frame) *frame {
 	for range p.up {
 		f = f.outer
@@ -36,20 +35,20 @@ type scope struct {
 	loads   []slotLoad
 }
 
-// slotLoad sets the first value of a variable: the value of another variable, or undefined.
+// slotLoad sets the first value of a variable: undefined or, if undefined is nil, the value of another variable.
 type slotLoad struct {
 	slot      int
 	from      ref
-	undefined *undefined // if not nil
+	undefined *undefined // nil to load from
 }
 
 // routine is a function with its own frame.
 type routine struct {
-	depth int // number of functions around it
-	slots int // number of slots of its frame
+	depth int // number of functions around the routine
+	slots int // number of slots in its frame
 }
 
-// enter starts the scope. It returns the frame in which the scope runs. The frame is new if the scope belongs to a function.
+// enter starts the scope and returns the frame in which it runs. A scope with a routine gets a new frame.
 func (s *scope) enter(r *render, f *frame) *frame {
 	if s.routine != nil {
 		r.spend(s.routine.slots)

@@ -51,7 +51,7 @@ func FuzzToJSON(f *testing.F) {
 		r := newRender(&Template{}, nil, vectorsNow)
 		text := filterToJSON(r, v, args{})
 		if strings.Contains(text.(string), "Infinity") {
-			return // Python's name for what JSON cannot hold
+			return // Python prints this value as NaN or Infinity, which is not JSON
 		}
 		again, err := ordered.ParseJSON([]byte(text.(string)))
 		require.NoError(t, err)

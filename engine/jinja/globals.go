@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// globals are the functions that every template has.
+// globals has the functions that every template can call.
 var globals map[string]Value
 
 func init() {
@@ -74,7 +74,7 @@ func raise(r *render, _ Value, a args) Value {
 	return nil
 }
 
-// strftimeNow returns the time of the rendering in the format of C's strftime.
+// strftimeNow returns the time of the rendering, formatted as by C's strftime.
 func strftimeNow(r *render, _ Value, a args) Value {
 	format := a.text(0)
 	r.room(1, len(format))
@@ -82,7 +82,7 @@ func strftimeNow(r *render, _ Value, a args) Value {
 	return must(strftime(r.now, format))
 }
 
-// timeLayouts are Go's layouts for conversions of strftime in the C locale.
+// timeLayouts has Go's layouts for the conversions of strftime in the C locale.
 var timeLayouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'j': "002", 'm': "01", 'y': "06",
 	'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06",

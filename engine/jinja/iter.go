@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// cursor iterates over the elements of a value: the elements of items, or the elements that next makes until it returns false.
+// cursor iterates over the elements of a value: first those of items, then those that next returns until it returns false.
 type cursor struct {
 	items []Value
 	next  func() (Value, bool)
@@ -20,7 +20,7 @@ func (c *cursor) step() (Value, bool) {
 	return v, true
 }
 
-// rest returns all elements that are left.
+// rest returns all remaining elements.
 func (c *cursor) rest() []Value {
 	items := c.items
 	c.items = nil
@@ -36,12 +36,12 @@ func (c *cursor) rest() []Value {
 	}
 }
 
-// iterator is a value that yields its elements once and makes each element when it is needed. Filters such as map return it; in
-// Python, they are generators.
+// iterator is a value that yields its elements once and computes each element when it is needed. Filters such as map return an iterator. In
+// Python, it is a generator.
 type iterator struct{ cursor }
 
-// generator returns an iterator over the elements of v. It yields out for each element for which each returns keep. Nothing runs
-// before the first element is needed.
+// generator returns an iterator that calls each for the elements of v and yields out if keep is true. It calls nothing before the first
+// element is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {
@@ -71,7 +71,7 @@ func (r *render) iterate(v Value) cursor {
 	return cursor{items: r.items(v)}
 }
 
-// items returns the list of a value's elements. It may be shared with the value and must not be changed.
+// items returns a value's elements. The slice may belong to the value: do not change it.
 func (r *render) items(v Value) []Value {
 	if items, ok := elements(v); ok {
 		return items
@@ -105,7 +105,7 @@ func (r *render) items(v Value) []Value {
 	return nil
 }
 
-// asciiChars are the strings of one ASCII character.
+// asciiChars has the string of each ASCII character.
 var asciiChars = func() (table [128]Value) {
 	for i := range table {
 		table[i] = string(rune(i))
@@ -113,7 +113,7 @@ var asciiChars = func() (table [128]Value) {
 	return table
 }()
 
-// characters returns the list of the characters of s, each as a string.
+// characters returns the characters of s, each as a string.
 func (r *render) characters(s string) []Value {
 	n := runeCount(s)
 	r.list(n)

@@ -92,7 +92,7 @@ func TestRaiseError(t *testing.T) {
 	require.EqualError(t, err, "gemma:2:19: System role not supported")
 }
 
-// TestConcurrentRendering renders one template with one context from many goroutines at once.
+// TestConcurrentRendering renders one template from many goroutines, with contexts of their own and with a shared context.
 func TestConcurrentRendering(t *testing.T) {
 	t.Parallel()
 	tmpl, err := jinja.Parse("t", `{% set ns = namespace(n=0) %}{% macro m(x) %}<{{ x }}>{% endmacro %}`+
@@ -113,7 +113,7 @@ func TestConcurrentRendering(t *testing.T) {
 					return
 				}
 				if out, err = tmpl.Render(shared, time.Time{}); err != nil || out != "<É><B>3" {
-					t.Errorf("goroutine %d, shared: %q, %v", i, out, err)
+					t.Errorf("goroutine %d, shared context: %q, %v", i, out, err)
 					return
 				}
 			}

@@ -23,7 +23,7 @@ const (
 
 type token struct {
 	kind   tokenKind
-	text   string // text of a name, an operator, a string's value or the template
+	text   string // a name, an operator, the value of a string, or text of the template
 	value  Value  // value of a number: int64 or float64
 	offset int
 }
@@ -57,9 +57,8 @@ type lexer struct {
 	tokens []token
 }
 
-// lex splits a whole template. It removes the white space around tags by the rules of trim_blocks (the newline after a
-// block or comment), of lstrip_blocks (spaces between the start of a line and a block or comment) and of the signs - and +
-// in tags.
+// lex splits a whole template into tokens. It removes white space around tags by the rules of trim_blocks (the newline after a block or
+// comment), of lstrip_blocks (spaces between the start of a line and a block or comment) and of the signs - and + in tags.
 func lex(src string) []token {
 	l := lexer{src: src}
 	for l.pos < len(src) {
@@ -72,7 +71,7 @@ func (l *lexer) add(kind tokenKind, text string, offset int) {
 	l.tokens = append(l.tokens, token{kind: kind, text: text, offset: offset})
 }
 
-// text reads up to the next tag, and the tag.
+// text reads the text up to the next tag, and then the tag.
 func (l *lexer) text() {
 	start := l.pos
 	open := l.nextTag()
@@ -118,7 +117,7 @@ func (l *lexer) nextTag() int {
 	}
 }
 
-// sign reads the - or + after the opening of a tag.
+// sign reads a - or + after the opening of a tag; 0 if there is none.
 func (l *lexer) sign() byte {
 	if l.pos < len(l.src) && (l.src[l.pos] == '-' || l.src[l.pos] == '+') {
 		l.pos++
@@ -145,7 +144,7 @@ func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
 	}
 }
 
-// rawBegin recognises {% raw %} and returns the text behind it.
+// rawBegin reports whether s begins with the rest of a {% raw %} tag, and returns the text after the tag.
 func rawBegin(s string) (rest string, sign byte, ok bool) {
 	s, ok = strings.CutPrefix(s, "{%")
 	if !ok {
@@ -170,7 +169,7 @@ func rawBegin(s string) (rest string, sign byte, ok bool) {
 func (l *lexer) raw(open int) {
 	start := l.pos
 	if start == len(l.src) {
-		return // in Jinja, an opening at the end of the template needs no end
+		return // as in Jinja, an opening tag at the end of the template needs no closing tag
 	}
 	for i := start; ; i++ {
 		n := strings.Index(l.src[i:], "{%")
@@ -195,7 +194,7 @@ func (l *lexer) raw(open int) {
 
 func (l *lexer) comment(open int) {
 	if l.pos == len(l.src) {
-		return // as for raw
+		return // as for raw: an opening at the end of the template needs no end
 	}
 	n := strings.Index(l.src[l.pos:], "#}")
 	if n < 0 {
@@ -208,8 +207,8 @@ func (l *lexer) comment(open int) {
 	l.close("#}", true)
 }
 
-// close reads the end of a tag with its sign, if it comes next. With trim it reads the newline behind it too, unless the
-// sign is +.
+// close reads the end of a tag, with its sign, if it comes next. If trim is set and the sign is not +, it also reads the newline after the
+// tag. It reports whether the end of the tag came next.
 func (l *lexer) close(end string, trim bool) bool {
 	rest := l.src[l.pos:]
 	switch {
@@ -233,9 +232,9 @@ func (l *lexer) skipSpace() {
 	l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], isSpace))
 }
 
-// tag reads the tokens between the ends of a {{ }} or a {% %}.
+// tag reads the tokens inside {{ }} or {% %}.
 func (l *lexer) tag(block bool) {
-	var open []byte // the closing brackets that are expected
+	var open []byte // the closing brackets of all open brackets
 	for {
 		l.skipSpace()
 		start := l.pos
@@ -250,7 +249,7 @@ func (l *lexer) tag(block bool) {
 			}
 		}
 		if start >= len(l.src) {
-			return // the parser reports what is missing
+			return // the parser reports the missing end of the tag
 		}
 		l.one()
 		last := l.tokens[len(l.tokens)-1]
@@ -276,7 +275,7 @@ func (l *lexer) tag(block bool) {
 	}
 }
 
-// operators has the longer ones first.
+// operators has all operators. Longer operators are first, because the first match is used.
 var operators = []string{
 	"//", "**", "==", "!=", ">=", "<=",
 	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";",
@@ -311,7 +310,7 @@ func (l *lexer) one() {
 	failAt(start, "unexpected character %q", r)
 }
 
-// nameLength returns the length in bytes of the identifier at the start of s, or 0.
+// nameLength returns the length in bytes of the identifier at the start of s; 0 if there is none.
 func nameLength(s string) int {
 	for i, r := range s {
 		if r == '_' || unicode.IsLetter(r) || i > 0 && (unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || r == '·') {

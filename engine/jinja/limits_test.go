@@ -19,7 +19,7 @@ func renderWithin(tmpl *Template, ctx *ordered.Object, budget, maxText int) (str
 	return r.prompt()
 }
 
-// requireRendered renders templates and compares.
+// requireRendered renders templates and compares the results: want maps templates to prompts.
 func requireRendered(t *testing.T, want map[string]string) {
 	t.Helper()
 	for source, text := range want {
@@ -31,8 +31,8 @@ func requireRendered(t *testing.T, want map[string]string) {
 	}
 }
 
-// TestLimits renders templates that would never end or would fill the memory. Each must end soon with an error. The limits are
-// smaller than the real ones, so that the tests are fast.
+// TestLimits renders templates that would never end or would fill the memory. Each must end soon with an error. The limits are lower than
+// the real limits, so that the tests are fast.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	grow := func(step string) string {
@@ -97,7 +97,7 @@ func TestLimits(t *testing.T) {
 			tmpl, err := Parse(name, test.template)
 			require.NoError(t, err)
 			out, err := renderWithin(tmpl, ordered.NewObject(), maxBudget/8, maxOutput/8)
-			require.Error(t, err, "%d bytes came out", len(out))
+			require.Error(t, err, "the template rendered %d bytes", len(out))
 			if test.want != nil {
 				require.ErrorIs(t, err, test.want)
 			}
@@ -128,7 +128,7 @@ func TestRealLimits(t *testing.T) {
 	}
 }
 
-// TestParserLimits parses templates that are too deep or too long. Each has to end in an error, not a crash.
+// TestParserLimits parses templates that are nested too deeply or are too long. Parsing must return an error and must not crash.
 func TestParserLimits(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -162,7 +162,7 @@ func TestParserLimits(t *testing.T) {
 			t.Parallel()
 			_, err := Parse(name, source)
 			if name == "tests" {
-				require.NoError(t, err) // one flat chain of comparisons
+				require.NoError(t, err) // a chain of comparisons is not nested
 				return
 			}
 			var located *Error
@@ -199,7 +199,7 @@ func TestErrorPlaces(t *testing.T) {
 	}
 }
 
-// TestLongTexts renders texts that may be long. The time must not grow with the square of the length.
+// TestLongTexts renders operations on long texts. The time must not grow with the square of the length.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	requireRendered(t, map[string]string{

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// quoted reads a string literal. It may span lines.
+// quoted reads a string literal, which may span lines.
 func (l *lexer) quoted(quote byte) {
 	start := l.pos
 	for i := start + 1; i < len(l.src); i++ {
@@ -22,7 +22,8 @@ func (l *lexer) quoted(quote byte) {
 	failAt(start, "the string has no end")
 }
 
-// unescape resolves the escapes of a Python string literal at an offset. A backslash that starts no escape stays.
+// unescape returns the value of a Python string literal. A backslash that does not begin an escape remains in the text. offset is the
+// position of the literal, for errors.
 func unescape(s string, offset int) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -34,14 +35,14 @@ func unescape(s string, offset int) string {
 			b.WriteByte(s[i])
 			continue
 		}
-		i++ // a literal never ends in a single backslash
+		i++ // a backslash is never the last character of a literal
 		c := s[i]
 		if k := strings.IndexByte(escaped, c); k >= 0 {
 			b.WriteByte(meant[k])
 			continue
 		}
 		switch digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]; {
-		case c == '\n': // the line continues
+		case c == '\n': // a backslash at the end of a line removes the line break
 		case digits > 0:
 			end := min(i+1+digits, len(s))
 			code, err := strconv.ParseUint(s[i+1:end], 16, 32)
@@ -63,7 +64,7 @@ func unescape(s string, offset int) string {
 // number reads a decimal integer or a float.
 func (l *lexer) number() {
 	start := l.pos
-	afterDot := start > 0 && l.src[start-1] == '.' // x.1.2 is two subscripts
+	afterDot := start > 0 && l.src[start-1] == '.' // x.1.2 has two subscripts and no float
 	var value Value
 	if end := floatEnd(l.src, start); end > 0 && !afterDot {
 		l.pos = end
@@ -85,7 +86,7 @@ func (l *lexer) number() {
 	l.tokens = append(l.tokens, token{kind: tokNumber, value: value, offset: start})
 }
 
-// floatEnd is where the float ends that starts at i, or 0 if there is none. A float needs a fraction or an exponent.
+// floatEnd returns the end of the float that begins at i; 0 if there is none. A float has a fraction or an exponent.
 func floatEnd(s string, i int) int {
 	end, isFloat := digitsEnd(s, i), false
 	if end+1 < len(s) && s[end] == '.' && digitsEnd(s, end+1) > end+1 {
@@ -106,7 +107,7 @@ func floatEnd(s string, i int) int {
 	return end
 }
 
-// digitsEnd is where the digits end that start at i.
+// digitsEnd returns the end of the digits that begin at i.
 func digitsEnd(s string, i int) int {
 	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
 		i++

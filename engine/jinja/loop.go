@@ -1,6 +1,6 @@
 package jinja
 
-// loopContext is a running loop and the variable loop in its body.
+// loopContext is a running loop. It is also the value of the variable loop in the loop's body.
 type loopContext struct {
 	stmt *forStmt
 	it   cursor
@@ -14,7 +14,7 @@ type loopContext struct {
 	hasAhead bool
 }
 
-// exec runs the loop. A break or continue that it returns is in the else branch.
+// exec runs the loop. If it returns a break or continue, this was in the else branch and belongs to an outer loop.
 func (s *forStmt) exec(r *render, f *frame) flow {
 	seq := s.seq.eval(r, f)
 	r.at = int(s.at)
@@ -23,7 +23,7 @@ func (s *forStmt) exec(r *render, f *frame) flow {
 	if s.extended {
 		s.loop.set(f, loop)
 	}
-	completed := false // whether the body ran to its end at least once; if not, Jinja runs the else branch
+	completed := false // the body ran to its end at least once; otherwise, Jinja runs the else branch
 	for {
 		r.step()
 		v, ok := loop.next()
@@ -72,7 +72,8 @@ func (l *loopContext) open(r *render, f *frame, seq Value) {
 	}}
 }
 
-// unpacked returns the element v after the test of a loop. If the target is a tuple, the result is a tuple of the variables.
+// unpacked returns the element v for the body after the test of the loop. If the target is a tuple, the result is a tuple of the variables'
+// values.
 func unpacked(r *render, f *frame, target expr, v Value) Value {
 	switch t := target.(type) {
 	case *nameExpr:
@@ -111,7 +112,7 @@ func (l *loopContext) peek() (Value, bool) {
 	return v, ok
 }
 
-// length returns the number of elements. It makes all elements of a generator to count them.
+// length returns the number of elements. To count the elements of a generator, it computes all of them.
 func (l *loopContext) length() int {
 	if l.total < 0 {
 		rest := l.it.rest()

@@ -57,7 +57,7 @@ func init() {
 	}
 }
 
-// methodOf returns the method of an object's type with that name, or nil.
+// methodOf returns the method with the given name of the object's type; nil if there is none.
 func methodOf(object Value, name string) *builtin {
 	switch object.(type) {
 	case string:
@@ -105,7 +105,7 @@ func dictGet(r *render, self Value, a args) Value {
 	return a.or(1, nil)
 }
 
-// mapped is a method without arguments that returns a string.
+// mapped returns a method without arguments that applies fn to a string.
 func mapped(fn func(string) string) *builtin {
 	return def("/", func(r *render, self Value, _ args) Value {
 		s := fn(self.(string))
@@ -114,7 +114,7 @@ func mapped(fn func(string) string) *builtin {
 	})
 }
 
-// predicate is a method without arguments that returns a bool.
+// predicate returns a method without arguments that reports whether fn is true for a string.
 func predicate(fn func(string) bool) *builtin {
 	return def("/", func(_ *render, self Value, _ args) Value { return fn(self.(string)) })
 }
@@ -146,7 +146,7 @@ func strReplace(r *render, self Value, a args) Value {
 	return r.replace(self.(string), a.text(0), a.text(1), a.integer(2, -1))
 }
 
-// replace replaces the first n hits, or all for a negative n.
+// replace replaces the first n occurrences of from, or all if n is negative.
 func (r *render) replace(s, from, to string, n int64) string {
 	hits := int64(strings.Count(s, from))
 	if n >= 0 {
@@ -161,7 +161,7 @@ func strJoin(r *render, self Value, a args) Value {
 	return r.joinText(a.pos[0], self.(string), needText)
 }
 
-// separator returns the first argument of a method that splits.
+// separator returns the separator, which is the first argument. It fails if the separator is empty.
 func (a *args) separator() string {
 	sep := a.text(0)
 	if sep == "" {
@@ -170,7 +170,7 @@ func (a *args) separator() string {
 	return sep
 }
 
-// partition cuts a string in three at the separator that index finds.
+// partition returns the method partition or rpartition, which cuts a string into three parts at the separator that index finds.
 func partition(index func(s, sep string) int) func(*render, Value, args) Value {
 	fromEnd := index("xx", "x") > 0
 	return func(_ *render, self Value, a args) Value {
@@ -186,7 +186,8 @@ func partition(index func(s, sep string) int) func(*render, Value, args) Value {
 	}
 }
 
-// split splits at white space or at a separator into a maximum of maxsplit+1 parts, counted from the right if fromEnd.
+// split returns the method split or, if fromEnd is set, rsplit. They split a string at a separator or at white space into at most
+// maxsplit+1 parts.
 func split(fromEnd bool) func(*render, Value, args) Value {
 	return func(r *render, self Value, a args) Value {
 		s, limit := self.(string), a.integer(1, -1)
@@ -236,7 +237,7 @@ func strCount(_ *render, self Value, a args) Value {
 	return int64(strings.Count(self.(string), a.text(0)))
 }
 
-// affix is startswith or endswith, of one string or of any in a tuple.
+// affix returns the method startswith or endswith. The argument is a string or a tuple of strings, of which any may match.
 func affix(has func(s, part string) bool) func(*render, Value, args) Value {
 	return func(r *render, self Value, a args) Value {
 		options, ok := a.pos[0].(tuple)

@@ -11,7 +11,7 @@ type parser struct {
 	tokens []token
 	pos    int
 	depth  int
-	loops  int // number of loops around the statement, inside the innermost macro
+	loops  int // number of loops around the current statement, not counting loops outside of its macro
 }
 
 // template parses a whole template.
@@ -28,7 +28,7 @@ func (p *parser) cur() token { return p.tokens[p.pos] }
 // ahead returns the token after the current one.
 func (p *parser) ahead() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
-// next moves to the next token and returns the one before it.
+// next returns the current token and moves to the next one.
 func (p *parser) next() token {
 	t := p.tokens[p.pos]
 	if t.kind != tokEOF {
@@ -48,7 +48,7 @@ func (p *parser) isWord(text string) bool { return p.is(tokName, text) }
 func (p *parser) takeOp(text string) bool   { return p.take(tokOp, text) }
 func (p *parser) takeWord(text string) bool { return p.take(tokName, text) }
 
-// take moves to the next token if the current token is the given one. It reports whether it was.
+// take moves to the next token if the current token has the given kind and text. It reports whether it did.
 func (p *parser) take(kind tokenKind, text string) bool {
 	if !p.is(kind, text) {
 		return false
@@ -91,7 +91,7 @@ func (p *parser) expectKind(kind tokenKind) {
 	p.pos++
 }
 
-// enter counts statements and expressions inside each other. Each call is paired with a leave.
+// enter counts the levels of nested statements and expressions. Each call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth >= maxNesting {
 		failAt(p.cur().offset, "statements or expressions are nested more than %d deep", maxNesting)
@@ -101,18 +101,18 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// link counts the parts of an expression that follow each other without nesting.
+// link checks the number of parts that follow one another in an expression without nesting.
 func (p *parser) link(n int) {
 	if n > maxChain {
 		failAt(p.cur().offset, "an expression has more than %d parts in a row", maxChain)
 	}
 }
 
-// blockEnds are the words that end a body, of any statement.
+// blockEnds has the words that end the body of a statement.
 var blockEnds = []string{"endfor", "endif", "elif", "else", "endset", "endmacro", "endfilter", "endgeneration"}
 
-// statements parses text and statements up to one of blockEnds or to the end of the template. It takes and returns the end. opener
-// is the name of the statement that the end closes, for errors.
+// statements parses text and statements up to one of blockEnds or to the end of the template. It also consumes and returns this end. opener
+// is the name of the statement whose body this is, for errors.
 func (p *parser) statements(opener string) ([]stmt, token) {
 	p.enter()
 	defer p.leave()
@@ -141,7 +141,7 @@ func (p *parser) statements(opener string) ([]stmt, token) {
 	}
 }
 
-// body parses the text and statements after a statement's head, up to one of the given ends. It also returns the end.
+// body parses the body of a statement, up to one of the given ends. It also returns the end.
 func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
 	p.takeOp(":")
 	p.expectKind(tokBlockEnd)
@@ -152,7 +152,7 @@ func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
 	return body, end.text
 }
 
-// statement parses the inside of {% %}.
+// statement parses the tokens inside {% %}, and the body and end of the statement.
 func (p *parser) statement() stmt {
 	word := p.expectName()
 	switch start := at(word.offset); word.text {
@@ -235,7 +235,7 @@ func (p *parser) set(start at) stmt {
 	return s
 }
 
-// blockFilter parses | filter | filter, where the first | may be missing.
+// blockFilter parses a chain of filters. The | before the first filter may be missing.
 func (p *parser) blockFilter() *filterExpr {
 	p.takeOp("|")
 	f := p.filter(nil)
@@ -258,7 +258,7 @@ func (p *parser) macro(start at) *macroStmt {
 	return s
 }
 
-// macroBody parses the body of a macro, which is not part of the loops around it.
+// macroBody parses the body of a macro. Loops around the macro do not count as loops around its body.
 func (p *parser) macroBody(word string) []stmt {
 	outside := p.loops
 	p.loops = 0
@@ -288,7 +288,7 @@ func (p *parser) signature(d *macroDef) {
 	}
 }
 
-// target parses the target of a set or for: an item, or a tuple of items. The word end, if not empty, ends the target.
+// target parses the target of a set or for: an item, or a tuple of items. end is the word that ends the target; "" for none.
 func (p *parser) target(item func() expr, end string) expr {
 	start := p.cur().offset
 	items, isTuple := p.items(item, end)
@@ -305,7 +305,7 @@ func (p *parser) target(item func() expr, end string) expr {
 	return t
 }
 
-// setItem parses an item in the target of set: a name, or an attribute of a namespace. A for cannot assign to attributes.
+// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for cannot assign to attributes.
 func (p *parser) setItem() expr {
 	t, dot := p.cur(), p.ahead()
 	if t.kind != tokName || reserved(t.text) || dot.kind != tokOp || dot.text != "." {
@@ -315,7 +315,7 @@ func (p *parser) setItem() expr {
 	return &attrTarget{at(t.offset), &nameExpr{at: at(t.offset), name: t.text}, p.expectName().text}
 }
 
-// reserved reports whether a name is a value and cannot be assigned to.
+// reserved reports whether a name is a constant such as true or none, which cannot be assigned to.
 func reserved(name string) bool {
 	switch name {
 	case "true", "false", "none", "True", "False", "None":
@@ -335,6 +335,6 @@ func markStored(e expr, offset int) {
 			markStored(item, offset)
 		}
 	default:
-		failAt(offset, "this cannot be assigned to")
+		failAt(offset, "only names, attributes of a namespace and tuples of these can be assigned to")
 	}
 }

@@ -21,8 +21,8 @@ func (p *parser) expression() expr {
 	return value
 }
 
-// tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, "if" ends
-// the tuple, as in the head of a loop. The word end, if not empty, also ends it.
+// tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, "if" ends the
+// tuple, as in the head of a loop. end is another word that ends it; "" for none.
 func (p *parser) tuple(conditionals bool, end string) expr {
 	item := p.or
 	if conditionals {
@@ -52,8 +52,8 @@ func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool
 	}
 }
 
-// chain parses an expression with operators of one precedence, from left to right. operator takes an operator, or
-// returns "" if there is none.
+// chain parses an expression with operators of one precedence, from left to right. operator consumes and returns an operator, or returns ""
+// if there is none.
 func (p *parser) chain(operand func() expr, operator func() string, join func(at at, op string, left, right expr) expr) expr {
 	left := operand()
 	for n := 0; ; n++ {
@@ -67,7 +67,7 @@ func (p *parser) chain(operand func() expr, operator func() string, join func(at
 	}
 }
 
-// oneOf returns a function that takes one of the given operators.
+// oneOf returns a function for chain that consumes one of the given operators.
 func (p *parser) oneOf(ops ...string) func() string {
 	return func() string {
 		if t := p.cur(); t.kind == tokOp && slices.Contains(ops, t.text) {
@@ -148,7 +148,7 @@ func (p *parser) product() expr {
 	return e
 }
 
-// unary parses a sign or a primary with its postfixes. Filters and tests bind to the signed value: -1|abs is (-1)|abs.
+// unary parses a primary expression with its signs and postfixes. Filters and tests apply to the signed value: -1|abs is (-1)|abs.
 func (p *parser) unary(filters bool) expr {
 	p.enter()
 	defer p.leave()
@@ -305,7 +305,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// separated parses items that are separated by commas, up to a closing bracket. There may be a comma before the bracket.
+// separated parses items that are separated by commas, up to the closing bracket end. There may be a comma before the bracket.
 func (p *parser) separated(end string, item func()) {
 	for first := true; !p.takeOp(end); first = false {
 		if !first {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Jinja and Python have more features than published chat templates use. A feature that is left out is refused by name when a
-// template is parsed, even in a branch that never runs. So a batch does not fail in the middle.
+// Jinja and Python have more features than published chat templates use. An unsupported feature is refused by name when a template is
+// parsed, even in a branch that never runs, so that a batch does not fail in the middle.
 
-// refuse stops parsing because of a construct that is left out.
+// refuse stops parsing because of an unsupported construct.
 func refuse(offset int, what string) {
 	failAt(offset, "%s not supported in chat templates", what)
 }
 
-// Features of Jinja that are left out.
+// Unsupported features of Jinja.
 var (
 	refusedStatements = []string{
 		"include", "import", "from", "extends", "block", "autoescape", "call", "with", "do", "print", "trans", "debug",
@@ -24,10 +24,10 @@ var (
 	}
 	refusedTests   = []string{"callable", "escaped", "filter", "sameas", "test"}
 	refusedGlobals = []string{"cycler", "joiner", "lipsum"}
-	refusedInMacro = []string{"caller", "kwargs", "varargs"} // arguments that no parameter takes
+	refusedInMacro = []string{"caller", "kwargs", "varargs"} // variables that Jinja defines in macros
 	refusedOfLoop  = []string{"changed", "cycle", "depth", "depth0"}
-	// refusedMethods are methods of Python's strings, lists, dictionaries and numbers. Methods that change a list or a
-	// dictionary are not among them: they fail when they are called, as in Jinja's sandbox.
+	// refusedMethods has unsupported methods of Python's strings, lists, dictionaries and numbers. It does not have methods that change a
+	// list or a dictionary: these fail when they are called, as in Jinja's sandbox.
 	refusedMethods = []string{
 		"casefold", "center", "encode", "expandtabs", "format_map", "isalnum", "isascii", "isdecimal", "isidentifier",
 		"isnumeric", "isprintable", "istitle", "ljust", "maketrans", "rjust", "swapcase", "translate", "zfill", "copy", "fromkeys",
@@ -54,7 +54,7 @@ func refuseTest(name token) {
 	}
 }
 
-// refuseMethod refuses a call of a method. It knows only the name of the method, not the type of the value.
+// refuseMethod refuses a call of an unsupported method by its name alone, because the type of the value is not known yet.
 func refuseMethod(fn expr) {
 	if fn, ok := fn.(*attrExpr); ok && slices.Contains(refusedMethods, fn.name) {
 		refuse(int(fn.at), "the method '"+fn.name+"' is")
@@ -68,7 +68,7 @@ func refuseGlobal(n *nameExpr, inMacro bool) {
 	}
 }
 
-// refuseFormat refuses formats for %, for the method format and for strftime_now, if the format is a constant.
+// refuseFormat refuses unsupported formats of %, of the method format and of strftime_now, if the format is a constant.
 func refuseFormat(n any) {
 	var where at
 	var err error

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRefused parses features of Jinja and Python that are left out. The error must name the feature.
+// TestRefused parses unsupported features of Jinja and Python. The error must name the feature.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	refused := map[string]string{ // template -> the error
+	refused := map[string]string{ // errors by template
 		"{% for x in y recursive %}{% endfor %}":      "1:15: recursive loops are not supported in chat templates",
 		"{{ 2 ** 3 }}":                                "1:6: the operator ** is not supported in chat templates",
 		"{{ x[1, 2] }}":                               "1:7: a tuple as a key is not supported in chat templates",
@@ -76,7 +76,7 @@ func TestRefusedWhenUsed(t *testing.T) {
 		"{{ 'x' | safe | trim }}":          "t:1:17: the filter 'trim' of a string marked by the filter safe is not supported; apply the filter last",
 		"{{ ('x' | safe)[0] }}":            "t:1:16: an item of a string marked by the filter safe is not supported; apply the filter last",
 		"{{ ('x' | safe)[:1] }}":           "t:1:16: a slice of a string marked by the filter safe is not supported; apply the filter last",
-		"{{ {}.keys() == {}.keys() }}":     "t:1:14: a comparison of 'dict_keys' is not supported; make a list of it",
+		"{{ {}.keys() == {}.keys() }}":     "t:1:14: a comparison of 'dict_keys' is not supported; convert it with the filter list",
 		"{{ 1 | round(-1) }}":              "t:1:8: round to -1 digits is not supported",
 		"{{ [1].append(2) }}":              "t:1:14: access to attribute 'append' of 'list' object is unsafe",
 		"{{ (['a'] | map('upper')) ~ 1 }}": "t:1:27: a generator cannot be printed here",

@@ -14,17 +14,17 @@ const (
 	maxSource  = 4 << 20  // bytes of a template
 	maxNesting = 200      // levels of nested statements and expressions
 	maxChain   = 2000     // operators, filters or attributes one after another in an expression
-	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list that is made
+	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list that the template makes
 	maxDepth   = 1000     // levels of nested values
-	maxCalls   = 200      // levels of nested calls of macros
+	maxCalls   = 200      // levels of nested macro calls
 	maxRange   = 100_000  // length of a range, as in Jinja's sandbox
-	maxBudget  = 1 << 28  // cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per list element made
+	maxBudget  = 1 << 28  // cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per element of a new list
 	stepCost   = 16
 	itemCost   = 32
 )
 
 var (
-	errBudget = errors.New("the template runs for too long: it has used up its budget of steps")
+	errBudget = errors.New("the template runs for too long: it has used up its budget of steps; shorten the messages or simplify the template")
 	errDepth  = fmt.Errorf("values are nested more than %d deep", maxDepth)
 	errCalls  = fmt.Errorf("macros call each other more than %d deep", maxCalls)
 	errOutput = errors.New("the template makes a text or list that is too large")
@@ -35,12 +35,12 @@ type render struct {
 	t         *Template
 	now       time.Time
 	ctx       []Value // the context's variables, in the order of t.names
-	out       []byte  // the text written; a block whose text is captured appends to it and then removes its part
+	out       []byte  // the text written so far; a block that captures text appends to it and then removes the captured part
 	at        int     // offset of the current operation, for errors
-	budget    int     // the part of maxBudget that is left
+	budget    int     // remaining part of maxBudget
 	maxOutput int     // maximum bytes of a text or list
-	calls     int     // current levels of nested calls of macros
-	depth     int     // current depth in a value that is printed or compared
+	calls     int     // current levels of nested macro calls
+	depth     int     // current depth in a value that is being printed or compared
 }
 
 var renders = sync.Pool{New: func() any { return new(render) }}
@@ -64,7 +64,7 @@ func newRender(t *Template, ctx *ordered.Object, now time.Time) *render {
 	return r
 }
 
-// release lets later renderings reuse the memory of r, unless it is large.
+// release lets later renderings reuse the memory of r, unless it has grown large.
 func (r *render) release() {
 	if cap(r.out) > 1<<20 {
 		r.out = nil
@@ -74,7 +74,7 @@ func (r *render) release() {
 	renders.Put(r)
 }
 
-// step charges the budget for a statement or an operation of an expression.
+// step subtracts the cost of a statement or an operation from the budget.
 func (r *render) step() { r.spend(stepCost) }
 
 // spend subtracts a cost from the budget.
@@ -85,7 +85,7 @@ func (r *render) spend(cost int) {
 	}
 }
 
-// room checks the size of a string that is about to be made, n times size bytes, and charges the budget for it.
+// room checks the size of a string of n times size bytes before it is made, and subtracts its cost from the budget.
 func (r *render) room(size, n int) {
 	if size > 0 && n > r.maxOutput/size {
 		failWith(errOutput)
@@ -93,7 +93,7 @@ func (r *render) room(size, n int) {
 	r.spend(size * max(n, 0))
 }
 
-// list checks the size of a list of n elements that is about to be made, and charges the budget for it.
+// list checks the size of a list of n elements before it is made, and subtracts its cost from the budget.
 func (r *render) list(n int) {
 	if n > r.maxOutput/itemCost {
 		failWith(errOutput)
@@ -101,14 +101,14 @@ func (r *render) list(n int) {
 	r.spend(n * itemCost)
 }
 
-// fits checks the length of a text that grows.
+// fits fails if a text of n bytes is too large.
 func (r *render) fits(n int) {
 	if n > r.maxOutput {
 		failWith(errOutput)
 	}
 }
 
-// nest enters a value inside a value, and unnest leaves it.
+// nest is called before an element of a value is printed or compared, and unnest afterwards. nest fails if values are nested too deeply.
 func (r *render) nest() {
 	if r.depth >= maxDepth {
 		failWith(errDepth)

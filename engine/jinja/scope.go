@@ -1,16 +1,16 @@
 package jinja
 
-// Jinja decides about the place of each name before a template runs. It looks at each scope as a whole: if a name is set anywhere
-// in a scope, it belongs to the scope from the start. At the start, it has the value that it has outside. This file makes the same
-// decisions in the same order, because the order has a visible effect: if a name is set in only one branch of an if, it depends on
-// where the name was first read whether its value can come from the context.
+// Jinja decides to which scope each name belongs before a template runs. If a name is set anywhere in a scope, it belongs to that scope
+// from its start, where it has the value that it has outside. This file makes the same decisions in the same order, because the order
+// matters: if only one branch of an if sets a name, the place where the name is first read decides whether its value can come from the
+// context.
 
-// variable is a name in a scope. It gets a slot of a frame, or the position of a context variable if no template code sets it.
+// variable is a name in a scope. It is stored in a slot of a frame or, if the template never sets it, among the variables of the context.
 type variable struct {
 	name    string
 	routine *routine
 	slot    int
-	context bool // slot is the position in the context
+	context bool // slot is the index among the variables of the context
 }
 
 type loadKind uint8
@@ -27,17 +27,17 @@ type load struct {
 	outer *variable // the source for loadAlias
 }
 
-// symbols collects the names of a scope. The branches of an if are collected in copies that are joined afterwards.
+// symbols has the names of a scope. The names of each branch of an if are collected in a copy; the copies are joined afterwards.
 type symbols struct {
 	parent  *symbols
 	routine *routine
-	made    map[string]*variable // every variable of the scope, shared by copies
+	made    map[string]*variable // all variables of the scope; copies share the map
 	refs    map[string]*variable
 	loads   map[*variable]load
 	stores  map[string]bool
 }
 
-// inner starts a scope inside s. If in is nil, the routine is that of s.
+// inner returns the symbols of a scope inside s. in is the routine of the scope; nil for the routine of s.
 func (s *symbols) inner(in *routine) *symbols {
 	if in == nil {
 		in = s.routine
@@ -113,7 +113,7 @@ func (s *symbols) declare(name string) {
 	s.define(name, load{kind: loadParam})
 }
 
-// target declares the names of a loop's target.
+// target declares the names in a loop's target.
 func (s *symbols) target(e any) {
 	if n, ok := e.(*nameExpr); ok {
 		s.declare(n.name)
@@ -122,7 +122,7 @@ func (s *symbols) target(e any) {
 	children(e, s.target)
 }
 
-// join combines the names of branches. If only some branches set a name, the name has its earlier value in the others.
+// join combines the names of the branches of an if. If only some branches set a name, the name keeps its earlier value in the others.
 func (s *symbols) join(branches ...*symbols) {
 	set := map[string]bool{}
 	for _, b := range branches {
@@ -151,7 +151,7 @@ func visitAll[T any](s *symbols, nodes []T) {
 	}
 }
 
-// visit collects the names of a node, except the names of scopes inside it.
+// visit collects the names in a node, except the names of scopes inside it.
 func (s *symbols) visit(n any) {
 	switch n := n.(type) {
 	case *nameExpr:

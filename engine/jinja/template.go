@@ -1,10 +1,9 @@
 // Package jinja renders chat templates: the Jinja programs that models ship to turn messages into a prompt.
 //
-// The prompt is byte for byte the same as with Hugging Face transformers. The language is therefore the one of Python's
-// jinja2 in an ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks and loop controls, and with transformers'
-// generation tag, tojson filter and functions raise_exception and strftime_now. Values behave as in Python: 7/2 is 3.5,
-// True prints as True, a list prints as its repr, 'é' has length 1. Features that no published chat template uses are left
-// out, and Parse refuses them by name (refuse.go).
+// The prompt is byte for byte the same as with Hugging Face transformers. The language is therefore the one of Python's jinja2 in an
+// ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks and loop controls, and with transformers' generation tag, tojson filter and
+// functions raise_exception and strftime_now. Values behave as in Python: 7/2 is 3.5, True prints as True, a list prints as its repr, 'é'
+// has length 1. Features that no published chat template uses are not supported, and Parse refuses them by name (refuse.go).
 //
 // A template passes through these stages, each in the files named after it:
 //
@@ -14,13 +13,13 @@
 //	exec     runs statements, which write the prompt; loop.go runs loops
 //	eval     computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
 //
-// To add a filter, add a line to the table in filters.go and a function to the file of its subject: filters_text.go,
-// filters_number.go or filters_list.go. A test is a line in tests.go, a method a line in methods.go, a global function a line in
-// globals.go; remove the name from refuse.go. Then add cases to testdata/conformance.py and run it. It records the results of
-// Python's jinja2, and TestConformance compares them.
+// To add a filter, add a line to the table in filters.go and a function to the file of its subject: filters_text.go, filters_number.go or
+// filters_list.go. To add a test, a method or a global function, add a line to tests.go, methods.go or globals.go. Remove the name from
+// refuse.go. Then add cases to testdata/conformance.py and run it. It records the results of Python's jinja2, and TestConformance compares
+// them.
 //
-// Errors of parsing and rendering travel as panics of type failure inside the package, as in text/template: Parse and
-// Render recover them and return an *Error.
+// Inside the package, errors of parsing and rendering are panics of type failure, as in text/template. Parse and Render recover them and
+// return an *Error.
 //
 // A template is a program of unknown origin. It cannot change the values that it is given, and it runs under limits of
 // time, memory and depth (render.go).
@@ -42,10 +41,10 @@ type Template struct {
 	body   []stmt
 	root   *scope
 	names  []string     // the variables of the context that the template reads
-	absent []*undefined // the value of each name if the context does not have it
+	absent []*undefined // [names] value of a name that the context does not have
 }
 
-// Parse reads a template. The name is only for error messages. An error is an *Error with the place of the mistake.
+// Parse reads a template. name is used only in error messages. An error is an *Error with the position of the mistake.
 func Parse(name, source string) (t *Template, err error) {
 	t = &Template{name: name, source: normalizeNewlines(source)}
 	defer func() {
@@ -66,10 +65,10 @@ func Parse(name, source string) (t *Template, err error) {
 	return t, nil
 }
 
-// Render runs the template with the variables of ctx. It does not change ctx. strftime_now uses the given time.
+// Render runs the template with the variables of ctx. It does not change ctx. now is the time for strftime_now.
 //
-// An error is an *Error with the place in the template. It wraps a *RaiseError if the template itself refused the messages
-// by calling raise_exception.
+// An error is an *Error with the position in the template. It wraps a *RaiseError if the template itself refused the messages by calling
+// raise_exception.
 func (t *Template) Render(ctx *ordered.Object, now time.Time) (string, error) {
 	r := newRender(t, ctx, now)
 	defer r.release()
@@ -88,9 +87,9 @@ func (r *render) prompt() (prompt string, err error) {
 
 // Error is a mistake in a template, found when it was parsed or rendered.
 type Error struct {
-	Template string // the name given to Parse
-	Line     int    // from 1
-	Column   int    // from 1, in characters
+	Template string // name of the template
+	Line     int    // counted from 1
+	Column   int    // counted from 1, in characters
 	Err      error
 }
 
@@ -98,10 +97,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %v", e.Template, e.Line, e.Column, e.Err)
 }
 
-// Unwrap returns the error without its place.
+// Unwrap returns the error without its position.
 func (e *Error) Unwrap() error { return e.Err }
 
-// RaiseError is the refusal of a template that called raise_exception, with its message.
+// RaiseError is the error of a template that called raise_exception, with the template's message.
 type RaiseError struct{ Message string }
 
 func (e *RaiseError) Error() string { return e.Message }
@@ -109,16 +108,16 @@ func (e *RaiseError) Error() string { return e.Message }
 // failure is the panic that stops parsing or rendering.
 type failure struct {
 	err    error
-	offset int // in the source; if negative, the place is that of the current operation
+	offset int // position in the source; negative for the position of the current operation
 }
 
 // fail stops a rendering with an error.
 func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...), -1}) }
 
-// failWith is fail with an error that callers distinguish.
+// failWith stops a rendering with err.
 func failWith(err error) { panic(failure{err, -1}) }
 
-// must returns a value, or stops the rendering with the error.
+// must returns v or, if err is not nil, stops the rendering with err.
 func must[T any](v T, err error) T {
 	if err != nil {
 		failWith(err)
@@ -131,8 +130,8 @@ func failAt(offset int, format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...), offset})
 }
 
-// recovered turns a failure into an *Error. If e is not a failure, it panics again. The given offset is
-// used if the failure has none.
+// recovered returns the *Error for a recovered failure. If e is not a failure, it panics again. offset is the position for a failure
+// without one.
 func (t *Template) recovered(e any, offset int) error {
 	f, ok := e.(failure)
 	if !ok {
@@ -150,7 +149,7 @@ func (t *Template) recovered(e any, offset int) error {
 	}
 }
 
-// normalizeNewlines makes every line end in \n and removes the last one, as Jinja does.
+// normalizeNewlines replaces all line ends by \n and removes a line end at the end of the text, as Jinja does.
 func normalizeNewlines(s string) string {
 	if strings.Contains(s, "\r") {
 		s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
@@ -158,7 +157,7 @@ func normalizeNewlines(s string) string {
 	return strings.TrimSuffix(s, "\n")
 }
 
-// invalidUTF8 returns the offset of the first byte that is not part of a character, or -1.
+// invalidUTF8 returns the offset of the first byte that is not valid UTF-8; -1 if there is none.
 func invalidUTF8(s string) int {
 	for i, r := range s {
 		if r == utf8.RuneError {

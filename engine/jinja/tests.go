@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// tests are the tests by name.
+// tests has all tests by name.
 var tests map[string]*builtin
 
 func init() {
@@ -62,8 +62,7 @@ func isInteger(v Value) bool {
 	return false
 }
 
-// isSequence reports whether a value has a length and can be subscripted. In Jinja that includes dictionaries and
-// undefined values.
+// isSequence reports whether a value has a length and can be subscripted. In Jinja, dictionaries and undefined values are such values too.
 func isSequence(v Value) bool {
 	switch v.(type) {
 	case string, markup, []Value, tuple, *ordered.Object, *span, *undefined:
@@ -80,7 +79,7 @@ func isIterable(v Value) bool {
 	return isSequence(v)
 }
 
-// leaves reports whether v % divisor is want.
+// leaves reports whether the remainder of v and divisor is want.
 func (r *render) leaves(v, divisor Value, want int64) bool {
 	return r.equal(r.arithmetic("%", v, divisor), want)
 }

@@ -12,7 +12,7 @@ import (
 
 // This file has the methods of Python's str that depend on the properties of characters.
 
-// isSpace is str.isspace for one character: Go's white space and four more separators.
+// isSpace reports whether str.isspace is true for a character: for Go's white space and four other separators.
 func isSpace(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
 
 func isASCII(s string) bool {
@@ -24,10 +24,10 @@ func isASCII(s string) bool {
 	return true
 }
 
-// runeCount is len of a Python string.
+// runeCount returns the length of a string in Python, which counts characters.
 func runeCount(s string) int { return utf8.RuneCountInString(s) }
 
-// runeOffset returns the offset in bytes of the character with the given index, or len(s) for an index past the end.
+// runeOffset returns the offset in bytes of the character with the given index; len(s) for an index past the end.
 func runeOffset(s string, index int) int {
 	if index <= 0 {
 		return 0
@@ -41,7 +41,8 @@ func runeOffset(s string, index int) int {
 	return len(s)
 }
 
-// Case mapping is full: ß becomes SS, and Σ at the end of a word becomes ς. A Caser has state, so each use makes a new one.
+// Case mapping follows the full Unicode rules: ß becomes SS, and Σ at the end of a word becomes ς. A Caser has state, so each use makes a
+// new one.
 
 func upper(s string) string {
 	if isASCII(s) {
@@ -69,7 +70,7 @@ func titleRune(r rune) string {
 	return string(up[:1]) + strings.ToLower(string(up[1:]))
 }
 
-// capitalize puts the first character into title case and the others into lower case.
+// capitalize converts the first character to title case and the others to lower case.
 func capitalize(s string) string {
 	if s == "" {
 		return s
@@ -78,7 +79,7 @@ func capitalize(s string) string {
 	return titleRune(r) + lower(s[size:])
 }
 
-// title is str.title: every run of letters with case is a word.
+// title returns str.title of a string. Every run of letters with case is a word.
 func title(s string) string {
 	var b strings.Builder
 	inWord := false
@@ -96,7 +97,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt returns the lower case of the character at i. For a Σ, it depends on the next character.
+// lowerAt returns the lower case of the character r at i. That of a Σ depends on the next character.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))
@@ -113,18 +114,18 @@ func isUpperCase(r rune) bool { return unicode.IsUpper(r) || unicode.Is(unicode.
 func isCased(r rune) bool     { return isLowerCase(r) || isUpperCase(r) || unicode.IsTitle(r) }
 func isAlpha(r rune) bool     { return unicode.IsLetter(r) }
 
-// isDigit is true for decimals and for the superscript and circled digits.
+// isDigit reports whether a character is a decimal digit, or a superscript or circled digit.
 func isDigit(r rune) bool {
 	return unicode.Is(unicode.Nd, r) || r == '²' || r == '³' || r == '¹' || r == 0x2070 || r >= 0x2074 && r <= 0x2079 ||
 		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
 }
 
-// every reports whether s is not empty and all its characters are in the set.
+// every reports whether s is not empty and in returns true for all its characters.
 func every(s string, in func(rune) bool) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return !in(r) }) < 0
 }
 
-// hasCase reports whether s has letters with case and all of them are in the set.
+// hasCase reports whether s has letters with case and in returns true for all of these.
 func hasCase(s string, in func(rune) bool) bool {
 	found := false
 	for _, r := range s {
@@ -189,7 +190,7 @@ func fields(s string) int {
 	return n
 }
 
-// splitAt makes a maximum of limit cuts at sep.
+// splitAt splits s at sep, at most limit times: from the end if fromEnd is set.
 func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.Split(s, sep)
@@ -207,7 +208,7 @@ func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	return parts
 }
 
-// splitSpace makes a maximum of limit cuts at white space.
+// splitSpace splits s at white space, at most limit times: from the end if fromEnd is set.
 func splitSpace(s string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.FieldsFunc(s, isSpace)

@@ -21,10 +21,10 @@ type jsonWriter struct {
 	indent     *string // indentation of one level; nil to write everything on one line
 	comma, col string
 	depth      int
-	charged    int // length of out that the budget has paid for
+	charged    int // number of bytes of out whose cost was subtracted from the budget
 }
 
-// charge makes the budget pay for what was written since the last call.
+// charge subtracts the cost of the bytes written since the last call from the budget.
 func (w *jsonWriter) charge() {
 	n := len(w.out) - w.charged
 	w.charged = len(w.out)
@@ -32,8 +32,7 @@ func (w *jsonWriter) charge() {
 	w.r.spend(n)
 }
 
-// filterToJSON is the filter that transformers uses instead of Jinja's: it does not escape HTML and keeps the order of
-// keys.
+// filterToJSON is the filter tojson of transformers. Unlike Jinja's, it does not escape HTML and keeps the order of keys.
 func filterToJSON(r *render, v Value, a args) Value {
 	w := jsonWriter{r: r, ascii: truth(a.or(0, false)), sorted: truth(a.or(3, false)), comma: ", ", col: ": "}
 	switch indent := a.or(1, nil).(type) {

@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// Value is a value in a template. A context has values of the types of ordered.Value; dictionaries are *ordered.Object. Rendering
-// does not change them. A value of any other Go type gives an error when a template uses it. *big.Int, an integer too large for
-// int64, is printed and compared, but not computed with.
+// Value is a value in a template. A context has values of the types of ordered.Value; dictionaries are *ordered.Object. Rendering does not
+// change them. Using a value of any other Go type is an error. An integer too large for int64 is a *big.Int, which can be printed and
+// compared, but not used in arithmetic.
 type Value = ordered.Value
 
 // The types of values that a template makes, in addition to those of a context. namespace, macro, function and loopContext are
@@ -17,7 +17,7 @@ type Value = ordered.Value
 type (
 	// tuple is an immutable sequence that prints with parentheses.
 	tuple []Value
-	// markup is a string marked by the filter safe: a string that is added to it with + is escaped for HTML.
+	// markup is a string marked by the filter safe. A plain string that is added to it with + is escaped for HTML.
 	markup string
 	// span is Python's range object.
 	span struct{ start, stop, step int64 }
@@ -26,7 +26,7 @@ type (
 		kind string // "dict_keys", "dict_values" or "dict_items"
 		of   *ordered.Object
 	}
-	// undefined is the value of a name or an attribute that does not exist. It prints as an empty text, is false and has length 0. Any
+	// undefined is the value of a name or an attribute that does not exist. It prints as an empty string, is false and has length 0. Any
 	// other use is an error.
 	undefined struct {
 		name  string // name of the variable or attribute
@@ -38,7 +38,7 @@ type (
 // missing marks an argument that was not given.
 var missing Value = &struct{ _ int }{}
 
-// fail stops the rendering because the value is used.
+// fail stops the rendering because an undefined value is used.
 func (u *undefined) fail() {
 	switch {
 	case u.hint != "":
@@ -83,7 +83,7 @@ func (v *view) items() []Value {
 	return out
 }
 
-// typeName returns Python's name of a value's type.
+// typeName returns the name of a value's type in Python.
 func typeName(v Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -124,7 +124,7 @@ func typeName(v Value) string {
 	return fmt.Sprintf("Go type %T", v)
 }
 
-// ownerName returns the name of the object in messages about an undefined attribute.
+// ownerName returns the name of an object for messages about an undefined attribute.
 func ownerName(v Value) string {
 	if v == nil {
 		return "None"
@@ -138,7 +138,7 @@ func is[T Value](v Value) bool {
 	return ok
 }
 
-// text returns the characters of a string, marked or not.
+// text returns the characters of a string or of markup. ok is false for other values.
 func text(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -187,7 +187,7 @@ func float(v Value) (float64, bool) {
 	return float64(n), ok
 }
 
-// truth is the value as a condition.
+// truth returns a value as a condition, as in Python.
 func truth(v Value) bool {
 	switch v := v.(type) {
 	case nil, *undefined:

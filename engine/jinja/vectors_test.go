@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// vectorsNow is the time that the recorded prompts were rendered at.
+// vectorsNow is the time at which the recorded prompts were rendered.
 var vectorsNow = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-// TestTemplates renders small templates with the constructs of published templates. The expected prompts were rendered by jinja2
-// with testdata/templates/render.py.
+// TestTemplates renders small templates with the constructs of published templates. testdata/templates/render.py made the expected prompts
+// with jinja2.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	renderAll(t, filepath.Join("testdata", "templates"))
@@ -28,7 +28,7 @@ func TestModelTemplates(t *testing.T) {
 	t.Parallel()
 	root := os.Getenv("INGOT_VECTORS")
 	if root == "" {
-		t.Skip("the templates of real models are not tested: set INGOT_VECTORS to the folder that holds templates/")
+		t.Skip("the templates of published models are not tested: set INGOT_VECTORS to the folder that has templates/")
 	}
 	renderAll(t, filepath.Join(root, "templates"))
 }
@@ -59,7 +59,7 @@ func renderAll(t *testing.T, dir string) {
 				require.NoError(t, err)
 				got, err := tmpl.Render(ctx.(*ordered.Object), vectorsNow)
 				if want.Out == nil {
-					require.Error(t, err, "%s: jinja2 fails with %s", name, *want.Err)
+					require.Error(t, err, "%s: rendering must fail, because jinja2 fails with %s", name, *want.Err)
 					continue
 				}
 				require.NoError(t, err, name)

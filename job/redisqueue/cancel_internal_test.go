@@ -22,10 +22,10 @@ func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 		ended <- struct{}{}
 		return job.ErrDeliveryEnded
 	})
-	f.eventually("the row runs, and asynq listens for cancellations", func() bool {
+	f.eventually("it runs, and its worker and asynq listen for cancellations", func() bool {
 		s, err := f.queue.Status(t.Context(), "b")
 		require.NoError(t, err)
-		return s.Running == 1 && f.queue.rdb.PubSubNumSub(t.Context(), cancelChannel).Val()[cancelChannel] > 0
+		return s.Running == 1 && f.queue.rdb.PubSubNumSub(t.Context(), cancelChannel).Val()[cancelChannel] > 1
 	})
 	w.sleep() // so that asynq's last script runs after the batch is cancelled
 	_, err := f.queue.Cancel(t.Context(), "b")

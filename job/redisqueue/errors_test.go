@@ -30,8 +30,8 @@ func TestEventsOfAWorkerAreNoFailures(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{job.ErrDeliveryEnded, asynq.ErrLeaseExpired, fmt.Errorf("x: %w", job.ErrHandedBack), context.Canceled} {
 		require.False(t, isFailure(err), "%v", err)
-		require.Zero(t, retryDelay(3, err, nil))
+		require.Zero(t, retryDelay(3, err))
 	}
 	require.True(t, isFailure(errors.New("x")))
-	require.Equal(t, time.Second, retryDelay(0, errors.New("x"), nil))
+	require.Equal(t, time.Second, retryDelay(0, errors.New("x")))
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -198,12 +199,12 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 		return id
 	}
 	require.NoError(t, f.queue.rdb.HSet(t.Context(), taskKey("m:default", d), "state", "active").Err())
-	_, release := m.hold(t.Context(), task{"m:default", d}, nil)
+	h := m.hold(t.Context(), "m:default", d.id(), time.Now().Add(time.Hour))
 	require.Empty(t, owner())
 	m.ownWaiting(t.Context())
 	require.Equal(t, m.worker(), owner(), "the worker owns a row that waits in it")
 	s.setCut(true)
-	release(job.ErrDeliveryEnded)
+	m.release(t.Context(), h, job.ErrDeliveryEnded)
 	require.Equal(t, m.worker(), owner())
 	m.settle(t.Context())
 	require.Equal(t, m.worker(), owner())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ingot-run/ingot/job"
@@ -28,14 +29,24 @@ type debt func(ctx context.Context) error
 
 // held is a delivery that a member holds. The member becomes its owner in Begin, or in a beat if the delivery still waits for Begin.
 type held struct {
-	task
+	delivery
+	queue    string
+	task     string // its id in asynq
+	message  string // asynq's message
+	job      *job.Job
+	unread   error // why there is no job
 	member   *member
+	feed     *feed           // of the server that took the task
+	ctx      context.Context // of the delivery
 	end      context.CancelFunc
-	recorded func() // called when Record has removed the task from its queue
+	recorded atomic.Bool // Record has removed the task from its queue
+	since    time.Time   // when a handler got it
+	ending   bool        // it has a result; guarded by the feed's mutex
 
 	// The member's mutex guards these fields.
-	owner string // worker id under which the member owns, or may own, the delivery; empty if it does not
-	lost  bool   // the member was declared lost
+	owner string    // worker id under which the member owns, or may own, the delivery; empty if it does not
+	lost  bool      // the member was declared lost
+	lease time.Time // the end of asynq's lease
 }
 
 // heldKey is the key of a held delivery in its handler's context.
@@ -48,6 +59,9 @@ func heldIn(ctx context.Context, batch string, line, number int) *held {
 	}
 	return nil
 }
+
+// key is the key of the task.
+func (h *held) key() string { return taskPrefix(h.queue) + h.task }
 
 // newOwner makes the member the owner of the delivery and returns the worker id to write to Redis. ok is false if the delivery has ended
 // because the member was declared lost.
@@ -138,27 +152,30 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// hold adds a delivery to the held ones. The caller must call release with the handler's error. The context owned is for the handler; it
-// ends when the member is declared lost.
-func (m *member) hold(ctx context.Context, t task, recorded func()) (owned context.Context, release func(outcome error)) {
-	owned, end := context.WithCancel(ctx)
-	h := &held{task: t, member: m, end: end, recorded: recorded}
+// hold keeps a delivery for the member until release. Its context ends when the member is lost or asynq's lease is over.
+func (m *member) hold(ctx context.Context, queue, task string, lease time.Time) *held {
+	h := &held{queue: queue, task: task, member: m, lease: lease}
+	h.delivery, _ = parseDelivery(task) // otherwise it is not that of a row, which its handler finds out
+	ctx, h.end = context.WithCancel(ctx)
+	h.ctx = context.WithValue(ctx, heldKey{}, h)
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.helds[h] = struct{}{}
+	return h
+}
+
+// release ends the hold of a delivery whose handler has returned an error, or nil.
+func (m *member) release(ctx context.Context, h *held, outcome error) {
+	h.end()
+	m.mu.Lock()
+	delete(m.helds, h)
+	lost, owner := h.lost, h.owner
 	m.mu.Unlock()
-	return context.WithValue(owned, heldKey{}, h), func(outcome error) {
-		end()
-		m.mu.Lock()
-		delete(m.helds, h)
-		lost, owner := h.lost, h.owner
-		m.mu.Unlock()
-		ctx := context.WithoutCancel(ctx)
-		switch {
-		case lost && owner != "":
-			m.pay(ctx, func(ctx context.Context) error { return m.queue.survived(ctx, t.delivery) })
-		case outcome != nil && owner != "":
-			m.pay(ctx, func(ctx context.Context) error { return m.queue.disown(ctx, t.queue, t.delivery, owner) })
-		}
+	switch {
+	case lost && owner != "":
+		m.pay(ctx, func(ctx context.Context) error { return m.queue.survived(ctx, h.delivery) })
+	case outcome != nil && owner != "":
+		m.pay(ctx, func(ctx context.Context) error { return m.queue.disown(ctx, h.queue, h.delivery, owner) })
 	}
 }
 

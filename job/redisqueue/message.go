@@ -34,6 +34,10 @@ const (
 	fieldQueue   protowire.Number = 4
 	fieldRetry   protowire.Number = 5
 	fieldTimeout protowire.Number = 8
+
+	fieldRetried  protowire.Number = 6
+	fieldError    protowire.Number = 7
+	fieldFailedAt protowire.Number = 11
 )
 
 // grace is added to the timeout that asynq gets, so that the worker's own timeout ends an attempt first. The worker can then record the
@@ -68,20 +72,31 @@ var errNoPayload = errors.New("asynq's message has no payload")
 
 // payloadOf returns the payload in a task's message.
 func payloadOf(message []byte) ([]byte, error) {
+	var payload []byte
+	err := eachField(message, func(field protowire.Number, kind protowire.Type, value []byte) {
+		if field == fieldPayload && kind == protowire.BytesType && payload == nil {
+			payload, _ = protowire.ConsumeBytes(value)
+		}
+	})
+	if err == nil && payload == nil {
+		err = errNoPayload
+	}
+	return payload, err
+}
+
+// eachField passes the fields of a message to a function, with their encoded values.
+func eachField(message []byte, do func(field protowire.Number, kind protowire.Type, value []byte)) error {
 	for len(message) > 0 {
 		field, kind, n := protowire.ConsumeTag(message)
 		if n < 0 {
-			return nil, protowire.ParseError(n)
+			return protowire.ParseError(n)
 		}
 		message = message[n:]
-		if field == fieldPayload && kind == protowire.BytesType {
-			payload, n := protowire.ConsumeBytes(message)
-			return payload, protowire.ParseError(min(n, 0))
-		}
 		if n = protowire.ConsumeFieldValue(field, kind, message); n < 0 {
-			return nil, protowire.ParseError(n)
+			return protowire.ParseError(n)
 		}
+		do(field, kind, message[:n])
 		message = message[n:]
 	}
-	return nil, errNoPayload
+	return nil
 }

@@ -3,6 +3,8 @@ package redisqueue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,26 +23,70 @@ func (q *Queue) Recorded(ctx context.Context, batch string) (job.Lines, error) {
 
 // Begin implements job.Store.
 func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
-	ks, owner := keys(j.Batch, "meta", "done", "attempts", "deliveries", "checkpoints"), ""
-	if h := heldIn(ctx, j.Batch, j.Line, j.Delivery); h != nil {
-		var ok bool
-		if owner, ok = h.newOwner(); !ok {
-			return job.Start{}, job.ErrDeliveryEnded
+	started := q.begin(ctx, []beginning{{j, heldIn(ctx, j.Batch, j.Line, j.Delivery)}})
+	return started[0].start, started[0].err
+}
+
+// beginning is an attempt at a row. It has a delivery, unless the row is not begun by its handler.
+type beginning struct {
+	*job.Job
+	held *held
+}
+
+// begun is the result of a beginning.
+type begun struct {
+	start job.Start
+	err   error
+}
+
+// begin is Begin for several rows.
+func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
+	results := make([]begun, len(rows))
+	args := make([]any, 0, 1+7*len(rows))
+	args = append(args, now())
+	sent := make([]int, 0, len(rows))
+	for i, r := range rows {
+		task, owner := "", ""
+		if r.held != nil {
+			var ok bool
+			if owner, ok = r.held.newOwner(); !ok {
+				results[i].err = job.ErrDeliveryEnded
+				continue
+			}
+			task = r.held.key()
 		}
-		ks = append(ks, taskKey(h.queue, h.delivery))
+		args = append(args, r.Batch, r.Line, r.File, r.Delivery, r.Pin, task, owner)
+		sent = append(sent, i)
 	}
-	reply, err := beginScript.Run(ctx, q.rdb, ks, j.Line, now(), j.File, j.Delivery, j.Pin, owner).Slice()
-	if err != nil {
-		return job.Start{}, failure(err, "begin line %d of batch %s", j.Line, j.Batch)
+	if len(sent) == 0 {
+		return results
 	}
+	replies, err := beginScript.Run(ctx, q.rdb, nil, args...).Slice()
+	for n, i := range sent {
+		b := &results[i]
+		switch reply := replyTo(replies, n, err).(type) {
+		case []any:
+			b.start, b.err = startOf(reply)
+		default:
+			b.err = replyFailure(reply)
+		}
+		if b.err != nil && !isRefusal(b.err) {
+			b.err = failure(b.err, "begin line %d of batch %s", rows[i].Line, rows[i].Batch)
+		}
+	}
+	return results
+}
+
+// startOf reads the reply of begin.lua for a row.
+func startOf(reply []any) (start job.Start, err error) {
 	n, _ := reply[0].(int64)
 	switch {
 	case n < 0:
-		return job.Start{}, scriptError(int(n))
+		return start, scriptError(int(n))
 	case n == 0:
-		return job.Start{}, job.ErrRecorded
+		return start, job.ErrRecorded
 	}
-	start := job.Start{Attempt: int(n)}
+	start.Attempt = int(n)
 	if len(reply) > 1 {
 		text, _ := reply[1].(string)
 		start.Checkpoint = []byte(text)
@@ -48,9 +94,49 @@ func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
 	return start, nil
 }
 
+// isRefusal reports whether an error is the refusal of a script.
+func isRefusal(err error) bool {
+	for n := -7; n < 0; n++ {
+		if errors.Is(err, scriptError(n)) {
+			return true
+		}
+	}
+	return errors.Is(err, job.ErrRecorded)
+}
+
+// replyTo returns the reply of a script to one of several rows, or the error of the whole script.
+func replyTo(replies []any, n int, err error) any {
+	switch {
+	case err != nil:
+		return err
+	case n >= len(replies):
+		return errors.New("redis has not replied to all rows")
+	}
+	return replies[n]
+}
+
+// replyFailure returns the error in a reply to a row. There must be one.
+func replyFailure(reply any) error {
+	switch r := reply.(type) {
+	case error:
+		return r
+	case string:
+		return replyError(r)
+	}
+	return fmt.Errorf("redis has replied %v", reply)
+}
+
+// replyError is an error of Redis that a script has returned for one of several rows.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (replyError) RedisError() {}
+
 // SaveCheckpoint implements job.Store.
 func (q *Queue) SaveCheckpoint(ctx context.Context, j *job.Job, checkpoint []byte) error {
-	n, err := checkpointScript.Run(ctx, q.rdb, keys(j.Batch, "meta", "done", "deliveries", "checkpoints"), j.Line, j.Delivery, checkpoint).Int()
+	n, err := checkpointScript.Run(ctx, q.rdb, nil, j.Batch, j.Line, j.Delivery, checkpoint).Int()
 	if err == nil {
 		err = scriptError(n)
 	}
@@ -63,44 +149,92 @@ func (q *Queue) Release(ctx context.Context, j *job.Job) error {
 	return failure(err, "release line %d of batch %s", j.Line, j.Batch)
 }
 
-// Record implements job.Store.
+// maxGroupedResult is the size, in bytes, up to which results are recorded together.
+const maxGroupedResult = 64 << 10
+
+// Record implements job.Store. Results of rows that a server has taken are recorded together, unless they are large.
 func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first bool, err error) {
-	outcome := "done"
-	if r.Failed {
-		outcome = "failed"
+	h := heldIn(ctx, batch, r.Line, r.Delivery)
+	var reply any
+	if h != nil && h.feed != nil && len(r.Text)+len(r.Job) <= maxGroupedResult {
+		reply = h.feed.record(ctx, toRecord{batch: batch, result: r, held: h})
+	} else {
+		replies, err := recordScript.Run(ctx, q.rdb, nil, recordArgs([]toRecord{{batch: batch, result: r, held: h}})...).Slice()
+		reply = replyTo(replies, 0, err)
 	}
-	h, task, queue := heldIn(ctx, batch, r.Line, r.Delivery), "", ""
-	if h != nil {
-		task, queue = h.id(), h.queue
-	}
-	at := time.Now()
-	args := []any{
-		r.Line, r.Text, outcome, at.UnixMilli(), r.Sum, r.File, r.Job, r.Delivery, r.Pin,
-		task, queue, at.UTC().Format(time.DateOnly), at.Add(asynqStatsTTL).Unix(),
-	}
-	for _, c := range []struct {
-		name string
-		n    int
-	}{
-		{"prompt_tokens", r.Stats.PromptTokens},
-		{"cached_tokens", r.Stats.CachedTokens},
-		{"completion_tokens", r.Stats.CompletionTokens},
-		{"draft_tokens", r.Stats.DraftTokens},
-		{"accepted_tokens", r.Stats.AcceptedTokens},
-	} {
-		if c.n > 0 {
-			args = append(args, c.name, c.n)
-		}
-	}
-	n, err := recordScript.Run(ctx, q.rdb, allKeys(batch), args...).Int()
-	if err == nil {
-		err = scriptError(n)
+	n, ok := reply.(int64)
+	if ok {
+		err = scriptError(int(n))
+	} else {
+		err = replyFailure(reply)
 	}
 	if err != nil {
 		return false, failure(err, "record line %d of batch %s", r.Line, batch)
 	}
 	if h != nil && n == 1 {
-		h.recorded()
+		h.recorded.Store(true)
 	}
 	return n == 1, nil
+}
+
+// toRecord is a result to be recorded.
+type toRecord struct {
+	batch  string
+	result job.Result
+	held   *held    // nil if no server has taken the row
+	reply  chan any // gets the reply of the script, or an error
+}
+
+// recordArgs returns the arguments of record.lua.
+func recordArgs(rows []toRecord) []any {
+	at := time.Now()
+	args := make([]any, 0, 3+16*len(rows))
+	args = append(args, at.UnixMilli(), today(at), statsEnd(at))
+	for i := range rows {
+		r := &rows[i].result
+		outcome, queue, task := "done", "", ""
+		if r.Failed {
+			outcome = "failed"
+		}
+		if h := rows[i].held; h != nil {
+			queue, task = h.queue, h.task
+		}
+		args = append(args, rows[i].batch, r.Line, r.Text, outcome, r.Sum, r.File, r.Job, r.Delivery, r.Pin, queue, task,
+			r.Stats.PromptTokens, r.Stats.CachedTokens, r.Stats.CompletionTokens, r.Stats.DraftTokens, r.Stats.AcceptedTokens)
+	}
+	return args
+}
+
+// today is the day for which asynq counts tasks.
+func today(at time.Time) string { return at.UTC().Format(time.DateOnly) }
+
+// statsEnd is the time, in seconds, until which asynq counts the tasks of a day.
+func statsEnd(at time.Time) int64 { return at.Add(asynqStatsTTL).Unix() }
+
+// runScripts runs scripts in one round trip.
+func runScripts(ctx context.Context, rdb redis.UniversalClient, calls []scriptCall) []*redis.Cmd {
+	if len(calls) == 1 {
+		return []*redis.Cmd{calls[0].script.Run(ctx, rdb, nil, calls[0].args...)}
+	}
+	pipe := rdb.Pipeline()
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		replies[i] = c.script.EvalSha(ctx, pipe, nil, c.args...)
+	}
+	_, err := pipe.Exec(ctx)
+	for i, c := range calls {
+		switch {
+		case replies[i].Err() != nil && strings.HasPrefix(replies[i].Err().Error(), "NOSCRIPT"):
+			replies[i] = c.script.Run(ctx, rdb, nil, c.args...)
+		case err != nil && replies[i].Err() == nil && replies[i].Val() == nil:
+			replies[i].SetErr(err) // it was not sent
+		}
+	}
+	return replies
+}
+
+// scriptCall is a script with its arguments.
+type scriptCall struct {
+	script *redis.Script
+	args   []any
 }

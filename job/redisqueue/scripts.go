@@ -41,8 +41,10 @@ var (
 	deleteSource string
 	//go:embed lua/pause.lua
 	pauseSource string
-	//go:embed lua/head.lua
-	headSource string
+	//go:embed lua/giveback.lua
+	giveBackSource string
+	//go:embed lua/end.lua
+	endSource string
 	//go:embed lua/checkpoint.lua
 	checkpointSource string
 
@@ -70,18 +72,19 @@ var (
 	//go:embed lua/survive.lua
 	surviveSource string
 
-	createScript  = redis.NewScript(createSource)
-	beginScript   = redis.NewScript(refusalSource + beginSource)
-	releaseScript = redis.NewScript(releaseSource)
-	recordScript  = redis.NewScript(refusalSource + recordSource + finishSource)
-	sealScript    = redis.NewScript(sealSource + finishSource)
-	cancelScript  = redis.NewScript(cancelSource)
-	resultsScript = redis.NewScript(resultsSource)
-	retryScript   = redis.NewScript(retrySource)
-	pauseScript   = redis.NewScript(pauseSource)
-	headScript    = redis.NewScript(headSource)
-	addScript     = redis.NewScript(fillSource + addSource)
-	deleteScript  = redis.NewScript(deleteSource)
+	createScript   = redis.NewScript(createSource)
+	beginScript    = redis.NewScript(refusalSource + beginSource)
+	releaseScript  = redis.NewScript(releaseSource)
+	recordScript   = redis.NewScript(refusalSource + finishSource + recordSource)
+	sealScript     = redis.NewScript(finishSource + sealSource)
+	cancelScript   = redis.NewScript(cancelSource)
+	resultsScript  = redis.NewScript(resultsSource)
+	retryScript    = redis.NewScript(retrySource)
+	pauseScript    = redis.NewScript(pauseSource)
+	giveBackScript = redis.NewScript(giveBackSource)
+	endScript      = redis.NewScript(endSource)
+	addScript      = redis.NewScript(fillSource + addSource)
+	deleteScript   = redis.NewScript(deleteSource)
 
 	fillScript    = redis.NewScript(fillSource + "fill(ARGV[1])\nreturn 1\n")
 	waitingScript = redis.NewScript(waitingSource)

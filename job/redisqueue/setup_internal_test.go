@@ -153,7 +153,7 @@ func (f *fleet) take(d delivery, worker string) {
 	f.t.Helper()
 	ctx := f.t.Context()
 	leaseEnd := time.Now().Add(time.Hour).Unix()
-	require.NoError(f.t, takeScript.Run(ctx, f.queue.rdb, nil, leaseEnd, "m:default").Err())
+	require.NoError(f.t, takeScript.Run(ctx, f.queue.rdb, nil, leaseEnd, 1, "m:default", "1").Err())
 	require.Equal(f.t, []string{d.id()}, f.queue.rdb.LRange(ctx, asynqKey("m:default", "active"), 0, 0).Val())
 	if worker == "" {
 		return

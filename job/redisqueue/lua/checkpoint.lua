@@ -1,8 +1,9 @@
--- Stores the progress of a running row. Returns 1, or a refusal. Appended to refusal.lua.
--- KEYS: meta, done, deliveries, checkpoints. ARGV: line, number of the delivery, progress.
-local refused = refusal(KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], '')
+-- Stores the progress of a running row. Returns 1, or a refusal. Follows refusal.lua.
+-- ARGV: batch, line, number of the delivery, progress.
+local b = batch(ARGV[1])
+local refused = refusal(b, ARGV[2], ARGV[3], '')
 if refused then
   return refused
 end
-redis.call('HSET', KEYS[4], ARGV[1], ARGV[3])
+redis.call('HSET', b.checkpoints, ARGV[2], ARGV[4])
 return 1

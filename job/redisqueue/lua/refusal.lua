@@ -1,24 +1,55 @@
+-- batch returns the keys and settings of a batch. A script reads them once. pin and mixed are about the model that answered its rows.
+local names = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
+local batches = {}
+local function batch(id)
+  local b = batches[id]
+  if not b then
+    b = {keys = {}}
+    for i, name in ipairs(names) do
+      b.keys[i] = 'ingot:{' .. id .. '}:' .. name
+      b[name] = b.keys[i]
+    end
+    b.created, b.cancelled, b.file, b.lines, b.pin, b.mixed =
+      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'pin', 'mixed'))
+    batches[id] = b
+  end
+  return b
+end
+
 -- refusal returns the reason why a write about a row is refused: -1 if the batch is unknown, -2 if it is cancelled, -3 if the row is of
 -- another file, -5 if the file has no such line, 0 if the row is recorded, -4 if the row was taken from this delivery. It returns nil if
 -- the write is allowed. file is a FileID, or '' for any file.
-local function refusal(meta, done, deliveries, line, delivery, file)
-  local is = redis.call('HMGET', meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines')
-  if not is[1] then
+local function refusal(b, line, delivery, file)
+  if not b.created then
     return -1
   end
-  if is[2] then
+  if b.cancelled then
     return -2
   end
-  if file ~= '' and is[3] and is[3] ~= '' and string.sub(is[3], 1, #file) ~= file then
+  if file ~= '' and b.file and b.file ~= '' and string.sub(b.file, 1, #file) ~= file then
     return -3
   end
-  if is[4] and tonumber(line) > tonumber(is[4]) then
+  if b.lines and tonumber(line) > tonumber(b.lines) then
     return -5
   end
-  if redis.call('GETBIT', done, line) == 1 then
+  if redis.call('GETBIT', b.done, line) == 1 then
     return 0
   end
-  if tonumber(redis.call('HGET', deliveries, line) or 0) ~= tonumber(delivery) then
+  if tonumber(redis.call('HGET', b.deliveries, line) or 0) ~= tonumber(delivery) then
     return -4
   end
+end
+
+-- each calls a function with the position in ARGV of each of several rows, which have the given number of values. It returns a list of
+-- what the function returns for the rows. If the function fails for a row, this is the text of the error.
+local function each(first, values, row)
+  local replies = {}
+  for i = first, #ARGV, values do
+    local ok, reply = pcall(row, i)
+    if not ok then
+      reply = type(reply) == 'table' and reply.err or tostring(reply)
+    end
+    replies[#replies + 1] = reply
+  end
+  return replies
 end

@@ -36,6 +36,8 @@ for _, key in ipairs(KEYS) do
   try('SET', key, 'x')
   try('GET', key)
   try('INCR', key .. ':n')
+  try('INCRBY', key .. ':n', 2)
+  try('EXPIREAT', key .. ':n', 4102444800)
   try('DEL', key, key .. ':n')
   try('SETBIT', key, 1, 1)
   try('GETBIT', key, 1)

@@ -3,7 +3,9 @@ package redisqueue
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -103,41 +105,57 @@ func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
 }
 
-// One request looks at all queues, first at the one that asynq asks for. The order of the others is drawn by weight, or is that of the
-// weights if the server is strict.
+// One request looks at all queues. They are drawn by weight, or are in their order.
 func TestTheOrderOfQueues(t *testing.T) {
 	t.Parallel()
-	c := asynqClient{queues: map[string]int{"a": 6, "b": 3, "c": 1}}
+	f := &feed{queues: map[string]int{"a": 6, "b": 3, "c": 1}}
+	queues := []string{"b", "c", "a"}
 	const n = 10_000
-	second := map[string]int{}
+	counts := map[string]int{}
 	for range n {
-		order := c.order("a")
-		require.Len(t, order, 3)
-		require.Equal(t, "a", order[0])
-		second[order[1]]++
+		order := f.order(queues)
+		require.ElementsMatch(t, []byte("123"), []byte(order))
+		counts[order[:1]]++
+		if order[0] == '3' {
+			counts[order[:2]]++
+		}
 	}
-	require.InDelta(t, n*3/4, second["b"], 300) // the standard deviation is 43
-	c.strict = true
-	require.Equal(t, []string{"c", "a", "b"}, c.order("c"))
+	require.InDelta(t, n*6/10, counts["3"], 300, "a; the standard deviation is 49")
+	require.InDelta(t, n*3/10, counts["1"], 300, "b")
+	require.InDelta(t, n*6/10*3/4, counts["31"], 300, "b after a")
+	f.strict = true
+	require.Equal(t, "312", f.order(queues))
 }
 
-// While all queues are empty, asynq's requests for its three queues cause one request to Redis. A paused queue is not asked.
-func TestEmptyQueuesAreAskedOnce(t *testing.T) {
+// One request takes many tasks, each of the first queue of its order that has one. A paused queue is not asked.
+func TestTasksAreTakenTogether(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 1)
-	queues := map[string]int{"m:critical": 6, "m:default": 3, "m:bulk": 1}
-	c := &asynqClient{UniversalClient: f.queue.rdb, server: &server{queue: f.queue}, queues: queues}
-	ask := func(queue string) error {
-		keys := []string{pendingKey(queue), asynqKey(queue, "paused"), asynqKey(queue, "active"), asynqKey(queue, "lease")}
-		return c.EvalSha(t.Context(), "", keys, time.Now().Unix(), taskPrefix(queue)).Err()
-	}
-	require.NoError(t, f.queue.inspector.PauseQueue("m:default"))
-	require.ErrorIs(t, ask("m:bulk"), redis.Nil)
-	require.NoError(t, f.queue.inspector.UnpauseQueue("m:default"))
-	require.ErrorIs(t, ask("m:default"), redis.Nil)
-	require.ErrorIs(t, ask("m:critical"), redis.Nil)
-	require.NoError(t, ask("m:bulk"), "another queue has a task")
-	info, err := f.queue.inspector.GetTaskInfo("m:default", "b:1")
+	f := newFleet(t, 300)
+	bulk := fleetJob("b", 301)
+	_, err := f.queue.Add(t.Context(), "m", job.Bulk, []*job.Job{bulk, fleetJob("b", 302)})
 	require.NoError(t, err)
-	require.Equal(t, asynq.TaskStateActive, info.State)
+	ask := func(orders ...any) (ids []string) {
+		t.Helper()
+		args := append([]any{time.Now().Add(time.Hour).Unix(), 2, "m:bulk", "m:default"}, orders...)
+		list, err := takeScript.Run(t.Context(), f.queue.rdb, nil, args...).StringSlice()
+		require.NoError(t, err)
+		for row := range slices.Chunk(list, 3) {
+			info, err := f.queue.inspector.GetTaskInfo(row[0], row[1])
+			require.NoError(t, err)
+			require.Equal(t, asynq.TaskStateActive, info.State)
+			ids = append(ids, row[1])
+		}
+		return ids
+	}
+	require.NoError(t, f.queue.inspector.PauseQueue("m:bulk"))
+	require.Equal(t, []string{"b:1"}, ask("12"))
+	require.NoError(t, f.queue.inspector.UnpauseQueue("m:bulk"))
+	require.Equal(t, []string{"b:2", "b:301", "b:3", "b:302", "b:4", "b:5"}, ask("21", "12", "21", "12", "12", "21"))
+	var orders []any
+	var want []string
+	for line := 6; line <= 300; line++ { // more than are pending at a time
+		orders, want = append(orders, "21"), append(want, fmt.Sprint("b:", line))
+	}
+	require.Equal(t, want, ask(append(orders, "21")...))
+	require.Empty(t, ask("12"))
 }

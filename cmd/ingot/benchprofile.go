@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ingot-run/ingot/bench/roofline"
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/metal"
+)
+
+// profileShapes are measured if no model is named. They have the kernels of rooflineShapes.
+var profileShapes = []weightFlags{{shape: "glm-4.7-flash:8", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
+
+// profileKernels times the kernels of steps, and writes them as a file of measurements for the roofline.
+func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
+	if cfg.Backend == config.BackendCPU {
+		return usagef(noGPU, "profile", cfg.Backend)
+	}
+	models := []weightFlags{*weights}
+	if weights.shape == "" && cfg.Model == "" {
+		models = profileShapes
+	}
+	l := newLaunch(cfg, cmd.ErrOrStderr())
+	l.cached = true
+	defer func() { err = errors.Join(err, l.end()) }()
+	var all roofline.Measurements
+	for i := range models {
+		p, err := profileModel(cmd, l, &models[i])
+		if err != nil {
+			return err
+		}
+		all.Device, all.GBPerS, all.Kernels = p.Device, p.GBPerS, append(all.Kernels, p.Kernels...)
+	}
+	if path == stdio {
+		return all.Write(cmd.OutOrStdout())
+	}
+	if err := roofline.WriteProfile(cmd.OutOrStdout(), &all); err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write measurements: %w", err)
+	}
+	if err := errors.Join(all.Write(f), f.Close()); err != nil {
+		return fmt.Errorf("write measurements to %s: %w", path, err)
+	}
+	cmd.PrintErrf("measurements written to %s\n", path)
+	return nil
+}
+
+func profileModel(cmd *cobra.Command, l *launch, weights *weightFlags) (p roofline.Measurements, err error) {
+	path, remove, err := weights.file(l.cfg.Model)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	f, err := gguf.Open(path)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	open := func() (metal.Device, error) { return l.open(l.cfg.Backend) }
+	return roofline.Profile(cmd.Context(), open, f, l.cfg.Engine.KV, "profile of "+weights.name(path), roofline.ProfileSteps)
+}

@@ -1,0 +1,339 @@
+package redisqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+const (
+	// maxPause is the maximum time that a result waits for others, with which it is recorded.
+	maxPause = 20 * time.Millisecond
+	// pauseShare determines how long a result waits: at most this part of the time that a row takes. Together with groupShare, it makes sure
+	// that the rows which wait in the worker suffice until further rows have been taken.
+	pauseShare = 6
+	// groupShare determines after how many results none waits: this part of the handlers.
+	groupShare = 5
+	// maxGroup is the maximum number of results that are recorded, and of tasks that are taken, at a time.
+	maxGroup = 128
+	// maxGroupBytes is the size from which on results do not wait for others.
+	maxGroupBytes = 512 << 10
+)
+
+// feed takes tasks from queues for a number of handlers. It sends the results of rows together with the next request for tasks, so that
+// many rows share a round trip. A result waits a moment for others while other rows are being answered.
+type feed struct {
+	server   *server
+	queues   map[string]int // weights
+	strict   bool
+	handlers int
+	poll     time.Duration // time between two requests while the queues are empty
+	maxPause time.Duration
+
+	tasks chan *held    // tasks for free handlers
+	wake  chan struct{} // there is something to do
+	full  chan struct{} // results need not wait for others any longer
+
+	mu      sync.Mutex
+	held    int // tasks that were taken and are not ended
+	ending  int // tasks among them that have results: their handlers become free
+	results []toRecord
+	bytes   int           // size of results
+	mean    time.Duration // mean time that a handler needs for a result
+	next    time.Time     // when to ask for tasks again after the queues were empty
+}
+
+func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers int, poll, maxPause time.Duration) *feed {
+	return &feed{
+		server: s, queues: queues, strict: o.Strict, handlers: handlers, poll: poll, maxPause: maxPause,
+		next: time.Now(), tasks: make(chan *held, 2*handlers), wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
+	}
+}
+
+// run takes tasks until ctx is done, and records results until ended is closed.
+func (f *feed) run(ctx context.Context, ended <-chan struct{}) {
+	poll := time.NewTimer(0)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-f.wake:
+			f.wait()
+		case <-poll.C:
+		}
+		f.round(ctx)
+		poll.Reset(f.untilPoll(ctx))
+	}
+}
+
+// noPoll is a time without polls. There are none while all handlers have tasks, or before the queues were empty: wake then announces room.
+const noPoll = time.Hour
+
+// untilPoll returns the time until the next request for tasks.
+func (f *feed) untilPoll(ctx context.Context) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil || f.next.IsZero() || f.room() == 0 {
+		return noPoll
+	}
+	return max(time.Until(f.next), 0)
+}
+
+// room returns the number of tasks for which there are handlers, or soon will be. The caller holds the mutex.
+func (f *feed) room() int { return max(f.handlers-f.held+f.ending, 0) }
+
+// wait lets results wait for others.
+func (f *feed) wait() {
+	f.mu.Lock()
+	pause := min(f.mean/pauseShare, f.maxPause)
+	if f.isFull() {
+		pause = 0
+	}
+	f.mu.Unlock()
+	if pause == 0 {
+		return
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.full:
+	}
+}
+
+// isFull reports whether results need not wait for others. The caller holds the mutex.
+func (f *feed) isFull() bool {
+	return len(f.results) >= max(1, f.handlers/groupShare) || f.bytes >= maxGroupBytes || f.held-f.ending == 0
+}
+
+// record records a result together with others. It returns the reply of record.lua for the row, or an error.
+func (f *feed) record(ctx context.Context, r toRecord) any {
+	r.reply = make(chan any, 1)
+	f.mu.Lock()
+	f.results = append(f.results, r)
+	f.bytes += len(r.result.Text) + len(r.result.Job)
+	if !r.held.ending {
+		r.held.ending = true
+		f.ending++
+		f.mean += (time.Since(r.held.since) - f.mean) / 8
+	}
+	full := f.isFull()
+	f.mu.Unlock()
+	signal(f.wake)
+	if full {
+		signal(f.full)
+	}
+	select {
+	case reply := <-r.reply:
+		return reply
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end forgets a task, whose handler has become free.
+func (f *feed) end(h *held) {
+	f.mu.Lock()
+	f.held--
+	if h.ending {
+		f.ending--
+	} else {
+		defer signal(f.wake) // there is room that record has not announced
+	}
+	full := f.isFull()
+	f.mu.Unlock()
+	if full {
+		signal(f.full)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// round records results and takes tasks, in one round trip.
+func (f *feed) round(ctx context.Context) {
+	f.mu.Lock()
+	select {
+	case <-f.full:
+	default:
+	}
+	results := f.results
+	if len(results) > maxGroup {
+		results = results[:maxGroup]
+		signal(f.wake)
+	}
+	f.results = slices.Clone(f.results[len(results):])
+	f.bytes = 0
+	wanted := 0
+	if ctx.Err() == nil && !f.server.returning.Load() && !time.Now().Before(f.next) {
+		if wanted = f.room(); wanted > maxGroup {
+			wanted = maxGroup
+			signal(f.wake)
+		}
+	}
+	f.mu.Unlock()
+	var calls []scriptCall
+	if len(results) > 0 {
+		calls = append(calls, scriptCall{recordScript, recordArgs(results)})
+	}
+	lease := time.Now().Add(asynqLease)
+	if wanted > 0 {
+		calls = append(calls, scriptCall{takeScript, f.takeArgs(lease, wanted)})
+	}
+	if len(calls) == 0 {
+		return
+	}
+	replies := runScripts(context.WithoutCancel(ctx), f.server.queue.rdb, calls)
+	if len(results) > 0 {
+		rows, err := replies[0].Slice()
+		for i, r := range results {
+			r.reply <- replyTo(rows, i, err)
+		}
+	}
+	if wanted > 0 {
+		f.taken(ctx, replies[len(replies)-1], wanted, lease)
+	}
+}
+
+// takeArgs returns the arguments of take.lua.
+func (f *feed) takeArgs(lease time.Time, n int) []any {
+	queues := slices.Sorted(maps.Keys(f.queues))
+	args := make([]any, 0, 2+len(queues)+n)
+	args = append(args, lease.Unix(), len(queues))
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	for range n {
+		args = append(args, f.order(queues))
+	}
+	return args
+}
+
+// order returns the order in which queues are asked, as digits from 1: drawn by their weights, or by decreasing weight if the feed is
+// strict.
+func (f *feed) order(queues []string) string {
+	if len(queues) == 1 {
+		return "1"
+	}
+	turns := make([]float64, len(queues))
+	order := make([]int, len(queues))
+	for i, queue := range queues {
+		order[i], turns[i] = i, 1/float64(f.queues[queue])
+		if !f.strict {
+			turns[i] *= rand.ExpFloat64()
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(turns[a], turns[b]) })
+	digits := make([]byte, len(order))
+	for i, queue := range order {
+		digits[i] = byte('1' + queue)
+	}
+	return string(digits)
+}
+
+// taken passes tasks to the handlers.
+func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted int, lease time.Time) {
+	s := f.server
+	list, err := reply.StringSlice()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		s.member.outage.failed("could not take rows", failure(err, "take rows"))
+	} else {
+		s.queue.answers.fetch.now()
+	}
+	n := len(list) / 3
+	f.mu.Lock()
+	f.held += n
+	f.next = time.Time{}
+	if n < wanted {
+		f.next = time.Now().Add(f.poll/2 + rand.N(f.poll+1))
+	}
+	f.mu.Unlock()
+	tasks := make([]*held, 0, n)
+	for row := range slices.Chunk(list, 3) {
+		h := s.member.hold(s.deliveries, row[0], row[1], lease)
+		h.feed, h.message = f, row[2]
+		h.job, h.unread = h.read()
+		tasks = append(tasks, h)
+	}
+	if ctx.Err() == nil {
+		s.beginAll(context.WithoutCancel(ctx), tasks)
+	}
+	if ctx.Err() != nil {
+		for _, h := range slices.Backward(tasks) {
+			s.giveBack(h)
+		}
+		return
+	}
+	for _, h := range tasks {
+		f.tasks <- h
+	}
+}
+
+// work passes tasks to the handler until ctx is done.
+func (f *feed) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case h := <-f.tasks:
+			if ctx.Err() != nil {
+				f.server.giveBack(h)
+				return
+			}
+			f.mu.Lock()
+			h.since = time.Now()
+			f.mu.Unlock()
+			f.server.process(h)
+			f.end(h)
+		}
+	}
+}
+
+// returnTasks returns the tasks that have no handler to their queue.
+func (f *feed) returnTasks() {
+	for {
+		select {
+		case h := <-f.tasks:
+			f.server.giveBack(h)
+		default:
+			return
+		}
+	}
+}
+
+// asynqClient is the client of asynq's server. The feeds take the tasks, so asynq's own requests for tasks get none.
+type asynqClient struct {
+	redis.UniversalClient
+	stopping <-chan struct{}
+}
+
+// EvalSha implements redis.UniversalClient.
+func (c asynqClient) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	if !isFetch(keys) {
+		return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+	}
+	<-c.stopping
+	none := redis.NewCmd(ctx)
+	none.SetErr(redis.Nil)
+	return none
+}
+
+// isFetch recognises asynq's request for a task by its first keys: the pending tasks of a queue and its pause.
+func isFetch(keys []string) bool {
+	return len(keys) > 1 && strings.HasSuffix(keys[0], "}:pending") && strings.HasSuffix(keys[1], "}:paused")
+}

@@ -1,0 +1,114 @@
+package redisqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// asynqLease is the duration of asynq's leases. A task whose lease has been over for a while is delivered again by asynq's recoverer.
+	asynqLease = 30 * time.Second
+	// renewInterval is the time between two renewals of asynq's leases.
+	renewInterval = 5 * time.Second
+	// subscribeAgain is the time before another attempt to listen to cancellations.
+	subscribeAgain = 5 * time.Second
+)
+
+// renewLeases renews asynq's leases of all deliveries that the member has, at intervals, until ctx is done. It ends deliveries whose
+// leases are over.
+func (m *member) renewLeases(ctx context.Context) {
+	tick := time.NewTicker(renewInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			m.renew(ctx)
+		}
+	}
+}
+
+func (m *member) renew(ctx context.Context) {
+	now := time.Now()
+	until := now.Add(asynqLease)
+	all := map[string][]redis.Z{}
+	var renewed []*held
+	m.mu.Lock()
+	for h := range m.helds {
+		if now.After(h.lease) {
+			h.end()
+			continue
+		}
+		renewed = append(renewed, h)
+		all[h.queue] = append(all[h.queue], redis.Z{Score: float64(until.Unix()), Member: h.task})
+	}
+	m.mu.Unlock()
+	if len(renewed) == 0 {
+		return
+	}
+	pipe := m.queue.rdb.Pipeline()
+	for queue, leases := range all {
+		pipe.ZAddXX(ctx, asynqKey(queue, "lease"), leases...)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		m.outage.failed("could not renew the leases of rows", failure(err, "renew asynq's leases"))
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range renewed {
+		h.lease = until
+	}
+}
+
+// hasLease reports whether asynq's lease of a delivery lasts, so that the task may be changed.
+func (h *held) hasLease() bool {
+	h.member.mu.Lock()
+	defer h.member.mu.Unlock()
+	return time.Now().Before(h.lease)
+}
+
+// listenForCancellations ends the deliveries that asynq's tools or Cancel announce as cancelled, until ctx is done.
+func (m *member) listenForCancellations(ctx context.Context) {
+	for ctx.Err() == nil {
+		s := m.queue.rdb.Subscribe(ctx, cancelChannel)
+		_, err := s.Receive(ctx)
+		if err == nil {
+			m.cancelEach(ctx, s.Channel())
+		}
+		s.Close() //nolint:errcheck // the connection is only for this subscription
+		select {
+		case <-ctx.Done():
+		case <-time.After(subscribeAgain):
+		}
+	}
+}
+
+// cancelEach ends the deliveries whose ids come through a channel, until ctx is done.
+func (m *member) cancelEach(ctx context.Context, ids <-chan *redis.Message) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case message := <-ids:
+			if message == nil {
+				return
+			}
+			m.cancel(message.Payload)
+		}
+	}
+}
+
+// cancel ends the delivery of the task with an id.
+func (m *member) cancel(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for h := range m.helds {
+		if h.task == id {
+			h.end()
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/ingot-run/ingot/job"
+)
+
+// errNoJob is the error of a task that is not a job.
+var errNoJob = errors.New("not a job of ingot")
+
+// process handles a task. The handler's error determines what happens to the task.
+func (s *server) process(h *held) {
+	err := s.deliver(h)
+	ctx := context.WithoutCancel(s.deliveries)
+	if errors.Is(err, job.ErrSuperseded) {
+		err = s.queue.supersede(ctx, h.queue, h.delivery)
+	}
+	if errors.Is(err, job.ErrHandedBack) {
+		s.returning.Store(true)
+	}
+	ended := h.ctx.Err() != nil
+	s.member.release(ctx, h, err)
+	if h.recorded.Load() {
+		return
+	}
+	switch {
+	case err == nil:
+		s.step(h, func(ctx context.Context) error { return s.queue.endTask(ctx, h, taskDone, "", time.Time{}, false) })
+	case errors.Is(err, errNoJob):
+		s.log.Error("archived a task that is not a job of ingot", "task", h.task, "error", err)
+		s.step(h, func(ctx context.Context) error {
+			now := time.Now()
+			return s.queue.endTask(ctx, h, taskArchived, failedMessage(h.message, now, err, false), now, true)
+		})
+	case errors.Is(err, job.ErrHandedBack) || s.deliveries.Err() != nil:
+		s.returnToHead(h)
+	default:
+		failed := isFailure(err) && !ended
+		delay := time.Duration(0)
+		if failed || errors.Is(err, job.ErrOtherModel) {
+			delay = retryDelay(retried(h.message), err)
+		}
+		now := time.Now()
+		s.step(h, func(ctx context.Context) error {
+			err := s.queue.endTask(ctx, h, taskRetry, failedMessage(h.message, now, err, failed), now.Add(delay), failed)
+			if err != nil {
+				return err
+			}
+			return s.queue.deleteTask(ctx, h.queue, h.task, unwanted)
+		})
+	}
+}
+
+// deliver passes a task's job to the handler. A panic becomes an error.
+func (s *server) deliver(h *held) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("panic in a handler", "task", h.task, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	j := h.job
+	if j == nil {
+		return h.unread
+	}
+	if h.number > 0 {
+		if j.Deaths, err = s.queue.deaths(h.ctx, h.delivery); err != nil {
+			return err
+		}
+	}
+	return s.handle(h.ctx, j)
+}
+
+// read reads the job of a task.
+func (h *held) read() (*job.Job, error) {
+	payload, err := payloadOf([]byte(h.message))
+	if err != nil {
+		return nil, errors.Join(errNoJob, err)
+	}
+	j, err := job.Decode(payload)
+	if err != nil {
+		return nil, errors.Join(errNoJob, err)
+	}
+	if h.batch != j.Batch || h.line != j.Line {
+		return nil, fmt.Errorf("%w: its id is not that of line %d of batch %s", errNoJob, j.Line, j.Batch)
+	}
+	j.Delivery = h.number
+	return j, nil
+}
+
+// beginAll begins the jobs that are admitted at once, except those that a silent worker had: more is read about these. If a job is refused,
+// its handler learns it from Begin.
+func (s *server) beginAll(ctx context.Context, tasks []*held) {
+	if s.admit == nil {
+		return
+	}
+	var admitted []beginning
+	var leaves []func()
+	for _, h := range tasks {
+		if h.job == nil || h.number > 0 {
+			continue
+		}
+		if leave, ok := s.admit(h.job); ok {
+			admitted, leaves = append(admitted, beginning{h.job, h}), append(leaves, leave)
+		}
+	}
+	if len(admitted) == 0 {
+		return
+	}
+	for i, b := range s.queue.begin(ctx, admitted) {
+		if b.err != nil {
+			leaves[i]()
+			continue
+		}
+		admitted[i].Begun = &job.Begun{Start: b.start, Leave: leaves[i]}
+	}
+}
+
+// giveBack returns a task that no handler has got to the head of its queue.
+func (s *server) giveBack(h *held) {
+	ctx := context.WithoutCancel(s.deliveries)
+	s.member.release(ctx, h, nil)
+	if h.job != nil && h.job.Begun != nil {
+		h.job.Begun.Leave()
+		s.member.pay(ctx, func(ctx context.Context) error { return s.queue.Release(ctx, h.job) })
+	}
+	s.returnToHead(h)
+}
+
+// returnToHead returns a task to the head of its queue, as if it had not been taken.
+func (s *server) returnToHead(h *held) {
+	s.step(h, func(ctx context.Context) error {
+		if err := giveBackScript.Run(ctx, s.queue.rdb, nil, h.task, h.queue).Err(); err != nil {
+			return failure(err, "return a job to queue %s", h.queue)
+		}
+		return s.queue.deleteTask(ctx, h.queue, h.task, unwanted)
+	})
+}
+
+// step makes the last change of a task, now or when Redis can be used again. After asynq's lease, the task may be another
+// worker's and is not changed.
+func (s *server) step(h *held, change func(ctx context.Context) error) {
+	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
+		if !h.hasLease() {
+			return nil
+		}
+		return change(ctx)
+	})
+}
+
+// The states in which endTask leaves a task. A task that is done is deleted.
+const (
+	taskDone     = "done"
+	taskRetry    = "retry"
+	taskArchived = "archived"
+)
+
+// endTask ends a task as asynq does. A task that is not done gets a message, and the time at which it was archived or is to be delivered
+// again. It is no error if the task is not running any longer: another worker may have it.
+func (q *Queue) endTask(ctx context.Context, h *held, state, message string, at time.Time, failed bool) error {
+	now := time.Now()
+	err := endScript.Run(ctx, q.rdb, nil, h.task, h.queue, state, today(now), statsEnd(now), failed, message, at.Unix()).Err()
+	return failure(err, "end task %s", h.task)
+}
+
+// failedMessage returns a task's message with an error. If the task has failed, the message counts it.
+func failedMessage(message string, at time.Time, failure error, failed bool) string {
+	m := make([]byte, 0, len(message)+64)
+	err := eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
+		if field != fieldRetried && field != fieldError && field != fieldFailedAt {
+			m = append(protowire.AppendTag(m, field, kind), value...)
+		}
+	})
+	if err != nil {
+		return message // it is not asynq's
+	}
+	n := retried(message)
+	if failed {
+		n++
+	}
+	m = protowire.AppendVarint(protowire.AppendTag(m, fieldRetried, protowire.VarintType), uint64(n))
+	m = protowire.AppendString(protowire.AppendTag(m, fieldError, protowire.BytesType), strings.ToValidUTF8(failure.Error(), "?"))
+	m = protowire.AppendVarint(protowire.AppendTag(m, fieldFailedAt, protowire.VarintType), uint64(at.Unix()))
+	return string(m)
+}
+
+// retried returns how often a task has failed, according to its message.
+func retried(message string) int {
+	n := uint64(0)
+	_ = eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
+		if field == fieldRetried && kind == protowire.VarintType {
+			n, _ = protowire.ConsumeVarint(value)
+		}
+	})
+	return int(min(n, 1<<20))
+}

@@ -1,0 +1,123 @@
+package ordered
+
+import (
+	"encoding/json"
+	"iter"
+)
+
+// The functions of this file split valid JSON into parts, which share its memory. encoding/json would read each part a second time.
+
+// Members returns the keys and values of an object, which must be valid JSON. A key that occurs twice is passed twice.
+func Members(object []byte) iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		i := skipSpace(object, 0) + 1
+		for {
+			i = skipSpace(object, i)
+			if object[i] == '}' {
+				return
+			}
+			end := valueEnd(object, i)
+			key := keyOf(object[i:end])
+			i = skipSpace(object, skipSpace(object, end)+1) // after the colon
+			end = valueEnd(object, i)
+			if !yield(key, object[i:end:end]) {
+				return
+			}
+			if i = skipSpace(object, end); object[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// Items returns the elements of an array, which must be valid JSON.
+func Items(array []byte) iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		i := skipSpace(array, 0) + 1
+		for {
+			i = skipSpace(array, i)
+			if array[i] == ']' {
+				return
+			}
+			end := valueEnd(array, i)
+			if !yield(array[i:end:end]) {
+				return
+			}
+			if i = skipSpace(array, end); array[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// keyOf returns the text of a string that is valid JSON.
+func keyOf(quoted []byte) string {
+	if s, ok := Plain(quoted); ok {
+		return s
+	}
+	var s string
+	json.Unmarshal(quoted, &s) //nolint:errcheck // it is valid
+	return s
+}
+
+// Plain returns the text of a string, which must be valid JSON. ok is false if the value is not a string, or one with escapes or characters
+// that are not ASCII.
+func Plain(value []byte) (text string, ok bool) {
+	if value[0] != '"' {
+		return "", false
+	}
+	value = value[1 : len(value)-1]
+	for _, c := range value {
+		if c < ' ' || c > '~' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(value), true
+}
+
+func skipSpace(text []byte, i int) int {
+	for isSpace(text[i]) {
+		i++
+	}
+	return i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// valueEnd returns the end of the value that begins at i.
+func valueEnd(text []byte, i int) int {
+	depth := 0
+	for ; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '"':
+			i = stringEnd(text, i)
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return i
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		default:
+			if depth == 0 && (c == ',' || isSpace(c)) {
+				return i
+			}
+		}
+	}
+	return i
+}
+
+// stringEnd returns the position of the closing quote of the string that begins at i.
+func stringEnd(text []byte, i int) int {
+	for i++; text[i] != '"'; i++ {
+		if text[i] == '\\' {
+			i++
+		}
+	}
+	return i
+}
