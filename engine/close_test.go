@@ -192,7 +192,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// memoryFor returns the value of Options.Memory with which the cache of an engine on the CPU gets the given number of bytes, at
+// memoryFor returns the value of Options.Memory with which the cache of an engine on the CPU has the given number of bytes, which is at
 // most 3 MiB. The options must set a context. In a model with a window, the full layers are one group.
 func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()

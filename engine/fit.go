@@ -19,14 +19,14 @@ import (
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables and scratch memory, and of the running sequences
-	Rows     int64 `json:"rows"`                               // bytes for prompts, answers and results: see Engine.Reserve
+	Rows     int64 `json:"rows"`                               // bytes for prompts, answers and results
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
 	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken that are freed once the position is before the window
 	Window   int   `json:"window,omitempty"`                   // positions of the window; 0 if nothing is freed
 	Memory   int64 `json:"memory"`                             // bytes of all parts together; without Rows on GPUs with dedicated memory
-	Trained  int   `json:"trained_context"`                    // positions that the model was trained for
-	Context  int   `json:"context"`                            // maximum positions of a sequence
-	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
+	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
+	Context  int   `json:"context"`                            // maximum number of positions of a sequence
+	Tokens   int   `json:"cache_tokens"`                       // maximum number of positions of all sequences together, if each has the whole context
 	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 
@@ -99,7 +99,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 			continue
 		}
 		g := m.config.Groups(limits)
-		bytes, err := g.SlotBytes(m.config, o.KV) // all models share the page tables
+		bytes, err := g.SlotBytes(m.config, o.KV) // every model has a cache with the same pages
 		if err != nil {
 			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
 		}
@@ -149,7 +149,7 @@ func (f *Fit) positions(groups cache.Groups, single, each int, o *Options) int {
 // chunk returns the maximum number of rows of a sequence in a step.
 func (o *Options) chunk() int { return min(o.PrefillChunk, o.StepTokens) }
 
-// sequenceBytes returns the bytes per token of a running sequence: the token, and the drafting state that depends on it.
+// sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token and the n-gram tables.
 func sequenceBytes(o *Options) int64 {
 	bytes := int64(4)
 	if o.Draft == DraftAuto || o.Draft == DraftNGram {

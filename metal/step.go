@@ -33,8 +33,8 @@ type step struct {
 	tokens      Binding // [rows] token ids as float32; tokenStep values from one to the next
 	tokenStep   int
 	tables      Binding // page tables of all groups of layers: in each group, those of all sequences, one after another
-	long        bool    // the step possibly occupies the GPU too long for one command buffer
-	splitNext   bool    // the next dispatch may begin a new command buffer
+	long        bool    // the step may occupy the GPU too long for one command buffer
+	splitNext   bool    // the next dispatch gets SplitBefore
 
 	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
@@ -163,7 +163,7 @@ func (s *step) mapPages() {
 	}
 }
 
-// take reserves n integers of the step's inputs.
+// take reserves n integers in the step's inputs. It returns their binding and their memory for the CPU.
 func (s *step) take(n int) (Binding, []int32) {
 	n = max(n, 1)
 	if s.inputs.used+n > len(s.inputs.values) {

@@ -16,7 +16,7 @@ type design struct {
 	scale float32
 	// window is what slidingFamily has read.
 	window window
-	// slidingFreqs is the rotation of the layers that slide, if it differs from freqs.
+	// slidingFreqs is the rotation of the layers with a sliding window; nil if they also use freqs.
 	slidingFreqs *compute.RopeFreqs
 
 	qkvBias, outputBias bool // biases of the products before and after attention
