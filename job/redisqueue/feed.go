@@ -50,6 +50,7 @@ type feed struct {
 	results []toRecord
 	bytes   int           // size of results
 	mean    time.Duration // mean time that a handler needs for a result
+	asks    int           // calls of ask
 	next    time.Time     // when to ask for tasks again after the queues were empty
 }
 
@@ -158,6 +159,15 @@ func (f *feed) end(h *held) {
 	}
 }
 
+// ask lets the feed ask for tasks now, although its queues were empty.
+func (f *feed) ask() {
+	f.mu.Lock()
+	f.asks++
+	f.next = time.Time{}
+	f.mu.Unlock()
+	signal(f.wake)
+}
+
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -179,7 +189,7 @@ func (f *feed) round(ctx context.Context) {
 	}
 	f.results = slices.Clone(f.results[len(results):])
 	f.bytes = 0
-	wanted := 0
+	wanted, asks := 0, f.asks
 	if ctx.Err() == nil && !f.server.returning.Load() && !time.Now().Before(f.next) {
 		if wanted = f.room(); wanted > maxGroup {
 			wanted = maxGroup
@@ -206,7 +216,7 @@ func (f *feed) round(ctx context.Context) {
 		}
 	}
 	if wanted > 0 {
-		f.taken(ctx, replies[len(replies)-1], wanted, lease)
+		f.taken(ctx, replies[len(replies)-1], wanted, asks, lease)
 	}
 }
 
@@ -246,8 +256,9 @@ func (f *feed) order(queues []string) string {
 	return string(digits)
 }
 
-// taken passes tasks to the handlers.
-func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted int, lease time.Time) {
+// taken passes tasks to the handlers. If there are fewer than wanted, the queues are empty, unless ask was called since it had been called
+// asks times.
+func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, lease time.Time) {
 	s := f.server
 	list, err := reply.StringSlice()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -259,7 +270,7 @@ func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted int, lease ti
 	f.mu.Lock()
 	f.held += n
 	f.next = time.Time{}
-	if n < wanted {
+	if n < wanted && f.asks == asks {
 		f.next = time.Now().Add(f.poll/2 + rand.N(f.poll+1))
 	}
 	f.mu.Unlock()

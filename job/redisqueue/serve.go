@@ -31,7 +31,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.PollInterval, maxPause)}
 	if o.Interactive > 0 {
 		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
-		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, min(o.PollInterval, interactivePoll), 0))
+		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, o.PollInterval, 0))
 	}
 	stopping := make(chan struct{})
 	asynqs := s.asynqServer(o, stopping)
@@ -44,7 +44,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row has returned to the queue
 	beats.Go(func() { member.run(beating) })
 	beats.Go(func() { member.renewLeases(beating) })
-	beats.Go(func() { member.listenForCancellations(beating) })
+	beats.Go(func() { member.listen(beating, feeds[len(feeds)-1].ask) })
 	handled := make(chan struct{})
 	for _, f := range feeds {
 		rounds.Go(func() { f.run(ctx, handled) })
@@ -97,9 +97,6 @@ type server struct {
 	deliveries context.Context // ends when the time for handlers is over
 	returning  atomic.Bool     // a handler has handed back a job: no more are taken
 }
-
-// interactivePoll is the time between checks of the queue of Interactive jobs while it is empty.
-const interactivePoll = 20 * time.Millisecond
 
 // asynqServer returns a server of asynq that takes no tasks. It queues tasks again whose time for another delivery has come, or whose
 // leases are over, and shows the worker to asynq's tools.
