@@ -331,6 +331,34 @@ func (f *feed) returnTasks() {
 type asynqClient struct {
 	redis.UniversalClient
 	stopping <-chan struct{}
+	// subscriptions has the connection of asynq's subscription. asynq panics if that is closed before asynq has stopped, which may take
+	// longer than a Serve without Redis.
+	subscriptions *redis.Client
+}
+
+// newAsynqClient returns a client that answers a request for tasks when stopping is closed.
+func newAsynqClient(c redis.UniversalClient, stopping <-chan struct{}) asynqClient {
+	one, ok := c.(*redis.Client)
+	if !ok {
+		return asynqClient{c, stopping, nil}
+	}
+	options := *one.Options()
+	return asynqClient{c, stopping, redis.NewClient(&options)}
+}
+
+// Subscribe implements redis.UniversalClient.
+func (c asynqClient) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	if c.subscriptions == nil {
+		return c.UniversalClient.Subscribe(ctx, channels...)
+	}
+	return c.subscriptions.Subscribe(ctx, channels...)
+}
+
+// closeSubscriptions closes the connection of asynq's subscription. asynq has stopped.
+func (c asynqClient) closeSubscriptions() {
+	if c.subscriptions != nil {
+		c.subscriptions.Close() //nolint:errcheck // nothing uses it any longer
+	}
 }
 
 // EvalSha implements redis.UniversalClient.
