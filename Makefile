@@ -13,19 +13,23 @@ DEMO_OUT := dist/demo.jsonl
 FUZZTIME ?= 30s
 SHARE ?= bin
 
-# TEST is `go test` that lists skipped tests and why; RECORD names a file that the outcomes of several runs go to.
+# TEST runs `go test` and lists skipped tests with the reasons. RECORD names a file to which the outcomes of all tests are appended.
 export GO
-# Without the path of the checkout in compiled packages, all checkouts on a machine share them.
+# Compiled packages do not contain the path of the checkout, so that all checkouts on a machine share the build cache.
 export GOFLAGS += -trimpath
+# The program has no cgo. With one setting for builds, tests, vet and lint, each package is compiled once.
+export CGO_ENABLED := 0
+# DARWIN precedes commands for Apple silicon. They only check code: compiling without optimisation takes two thirds of the time.
+DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l'"
 TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
 
 .PHONY: build
 build: ## build bin/ingot
-	CGO_ENABLED=0 $(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
+	$(GO) build -ldflags '-X main.version=$(VERSION)' -o bin/ingot ./cmd/ingot
 
 .PHONY: share
 share: build ## write manual pages and shell completions to $SHARE/share (bin)
-	@# The date of the pages is the commit's, so that a release can be built again with the same bytes.
+	@# The pages have the date of the commit, so that a release can be built again with the same bytes.
 	rm -rf $(SHARE)/share
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/ingot share $(SHARE)
 
@@ -55,7 +59,7 @@ eval: build ## evaluate each bundled model twice and a damaged copy of it: the g
 		show bin/ingot eval baseline set bundled baseline --runs $$runs; \
 		show bin/ingot eval gate --baseline bundled again --runs $$runs; \
 		code=0; show bin/ingot eval gate --baseline bundled damaged --runs $$runs || code=$$?; \
-		test $$code = 1 || { echo "the gate ended with code $$code, and the damaged model should fail it with 1"; exit 1; }; \
+		test $$code = 1 || { echo "the gate of the damaged model ended with code $$code instead of 1"; exit 1; }; \
 		show bin/ingot eval report -o $$runs.html --runs $$runs damaged; \
 	done
 
@@ -63,31 +67,33 @@ eval: build ## evaluate each bundled model twice and a damaged copy of it: the g
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
 	$(GOLANGCI) fmt
 	$(GO) vet ./... ./.ci/test
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(DARWIN) $(GO) vet ./...
 	$(GOLANGCI) run ./... ./.ci/test
-	@# Compiling GPU kernels for the processor takes minutes: `make test` does.
+	@# Tests that compile GPU kernels for the CPU take minutes, so only `make test` runs them.
 	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
 
-# SEQUENTIAL matches packages without goroutines of their own. The race detector finds nothing in them, and makes their arithmetic slow.
-# Package metal only compares kernels; metal/apple's tests run its Go code under the race detector.
-SEQUENTIAL := /(metal|bench/(roofline|shape|kernels)|engine/(cpu/kernels|cpu/kernels/generate|compute/computetest|model|jinja|tokenizer)|eval/statistics|export|models|release|table)$$
+# SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
+# package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(cache|chat|compute/computetest|cost|cpu/kernels|cpu/kernels/generate|draft|gguf|jinja|model|sample|tokenizer)|eval|eval/(report|statistics|task)|export|generation|metal|metal/(drivers|kernelcache|translate)|models|ordered|prompt|release|serve/console|table)$$
+# UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
+UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution
 
 .PHONY: test
-test: ## install what the tests need where it is missing, and run all tests
+test: ## install missing programs that the tests need, and run all tests
 	@sh .ci/install
-	@# The time limit is for tests that hang: a slow machine may take long. The race detector allocates by itself. Tests of the queue
-	@# mostly wait, so two packages run at a time per processor.
-	$(TEST) -race -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip AllocatesNothing $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
-	$(TEST) -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(TEST) -run AllocatesNothing $$(grep -rl --include='*_test.go' AllocatesNothing . | xargs -n 1 dirname)
+	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
+	@# processor run at a time. Of the random requests, few run with the race detector (-short) and all without it.
+	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
+	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
+	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
 
 .PHONY: long
-long: ## run the tests with those that take minutes, such as killing workers
+long: ## run all tests, including those that take minutes, such as killing workers
 	@sh .ci/install
 	INGOT_LONG=1 $(TEST) -timeout 45m ./...
 
 .PHONY: chaos
-chaos: build ## kill, stop and disconnect workers, Redis and collectors for 3 minutes; SHORT=1 for a minute in all, SEED=N to repeat
+chaos: build ## kill, stop and disconnect workers, Redis and collectors for 3 minutes; SHORT=1 takes a minute, SEED=N repeats a run
 	$(GO) run ./chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 400 -for 25s -stop 8s)
 
 .PHONY: fuzz
@@ -96,17 +102,17 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; the first run builds it
-	@# Every package has a rule about its imports; the program may import all, and packages of tests alone are free.
+	@# Every package must have a depguard rule about its imports, except cmd/ingot, which may import all packages, and packages with only tests.
 	@$(GO) list -f '{{if .GoFiles}}{{.ImportPath}}{{end}}' ./... | sed 's,github.com/ingot-run/ingot/,,' | grep -v '^cmd/ingot$$' | \
 		while read -r package; do \
 			grep -qF "\"**/$$package/*.go\"" .golangci.yml || { echo "$$package has no depguard rule in .golangci.yml"; exit 1; }; \
 		done
 	$(GOLANGCI) run ./... ./.ci/test
-	@# Packages that have the same files on both systems are linted once.
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GOLANGCI) run $$(sh .ci/darwin)
+	@# For Apple silicon, lint only packages that have different files there.
+	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
 
 $(GOLANGCI):
-	@# A network may fail for a moment.
+	@# Try three times, since the network may fail briefly.
 	for try in 1 2 3; do \
 		GOBIN=$(GOLANGCI_DIR) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION) && break; \
 		test $$try -lt 3; \
@@ -114,8 +120,8 @@ $(GOLANGCI):
 
 .PHONY: cross
 cross: ## build and vet for Apple silicon
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) vet ./...
+	$(DARWIN) $(GO) build ./...
+	$(DARWIN) $(GO) vet ./...
 
 .PHONY: generate
 generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
@@ -123,8 +129,8 @@ generate: ## compile the CPU kernels again (needs clang-19 and lld-19)
 
 .PHONY: arm
 arm: ## test the arm64 kernels under qemu-aarch64-static (Debian: qemu-user-static)
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
-	GOARCH=arm64 CGO_ENABLED=0 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64-static ./engine/cpu/kernels
+	GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -run Steady ./engine/cpu
 
 .PHONY: clean
 clean: ## remove what was built

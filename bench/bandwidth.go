@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// Each thread reads threadBytes, but all threads together at most allBytes. This is far more than caches hold, and not too much
-	// for machines with many processors.
+	// Each thread reads threadBytes, but all threads together read at most allBytes. This is far more than caches hold, and still fits into
+	// the memory of machines with many processors.
 	threadBytes = 512 << 20
 	allBytes    = 2 << 30
-	// bandwidthRuns is the number of runs. The result is that of the fastest run.
+	// bandwidthRuns is the number of runs. The fastest run is the result.
 	bandwidthRuns = 5
 	// lineWords is the number of 8-byte words of a cache line. One word of each line is read.
 	lineWords = 8
@@ -29,7 +29,7 @@ func Bandwidth(threads int) (rate float64, err error) {
 	each := min(threadBytes, allBytes/threads) &^ (os.Getpagesize() - 1)
 	data, err := unix.Mmap(-1, 0, threads*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return 0, fmt.Errorf("measure the bandwidth of memory: allocate %d bytes: %w", threads*each, err)
+		return 0, fmt.Errorf("measure the memory bandwidth: allocate %d bytes: %w", threads*each, err)
 	}
 	defer func() { err = errors.Join(err, unix.Munmap(data)) }()
 	adviseHuge(data)
@@ -51,7 +51,7 @@ func Bandwidth(threads int) (rate float64, err error) {
 	return best, nil
 }
 
-// touch reads all cache lines of words in four interleaved runs, so that the processor prefetches in each.
+// touch reads a word of every cache line of words. It reads four parts of words in turn, so that the processor prefetches in each part.
 func touch(words []uint64) (sum uint64) {
 	n := len(words) / 4
 	a, b, c, d := words[:n], words[n:2*n], words[2*n:3*n], words[3*n:4*n]

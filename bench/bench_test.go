@@ -30,7 +30,7 @@ func times(ms ...int) (list []time.Time) {
 	return list
 }
 
-// Two streams: the second begins later, and ends after the first. Its drafts give it two tokens at 50 ms.
+// twoStreams returns a run with two streams. The second begins later and ends later. Because of drafts, it gets two tokens at 50 ms.
 func twoStreams() run {
 	r := round{start: at(0), end: at(90), answers: []answer{
 		{start: at(0), times: times(10, 30, 40, 50, 60), stats: generation.Stats{PromptTokens: 8, CachedTokens: 3}},
@@ -47,7 +47,7 @@ func TestSpeeds(t *testing.T) {
 		took   time.Duration
 	}{
 		Prefill: {8 - 3 + 8, 20 * time.Millisecond},
-		Decode:  {4 + 3, 40 * time.Millisecond}, // from 20 to 60 ms
+		Decode:  {4 + 3, 40 * time.Millisecond}, // tokens from 20 to 60 ms
 		Full:    {5 + 6, 90 * time.Millisecond},
 	} {
 		tokens, took := r.speed(mode)
@@ -61,7 +61,7 @@ func TestSpeeds(t *testing.T) {
 	require.Equal(t, 8, s.decoding)
 	require.InDelta(t, 10, quantile(s.each, 0.5), 1e-9)
 	require.InDelta(t, 20, quantile(s.each, 0.95), 1e-9)
-	require.InDelta(t, 7.5, quantile(s.each, 0), 1e-9, "15 ms over two tokens")
+	require.InDelta(t, 7.5, quantile(s.each, 0), 1e-9, "a step of 15 ms with two tokens")
 	require.Equal(t, 4, s.drafted)
 }
 
@@ -98,7 +98,7 @@ func TestTrafficOfADenseModel(t *testing.T) {
 	position := 3.0 * (32 + 32) * 4
 	require.InDelta(t, all+row+100*position, tr.Decode(1, 1, 100).Sum(), 1)
 	require.InDelta(t, all+8*row+8*100*position, tr.Decode(8, 1, 100).Sum(), 1)
-	// 1,000 rows in two steps, after 24 cached ones. Each step reads the cache up to its end: 500 and 1000.
+	// 1,000 rows in two steps, after 24 cached positions. Each step reads the cache up to its last row: row 500 and row 1000.
 	require.InDelta(t, 2*all+1000*row+(24+24+1000*1.5)*position, tr.prompts(1, 24, 1000), 1)
 	require.Zero(t, tr.prompts(4, 10, 0))
 }
@@ -137,7 +137,7 @@ func openBench(t *testing.T, path string, opts engine.Options) *Bench {
 	return b
 }
 
-// Not parallel: because of other tests, streams might not start together.
+// TestMeasure is not parallel: next to other tests, streams might not start at the same time.
 func TestMeasure(t *testing.T) {
 	b := openBench(t, microGLM, engine.Options{MaxSequences: 4, Context: 1024, Draft: engine.DraftOff})
 	for name, c := range map[string]Case{
@@ -149,7 +149,7 @@ func TestMeasure(t *testing.T) {
 	} {
 		r, err := b.Measure(t.Context(), c)
 		for try := 0; try < 5 && err != nil && strings.Contains(err.Error(), "no time was left"); try++ {
-			r, err = b.Measure(t.Context(), c) // on a busy machine, a stream can begin after another has ended
+			r, err = b.Measure(t.Context(), c) // on a busy machine, one stream can begin after another has ended
 		}
 		require.NoError(t, err, name)
 		require.Equal(t, c.Prompt, r.Prompt, name)
@@ -167,7 +167,7 @@ func TestMeasure(t *testing.T) {
 		}
 		want := float64((max(c.Context, 1) - 1) / 16 * 16)
 		if c.Shared > 0 {
-			require.Greater(t, r.CachedTokens, 20.0, "nine of ten rows find two pages")
+			require.Greater(t, r.CachedTokens, 20.0, "nine of ten requests find two pages in the cache")
 			continue
 		}
 		require.Equal(t, want, 16*math.Floor(r.CachedTokens/16), name)
@@ -234,7 +234,7 @@ func TestWriteTable(t *testing.T) {
 func TestBandwidth(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("INGOT_LONG") == "" {
-		t.Skip("memory's bandwidth is not measured, which takes hundreds of megabytes: set INGOT_LONG=1")
+		t.Skip("the memory bandwidth is not measured, because this takes hundreds of megabytes: set INGOT_LONG=1")
 	}
 	got, err := Bandwidth(2)
 	require.NoError(t, err)

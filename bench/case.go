@@ -1,6 +1,6 @@
-// Package bench measures an engine: the speed of prompts and answers through Generate, which includes everything except the queue,
-// compared with the bandwidth of the machine's memory. Of its subpackages, kernels measures single operations of a backend, shape
-// has models with random weights, and roofline predicts the speed on a chip.
+// Package bench measures the speed of an engine and compares it with the memory bandwidth. It sends requests through Generate, so that
+// everything except the queue is included. Its package kernels measures single operations of a backend, shape makes models with random
+// weights, and roofline predicts the speed on a chip.
 package bench
 
 import (
@@ -15,7 +15,7 @@ type Mode string
 
 // The modes.
 const (
-	Prefill Mode = "prefill" // prompts: computed tokens, until the last stream has its first generated token
+	Prefill Mode = "prefill" // prompts: computed tokens, from the start until every stream has its first generated token
 	Decode  Mode = "decode"  // answers: tokens of all streams while all of them generate
 	Full    Mode = "full"    // whole requests: generated tokens, from the start to the end of the last request
 )
@@ -29,16 +29,16 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case describes a measurement: Rows requests, of which Batch run at a time. Each request has different random tokens,
-// except for the first Shared.
+// Case describes a measurement: Rows requests, of which Batch run at a time. The prompts have different random tokens, except for their
+// first Shared tokens.
 type Case struct {
 	Mode    Mode
-	Batch   int // requests in the engine at a time
-	Rows    int // requests of a run; 0 means Batch
-	Prompt  int // tokens of a prompt after Context
-	Gen     int // tokens of an answer; stop tokens are ignored; Measure sets it to 1 in mode prefill
-	Context int // tokens before the prompt, computed before a run is timed
-	Shared  int // leading tokens of Prompt that all prompts of a run share
+	Batch   int // number of requests in the engine at a time
+	Rows    int // number of requests of a run; 0 for Batch
+	Prompt  int // number of tokens of a prompt after Context
+	Gen     int // number of tokens of an answer; stop tokens are ignored; Measure sets it to 1 in mode prefill
+	Context int // number of tokens before the prompt, which are computed before a run is timed
+	Shared  int // number of leading tokens of Prompt that all prompts of a run share
 
 	// Requests, if not nil, replace the random requests. Rows, Prompt, Gen, Context and Shared must then be 0.
 	Requests []generation.Request
@@ -57,18 +57,18 @@ func (c *Case) check() error {
 	case c.Prompt < 1:
 		return fmt.Errorf("the prompt has %d tokens, but must have at least 1", c.Prompt)
 	case c.Mode == Decode && c.Gen < 2:
-		return fmt.Errorf("the answer has %d tokens, but must have at least 2, since decoding begins after the first", c.Gen)
+		return fmt.Errorf("the answer has %d tokens, but must have at least 2, because decoding begins after the first token", c.Gen)
 	case c.Gen < 1:
 		return fmt.Errorf("the answer has %d tokens, but must have at least 1", c.Gen)
 	case c.Context < 0 || c.Rows < 0:
 		return fmt.Errorf("the context has %d tokens and there are %d rows, but neither number can be negative", c.Context, c.Rows)
 	case c.Shared < 0 || c.Shared > c.Prompt:
-		return fmt.Errorf("the number of shared tokens is %d, but must be from 0 to %d, the number of the prompt's tokens", c.Shared, c.Prompt)
+		return fmt.Errorf("the number of shared tokens is %d, but must be from 0 to %d, the number of tokens of the prompt", c.Shared, c.Prompt)
 	}
 	return nil
 }
 
-// requests returns the requests of a run. A stream has the same context in every run.
+// requests returns the requests of a run. A stream has the same context in every run. run selects the random tokens.
 func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	if c.Requests != nil {
 		reqs := make([]generation.Request, len(c.Requests))
@@ -94,7 +94,7 @@ func (c *Case) context(stream, vocab int) []int32 {
 	return tokens(maxSeed, uint64(stream), c.Context, vocab)
 }
 
-// tokens returns random ids, determined by two seeds.
+// tokens returns n random ids, determined by two seeds.
 func tokens(a, b uint64, n, vocab int) []int32 {
 	r := rand.New(rand.NewPCG(a, b))
 	ids := make([]int32, n)

@@ -5,19 +5,19 @@ type Counts struct {
 	Dispatches, CommandBuffers, Waits int
 }
 
-// PerStep is the GPU's work per step: the mean over all steps of the timed runs, including the steps of prompts. The passes of a
-// drafting layer or model are included.
+// PerStep is the GPU's work per step: the mean over all steps of the timed runs, including steps with prompts. Drafting passes are
+// included.
 type PerStep struct {
 	Dispatches     float64 `json:"dispatches"`
 	CommandBuffers float64 `json:"command_buffers"`
 	Waits          float64 `json:"waits"`
 }
 
-// Count sets the source of Record.PerStep. count returns totals since the GPU was opened, or nil if there is no GPU. It is called
-// only while no request runs.
+// Count sets the function from which Record.PerStep is computed. count returns totals since the GPU was opened; nil if there is no GPU. It
+// is called only while no request runs.
 func (b *Bench) Count(count func() *Counts) { b.count = count }
 
-// tally is Counts and the number of steps at one moment.
+// tally has the counts and the number of steps at one time.
 type tally struct {
 	counts *Counts
 	steps  uint64
@@ -30,7 +30,7 @@ func (b *Bench) tally() tally {
 	return tally{b.count(), b.engine.Snapshot().Steps}
 }
 
-// perStep returns the mean from t to now.
+// perStep returns the mean work per step between t and now.
 func (t tally) perStep(now tally) *PerStep {
 	if t.counts == nil || now.counts == nil || now.steps == t.steps {
 		return nil

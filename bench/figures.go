@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// speed returns the number of a run's tokens that a mode counts, and the time that they took.
+// speed returns the number of a run's tokens that a mode counts, and the time in which they were computed.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)
@@ -35,8 +35,8 @@ func (r *round) speed(mode Mode) (tokens int, took time.Duration) {
 	}
 }
 
-// steady counts the tokens of the period in which all streams generate. The period begins when the last stream to start generates
-// its first token. It ends when the first stream to end generates its last token. steady also returns the length of the period.
+// steady returns the number of tokens in the period in which all streams generate, and the length of the period. The period begins when the
+// last stream generates its first token. It ends when one of the streams generates its last token.
 func (r *round) steady() (tokens int, took time.Duration) {
 	from, to := r.answers[0].times[0], r.answers[0].times[len(r.answers[0].times)-1]
 	for _, a := range r.answers {
@@ -63,8 +63,7 @@ func (r *round) steady() (tokens int, took time.Duration) {
 // firstToken returns the time from a request to its first token.
 func (a *answer) firstToken() time.Duration { return a.times[0].Sub(a.start) }
 
-// steps calls each for every step after the first token, with the number of tokens that the step generated
-// and the time that it took.
+// steps calls each for every step after the first token, with the number of tokens that the step generated and its duration.
 func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	for i := 1; i < len(a.times); {
 		n := i
@@ -85,7 +84,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[i].Seconds() * 1000
 }
 
-// median returns the middle value; of two middle values, the higher one. It sorts values.
+// median returns the middle one of the values; of two middle values, the higher one. It sorts values.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

@@ -17,13 +17,13 @@ type Bench struct {
 	engine    *engine.Engine
 	traffic   Traffic
 	bandwidth float64 // bandwidth of the machine's memory, bytes per second
-	runs      int
-	seed      uint64 // seed of the next run's random tokens
+	runs      int     // number of timed runs of a case
+	seed      uint64  // seed of the next run's random tokens
 	count     func() *Counts
 }
 
-// New returns a Bench that times the given number of runs of each case. It first waits until the engine has hashed its model file,
-// since the hashing occupies a processor.
+// New returns a Bench that times the given number of runs of each case. It first waits until the engine has hashed its model file, because
+// hashing occupies a processor.
 func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, runs int) (*Bench, error) {
 	if runs < 1 {
 		return nil, fmt.Errorf("the number of runs is %d, but must be at least 1", runs)
@@ -59,7 +59,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	return r, err
 }
 
-// prepare fills the cache with the contexts and runs a round that is not timed.
+// prepare fills the cache with the contexts of the streams and runs a round that is not timed.
 func (b *Bench) prepare(ctx context.Context, c Case) error {
 	if c.Context > 0 {
 		reqs := make([]generation.Request, c.Batch)
@@ -100,12 +100,12 @@ type round struct {
 // answer has the result of a request.
 type answer struct {
 	start time.Time
-	times []time.Time // the time of each token
+	times []time.Time // time of each token
 	stats generation.Stats
 }
 
-// run runs a case once. In mode full, a request starts as soon as another ends. In the other modes, rounds of Batch
-// requests follow one another.
+// run runs a case once. In mode full, a request starts as soon as another one ends. In the other modes, Batch requests run together in a
+// round, and the next round begins when all have ended.
 func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	reqs := c.requests(b.nextSeed(), b.engine.Info().Vocab)
 	size := c.Batch
@@ -118,7 +118,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 		if err != nil {
 			return run{}, err
 		}
-		// A page can be shared only if the token after it is known, so the last page of a context is possibly not shared.
+		// A page can be shared only if the token after it is known, so the last page of a context may not be shared.
 		if one.cached() < (c.Context-1)/engine.DefaultPageSize*engine.DefaultPageSize {
 			return run{}, fmt.Errorf("the cache is too small for %d contexts of %d tokens: allow more memory", c.Batch, c.Context)
 		}
@@ -128,7 +128,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	return r, nil
 }
 
-// round runs requests, atOnce at a time.
+// round runs requests, of which atOnce run at a time.
 func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int) (round, error) {
 	r := round{answers: make([]answer, len(reqs)), start: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// ReadQuestions reads JSON lines. Each line has a field "question", as in models/heldout.jsonl. The result is a list of requests.
-// The chat of a request has the question as the user's message. The request is greedy and generates at most gen tokens.
+// ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a greedy request for each line: a chat
+// with the question as the user's message. A request generates at most gen tokens.
 func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 	var reqs []generation.Request
 	lines := bufio.NewScanner(r)

@@ -15,37 +15,37 @@ import (
 type Record struct {
 	Mode    Mode `json:"mode"`
 	Batch   int  `json:"batch"`
-	Prompt  int  `json:"prompt"` // tokens; the mean for questions
-	Gen     int  `json:"gen"`    // tokens; the mean for questions
+	Prompt  int  `json:"prompt"` // tokens of a prompt; the mean for questions
+	Gen     int  `json:"gen"`    // tokens of an answer; the mean for questions
 	Context int  `json:"context"`
 
 	TokensPerS float64 `json:"tokens_per_s"` // median of the runs; Mode determines which tokens count
-	// P50ms and P95ms are quantiles of the time per generated token after the first. The time is a step's time divided by the number
-	// of tokens that the step generated for the stream. In mode prefill, they are quantiles of the time to the first token.
+	// P50ms and P95ms are quantiles of the time per generated token after the first token: the duration of a step divided by the number of
+	// tokens that the step generated for the stream. In mode prefill, they are quantiles of the time to the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the share of Bandwidth that
-	// reading these bytes takes at the measured speed.
+	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the share of Bandwidth with which
+	// these bytes were read at the measured speed.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
-	Acceptance     float64 `json:"acceptance"` // accepted share of the drafted tokens; 0 if none was drafted
+	Acceptance     float64 `json:"acceptance"` // share of the drafted tokens that were accepted; 0 if none was drafted
 	Backend        string  `json:"backend"`
 	Threads        int     `json:"threads"`
 
-	Rows            int     `json:"rows"` // requests of a run
+	Rows            int     `json:"rows"` // number of requests of a run
 	Runs            int     `json:"runs"`
 	RowsPerS        float64 `json:"rows_per_s"` // median of the runs
 	FirstTokenP50ms float64 `json:"first_token_p50_ms"`
 	FirstTokenP95ms float64 `json:"first_token_p95_ms"`
 	TokensPerStep   float64 `json:"tokens_per_step"` // tokens of a stream per step, after the first token
-	CachedTokens    float64 `json:"cached_tokens"`   // mean number of a prompt's cached tokens
+	CachedTokens    float64 `json:"cached_tokens"`   // mean number of tokens of a prompt that were in the cache
 	ExpertsPerStep  float64 `json:"experts_per_step"`
-	Bandwidth       float64 `json:"bandwidth"` // bytes per second of memory; measured, or from the data sheet of a GPU with dedicated memory
+	Bandwidth       float64 `json:"bandwidth"` // memory bandwidth in bytes per second; measured, or from the data sheet of a GPU with dedicated memory
 	Model           string  `json:"model"`
 	Device          string  `json:"device"`
 	// PerStep is nil if the backend does not count its work.
 	PerStep *PerStep `json:"per_step,omitempty"`
-	// The caller of Measure sets the following fields and Threads.
+	// The caller of Measure sets Threads and the following fields.
 	KV     string `json:"kv"`
 	Draft  string `json:"draft"`
 	Shared int    `json:"shared"`
@@ -130,12 +130,12 @@ func (b *Bench) record(c Case, runs []run) (Record, error) {
 	return r, nil
 }
 
-// fill sets the fields that depend on the traffic.
+// fill sets the fields of r that depend on the traffic.
 func (t *Traffic) fill(r *Record, sums *totals) {
 	n := float64(sums.answers)
 	prompt, cached, generated := float64(sums.prompt)/n, float64(sums.cached)/n, float64(sums.generated)/n
 	streams := float64(min(r.Batch, r.Rows))
-	prefill := t.prompts(streams, cached, prompt-cached) / streams // bytes per stream
+	prefill := t.prompts(streams, cached, prompt-cached) / streams // bytes of prompts per stream
 	if r.Mode == Prefill {
 		r.BytesPerToken = prefill / (prompt - cached)
 		r.ExpertsPerStep = t.Experts(min(float64(t.stepTokens), streams*(prompt-cached)))
@@ -177,7 +177,7 @@ func WriteTable(w io.Writer, records []Record) error {
 	return nil
 }
 
-// percent formats a share; 0 means that there is none.
+// percent formats a share as a percentage; 0 means that there is no value.
 func percent(share float64) string {
 	if share == 0 {
 		return "-"

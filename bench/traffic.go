@@ -10,13 +10,13 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Traffic computes the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per
-// step, and the cache up to each sequence's position. The passes of a drafting layer or model are not included.
+// Traffic computes the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per step, and
+// the cache up to each sequence's position. Drafting passes are not included.
 type Traffic struct {
 	dense       int64 // bytes of the weights that every step reads, without the head
 	head        int64 // bytes of the output head
-	experts     int64 // bytes of all routed experts
-	count, used int   // experts per layer; experts per row
+	experts     int64 // bytes of all routed experts of all layers
+	count, used int   // number of experts per layer, and per row
 	embedding   int64 // bytes of a row's embedding
 	position    int64 // bytes of a position in the cache of the trunk's layers
 	stepTokens  int   // maximum number of rows of a step
@@ -33,7 +33,7 @@ func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	t := Traffic{stepTokens: stepTokens}
 	position, err := c.PositionBytes(kv)
 	if err != nil {
-		return Traffic{}, fmt.Errorf("size the cache of %s: %w", f.Path(), err)
+		return Traffic{}, fmt.Errorf("compute the size of the KV cache of %s: %w", f.Path(), err)
 	}
 	t.position = int64(position) * int64(c.Layers) / int64(c.Layers+c.DraftLayers)
 	_, ownHead := f.Tensor("output.weight")
@@ -82,7 +82,7 @@ func (t *Traffic) Experts(rows float64) float64 {
 	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
 }
 
-// Parts are the bytes that a step reads, by kind.
+// Parts has the numbers of bytes that the parts of a step read.
 type Parts struct {
 	Head    float64 // the output head
 	Experts float64 // routed experts
@@ -102,23 +102,23 @@ func (t *Traffic) weights(rows float64) Parts {
 	return p
 }
 
-// Decode returns the bytes of a step. The step has the given number of streams, each with the given number
-// of rows at a mean position.
+// Decode returns the bytes that a step reads. The step has the given number of streams, each with the given number of rows at a mean
+// position.
 func (t *Traffic) Decode(streams, rows, position float64) Parts {
 	p := t.weights(streams * rows)
 	p.Cache = streams * position * float64(t.position)
 	return p
 }
 
-// prompts returns the bytes that are read to compute a prompt in each stream, in full steps. Each prompt has computed
-// tokens after cached ones.
+// prompts returns the bytes that full steps read to compute one prompt for each stream. cached and computed are the numbers of a prompt's
+// tokens that are in the cache and that are computed.
 func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	all := streams * computed
 	steps := math.Ceil(all / float64(t.stepTokens))
 	if steps == 0 {
 		return 0
 	}
-	// Each chunk of a prompt reads the cache up to its own end.
+	// Each chunk of a prompt reads the cache up to the end of the chunk.
 	chunks := math.Ceil(computed / float64(t.stepTokens))
 	positions := chunks*cached + computed*(chunks+1)/2
 	return steps*t.weights(all/steps).Sum() + streams*positions*float64(t.position)

@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// answer has the parts of a line of output that depend on the row alone.
+// answer holds the parts of an output line that depend only on the row.
 type answer struct {
 	Seed             int64
-	Choices          string // the text in the line
+	Choices          string // the choices as JSON text
 	PromptTokens     int
 	CompletionTokens int
 	Error            string
 }
 
-// output is the content of a file of results.
+// output is the content of an output file.
 type output struct {
 	answers  map[string]answer // by custom_id
-	attempts map[int]int       // number of answered rows by number of deliveries
+	attempts map[int]int       // number of answered rows for each number of attempts
 	counts   counts
 }
 
-// counts are the figures of a batch that are in its status and also in its output.
+// counts are the totals of a batch that both its status and its output give.
 type counts struct {
 	Total            int `json:"total"`
 	Done             int `json:"done"`
@@ -40,7 +40,7 @@ type counts struct {
 	CompletionTokens int `json:"completion_tokens"`
 }
 
-// readOutput reads a file of results. A name that comes twice or a line that is not a result of the batch is an error.
+// readOutput reads an output file. It returns an error for a repeated custom_id, and for a line that is not a result of the batch.
 func readOutput(path, batch string) (output, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,7 +88,7 @@ func (o *output) add(text []byte, batch string) error {
 		return fmt.Errorf("id %q is not of batch %s", l.ID, batch)
 	}
 	if _, twice := o.answers[l.CustomID]; twice {
-		return fmt.Errorf("%q has an earlier line", l.CustomID)
+		return fmt.Errorf("custom_id %q is in an earlier line too", l.CustomID)
 	}
 	var a answer
 	if !bytes.Equal(l.Error, []byte("null")) {
@@ -112,7 +112,7 @@ func (o *output) add(text []byte, batch string) error {
 // maxNamed is the maximum number of rows that an error names.
 const maxNamed = 3
 
-// compare returns an error with the rows whose answers differ from those of the undisturbed run.
+// compare returns an error that names rows whose answers differ from those of the undisturbed run.
 func compare(undisturbed, got map[string]answer) error {
 	var missing, different, unknown []string
 	for name, want := range undisturbed {
@@ -127,7 +127,7 @@ func compare(undisturbed, got map[string]answer) error {
 			unknown = append(unknown, name)
 		}
 	}
-	return errors.Join(named("rows are missing", missing), named("rows were never asked", unknown), named("rows have other answers", different))
+	return errors.Join(named("rows are missing", missing), named("rows are not in the input", unknown), named("rows have other answers", different))
 }
 
 func named(what string, rows []string) error {
@@ -142,10 +142,10 @@ func named(what string, rows []string) error {
 func check(undisturbed, got output, status counts) error {
 	err := compare(undisturbed.answers, got.answers)
 	if got.counts != undisturbed.counts {
-		err = errors.Join(err, fmt.Errorf("the output has %+v, but the output of the undisturbed run has %+v", got.counts, undisturbed.counts))
+		err = errors.Join(err, fmt.Errorf("the output has %+v, the output of the undisturbed run %+v", got.counts, undisturbed.counts))
 	}
 	if status != undisturbed.counts {
-		err = errors.Join(err, fmt.Errorf("the status shows %+v, but the output of the undisturbed run has %+v", status, undisturbed.counts))
+		err = errors.Join(err, fmt.Errorf("the status shows %+v, the output of the undisturbed run has %+v", status, undisturbed.counts))
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func TestCheck(t *testing.T) {
 		{"another text", strings.Replace(whole, "one", "two", 1), nil, "1 rows have other answers, such as row-1"},
 		{"another seed", strings.Replace(whole, `"seed":7`, `"seed":8`, 1), nil, "1 rows have other answers"},
 		{"another error", strings.Replace(whole, "line 2", "line 3", 1), nil, "1 rows have other answers, such as row-2"},
-		{"another row", strings.Replace(whole, "row-1", "row-3", 1), nil, "1 rows were never asked, such as row-3"},
+		{"another row", strings.Replace(whole, "row-1", "row-3", 1), nil, "1 rows are not in the input, such as row-3"},
 		{"other tokens", strings.Replace(whole, `"completion_tokens":2`, `"completion_tokens":3`, 1), nil, "the output has {"},
 		{"a row counted twice", whole, func(c *counts) { c.Done++ }, "the status shows {"},
 		{"tokens counted twice", whole, func(c *counts) { c.CompletionTokens += 2 }, "the status shows {"},
@@ -67,7 +67,7 @@ func TestCheck(t *testing.T) {
 
 func TestReadOutputRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
-		{"a row that comes twice", firstLine + "\n" + firstLine + "\n", `"row-1" has an earlier line`},
+		{"a row that comes twice", firstLine + "\n" + firstLine + "\n", `"row-1" is in an earlier line too`},
 		{"a cut line", firstLine + "\n" + secondLine[:40], "EOF"},
 		{"a row of another batch", strings.Replace(firstLine, "_b-", "_c-", 1) + "\n", `id "batch_req_c-1-f" is not of batch b`},
 		{"a line that is no result", "answer\n", "invalid character"},

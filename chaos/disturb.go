@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// disturb begins each event at its time. When the storm is over, it ends the events that still last. It returns
-// when all events have ended.
+// disturb begins each event at its time. When the context storm ends, it ends the events that are still active. It returns when all events
+// have ended.
 func (r *run) disturb(ctx, storm context.Context, events []event) {
 	var lasting sync.WaitGroup
 	defer lasting.Wait()
@@ -34,7 +34,7 @@ func (r *run) disturb(ctx, storm context.Context, events []event) {
 	r.journal.note("calm")
 }
 
-// strike begins an event. undo ends the event; it is nil if the event ends by itself.
+// strike begins an event. undo ends the event, and is nil if the event ends by itself. text describes the event for the journal.
 func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 	worker := r.workers[e.target%len(r.workers)]
 	client := e.target % len(r.proxies)
@@ -47,9 +47,9 @@ func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 		return nil, killed(worker, e.lasts)
 	case drainWorker:
 		if !worker.drain(ctx, e.lasts) {
-			return nil, fmt.Sprintf("%s is away: not drained", worker.name)
+			return nil, fmt.Sprintf("%s is not running: not drained", worker.name)
 		}
-		return nil, fmt.Sprintf("%s: SIGTERM, away for %v", worker.name, e.lasts.Round(time.Second/10))
+		return nil, fmt.Sprintf("%s: SIGTERM, down for %v", worker.name, e.lasts.Round(time.Second/10))
 	case stopWorker:
 		return stopped(worker)
 	case killRedis:
@@ -60,7 +60,7 @@ func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 		if c := r.commands.pick(e.target); c != nil {
 			return nil, killed(c, e.lasts)
 		}
-		return nil, "no command runs: none killed"
+		return nil, "no command is running: none killed"
 	case dropClient:
 		return nil, fmt.Sprintf("%s: %d connections reset", name, p.drop())
 	case refuse:
@@ -75,15 +75,15 @@ func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 
 func killed(p *process, down time.Duration) string {
 	if !p.kill(down) {
-		return p.name + " is away: not killed"
+		return p.name + " is not running: not killed"
 	}
-	return fmt.Sprintf("%s: SIGKILL, away for %v", p.name, down.Round(time.Second/10))
+	return fmt.Sprintf("%s: SIGKILL, down for %v", p.name, down.Round(time.Second/10))
 }
 
 func stopped(p *process) (undo func(), text string) {
 	undo, ok := p.stop()
 	if !ok {
-		return nil, p.name + " is away or ending: not stopped"
+		return nil, p.name + " is not running or is ending: not stopped"
 	}
 	return undo, p.name + ": SIGSTOP"
 }
@@ -108,7 +108,7 @@ func (c *commands) run(ctx context.Context, p *process) error {
 	return p.run(ctx)
 }
 
-// pick returns one of the running commands, or nil.
+// pick returns running command n (modulo their number), or nil if none is running.
 func (c *commands) pick(n int) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

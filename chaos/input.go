@@ -8,9 +8,8 @@ import (
 	"os"
 )
 
-// writeInput writes a file of rows: chats and completions, greedy and sampled, short and long, some with a common beginning
-// and a few that cannot be used. Every row has a seed. Without one, the row's seed would be derived from the batch's id,
-// which differs between batches.
+// writeInput writes a file of rows: chats and completions, greedy and sampled, short and long, some with a common prefix, and a few
+// invalid ones. Every row has a seed, since the default seed of a row is derived from the batch id, which differs between batches.
 func writeInput(path string, seed uint64, rows int) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -56,13 +55,13 @@ func newRow(r *rand.Rand, number int) map[string]any {
 		row["temperature"], row["n"] = 1, 2
 	case kind < 98:
 		row["messages"] = []any{ask}
-		row["ignore_eos"] = false // the model decides on the length of the answer
+		row["ignore_eos"] = false // the model decides when the answer ends
 	default:
 		row["messages"] = []any{ask}
-		row["temperature"] = -1 // an error line
+		row["temperature"] = -1 // invalid, so the row's result is an error
 	}
 	return row
 }
 
-// maxTokens is the limit for the length of answers.
+// maxTokens is the maximum number of tokens of an answer.
 const maxTokens = 500

@@ -27,7 +27,7 @@ func (j *journal) note(format string, args ...any) {
 	j.print(fmt.Sprintf(format, args...))
 }
 
-// fault records a fault: something that the program under test must not do. The run continues and fails at its end.
+// fault records a fault of the program under test. The run continues, but fails at its end.
 func (j *journal) fault(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -37,10 +37,10 @@ func (j *journal) fault(format string, args ...any) {
 }
 
 func (j *journal) print(text string) {
-	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), text) //nolint:errcheck // a journal that cannot be printed has no reader
+	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), text) //nolint:errcheck // nothing can be done about an output that fails
 }
 
-// faults returns the error of a run with faults, or nil.
+// faults returns an error that lists all faults, or nil if there were none.
 func (j *journal) faults() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -1,9 +1,9 @@
-// Command chaos runs batches through a real redis-server and several workers. Meanwhile, it kills, stops and disconnects them at
-// random. At the end, it compares the results with an undisturbed run.
+// Command chaos runs batches through a real redis-server and several workers. During the run it kills, stops and disconnects these
+// processes at random. At the end, it compares the results with those of an undisturbed run.
 //
 //	go run ./chaos -ingot bin/ingot -model models/tiny-llama.q4_0.gguf
 //
-// It uses only the built program, as an operator does. Connections to Redis go through its proxies. docs/operations.md describes
+// It runs the built program, as an operator does. Connections to Redis go through proxies in this command. docs/operations.md describes
 // the disturbances and the conditions that must hold at the end.
 package main
 
@@ -24,9 +24,9 @@ type options struct {
 	ingot, redis, model string
 	seed                uint64
 	rows, workers       int
-	storm               time.Duration // the time during which there are disturbances
-	stop                time.Duration // the longest stop of a worker; all other disturbances are scaled with it
-	calm                time.Duration // the limit for the work that is left after the last disturbance
+	storm               time.Duration // how long disturbances go on
+	stop                time.Duration // how long a worker is stopped; the times of all other disturbances are scaled with it
+	calm                time.Duration // maximum time from the last disturbance to the end of the last batch
 	keep                bool
 }
 
@@ -38,16 +38,16 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "draw rows and disturbances from this seed; 0 for a random one, which is printed")
 	flag.IntVar(&o.rows, "rows", 2000, "rows of a batch")
 	flag.IntVar(&o.workers, "workers", 4, "worker processes")
-	flag.DurationVar(&o.storm, "for", 3*time.Minute, "disturb for this long; batches follow one another in two lanes meanwhile")
+	flag.DurationVar(&o.storm, "for", 3*time.Minute, "disturb for this long; meanwhile, two batches are always in the queue")
 	flag.DurationVar(&o.stop, "stop", 40*time.Second, "stop a worker for this long; other disturbances are scaled with it")
-	flag.DurationVar(&o.calm, "limit", 5*time.Minute, "fail if the last batches are not finished this long after the last disturbance")
-	flag.BoolVar(&o.keep, "keep", false, "leave the folder with files and logs even if nothing failed")
+	flag.DurationVar(&o.calm, "limit", 5*time.Minute, "maximum time from the last disturbance to the end of the last batch")
+	flag.BoolVar(&o.keep, "keep", false, "keep the folder with files and logs even if nothing failed")
 	flag.Parse()
 	if o.seed == 0 {
 		o.seed = rand.Uint64()
 	}
 	if flag.NArg() > 0 || o.rows < 1 || o.workers < 1 || o.storm <= 0 || o.stop <= 0 || o.calm <= 0 {
-		fmt.Fprintln(os.Stderr, "chaos: numbers and times have to be above zero, and there are no arguments")
+		fmt.Fprintln(os.Stderr, "chaos: the values of flags must be above zero, and chaos takes no arguments; see -help")
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -70,9 +70,9 @@ func main() {
 	}
 }
 
-// runIn runs everything in a folder. Its error names all faults.
+// runIn makes a run in a folder. Its error lists all faults.
 func runIn(ctx context.Context, dir string, o options) error {
-	for _, path := range []*string{&o.ingot, &o.model} { // processes run in dir
+	for _, path := range []*string{&o.ingot, &o.model} { // made absolute, since the processes run in dir
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
 			return err
@@ -83,7 +83,7 @@ func runIn(ctx context.Context, dir string, o options) error {
 	if err != nil {
 		return err
 	}
-	defer text.Close() //nolint:errcheck // every line was written before
+	defer text.Close() //nolint:errcheck // the lines were written without a buffer
 	j := newJournal(os.Stdout, text)
 	j.note("seed %d: %d rows a batch, %d workers, disturbed for %v", o.seed, o.rows, o.workers, o.storm)
 	if err := newRun(dir, o, j).run(ctx); err != nil {

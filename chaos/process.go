@@ -16,28 +16,29 @@ import (
 )
 
 const (
-	// A process may end by itself within startTime of its start, if it cannot reach Redis. After that, it must survive every disturbance.
+	// startTime is the time after its start in which a process may end by itself, because it cannot reach Redis. After that, it must survive
+	// every disturbance.
 	startTime = 20 * time.Second
 	// startPause is the time between two attempts to start a process that ended by itself.
 	startPause = time.Second
-	// drainTime is the limit for a process to end after SIGTERM, on a machine that is busy with all the others.
+	// drainTime is the maximum time from SIGTERM to the end of a process. The machine is busy with the other processes.
 	drainTime = 2 * time.Minute
 )
 
-// process is a program that is started again whenever it ends. This stops when it is retired or, if once is set, when it succeeds.
+// process is a program that is started again whenever it ends, until it is retired or, if once is set, until it succeeds.
 type process struct {
 	name    string
 	command []string
 	dir     string
 	once    bool
 	journal *journal
-	storm   context.Context // when this is done, a process that is down starts again at once
+	storm   context.Context // when this ends, a process that is down starts again at once
 	done    chan struct{}   // closed when run returns
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd      // nil while it is not running
 	since   time.Time      // start of cmd
-	ending  syscall.Signal // signal sent to end the process; 0 if none was sent
+	ending  syscall.Signal // the signal that was sent to end the process; 0 if none was sent
 	sent    time.Time      // when ending was sent
 	down    time.Duration  // how long the process stays down after it has ended
 	retired bool
@@ -45,14 +46,14 @@ type process struct {
 	drains  []time.Duration // from SIGTERM to the end
 }
 
-// run starts the process again and again. It ends early with ctx, which kills the process.
+// run starts the process again whenever it ends. When ctx ends, run kills the process and returns.
 func (p *process) run(ctx context.Context) error {
 	defer close(p.done)
 	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // the processes have written it
+	defer log.Close() //nolint:errcheck // only the processes write to the log
 	for {
 		cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
@@ -81,7 +82,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 }
 
-// ended handles the end of the process. pause is how long the process stays down. done reports whether it is not started again.
+// ended records the end of the process. pause is how long the process stays down. done reports whether the process is not started again.
 func (p *process) ended(err error) (pause time.Duration, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +124,8 @@ func (p *process) kill(down time.Duration) bool {
 	return p.cmd.Process.Kill() == nil
 }
 
-// drain ends the process with SIGTERM, unless the process is already ending. It is a fault if the end takes longer than drainTime.
+// drain ends the process with SIGTERM, unless it is already ending. If that takes longer than drainTime, drain records a fault. drain
+// reports whether it sent the signal.
 func (p *process) drain(ctx context.Context, down time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,14 +144,14 @@ func (p *process) drain(ctx context.Context, down time.Duration) bool {
 		if p.cmd == cmd && p.ending == syscall.SIGTERM && ctx.Err() == nil {
 			p.journal.fault("%s has not ended %v after SIGTERM", p.name, drainTime)
 			p.ending = syscall.SIGKILL
-			cmd.Process.Kill() //nolint:errcheck // it may have just ended
+			cmd.Process.Kill() //nolint:errcheck // the process may have just ended
 		}
 	}()
 	return true
 }
 
-// stop stops the process with SIGSTOP until undo is called. It does not stop a process that is ending,
-// which would then not end in time.
+// stop stops the process with SIGSTOP until undo is called. It does not stop a process that is ending, since that process could then not
+// end in time.
 func (p *process) stop() (undo func(), stopped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,12 +166,12 @@ func (p *process) stop() (undo func(), stopped bool) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.cmd == cmd {
-			cmd.Process.Signal(syscall.SIGCONT) //nolint:errcheck // it may have been killed
+			cmd.Process.Signal(syscall.SIGCONT) //nolint:errcheck // the process may have been killed
 		}
 	}, true
 }
 
-// retire ends the process in order and does not start it again.
+// retire ends the process with SIGTERM and does not start it again.
 func (p *process) retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true
@@ -196,7 +198,7 @@ func (p *process) lastLine() string {
 	return fmt.Sprintf("%q", text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
-// environment returns the environment without settings of ingot.
+// environment returns this process's environment without the variables that configure ingot.
 func environment(dir string) []string {
 	env := []string{"XDG_CONFIG_HOME=" + dir}
 	for _, v := range os.Environ() {
@@ -207,7 +209,7 @@ func environment(dir string) []string {
 	return env
 }
 
-// rest waits for a time, or until ctx is done.
+// rest waits for the time d, or until ctx is done.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newTestProcess returns a process that runs a script of the shell.
+// newTestProcess returns a process that runs a shell script.
 func newTestProcess(t *testing.T, script string) *process {
 	t.Helper()
 	return &process{
@@ -48,7 +48,7 @@ func TestProcessStartsAgain(t *testing.T) {
 	require.True(t, p.kill(0))
 	lines(t, p, 2)
 	require.True(t, p.drain(t.Context(), 0))
-	require.False(t, p.drain(t.Context(), 0), "it is ending")
+	require.False(t, p.drain(t.Context(), 0), "a process that is ending is not drained again")
 	lines(t, p, 3)
 	undo, ok := p.stop()
 	require.True(t, ok)
@@ -58,7 +58,7 @@ func TestProcessStartsAgain(t *testing.T) {
 	starts, drains := p.history()
 	require.Equal(t, 3, starts)
 	require.Len(t, drains, 2)
-	require.False(t, p.kill(0), "it has ended")
+	require.False(t, p.kill(0), "a process that has ended is not killed")
 }
 
 func TestProcessRunsOnce(t *testing.T) {
@@ -71,7 +71,7 @@ func TestProcessRunsOnce(t *testing.T) {
 	require.NoError(t, p.journal.faults())
 }
 
-// A process may fail at its start if Redis cannot be reached, and may end after a signal of the test. Any other end is a fault.
+// A process may fail shortly after its start, if it cannot reach Redis, and may end after a signal of chaos. Any other end is a fault.
 func TestProcessEnds(t *testing.T) {
 	failure := errors.New("exit status 1")
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestProcessEnds(t *testing.T) {
 		{"fails when it is drained", false, time.Hour, syscall.SIGTERM, failure, "after SIGTERM with exit status 1"},
 		{"fails at its start", false, time.Second, 0, failure, ""},
 		{"fails later", false, time.Hour, 0, failure, "ended by itself after 1h0m0s with exit status 1"},
-		{"ends without an order", false, time.Second, 0, nil, "ended by itself"},
+		{"ends without a signal", false, time.Second, 0, nil, "ended by itself"},
 		{"command succeeds", true, time.Hour, 0, nil, ""},
 		{"command fails later", true, time.Hour, 0, failure, "ended by itself"},
 	} {

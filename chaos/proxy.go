@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 )
 
-// proxy forwards a client's connections to Redis and disturbs them.
+// proxy forwards connections to Redis and can disturb them. Each worker has a proxy.
 type proxy struct {
 	listener net.Listener
-	target   string // path of a Unix socket
+	target   string // path of Redis's Unix socket
 
 	mu       sync.Mutex
-	conns    map[net.Conn]bool // both ends of every connection
-	refusing int               // number of current disturbances that refuse connections
-	losing   int               // number of current disturbances that lose replies
-	stalls   int               // number of current disturbances that let nothing pass
+	conns    map[net.Conn]bool // the client's and Redis's side of every connection
+	refusing int               // number of active disturbances that refuse connections
+	losing   int               // number of active disturbances that lose replies
+	stalls   int               // number of active disturbances that stall all data
 	passes   chan struct{}     // closed while stalls is 0
 }
 
@@ -31,13 +32,13 @@ func newProxy(ctx context.Context, target string) (*proxy, error) {
 	return p, nil
 }
 
-// url returns the URL under which clients reach Redis.
+// url returns the URL with which clients reach Redis through the proxy.
 func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
 
-// serve passes connections on until ctx is done.
+// serve accepts connections and forwards them until ctx is done.
 func (p *proxy) serve(ctx context.Context) error {
 	context.AfterFunc(ctx, func() {
-		p.listener.Close() //nolint:errcheck // nothing was written to it
+		p.listener.Close() //nolint:errcheck // a listener has no unwritten data
 		p.drop()
 	})
 	for {
@@ -52,7 +53,7 @@ func (p *proxy) serve(ctx context.Context) error {
 	}
 }
 
-// connect passes one connection on.
+// connect forwards one connection.
 func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	server, err := new(net.Dialer).DialContext(ctx, "unix", p.target)
 	if err != nil { // Redis is not running
@@ -90,8 +91,8 @@ func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// pass copies data from one end to the other. It ends when either end is closed, or when lost reports that the data that
-// was read must be lost.
+// pass copies data from one side of a connection to the other. It ends when either side is closed, or when lost, which is called after
+// each read, reports that the data must be lost.
 func (p *proxy) pass(ctx context.Context, to, from net.Conn, lost func() bool) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -123,12 +124,12 @@ func (p *proxy) wait(ctx context.Context) bool {
 	}
 }
 
-// reset closes a connection at once, without sending what is left.
+// reset closes a connection at once and discards unsent data.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
-		tcp.SetLinger(0) //nolint:errcheck // it is closed in any case
+		tcp.SetLinger(0) //nolint:errcheck // the connection is closed in any case
 	}
-	c.Close() //nolint:errcheck // unsent data is meant to be lost
+	c.Close() //nolint:errcheck // unsent data may be lost
 }
 
 // drop resets all connections and returns their number.
@@ -160,7 +161,7 @@ func (p *proxy) count(n *int, change int) {
 	*n += change
 }
 
-// stall lets nothing pass until undo is called.
+// stall stops all data, in both directions, until undo is called.
 func (p *proxy) stall() (undo func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,13 +177,13 @@ func (p *proxy) stall() (undo func()) {
 	}
 }
 
-// ping reports whether Redis answers on its socket.
+// ping returns an error if Redis does not answer on its socket.
 func ping(ctx context.Context, socket string) error {
 	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return err
 	}
-	defer c.Close() //nolint:errcheck // the answer is all that is wanted
+	defer c.Close() //nolint:errcheck // only the answer matters
 	if _, err := c.Write([]byte("PING\r\n")); err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func ping(ctx context.Context, socket string) error {
 		return err
 	}
 	if string(answer) != "+PONG" {
-		return errors.New("redis answers " + string(answer))
+		return errors.New("redis answers PING with " + strconv.Quote(string(answer)))
 	}
 	return nil
 }

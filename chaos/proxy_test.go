@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo is a server that answers with what it gets, behind a proxy.
+// echo is a server behind a proxy that sends back the data that it receives.
 type echo struct {
 	*proxy
 	received atomic.Int64 // bytes that reached the server
@@ -22,7 +22,7 @@ type echo struct {
 
 func startEcho(t *testing.T) *echo {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "chaos-") //nolint:usetesting // the path of a socket has to be short
+	dir, err := os.MkdirTemp("", "chaos-") //nolint:usetesting // the path of a Unix socket must be short
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,7 +54,7 @@ func startEcho(t *testing.T) *echo {
 			})
 		}
 	})
-	serving.Go(func() { p.serve(ctx) }) //nolint:errcheck // a test that it fails fails too
+	serving.Go(func() { p.serve(ctx) }) //nolint:errcheck // if serve fails, the test fails too
 	t.Cleanup(func() {
 		cancel()
 		l.Close()
@@ -114,7 +114,7 @@ func TestProxyRefuses(t *testing.T) {
 	requireAnswer(t, e.dial(t))
 }
 
-// A command whose reply is lost has reached the server.
+// If a reply is lost, its command has still reached the server.
 func TestProxyLosesReplies(t *testing.T) {
 	e := startEcho(t)
 	c := e.dial(t)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// run is one run: the processes, the proxies between them and Redis, and the results of the undisturbed run.
+// run is the state of a run: the processes, the proxies between them and Redis, and the results of the undisturbed run.
 type run struct {
 	dir         string
 	options     options
@@ -33,10 +33,10 @@ func newRun(dir string, o options, j *journal) *run {
 func (r *run) input() string  { return filepath.Join(r.dir, "in.jsonl") }
 func (r *run) socket() string { return filepath.Join(r.dir, "redis.sock") }
 
-// url returns the URL under which producers and collectors reach Redis.
+// url returns the URL with which producers and collectors reach Redis through their proxy.
 func (r *run) url() string { return r.proxies[len(r.proxies)-1].url() }
 
-// run returns an error if the run cannot continue. Other faults go to the journal.
+// run makes the whole run. It returns an error if the run cannot continue. Faults of the program under test go to the journal.
 func (r *run) run(ctx context.Context) error {
 	if err := writeInput(r.input(), r.options.seed, r.options.rows); err != nil {
 		return err
@@ -49,9 +49,9 @@ func (r *run) run(ctx context.Context) error {
 	storm, calm := context.WithTimeout(ctx, r.options.storm)
 	defer calm()
 	group, ctx := errgroup.WithContext(ctx)
-	defer func() { // end what still runs
+	defer func() { // end processes and proxies that are still running
 		cancel()
-		group.Wait() //nolint:errcheck // it was cancelled
+		group.Wait() //nolint:errcheck // the group was cancelled
 	}()
 	if err := r.start(ctx, storm, group); err != nil {
 		return err
@@ -71,10 +71,10 @@ func (r *run) run(ctx context.Context) error {
 		select {
 		case <-w.done:
 		case <-ctx.Done():
-			return fmt.Errorf("%s has not ended", w.name)
+			return fmt.Errorf("end the workers: %s has not ended", w.name)
 		}
 	}
-	for _, batch := range batches { // after the last late result
+	for _, batch := range batches { // checked when no worker can record a late result any more
 		if err := r.checkBatch(ctx, batch); err != nil {
 			r.journal.fault("%s: %w", batch, err)
 		}
@@ -82,10 +82,10 @@ func (r *run) run(ctx context.Context) error {
 	return r.summarise(batches)
 }
 
-// localBatch is the batch of a run without a queue.
+// localBatch is the batch id of the undisturbed run, which has no queue.
 const localBatch = "local"
 
-// runUndisturbed answers the rows in a single process.
+// runUndisturbed answers the rows with `ingot run`, in a single process.
 func (r *run) runUndisturbed(ctx context.Context) error {
 	out := filepath.Join(r.dir, "undisturbed.jsonl")
 	start := time.Now()
@@ -101,7 +101,7 @@ func (r *run) runUndisturbed(ctx context.Context) error {
 	return nil
 }
 
-// ingot runs a command of the program to its end and returns what it printed.
+// ingot runs a command of the program to its end and returns its output.
 func (r *run) ingot(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, r.options.ingot, args...)
 	cmd.Dir, cmd.Env = r.dir, environment(r.dir)
@@ -148,12 +148,12 @@ func (r *run) newProcess(storm context.Context, name string, command ...string) 
 	return &process{name: name, command: command, dir: r.dir, journal: r.journal, storm: storm, done: make(chan struct{})}
 }
 
-// lanes is the number of batches in the queue at the same time. While one batch waits for the last rows of a dead worker, the
-// workers have rows of another batch.
+// lanes is the number of batches that are in the queue at the same time. While one batch waits for the rows of a dead worker, the workers
+// have rows of the other batch.
 const lanes = 2
 
-// runBatches queues and collects batch after batch in each lane, until a batch of each lane has ended after the storm. The error
-// names the batches that did not end.
+// runBatches queues and collects one batch after another in each lane, until in each lane a batch has ended after the storm. It returns the
+// ids of all batches. The error names the batches that did not end.
 func (r *run) runBatches(ctx, storm context.Context) (batches []string, err error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -175,7 +175,7 @@ func (r *run) runBatches(ctx, storm context.Context) (batches []string, err erro
 	return batches, err
 }
 
-// runBatch queues and collects a batch.
+// runBatch queues a batch and collects its results.
 func (r *run) runBatch(ctx, storm context.Context, batch string) error {
 	start := time.Now()
 	if err := r.commands.run(ctx, r.newProcess(storm, batch+"-enqueue", r.options.ingot, "enqueue", r.input(), "--redis", r.url(), "--batch", batch)); err != nil {
@@ -201,7 +201,7 @@ func (r *run) status(ctx context.Context, batch string) (c counts, err error) {
 	return c, err
 }
 
-// whatIsLeft returns an error that describes a batch that did not end. Redis must still be running.
+// whatIsLeft returns an error with the status of a batch that did not end. Redis must still be running.
 func (r *run) whatIsLeft(batch string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
@@ -212,8 +212,8 @@ func (r *run) whatIsLeft(batch string) error {
 	return fmt.Errorf("status of %s: %+v", batch, c)
 }
 
-// checkBatch compares the results of a batch with the undisturbed run: the file that was collected, and a second
-// file that it collects.
+// checkBatch compares the collected results of a batch with the undisturbed run. It then collects the results again into a second file and
+// compares that, too.
 func (r *run) checkBatch(ctx context.Context, batch string) error {
 	status, err := r.status(ctx, batch)
 	if err != nil {

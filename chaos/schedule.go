@@ -9,20 +9,19 @@ import (
 type kind string
 
 const (
-	killWorker  kind = "kill worker"  // SIGKILL; it starts again later
-	stopWorker  kind = "stop worker"  // SIGSTOP, later SIGCONT: a machine that sleeps
-	drainWorker kind = "drain worker" // SIGTERM; it has to end in order, and starts again later
-	killRedis   kind = "kill redis"   // SIGKILL; it starts again later with its append-only file
+	killWorker  kind = "kill worker"  // SIGKILL; the worker starts again later
+	stopWorker  kind = "stop worker"  // SIGSTOP, later SIGCONT, like a machine that sleeps
+	drainWorker kind = "drain worker" // SIGTERM; the worker must exit without an error, and starts again later
+	killRedis   kind = "kill redis"   // SIGKILL; Redis starts again later with its append-only file
 	stopRedis   kind = "stop redis"   // SIGSTOP, later SIGCONT
 	dropClient  kind = "drop"         // all connections of a client are reset
 	refuse      kind = "refuse"       // all connections of a client are reset, and new ones are refused for a while
-	stall       kind = "stall"        // nothing passes in either direction for a while
-	loseReplies kind = "lose replies" // commands reach Redis; the first reply is lost and its connection closed
-	killCommand kind = "kill command" // SIGKILL for the producer or the collector, which starts again later
+	stall       kind = "stall"        // no data passes in either direction for a while
+	loseReplies kind = "lose replies" // commands reach Redis, but the first reply is lost and its connection closed
+	killCommand kind = "kill command" // SIGKILL to a producer or collector, which starts again later
 )
 
-// deck lists the kinds of disturbances. A kind has as many shares of the disturbances as it has cards. lasts is the kind's
-// longest duration, in units.
+// deck lists the kinds of disturbances. cards is the relative frequency of a kind, lasts its maximum duration in units (see stopUnits).
 var deck = []struct {
 	kind  kind
 	cards int
@@ -40,19 +39,19 @@ var deck = []struct {
 	{killCommand, 3, 5},
 }
 
-// stopUnits is the duration of a worker's stop in units. All times are scaled with it.
+// stopUnits is the duration of a worker's stop, in units. The flag -stop thus sets the length of a unit.
 const stopUnits = 40
 
 // event is one disturbance.
 type event struct {
-	at     time.Duration // since the start of the storm
+	at     time.Duration // time since the start of the storm
 	kind   kind
-	target int // index of the target among those of the kind, modulo their number
+	target int // index of the worker, proxy or command, modulo their number
 	lasts  time.Duration
 }
 
-// schedule draws the disturbances of a run. The time between two disturbances is one to five units. No kind is repeated before all
-// other kinds have had their share. A worker is stopped for exactly stop; other disturbances last up to their longest duration.
+// schedule draws the disturbances of a run. The time between two disturbances is one to five units. Each kind is drawn as often as it has
+// cards before any kind is drawn more often. A worker is stopped for exactly stop; other disturbances last up to their maximum duration.
 func schedule(seed uint64, storm, stop time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	unit := stop / stopUnits

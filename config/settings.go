@@ -183,7 +183,7 @@ func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
 	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
 }
 
-// AddFlagUsage adds the flag of a setting with a help text of the command's own.
+// AddFlagUsage adds the flag of a setting with a help text that fits the command.
 func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def}, string(n), usage)
 }

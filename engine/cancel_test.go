@@ -23,8 +23,8 @@ func idle(t testing.TB, e *engine.Engine) {
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
 }
 
-// Ten thousand jobs are cancelled at different points: while they wait, during their prompts, during their answers. Afterwards, no
-// page and no goroutine is left, and the engine answers as before.
+// Ten thousand jobs are cancelled at different times: while they wait, during their prompts, during their answers. Afterwards, all pages
+// are free, no goroutine is left, and the engine answers as before.
 func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, others) }) // after the engine is closed
@@ -63,7 +63,7 @@ func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	idle(t, e)
 	after := e.Snapshot()
 	t.Logf("%d jobs cancelled, %d done", cancelled.Load(), done.Load())
-	require.Greater(t, after.GeneratedTokens-before.GeneratedTokens, uint64(done.Load()*50), "some were cancelled in their answers")
+	require.Greater(t, after.GeneratedTokens-before.GeneratedTokens, uint64(done.Load()*50), "some jobs must be cancelled during their answers")
 	require.Equal(t, alone.Choices, generate(t, e, req).Choices)
 }
 
@@ -80,7 +80,7 @@ func TestADeadlineFreesPages(t *testing.T) {
 			_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			idle(t, e)
-			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no further step is spent on it")
+			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no further step computes the request")
 		})
 	}
 }

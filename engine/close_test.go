@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// atStep returns a trace that calls do once, in the given step.
+// atStep returns a function for Options.Trace that calls do once, in the given step.
 func atStep(step int, do func()) func(compute.Checkpoint) {
 	steps := 0
 	return func(c compute.Checkpoint) {
@@ -46,7 +46,7 @@ func TestCancellationFreesPages(t *testing.T) {
 			_, err := e.Generate(ctx, generation.Request{Tokens: randomTokens(1, 30), N: 3, IgnoreEOS: true})
 			require.ErrorIs(t, err, context.Canceled)
 			waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
-			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no further step is spent on it")
+			require.LessOrEqual(t, e.Snapshot().Steps, uint64(step), "no further step computes the request")
 			require.Len(t, generate(t, e, generation.Request{Tokens: randomTokens(1, 30), MaxTokens: 5, IgnoreEOS: true}).Choices[0].Tokens, 5)
 		})
 	}
@@ -74,16 +74,16 @@ func TestCancellationWhileWaiting(t *testing.T) {
 	waitFor(t, func() bool { return e.Snapshot().Waiting == 1 })
 	cancel()
 	second.Wait()
-	require.ErrorIs(t, err, context.Canceled, "a step that hangs delays no caller")
+	require.ErrorIs(t, err, context.Canceled, "a caller does not wait for a step that hangs")
 	require.Equal(t, 1, e.Snapshot().Waiting)
 	g.open()
 	first.Wait()
 	require.NoError(t, firstErr)
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
-	require.Equal(t, uint64(5), e.Snapshot().GeneratedTokens, "it was never started")
+	require.Equal(t, uint64(5), e.Snapshot().GeneratedTokens, "the cancelled request was never started")
 
 	_, err = e.Generate(ctx, generation.Request{})
-	require.ErrorIs(t, err, context.Canceled, "a cancelled request is not examined")
+	require.ErrorIs(t, err, context.Canceled, "a cancelled request is refused before its prompt is checked")
 }
 
 func TestCloseFailsWhatIsNotDone(t *testing.T) {
@@ -114,7 +114,7 @@ func TestCloseFailsWhatIsNotDone(t *testing.T) {
 	calls.Wait()
 	require.NoError(t, closeErr)
 	require.Equal(t, int32(5), closed.Load())
-	require.NoError(t, e.Close(), "again")
+	require.NoError(t, e.Close(), "a second Close does nothing")
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
@@ -192,7 +192,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// memoryFor returns the value of Options.Memory with which the cache of an engine on the CPU gets the given number of bytes, at
+// memoryFor returns the value of Options.Memory with which the cache of an engine on the CPU has the given number of bytes, which is at
 // most 3 MiB. The options must set a context.
 func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
@@ -220,11 +220,11 @@ func TestTheContextFitsTheMemory(t *testing.T) {
 		opts           engine.Options
 		context, pages int
 	}{
-		"all of the model's": {engine.Options{MaxSequences: 2}, 1024, 128},
-		"what fits":          {engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 96}, 768*100)}, 96, 6},
-		"fewer than fit":     {engine.Options{Context: 50, MaxSequences: 3, Memory: 1 << 30}, 50, 12},
-		"many sequences":     {engine.Options{Context: 16, MaxSequences: 600}, 16, 600},
-		"other pages":        {engine.Options{Context: 50, MaxSequences: 3, PageSize: 50}, 50, 3},
+		"the model's whole context": {engine.Options{MaxSequences: 2}, 1024, 128},
+		"as much as fits":           {engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 96}, 768*100)}, 96, 6},
+		"less than fits":            {engine.Options{Context: 50, MaxSequences: 3, Memory: 1 << 30}, 50, 12},
+		"many sequences":            {engine.Options{Context: 16, MaxSequences: 600}, 16, 600},
+		"another page size":         {engine.Options{Context: 50, MaxSequences: 3, PageSize: 50}, 50, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

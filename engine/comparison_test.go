@@ -19,13 +19,13 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// TestRandomRequestsAreLikeLoneOnes compares requests that run together in every way the engine has with lone runs of the same
-// requests, bit for bit. In each round another engine drafts, shares pages, preempts, hurries, cuts prompts, has steps in flight, and stores its
-// cache in some type; requests arrive and are cancelled in any step, and go on from the progress of a cancelled attempt. The lone
-// engine has one thread and one sequence, drafts nothing and shares nothing.
+// TestRandomRequestsAreLikeLoneOnes compares the results of requests that run together with those of the same requests alone, bit for bit.
+// Each round has an engine with random settings: drafting, shared pages, preemption, interactive requests, chunks of prompts, steps in
+// flight and the type of the cache. Requests arrive and are cancelled in random steps, and cancelled requests are resumed from their
+// progress. The engine for requests alone has one thread and one sequence, drafts nothing and shares nothing.
 //
-// It ends after 2,000 requests or a minute; with INGOT_LONG=1 after 20,000 requests or ten minutes, and with -short after five seconds.
-// INGOT_SEED repeats the rounds of a seed.
+// The test ends after 2,000 requests or a minute; with INGOT_LONG=1 after 20,000 requests or ten minutes, and with -short after five
+// seconds. INGOT_SEED repeats the rounds of a seed.
 func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -57,17 +57,17 @@ func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 		"compared": c.Compared, "cancelled": c.Cancelled, "resumed": c.Resumed, "preempted": c.Preempted, "shared tokens": c.Shared,
 		"accepted drafts": c.Accepted, "rejected drafts": c.Rejected,
 	} {
-		require.Positive(t, n, "%s: the comparison has lost what it is for", name)
+		require.Positive(t, n, "%s: must occur at least once, or the test does not cover it", name)
 	}
 }
 
-// minRounds is the number of rounds even of a slow machine, enoughRounds one in which everything happens.
+// minRounds is the number of rounds that run even on a slow machine. After enoughRounds rounds, each of the counts must be positive.
 const (
 	minRounds    = 24
 	enoughRounds = 100
 )
 
-// counts are what happened in a comparison.
+// counts has the numbers of rounds, requests and tokens in a comparison.
 type counts struct{ Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected int }
 
 type comparison struct {
@@ -75,13 +75,13 @@ type comparison struct {
 	counts
 }
 
-// loneKey is what the bits of a result may depend on.
+// loneKey has the settings on which the bits of a result may depend.
 type loneKey struct {
 	path string
 	kv   gguf.Type
 }
 
-// compared are the models of the comparison with the types that their caches can have.
+// compared has the models of the comparison and the types that their caches can have.
 var compared = []struct {
 	path  string
 	kinds []gguf.Type
@@ -94,7 +94,7 @@ var compared = []struct {
 
 const comparedContext = 160
 
-// draws draws settings and requests.
+// draws draws random settings and requests.
 type draws struct{ *rand.Rand }
 
 func (d draws) between(from, to int) int { return from + d.IntN(to-from+1) }
@@ -103,7 +103,7 @@ func (d draws) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d draws, values ...T) T { return values[d.IntN(len(values))] }
 
-// tokens are ids from a small part of the vocabulary, or repeated ones, for which n-grams draft.
+// tokens draws n ids: from a small part of the vocabulary, or repeated ones, from which n-grams can draft.
 func (d draws) tokens(n int) []int32 {
 	ids := make([]int32, n)
 	from, span := d.Int32N(1900), pick[int32](d, 2, 10, 100)
@@ -146,7 +146,7 @@ func (d draws) request() generation.Request {
 	return req
 }
 
-// requests begin alike in groups, some up to their last token.
+// requests draws requests in groups. The prompts of a group have the same beginning, some up to their last token.
 func (d draws) requests() []generation.Request {
 	reqs := make([]generation.Request, d.between(1, 24))
 	for i := range reqs {
@@ -168,15 +168,15 @@ func (d draws) options(path string) engine.Options {
 	}
 	o.StepTokens = o.MaxSequences + d.IntN(100)
 	switch {
-	case o.Draft == engine.DraftMTP && path != microGLM: // the only one with an MTP layer
+	case o.Draft == engine.DraftMTP && path != microGLM: // only micro-glm has an MTP layer
 		o.Draft = engine.DraftNGram
 	case o.Draft == engine.DraftModel:
-		o.DraftModel = path // which is right unless the request samples
+		o.DraftModel = path // its drafts are right unless the request samples
 	}
 	return o
 }
 
-// paced is a backend that reports the number of each step, and lets a number of them be in flight.
+// paced is a backend that reports the number of each step, and allows inFlight steps in flight.
 type paced struct {
 	compute.Backend
 	inFlight int
@@ -214,7 +214,7 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 	if d.oneIn(2) {
 		expectShort(t, e, nil)
 	}
-	gates := newSteps(be, attempts) // after the steps that measured costs
+	gates := newSteps(be, attempts) // counts only steps after those that measured costs
 	var group sync.WaitGroup
 	for i := range attempts {
 		group.Go(func() {
@@ -223,7 +223,7 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 		})
 	}
 	group.Wait()
-	idle(t, e) // cancelled requests are released in the next step
+	idle(t, e) // the next step releases the pages of cancelled requests
 	s := e.Snapshot()
 	require.NoError(t, e.Close())
 	c.Rounds++
@@ -240,7 +240,7 @@ func (c *comparison) compare(t *testing.T, key loneKey, a *attempt, about string
 	if a.cancelled {
 		c.Cancelled++
 	}
-	if a.cancelled && a.progress == nil { // it cannot be resumed
+	if a.cancelled && a.progress == nil { // the request cannot be resumed
 		require.ErrorIs(t, a.err, context.Canceled, about)
 		return
 	}
@@ -258,14 +258,14 @@ func (c *comparison) compare(t *testing.T, key loneKey, a *attempt, about string
 	}
 }
 
-// attempt is a request that arrives in a step, and may be cancelled in a later one. If it was, and can be resumed, it comes again with
-// the progress that it made.
+// attempt is a request that arrives in a given step and may be cancelled in a later step. A cancelled request that can be resumed arrives
+// again with its progress.
 type attempt struct {
 	request          generation.Request
-	arrives, cancels int64 // steps; cancels is 0 for never
+	arrives, cancels int64 // numbers of steps; cancels is 0 for never
 
 	cancelled bool
-	progress  *generation.Progress // of the cancelled attempt
+	progress  *generation.Progress // progress of the cancelled attempt; nil if it cannot be resumed
 	got       generation.Completion
 	err       error
 }
@@ -314,7 +314,7 @@ func (a *attempt) run(ctx context.Context, e *engine.Engine, s *steps, i int) {
 	}
 }
 
-// steps lets attempts arrive and cancels them by the numbers of an engine's steps. Once an attempt has ended, all have arrived.
+// steps lets attempts arrive, and cancels them, in given steps of an engine. When the first attempt has ended, all others arrive at once.
 type steps struct {
 	arrives []chan struct{}
 	cancels []context.Context

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// mixedRequests are greedy and sampled requests on prompts of many lengths. Their settings are chosen so that a single different
-// bit would show in the result.
+// mixedRequests returns greedy and sampled requests with prompts of many lengths. With their settings, a single different bit changes the
+// result.
 func mixedRequests() []generation.Request {
 	var reqs []generation.Request
 	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {
@@ -31,7 +31,7 @@ func mixedRequests() []generation.Request {
 	return reqs
 }
 
-// Batch invariance: a request gets the same bits alone and in any batch, with its prompt in one chunk or in many.
+// Batch invariance: a request has the same result, bit for bit, alone and in any batch, with its prompt in one chunk or in many.
 func TestTheSameBitsInEveryBatch(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -48,7 +48,7 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 				for _, size := range []int{2, 3, 5, 8, 16} {
 					g := newGate()
 					e := open(t, path, engine.Options{Context: 256, PrefillChunk: chunk, StepTokens: 64 + chunk, Trace: g.trace})
-					// Each size puts a request in another batch: a batch has every size-th request of the list.
+					// With each size, a request is in a different batch.
 					for from := 0; from < len(reqs); from += size {
 						to := min(from+size, len(reqs))
 						got := generateAll(t, e, g, reqs[from:to])
@@ -65,8 +65,8 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 	}
 }
 
-// A request gets the same bits on any number of threads. In steps with few rows, the threads divide the weights; in steps with many
-// rows, they divide the rows.
+// A request has the same result, bit for bit, on any number of threads. In steps with few rows, the threads divide the weights; in steps
+// with many rows, they divide the rows.
 func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -97,13 +97,13 @@ func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	}
 }
 
-// same requires that two completions are equal in everything but their times.
+// same requires that two completions are equal, except for their times.
 func same(t require.TestingT, want, got generation.Completion, about string) {
 	want.Stats, got.Stats = generation.Stats{}, generation.Stats{}
 	require.Equal(t, want, got, about)
 }
 
-// drawRequest draws a request of any kind that fits into the engine's small context.
+// drawRequest draws a request that fits into a context of the given number of positions.
 func drawRequest(t *rapid.T, context int) generation.Request {
 	id := rapid.Int32Range(0, 2047)
 	req := generation.Request{
@@ -156,12 +156,12 @@ func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	}
 }
 
-// Random requests run on an engine of random sizes. They share pages, draft, and are preempted when pages run out. Their results
-// must be those of an engine that answers them one after another without drafting.
+// Random requests run on an engine of random sizes. They share pages, draft, and are preempted when pages run out. The results must be the
+// same as on an engine that answers the requests one after another without drafting.
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40
-	const position = 4 * 48 * 4 // bytes, of all micro models
+	const position = 4 * 48 * 4 // bytes of a position in the cache, for all micro models
 	for name, path := range families(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

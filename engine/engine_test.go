@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// Models with random weights: see models/README.md.
+// Models with random weights; see models/README.md.
 const (
 	microGLM   = "model/testdata/micro-glm.gguf"
 	microLlama = "model/testdata/micro-llama.gguf"
@@ -40,7 +40,7 @@ func families(tb testing.TB) map[string]string {
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open opens a model on the CPU backend until the test ends.
+// open opens a model on the CPU backend and closes it at the end of the test.
 func open(t testing.TB, path string, opts engine.Options) *engine.Engine {
 	t.Helper()
 	return openOn(t, path, backend(t), opts)
@@ -57,11 +57,11 @@ func openOn(t testing.TB, path string, be compute.Backend, opts engine.Options) 
 	return e
 }
 
-// wholeSteps is a bound on the time of a step that leaves its rows to the other options, so that a test can count steps.
+// wholeSteps is a value of Options.StepTime with which durations do not limit the rows of a step, so that a test can count steps.
 const wholeSteps = time.Hour
 
-// opened is part of a backend that does something in certain steps: openOn opens it, so that the steps by which an engine measures
-// costs are left alone.
+// opened is embedded in a backend that changes certain steps. openOn sets it when the engine is open, so that the steps with which the
+// engine measures costs are not changed.
 type opened struct{ is atomic.Bool }
 
 func (o *opened) open() { o.is.Store(true) }
@@ -79,7 +79,7 @@ func backendOf(t testing.TB, threads int) *cpu.Backend {
 	return be
 }
 
-// generate answers a request that has to succeed.
+// generate answers a request, which must succeed.
 func generate(t testing.TB, e *engine.Engine, req generation.Request) generation.Completion {
 	t.Helper()
 	c, err := e.Generate(t.Context(), req)
@@ -87,14 +87,14 @@ func generate(t testing.TB, e *engine.Engine, req generation.Request) generation
 	return c
 }
 
-// generateAll answers requests. All of them are in the engine before the first step ends. The engine's Trace must be the gate's.
+// generateAll answers requests. All requests are in the engine before the first step ends. The engine's Trace must be that of g.
 func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	defer g.open()
 	out := make([]generation.Completion, len(reqs))
 	errs := make([]error, len(reqs))
 	var sequences int
-	var returned atomic.Int64 // number of sequences of requests that returned without a step
+	var returned atomic.Int64 // number of sequences whose requests returned without a step
 	var wg sync.WaitGroup
 	for i, r := range reqs {
 		n := max(r.N, 1)
@@ -124,11 +124,11 @@ func waitFor(t testing.TB, done func() bool) {
 	require.Eventually(t, done, 30*time.Second, time.Millisecond)
 }
 
-// gate stops an engine in its first step until it is opened.
+// gate stops an engine in its first step until open is called.
 type gate struct {
 	once  sync.Once
 	pass  chan struct{}
-	aside atomic.Bool // lets steps pass
+	aside atomic.Bool // if true, the gate does not stop steps
 }
 
 func newGate() *gate { return &gate{pass: make(chan struct{})} }
@@ -141,8 +141,8 @@ func (g *gate) trace(compute.Checkpoint) {
 
 func (g *gate) open() { g.once.Do(func() { close(g.pass) }) }
 
-// expectShort lets an engine, which is idle, answer with one token many times, so that it expects short answers: it admits sequences
-// that then need more pages than there are. The engine's Trace must be the gate's, or the gate nil.
+// expectShort lets an idle engine give many answers of one token, so that it expects short answers. It then admits more sequences than its
+// pages suffice for. g is the gate whose trace the engine has; nil if it has none.
 func expectShort(t testing.TB, e *engine.Engine, g *gate) {
 	t.Helper()
 	if g != nil {
@@ -159,7 +159,7 @@ func expectShort(t testing.TB, e *engine.Engine, g *gate) {
 	}
 }
 
-// randomTokens are n ids of the micro models' vocabulary that are not control tokens.
+// randomTokens returns n ids of the micro models' vocabulary, without control tokens.
 func randomTokens(seed uint64, n int) []int32 {
 	r := rand.New(rand.NewPCG(seed, 0))
 	ids := make([]int32, n)
@@ -169,8 +169,8 @@ func randomTokens(seed uint64, n int) []int32 {
 	return ids
 }
 
-// force makes a request generate the given distinct tokens in order, and other tokens after them. A token's bias is higher than the
-// biases of the later tokens. Once the token is generated, the presence penalty cancels its bias.
+// force makes a request generate the given distinct tokens in order, and then other tokens. The bias of each token is higher than those of
+// the tokens after it. Once a token is generated, the presence penalty cancels its bias.
 func force(req generation.Request, ids ...int32) generation.Request {
 	req.Sampling = generation.Sampling{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
 	for i, id := range ids {
@@ -179,7 +179,7 @@ func force(req generation.Request, ids ...int32) generation.Request {
 	return req
 }
 
-// ids looks tokens up by their text. A byte of 0x80 or higher is written as that byte.
+// ids returns the ids of tokens by their texts. A byte of 0x80 or higher is written as this byte.
 func ids(t testing.TB, e *engine.Engine, pieces ...string) []int32 {
 	t.Helper()
 	var out []int32
@@ -197,7 +197,7 @@ func ids(t testing.TB, e *engine.Engine, pieces ...string) []int32 {
 	return out
 }
 
-// rewrite copies a model with its metadata changed.
+// rewrite copies a model with changed metadata and returns the path of the copy.
 func rewrite(t testing.TB, path string, change func(m *gguf.Metadata) *gguf.Metadata) string {
 	t.Helper()
 	f, err := gguf.Open(path)

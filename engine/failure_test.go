@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// faulty is a backend that fails on request. Its fields must be set before the engine starts.
+// faulty is a backend whose steps fail or give NaN, as its functions decide. The functions must be set before the engine starts.
 type faulty struct {
 	compute.Backend
 	opened
@@ -55,7 +55,7 @@ func (f *faulty) Floats(t compute.Tensor) [][]float32 {
 
 var errDevice = errors.New("device lost")
 
-// If a step fails, the requests in it fail. Requests that wait and requests that arrive later are answered.
+// If a step fails, the requests in it fail. Waiting requests and requests that arrive later are answered.
 func TestAFailingStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -95,7 +95,7 @@ func TestAFailingStep(t *testing.T) {
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
-// If the logits of a request are not finite, that request fails, and no other request of the step does.
+// If the logits of a request are not finite, only this request of the step fails.
 func TestLogitsThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	bad := randomTokens(9, 7)
@@ -130,7 +130,7 @@ func TestLogitsThatAreNotFinite(t *testing.T) {
 	require.Equal(t, generate(t, e, good).Choices, c.Choices)
 }
 
-// corrupting is a backend whose steps compute a wrong embedding of one token, once.
+// corrupting is a backend that once, while armed, computes a wrong embedding of one token.
 type corrupting struct {
 	compute.Backend
 	armed atomic.Bool
@@ -154,8 +154,8 @@ func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
 	}
 }
 
-// A wrong value in the cache fails the first request whose logits it affects. The pages with the value are not used any longer:
-// another request that shares them is computed again, and so is the same prompt when it is requested again.
+// A wrong value in the cache makes the first request fail whose logits it affects. The pages with the value are no longer used: another
+// request that shares them is computed again, and so is a later request with the same prompt.
 func TestACorruptPageIsComputedAgain(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -187,7 +187,7 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 	}
 }
 
-// panicking returns a backend that panics in the steps of a range, counted from 1.
+// panicking returns a backend that panics in steps from to to, counted from 1.
 func panicking(t *testing.T, from, to int) *faulty {
 	steps := 0
 	return &faulty{Backend: backend(t), failing: func(*compute.Batch) error {
@@ -198,8 +198,8 @@ func panicking(t *testing.T, from, to int) *faulty {
 	}}
 }
 
-// A panic in a step fails the requests in the step. The pages that these requests stored are computed again. Requests that wait and
-// requests that arrive later are answered.
+// If a step panics, the requests in the step fail, and pages that they stored are computed again. Waiting requests and requests that arrive
+// later are answered.
 func TestAPanicInAStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -227,12 +227,11 @@ func TestAPanicInAStep(t *testing.T) {
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
-// misplaced is a backend that spoils one step: the first page of the step's last sequence becomes a page
-// that the cache does not have.
+// misplaced is a backend that changes one step: the first page of the step's last sequence becomes a page that the cache does not have.
 type misplaced struct {
 	compute.Backend
 	opened
-	left atomic.Int32 // steps until the spoiled one
+	left atomic.Int32 // number of steps until the changed step
 }
 
 func (m *misplaced) Begin(b *compute.Batch) compute.Step {
@@ -247,8 +246,8 @@ func (m *misplaced) Begin(b *compute.Batch) compute.Step {
 	return m.Backend.Begin(b)
 }
 
-// A panic on one of the backend's own threads has the same effect as a panic on the loop's goroutine. This includes steps of
-// prompts, where the threads divide the rows and can wait for each other, and steps of few rows.
+// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine. The test covers steps with prompts, in
+// which the threads divide the rows and can wait for each other, and steps of few rows.
 func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -272,7 +271,7 @@ func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	}
 }
 
-// After panics in steps that do not follow one another, an engine continues and computes the pages of the failed requests again.
+// After panics in steps that are not consecutive, an engine continues. It computes the pages of the failed requests again.
 func TestPanicsThatAreNotInARow(t *testing.T) {
 	t.Parallel()
 	steps := 0
@@ -291,7 +290,7 @@ func TestPanicsThatAreNotInARow(t *testing.T) {
 	}
 }
 
-// A second panic in a row ends the engine: all calls return, and Close works.
+// Panics in two consecutive steps end the engine: all calls return, and Close works.
 func TestPanicsInARowEndTheEngine(t *testing.T) {
 	t.Parallel()
 	g := newGate()

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// TestFamilies answers the prompts of each family's reference together, with drafts, and in small pages. The answers must be the
-// reference's until two of its logits are so close that either token may be the best.
+// TestFamilies answers the prompts of each family's reference in one batch, with drafts, and with small pages. Each answer must be that of
+// the reference, up to the first token whose two highest logits are too close to decide.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// files are the model files of an engine, with the data that was read from them in addition to the weights.
+// files has the model files of an engine and the data that was read from them, except the weights.
 type files struct {
 	model       *gguf.File
 	config      model.Config
@@ -18,7 +18,7 @@ type files struct {
 	draftConfig model.Config
 }
 
-// openFiles opens the files that the options name. It checks that the files fit together.
+// openFiles opens the model's file and the small model's, if the options name one. It checks that both have the same vocabulary.
 func openFiles(path string, o *Options) (*files, error) {
 	f := &files{}
 	err := f.openModel(path)
@@ -49,7 +49,7 @@ func (f *files) openModel(path string) (err error) {
 	return nil
 }
 
-// openDraft opens the small model's file. Its tokens must be the model's tokens.
+// openDraft opens the small model's file. The small model must have the same tokens as the model.
 func (f *files) openDraft(path string) (err error) {
 	if f.draft, err = gguf.Open(path); err != nil {
 		return err

@@ -12,18 +12,18 @@ import (
 	"github.com/ingot-run/ingot/engine/schedule"
 )
 
-// Fit is how an engine divides its memory. The parts are: the weights of the model and of the small model that
-// drafts, if any; the memory for steps; the memory for prompts, answers and results outside of steps; and the pages
-// of the KV cache, which get the rest.
+// Fit describes how an engine divides its memory. The parts are: the weights of the model and of the small model that drafts, if any; the
+// memory for steps; the memory for prompts, answers and results outside of steps; and the pages of the KV cache, which get all remaining
+// memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`         // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`           // bytes of step buffers, tables and scratch memory, and of the running sequences
-	Rows     int64 `json:"rows"`            // bytes for prompts, answers and results: see Engine.Reserve
+	Rows     int64 `json:"rows"`            // bytes for prompts, answers and results
 	PerToken int64 `json:"cache_per_token"` // bytes of one position in the KV cache, in all layers
 	Memory   int64 `json:"memory"`          // bytes of all parts together; without Rows on GPUs with dedicated memory
-	Trained  int   `json:"trained_context"` // positions that the model was trained for
-	Context  int   `json:"context"`         // maximum positions of a sequence
-	Tokens   int   `json:"cache_tokens"`    // maximum positions of all sequences together
+	Trained  int   `json:"trained_context"` // number of positions that the model was trained for
+	Context  int   `json:"context"`         // maximum number of positions of a sequence
+	Tokens   int   `json:"cache_tokens"`    // maximum number of positions of all sequences together
 }
 
 // Rows get a share of the memory that is left after weights and steps, but at most maxRows.
@@ -33,8 +33,8 @@ const (
 	minRows   = 4 << 20
 )
 
-// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error has the reason
-// with the figures, and fit has the figures that are known.
+// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the reason, and
+// fit has the figures that were computed before.
 func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return fit, err
@@ -47,8 +47,8 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 	return fit, errors.Join(err, f.close())
 }
 
-// fit divides the memory that the options allow on a backend. If the options have no context, the result has the largest context
-// that fits into the memory. A larger context needs larger tables and more memory per sequence.
+// fit divides the memory that the options allow on a backend. If the options do not set a context, the result has the largest context that
+// fits into the memory. A larger context needs larger tables and more memory per sequence.
 func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	fit.Trained = f.config.Context
 	if fit.Memory, err = o.memory(be); err != nil {
@@ -79,8 +79,8 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	return fit, err
 }
 
-// divide divides the memory for sequences of the given number of positions. If the memory is too small, the cache gets
-// fewer positions than that.
+// divide divides the memory for sequences of up to context positions. If the memory is too small, the cache has fewer positions than
+// context.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
 	fit.Context, fit.Tokens, fit.PerToken = context, o.PageSize, 0
 	plan := be.Plan()
@@ -92,7 +92,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		if m.file == nil {
 			continue
 		}
-		bytes, err := m.config.PositionBytes(o.KV) // all models share the page tables
+		bytes, err := m.config.PositionBytes(o.KV) // every model has a cache with the same pages
 		if err != nil {
 			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
 		}
@@ -119,7 +119,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	return nil
 }
 
-// sequenceBytes returns the bytes per token of a running sequence: the token, and the drafting state that depends on it.
+// sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token and the n-gram tables.
 func sequenceBytes(o *Options) int64 {
 	bytes := int64(4)
 	if o.Draft == DraftAuto || o.Draft == DraftNGram {
@@ -135,7 +135,7 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 	}
 	free, err := be.Free()
 	if err != nil {
-		return 0, fmt.Errorf("read how much memory is free (give a memory limit instead): %w", err)
+		return 0, fmt.Errorf("read how much memory is free: %w; give a memory limit instead", err)
 	}
 	return free / 100 * int64(o.MemoryPercent), nil
 }
@@ -151,7 +151,7 @@ func (f *Fit) tooLittle(o *Options) error {
 		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
 }
 
-// limits returns the sizes that models are loaded with.
+// limits returns the sizes with which the models are loaded.
 func (f *Fit) limits(o *Options) model.Limits {
 	return model.Limits{
 		Rows:     o.StepTokens,
@@ -163,7 +163,7 @@ func (f *Fit) limits(o *Options) model.Limits {
 	}
 }
 
-// size formats a number of bytes for people.
+// size formats a number of bytes for messages, as in "12.0 KiB".
 func size(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

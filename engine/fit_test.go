@@ -17,13 +17,13 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 	t.Parallel()
 	const path = "../models/tiny-glm.q8_0.gguf"
 	for name, opts := range map[string]engine.Options{
-		"as it comes":    {},
-		"little memory":  {Memory: 32 << 20, MaxSequences: 2, KV: gguf.TypeF16},
-		"a context":      {Memory: 64 << 20, Context: 512, MaxSequences: 3},
-		"too little":     {Memory: 1 << 20},
-		"a long context": {Memory: 24 << 20, Context: 4096},
-		"a small model":  {Memory: 64 << 20, Draft: engine.DraftModel, DraftModel: path},
-		"fewest tokens":  {Memory: 18 << 20, MaxSequences: 1, Draft: engine.DraftOff},
+		"default options": {},
+		"little memory":   {Memory: 32 << 20, MaxSequences: 2, KV: gguf.TypeF16},
+		"a context":       {Memory: 64 << 20, Context: 512, MaxSequences: 3},
+		"too little":      {Memory: 1 << 20},
+		"a long context":  {Memory: 24 << 20, Context: 4096},
+		"a small model":   {Memory: 64 << 20, Draft: engine.DraftModel, DraftModel: path},
+		"fewest tokens":   {Memory: 18 << 20, MaxSequences: 1, Draft: engine.DraftOff},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,13 +43,13 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 			require.Equal(t, eng.Snapshot().PagesTotal*engine.DefaultPageSize, fit.Tokens)
 			require.Equal(t, 4096, fit.Trained)
 			cache := fit.PerToken * int64(fit.Tokens)
-			require.InEpsilon(t, fit.Weights+cache, be.Bytes(), 0.01, "the weights as they are packed")
+			require.InEpsilon(t, fit.Weights+cache, be.Bytes(), 0.01, "the backend's memory is that of the packed weights and the cache")
 			require.LessOrEqual(t, fit.Weights+fit.Steps+fit.Rows+fit.PerToken*int64(fit.Tokens), fit.Memory)
 		})
 	}
 }
 
-// A file whose settings make one position of the cache larger than any memory is refused before that size is used.
+// A file whose settings make one position of the cache larger than any memory is refused before the size overflows.
 func TestAbsurdSettings(t *testing.T) {
 	t.Parallel()
 	f, err := gguf.Open(microLlama)
@@ -90,6 +90,6 @@ func TestTheLargestContext(t *testing.T) {
 	for more, fits := range map[int]bool{0: true, 1: false} {
 		opts.Context = fit.Context + more
 		_, err = engine.CheckFit(path, be, opts)
-		require.Equal(t, fits, err == nil, "%d more: %v", more, err)
+		require.Equal(t, fits, err == nil, "a context that is %d positions longer: %v", more, err)
 	}
 }

@@ -42,7 +42,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	return done, err
 }
 
-// prompt returns the token ids of a request's prompt. There is at least one, and all are in the vocabulary.
+// prompt returns the token ids of a request's prompt. It returns an error if there is none or if one is not in the vocabulary.
 func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, error) {
 	given := 0
 	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {
@@ -54,7 +54,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	case given == 0:
 		return nil, generation.BadRequest("the prompt is empty")
 	case given > 1:
-		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt")
+		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt: give one of them")
 	case req.Chat != nil:
 		text, err := e.template.Render(req.Chat, req.Date)
 		if err != nil {
@@ -67,14 +67,15 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	vocab := e.files.config.Vocab
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= vocab {
-			return nil, generation.BadRequest("id %d, number %d of the prompt, is not in the vocabulary, which has ids 0 to %d", id, i+1, vocab-1)
+			return nil, generation.BadRequest("id %d, number %d of the prompt, is not in the vocabulary, which has the ids 0 to %d", id, i+1, vocab-1)
 		}
 	}
 	return req.Tokens, nil
 }
 
-// encode tokenises a prompt. Tokenising takes up to a hundred times the memory of the text. So a text that is too long for any
-// context is refused first, and only a few large texts are tokenised at once.
+// encode tokenises a prompt. bos reports whether to add the tokens that the model requires around a text. Tokenising takes up to a hundred
+// times the memory of the text. encode therefore refuses a text that cannot fit into the context before tokenising it, and tokenises only a
+// few large texts at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
 	t := e.files.tokenizer
 	if each := t.MaxTokenBytes(); each > 0 && len(text) > each*e.fit.Context {
@@ -99,7 +100,7 @@ func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, er
 	return ids, nil
 }
 
-// Prompt returns the token ids of a request's prompt, after all checks that Generate makes before it computes anything.
+// Prompt returns the token ids of a request's prompt. It makes all checks that Generate makes before it computes anything.
 func (e *Engine) Prompt(ctx context.Context, req generation.Request) ([]int32, error) {
 	if err := req.Validate(e.files.config.Vocab); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 	}
 }
 
-// The references of the tiny models have rendered prompts as text, and answers that end with a stop id.
+// The references of the tiny models have rendered prompts as texts, and answers that end with a stop id.
 func TestTinyModelsMatchTheirReferences(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tiny-glm", "tiny-llama"} {
@@ -105,8 +105,8 @@ func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
 	}
 }
 
-// A text is scored without generating an answer. Its log-probabilities must equal those that the same
-// prompt gets when it is answered.
+// With PromptOnly, the log-probabilities of a prompt are computed without generating an answer. They must equal those of the same prompt
+// with an answer.
 func TestPromptOnly(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 200})
@@ -128,7 +128,7 @@ func TestPromptOnly(t *testing.T) {
 		{Tokens: prompt[:1], PromptOnly: true, PromptLogprobs: true},
 	} {
 		c := generate(t, e, req)
-		require.Zero(t, c.Stats.Steps, "there is nothing to compute")
+		require.Zero(t, c.Stats.Steps, "a prompt of one token needs no step")
 		require.Equal(t, generation.FinishLength, c.Choices[0].FinishReason)
 	}
 }
@@ -153,8 +153,8 @@ func TestStatsHaveTheTimes(t *testing.T) {
 	s := c.Stats
 	require.Equal(t, 35, s.PromptTokens)
 	require.Equal(t, 12, s.CompletionTokens)
-	require.Equal(t, 4+5, s.Steps, "four of the prompt, whose last gives both first tokens")
-	require.InDelta(t, (3*1+6*2)/9.0, s.BatchMean, 1e-9, "the second choice joins when the shared pages are full")
+	require.Equal(t, 4+5, s.Steps, "four steps for the prompt, whose last one gives both first tokens, and five more")
+	require.InDelta(t, (3*1+6*2)/9.0, s.BatchMean, 1e-9, "the second choice starts when the shared pages are full")
 	require.Positive(t, s.Prefill)
 	require.Positive(t, s.Decode)
 	require.GreaterOrEqual(t, s.TTFT, s.Prefill)

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// digest is the SHA-256 of the model file, or of its parts one after another. It is computed in the background, because a large file takes many seconds.
+// digest is the SHA-256 of the model file, or of its parts one after another. It is computed in the background, because this takes many
+// seconds for a large file.
 type digest struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -30,7 +31,7 @@ func startDigest(paths []string) *digest {
 	return d
 }
 
-// stop ends the computation, whether it is complete or not.
+// stop cancels the computation and waits until it has ended.
 func (d *digest) stop() {
 	d.cancel()
 	<-d.done

@@ -17,17 +17,17 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// maxInFlight is the maximum number of steps in flight on the backend several.
+// maxInFlight is the maximum number of steps in flight on a several.
 const maxInFlight = 8
 
-// several is the CPU backend with several steps in flight. It counts the steps, and runs each step when it is submitted. Its fields
-// must be set before the engine starts.
+// several is the CPU backend with several steps in flight. It counts the steps, and runs each step when it is submitted. onBegin and
+// failing must be set before the engine starts.
 type several struct {
 	compute.Backend
 	opened
 	begun, waits atomic.Int64
-	onBegin      func(n int64) // receives each step's number, counted from 1
-	failing      int64         // number of the step that cannot be started
+	onBegin      func(n int64) // called with the number of each step, counted from 1
+	failing      int64         // number of the step that cannot be submitted
 }
 
 type oneOfSeveral struct {
@@ -89,8 +89,8 @@ func timeless(c generation.Completion) generation.Completion {
 	return c
 }
 
-// Several steps in flight do not change the tokens, the end, the text and the figures of a request. Only the last digits of
-// log-probabilities differ, since the device rounds them.
+// Steps in flight do not change the tokens, the finish reason, the text or the statistics of a request. Only the last digits of
+// log-probabilities differ, because the device rounds them.
 func TestStepsInFlightChangeNothing(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -116,12 +116,12 @@ func TestStepsInFlightChangeNothing(t *testing.T) {
 			})
 			p, a := plain.Snapshot(), several.Snapshot()
 			require.Equal(t, []uint64{p.Steps, p.PromptTokens, p.GeneratedTokens}, []uint64{a.Steps, a.PromptTokens, a.GeneratedTokens})
-			require.Less(t, be.waits.Load(), int64(a.Steps)*9/10, "some steps were not waited for")
+			require.Less(t, be.waits.Load(), int64(a.Steps)*9/10, "the engine must not wait for every step")
 		})
 	}
 }
 
-// near compares log-probabilities up to rounding.
+// near requires that log-probabilities are equal up to rounding.
 func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	require.Len(t, got, len(want))
 	for i := range want {
@@ -131,8 +131,8 @@ func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	}
 }
 
-// Requests arrive at any time, share pages, and are preempted when pages run out. On any number of threads, they get the same bits
-// as one at a time on one thread.
+// Requests arrive at any time, share pages, and are preempted when pages run out. On any number of threads, their results have the same
+// bits as those of one request at a time on one thread.
 func TestAnyMixWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -146,7 +146,7 @@ func TestAnyMixWithStepsInFlight(t *testing.T) {
 					PageSize: rapid.IntRange(1, 9).Draw(rt, "page size"), PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
 					Draft: rapid.SampledFrom([]engine.Drafting{engine.DraftOff, engine.DraftOff, engine.DraftAuto, engine.DraftModel}).Draw(rt, "draft"),
 				}
-				cache := int64(0) // bytes; 0 for as many as are needed
+				cache := int64(0) // bytes; 0 for as many as all requests need
 				switch {
 				case opts.Draft == engine.DraftModel: // the drafting model is always right
 					opts.DraftModel, opts.DraftTokens = path, rapid.IntRange(0, 4).Draw(rt, "draft tokens")
@@ -212,19 +212,19 @@ func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Option
 	return got
 }
 
-// For a greedy stream, the engine waits for the backend once in eight steps.
+// For a greedy request, the engine waits for the backend once in eight steps.
 func TestWaitsForStepsInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
 	e := openOn(t, microGLM, be, engine.Options{StepTime: wholeSteps, Draft: engine.DraftOff})
 	c := generate(t, e, generation.Request{Tokens: randomTokens(1, 9), N: 3, MaxTokens: 1 + 100, IgnoreEOS: true})
-	require.Equal(t, 101, c.Stats.Steps, "one for the prompt")
+	require.Equal(t, 101, c.Stats.Steps, "one step for the prompt and one for each further token")
 	require.Equal(t, int64(101), be.begun.Load())
 	require.LessOrEqual(t, be.waits.Load(), int64(1+100/maxInFlight+1))
 }
 
-// With drafting from n-grams, several steps are in flight if nothing in the text repeats. With drafting by a layer or a model, only
-// one step is in flight.
+// With drafting from n-grams, several steps are in flight while nothing in the text repeats. With drafting by an MTP layer or a small
+// model, only one step is in flight.
 func TestDraftingWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func TestDraftingWithStepsInFlight(t *testing.T) {
 	}
 }
 
-// When recent answers have stopped after a few tokens, the engine waits for each step.
+// If recent answers have stopped after a few tokens, the engine waits for each step.
 func TestShortAnswersHaveOneStepInFlight(t *testing.T) {
 	t.Parallel()
 	be := newSeveral(t)
@@ -274,7 +274,7 @@ func TestShortAnswersHaveOneStepInFlight(t *testing.T) {
 	require.Zero(t, vain)
 }
 
-// If one of several steps cannot be started, the requests in that step fail. Requests that arrive later are answered.
+// If one of several steps in flight cannot be submitted, the requests in these steps fail. Requests that arrive later are answered.
 func TestAFailingStepInFlight(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []int64{2, 5, 9} {
@@ -289,7 +289,7 @@ func TestAFailingStepInFlight(t *testing.T) {
 	}
 }
 
-// A request that is cancelled while steps are in flight leaves no pages behind, and the other requests get their tokens.
+// If a request is cancelled while steps are in flight, its pages become free, and the other requests get their tokens.
 func TestCancelledWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{2, 3, 7, 12} {

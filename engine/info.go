@@ -12,12 +12,12 @@ import (
 // Info describes an engine's model, backend and limits.
 type Info struct {
 	Model        string // the name in the file's metadata or, if there is none, the name of the file
-	Architecture string // GGUF's
+	Architecture string // GGUF's general.architecture
 	Path         string
 	Bytes        int64  // size of the file
 	Backend      string // such as "cpu"
 	Device       string // description of the device
-	Context      int    // maximum positions of a sequence, prompt and answer together
+	Context      int    // maximum number of positions of a sequence, prompt and answer together
 	Vocab        int
 	MaxSequences int
 	Fit          Fit
@@ -44,8 +44,7 @@ func (e *Engine) Info() Info {
 	}
 }
 
-// SHA256 returns the model file's hash in hexadecimal. The computation runs in the background from Open on;
-// SHA256 waits until it ends.
+// SHA256 returns the model file's hash in hexadecimal. Open starts the computation; SHA256 waits for its end or until ctx is done.
 func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	select {
 	case <-e.digest.done:
@@ -55,7 +54,7 @@ func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	}
 }
 
-// Snapshot is an engine's state, with counts since the engine was opened.
+// Snapshot has an engine's present state and its counts since Open.
 type Snapshot = schedule.Snapshot
 
 // Snapshot returns the engine's current state.

@@ -29,11 +29,11 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// The benchmarks of this file put an engine under load. Run them with -benchtime 1x. INGOT_BENCH_MODEL names another model than the
-// bundled one, such as a file of `ingot bench --shape smollm-135m --write FILE`; INGOT_BENCH_ROWS changes the number of rows of a
-// file, and INGOT_BENCH_THREADS the number of threads.
+// The benchmarks of this file put an engine under load. Run them with -benchtime 1x. Environment variables change them: INGOT_BENCH_MODEL
+// is a model file to use instead of the bundled one, such as one that `ingot bench --shape smollm-135m --write FILE` wrote;
+// INGOT_BENCH_ROWS is the number of requests of a file; INGOT_BENCH_THREADS is the number of threads.
 
-// meter is a backend that counts the rows of its steps, passes of the drafter included, and records when they end.
+// meter is a backend that counts the rows of its steps, including drafting passes, and records when steps end.
 type meter struct {
 	compute.Backend
 	b    *testing.B
@@ -63,8 +63,8 @@ func (s meteredStep) Run() error {
 	return err
 }
 
-// spentBy returns the processor time at which the step ended that gave a token. Callers get a token later, when they have a processor. The
-// engine may be in another step by then.
+// spentBy returns the processor time at the end of the step that generated a token. A caller receives the token later, when the engine may
+// be in another step.
 func (m *meter) spentBy(token time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,8 @@ func fromEnv(b *testing.B, name string, def int) int {
 	return n
 }
 
-// longModel is the model of a benchmark: INGOT_BENCH_MODEL, or the bundled one with room for longer texts than it was trained for.
+// longModel returns the path of a benchmark's model: INGOT_BENCH_MODEL, or a copy of the bundled model with a longer context than it was
+// trained for.
 func longModel(b *testing.B) string {
 	b.Helper()
 	if path := os.Getenv("INGOT_BENCH_MODEL"); path != "" {
@@ -110,7 +111,7 @@ func longModel(b *testing.B) string {
 	return path
 }
 
-// exactly is a request for a number of tokens after a prompt of random ones.
+// exactly returns a request with a prompt of random tokens and an answer of the given number of tokens.
 func exactly(seed uint64, prompt, answer int) generation.Request {
 	return generation.Request{Tokens: randomTokens(seed, prompt), MaxTokens: answer, IgnoreEOS: true, Timed: true}
 }
@@ -118,8 +119,7 @@ func exactly(seed uint64, prompt, answer int) generation.Request {
 // span is a period of processor time.
 type span struct{ from, to time.Duration }
 
-// streams generates with a number of interactive streams until stop is closed, and returns the gaps between two tokens of a stream, each
-// with its period.
+// streams runs n interactive streams until stop is closed. It returns the periods between two successive tokens of a stream.
 func streams(b *testing.B, e *engine.Engine, m *meter, n int, stop <-chan struct{}) (gaps []span) {
 	b.Helper()
 	var mu sync.Mutex
@@ -151,9 +151,9 @@ func streams(b *testing.B, e *engine.Engine, m *meter, n int, stop <-chan struct
 	return gaps
 }
 
-// BenchmarkDecodeGaps measures the gaps between the tokens of 8 interactive streams, without prompts and while prompts of a batch, of
-// 6,000 tokens, come and go, and the speed of these prompts. Times are of the processor, which others on the machine do not change much:
-// with one thread they are the times of a quiet machine.
+// BenchmarkDecodeGaps measures the gaps between the tokens of 8 interactive streams, alone and next to batch prompts of 6,000 tokens, and
+// the speed of these prompts. It measures processor time, which other programs hardly change: with one thread, processor time is the time
+// on an idle machine.
 func BenchmarkDecodeGaps(b *testing.B) {
 	const prompt, prompts = 6000, 2
 	for b.Loop() {
@@ -197,7 +197,7 @@ func BenchmarkDecodeGaps(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// gapsDuring is the milliseconds of gaps that begin in a period.
+// gapsDuring returns the lengths, in milliseconds, of the gaps that begin in a period.
 func gapsDuring(gaps []span, p span) (ms []float64) {
 	for _, g := range gaps {
 		if g.from >= p.from && g.from < p.to {
@@ -215,7 +215,7 @@ func quantile(values []float64, share float64) float64 {
 	return values[min(int(share*float64(len(values))), len(values)-1)]
 }
 
-// firstToken returns the milliseconds of processor time to the first token of an interactive request, whose prompt has random tokens.
+// firstToken returns the processor time, in milliseconds, to the first token of an interactive request with a prompt of random tokens.
 func firstToken(b *testing.B, e *engine.Engine, m *meter, seed uint64, prompt int) float64 {
 	b.Helper()
 	req := exactly(seed, prompt, 1)
@@ -225,8 +225,8 @@ func firstToken(b *testing.B, e *engine.Engine, m *meter, seed uint64, prompt in
 	return float64(m.spentBy(c.Choices[0].Times[0])-from) / float64(time.Millisecond)
 }
 
-// BenchmarkFirstToken measures the time to the first token of interactive prompts of 50 tokens, on an idle engine and behind a prompt of a
-// batch of 4,000 tokens, and the speed of such a prompt alone. Times are of the processor, as in BenchmarkDecodeGaps.
+// BenchmarkFirstToken measures the time to the first token of interactive prompts of 50 tokens, on an idle engine and next to a batch
+// prompt of 4,000 tokens, and the speed of such a batch prompt alone. It measures processor time, as BenchmarkDecodeGaps does.
 func BenchmarkFirstToken(b *testing.B) {
 	const short, long, repeats = 50, 4000, 3
 	for b.Loop() {
@@ -272,7 +272,7 @@ func BenchmarkFirstToken(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// reportFirst reports times to first tokens on an idle engine and on a busy one.
+// reportFirst reports times to the first token on an idle and on a busy engine.
 func reportFirst(b *testing.B, idle []float64, name string, busy []float64) {
 	for _, p := range []struct {
 		name  string
@@ -285,8 +285,7 @@ func reportFirst(b *testing.B, idle []float64, name string, busy []float64) {
 }
 
 // BenchmarkInteractive measures the time to the first token of interactive requests with prompts of 50 tokens, on an idle engine and while
-// a batch of rows of mixed lengths has all slots. Times are of the processor, which others on the machine do not change much: with one
-// thread they are the times of a quiet machine.
+// batch requests of mixed lengths have all slots. It measures processor time, as BenchmarkDecodeGaps does.
 func BenchmarkInteractive(b *testing.B) {
 	const repeats = 100
 	prompt := fromEnv(b, "INGOT_BENCH_PROMPT", 50)
@@ -327,8 +326,8 @@ func BenchmarkInteractive(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkFile measures files of rows of mixed lengths, most of them short, with memory for all streams and for a quarter of
-// them.
+// BenchmarkFile measures files of requests of mixed lengths, most of them short, with memory for all streams and with memory for a quarter
+// of them.
 func BenchmarkFile(b *testing.B) {
 	rows := fromEnv(b, "INGOT_BENCH_ROWS", 1000)
 	const context = 640
@@ -342,7 +341,7 @@ func BenchmarkFile(b *testing.B) {
 					_, err := e.SHA256(b.Context())
 					require.NoError(b, err)
 					from, start, cpu := be.rows.Load(), time.Now(), processorTime(b)
-					tokens := mixedRows(b.Context(), b, e, rows, streams) // the same in every run
+					tokens := mixedRows(b.Context(), b, e, rows, streams) // the number is the same in every run
 					s := e.Snapshot()
 					b.ReportMetric(float64(tokens)/time.Since(start).Seconds(), "tokens/s")
 					b.ReportMetric(1000*(processorTime(b)-cpu).Seconds()/float64(tokens), "cpu-ms/token")
@@ -357,7 +356,7 @@ func BenchmarkFile(b *testing.B) {
 	}
 }
 
-// memoryHolding returns the memory with which the cache holds the given number of tokens.
+// memoryHolding returns the value of Options.Memory with which the cache holds the given number of tokens.
 func memoryHolding(b *testing.B, opts engine.Options, tokens int) int64 {
 	b.Helper()
 	path, be := longModel(b), benchBackend(b)
@@ -369,7 +368,7 @@ func memoryHolding(b *testing.B, opts engine.Options, tokens int) int64 {
 	}))
 }
 
-// processorTime is what the process has used. It depends less than time does on other programs on the machine.
+// processorTime returns the processor time that the process has used. It depends less on other programs than elapsed time does.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -377,8 +376,9 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// mixedRows answers rows of mixed lengths with a number of streams until ctx is done, and returns the number of tokens, those of prompts
-// included. Half of the answers have the length that their rows allow. The others allow more and stop at random, after about 60 tokens.
+// mixedRows answers requests of mixed lengths with the given number of streams until ctx is done. It returns the number of tokens of
+// prompts and answers. Half of the answers have their maximum length. The others have a larger maximum and stop at random, after about 60
+// tokens.
 func mixedRows(ctx context.Context, b *testing.B, e *engine.Engine, rows, streams int) int {
 	b.Helper()
 	random := rand.New(rand.NewPCG(7, 8))

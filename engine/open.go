@@ -24,7 +24,7 @@ type Engine struct {
 	template  *chat.Template
 	digest    *digest
 	scheduler *schedule.Scheduler
-	large     chan struct{} // holds a value for each large prompt that is being tokenised
+	large     chan struct{} // has a value for each large prompt that is being tokenised
 	closing   sync.Once
 	closeErr  error
 }

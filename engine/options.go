@@ -17,23 +17,23 @@ type Options struct {
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
-	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, the rest for prompts and drafts.
+	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, and the others for prompts and drafts.
 	StepTokens int
-	// StepTime bounds the time of a step with prompts, and so how long a token can be late. With 0 the bound follows from what steps
-	// take and from who waits: next to interactive requests steps are short, and a batch alone has long ones.
+	// StepTime is the maximum duration of a step with prompts, and limits the delay of generated tokens. With 0, the engine derives the
+	// maximum from measured durations: steps are short while there are interactive requests, and long otherwise.
 	StepTime time.Duration
 	// PrefillChunk is the maximum number of rows of one prompt in a step.
 	PrefillChunk int
 	// PageSize is the number of positions of a page of the KV cache.
 	PageSize int
-	// KV is the type of the values in the KV cache: F32, the zero value, is exact. The other types in
-	// gguf.CacheTypes take less memory.
+	// KV is the type of the values in the KV cache, one of gguf.CacheTypes. F32, the zero value, is exact. The other types take less
+	// memory.
 	KV gguf.Type
-	// Memory is the maximum number of bytes of weights, steps, rows and KV cache together: see Fit.
+	// Memory is the maximum number of bytes of weights, steps, rows and KV cache together; see Fit.
 	Memory int64
-	// MemoryPercent replaces Memory if Memory is 0: the maximum is this percentage of the backend's free memory.
+	// MemoryPercent is used if Memory is 0: the maximum is then this percentage of the backend's free memory.
 	MemoryPercent int
-	// Draft is how tokens are drafted. The default is DraftAuto.
+	// Draft selects how tokens are drafted. The default is DraftAuto.
 	Draft Drafting
 	// DraftModel is the file of the small model, if Draft is DraftModel.
 	DraftModel string
@@ -49,7 +49,7 @@ type Options struct {
 // The defaults of Options.
 const (
 	DefaultMaxSequences  = 32
-	DefaultStepTokens    = 512 // each sequence has one row in addition
+	DefaultStepTokens    = 512 // the default of StepTokens is this number plus MaxSequences
 	DefaultPageSize      = 16
 	DefaultMemoryPercent = 70
 )
@@ -82,7 +82,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.PrefillChunk = o.StepTokens
 	}
 	if o.StepTime < 0 {
-		return o, fmt.Errorf("the time of a step is %v; it must be positive, or 0 to derive it from measured step times", o.StepTime)
+		return o, fmt.Errorf("the time of a step is %v, but must be positive, or 0 to derive it from measured durations", o.StepTime)
 	}
 	if o.Memory < 0 {
 		return o, fmt.Errorf("the memory is %d bytes, but must be at least 1", o.Memory)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Steps have room for prompts in addition to a row of every sequence.
+// A step has room for a row of every sequence and for prompts in addition.
 func TestStepsGrowWithTheSequences(t *testing.T) {
 	t.Parallel()
 	for _, sequences := range []int{0, 1, 32, 512, 4096} {

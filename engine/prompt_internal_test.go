@@ -23,7 +23,7 @@ func openMicro(t *testing.T) *Engine {
 	return e
 }
 
-// A prompt that is too long for any context is refused before it is tokenised. Tokenising would take many times its memory.
+// A prompt that is too long for the context is refused before it is tokenised. Tokenising would take many times its memory.
 func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: the test measures the memory of the whole process
 	e := openMicro(t)
 	text := strings.Repeat("a", 4<<20)
@@ -37,7 +37,7 @@ func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: the tes
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(text)/4))
 }
 
-// No prompt that fits into the context is refused because of its number of bytes.
+// A prompt that fits into the context is never refused because of its number of bytes.
 func TestALongPromptThatFits(t *testing.T) {
 	t.Parallel()
 	e := openMicro(t)
@@ -53,7 +53,7 @@ func TestALongPromptThatFits(t *testing.T) {
 	require.LessOrEqual(t, len(c.PromptTokens), 63)
 }
 
-// asked is a context that records when something first waits for its end.
+// asked is a context that closes done when Done is first called.
 type asked struct {
 	context.Context
 	once sync.Once
@@ -69,7 +69,7 @@ func (a *asked) Done() <-chan struct{} {
 func TestLargePromptsWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	e := openMicro(t)
-	e.fit.Context = 1 << 20 // so that the text is not refused
+	e.fit.Context = 1 << 20 // large enough that the text is not refused
 	for range maxLargeTexts {
 		e.large <- struct{}{} // as if other prompts were being tokenised
 	}
@@ -81,7 +81,7 @@ func TestLargePromptsWaitForEachOther(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		t.Fatalf("it did not wait: %v", err)
+		t.Fatalf("the large prompt did not wait for the others: %v", err)
 	case <-waiting.done:
 	}
 	_, err := e.Generate(t.Context(), generation.Request{Text: "small", MaxTokens: 1})
@@ -91,5 +91,5 @@ func TestLargePromptsWaitForEachOther(t *testing.T) {
 	<-e.large
 	_, err = e.Generate(t.Context(), generation.Request{Text: strings.Repeat("a", largeText)})
 	require.ErrorContains(t, err, "tokens; the context holds 64")
-	require.Len(t, e.large, maxLargeTexts-1, "it has given its place back")
+	require.Len(t, e.large, maxLargeTexts-1, "the large prompt no longer counts as being tokenised")
 }

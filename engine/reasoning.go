@@ -6,15 +6,15 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// reasoning separates the reasoning of the answers to a chat from their content. Nil does nothing: the template knows no reasoning, or
-// the prompt is not a chat.
+// reasoning separates the reasoning of the answers to a chat from their content. It is nil, and does nothing, if the template has no tags
+// for reasoning or the prompt is not a chat.
 type reasoning struct {
 	tokenizer *tokenizer.Tokenizer
-	end       string // of the prompt
+	end       string // text of the prompt's last tokens
 	splitters []*chat.Splitter
 }
 
-// promptEnd is the number of tokens at the end of a prompt in which the tag of reasoning is looked for.
+// promptEnd is the number of tokens at the end of a prompt that are searched for the opening tag of reasoning.
 const promptEnd = 8
 
 func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
@@ -37,7 +37,7 @@ func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 	return r
 }
 
-// text returns what a token adds to a text, or the name of a control token: some models have the tags as such.
+// text returns the text of a token. For a control token, this is its name: in some models, the tags are control tokens.
 func (r *reasoning) text(id int32) string {
 	if b := r.tokenizer.Bytes(id); b != nil {
 		return string(b)

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// The reasoning of a chat's answer is apart from its content, whole and in pieces; a completion's text is left as it is.
+// The reasoning of an answer to a chat is separated from its content, in the whole answer and in pieces. The text of a completion is not
+// changed.
 func TestReasoning(t *testing.T) {
 	t.Parallel()
 	e := open(t, filepath.Join("..", "models", "tiny-glm.q8_0.gguf"), engine.Options{})

@@ -66,7 +66,7 @@ func TestChatUsesTheTemplate(t *testing.T) {
 	asText.Text = rendered + "<|assistant|></think>"
 	asChat.Chat = ctx
 	want, got := generate(t, e, asText), generate(t, e, asChat)
-	same(t, want, got, "a chat is its rendered text")
+	same(t, want, got, "a chat and its rendered text as the prompt")
 	require.Equal(t, before, ctx.Keys(), "the caller's object does not change")
 	for _, name := range []string{"[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>"} {
 		id, ok := e.Tokenizer().Lookup(name)
@@ -100,7 +100,7 @@ func TestDevelopersInstructAsSystem(t *testing.T) {
 	}
 }
 
-// withTemplate copies micro-glm with another template, or none.
+// withTemplate copies micro-glm with another template; without a template if source is empty.
 func withTemplate(t *testing.T, source string) string {
 	t.Helper()
 	return rewrite(t, microGLM, func(m *gguf.Metadata) *gguf.Metadata {
@@ -112,7 +112,7 @@ func withTemplate(t *testing.T, source string) string {
 	})
 }
 
-// without copies metadata without the keys that begin with a prefix.
+// without returns a copy of metadata without the keys that begin with a prefix.
 func without(m *gguf.Metadata, prefix string) *gguf.Metadata {
 	out := gguf.NewMetadata()
 	for _, key := range m.Keys() {
@@ -138,7 +138,7 @@ func TestTemplatesThatCannotAnswer(t *testing.T) {
 			_, err := e.Generate(t.Context(), generation.Request{Chat: messages(t, `{"messages": []}`)})
 			require.ErrorIs(t, err, generation.ErrBadRequest)
 			require.ErrorContains(t, err, c.want)
-			generate(t, e, generation.Request{Text: "but a text is answered", MaxTokens: 1})
+			generate(t, e, generation.Request{Text: "a text", MaxTokens: 1})
 		})
 	}
 }
@@ -154,7 +154,7 @@ func TestTemplateVariables(t *testing.T) {
 	require.Equal(t, "26 July 2024", e.Tokenizer().Decode(got.PromptTokens[2:]))
 }
 
-// SentencePiece adds a space before a text. That space is not part of the text, but a space at the beginning of an answer is.
+// SentencePiece adds a space before a text, which decoding drops again. A space at the beginning of an answer is kept.
 func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 	t.Parallel()
 	e := open(t, rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {
@@ -180,6 +180,6 @@ func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 		req.MaxTokens = 2
 		c := generate(t, e, force(req, 1000, 1001))
 		require.Equal(t, " w1000 w1001", c.Choices[0].Text)
-		require.Equal(t, int32(1), c.PromptTokens[0], "BOS is added to a text if the file asks for it")
+		require.Equal(t, int32(1), c.PromptTokens[0], "the BOS token is added if the file requires it")
 	}
 }

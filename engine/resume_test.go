@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// progress returns a request's progress after the first tokens of each choice. cut returns the number of tokens.
+// progress returns a request's progress with the first tokens of each choice. cut returns their number, given a choice and its number of
+// tokens.
 func progress(prompt []int32, c generation.Completion, cut func(choice, tokens int) int) *generation.Progress {
 	p := &generation.Progress{Prompt: generation.HashPrompt(prompt)}
 	for i, choice := range c.Choices {
@@ -20,8 +21,8 @@ func progress(prompt []int32, c generation.Completion, cut func(choice, tokens i
 	return p
 }
 
-// A request that is interrupted and resumed after any of its tokens has the same result as an uninterrupted one: text, tokens,
-// finish reason, stop string. The second engine has other sizes, drafts in another way, and runs other requests at the same time.
+// A request that is interrupted after any of its tokens and then resumed has the same text, tokens, finish reason and stop string as an
+// uninterrupted request. The second engine has other sizes, drafts in another way, and runs other requests at the same time.
 func TestAResumedRequestEndsLikeAnUncutOne(t *testing.T) {
 	t.Parallel()
 	const context = 40
@@ -74,7 +75,7 @@ func TestAResumedRequestEndsLikeAnUncutOne(t *testing.T) {
 	}
 }
 
-// A stop string is found even if the interruption is inside it.
+// A stop string is found even if the request was interrupted inside it.
 func TestAStopStringAcrossTheCut(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 64})
@@ -91,11 +92,11 @@ func TestAStopStringAcrossTheCut(t *testing.T) {
 		req.Resume = progress(req.Tokens, want, func(int, int) int { return cut })
 		got := generate(t, e, req)
 		require.Equal(t, cut, got.Stats.ResumedTokens)
-		same(t, want, got, "a stop string across the cut")
+		same(t, want, got, "a stop string across the interruption")
 	}
 }
 
-// The progress of another request is not used: the request begins with its prompt.
+// The progress of another request is ignored, and the request is computed from its prompt.
 func TestProgressOfAnotherRequestIsIgnored(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 64})
@@ -129,7 +130,7 @@ func TestProgressOfAnotherRequestIsIgnored(t *testing.T) {
 	})
 }
 
-// The engine reports progress. Each report has more tokens than the one before, and all are the beginning of the answer. Another
+// The engine reports progress. Each report has more tokens than the one before, and all tokens are a beginning of the answer. Another
 // engine can resume from each report.
 func TestReportsOfProgress(t *testing.T) {
 	t.Parallel()
@@ -165,7 +166,9 @@ func TestReportsOfProgress(t *testing.T) {
 
 			reports = nil
 			req.Resume, req.Logprobs = nil, true
-			req.Progress.To = func(generation.Progress) { t.Error("the tokens are not all that such a request needs to resume") }
+			req.Progress.To = func(generation.Progress) {
+				t.Error("a request with log-probabilities cannot be resumed, so it must not report progress")
+			}
 			generate(t, e, req)
 		})
 	}

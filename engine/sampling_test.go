@@ -25,7 +25,7 @@ func TestChoicesAndSeeds(t *testing.T) {
 	require.NotEqual(t, three[0].Tokens, three[1].Tokens)
 	require.NotEqual(t, three[1].Tokens, three[2].Tokens)
 	require.Equal(t, three, ask(1, 3), "the same seed gives the same choices")
-	require.Equal(t, three[:1], ask(1, 1), "a choice does not depend on how many there are")
+	require.Equal(t, three[:1], ask(1, 1), "a choice does not depend on the number of choices")
 	require.NotEqual(t, three[0].Tokens, ask(2, 1)[0].Tokens)
 }
 
@@ -49,7 +49,7 @@ func TestLogitBias(t *testing.T) {
 	require.Equal(t, []int32{77, 77, 77, 77}, ask(map[int32]float64{77: 1000}))
 	top := ref.TopLogits[len(ref.PromptTokens)-1]
 	require.Equal(t, ref.GreedyTokens[:4], ask(nil))
-	require.Equal(t, int32(top[1][0]), ask(map[int32]float64{int32(top[0][0]): -1000})[0], "the reference's second best")
+	require.Equal(t, int32(top[1][0]), ask(map[int32]float64{int32(top[0][0]): -1000})[0], "the token with the reference's second highest logit")
 }
 
 func TestPenalties(t *testing.T) {

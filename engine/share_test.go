@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// If requests have the same beginning, it is computed once, even if they arrive at the same time.
+// The common beginning of several requests is computed once, even if they arrive at the same time.
 func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -31,7 +31,7 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 			require.Equal(t, 102+9*(102-96), computed)
 
 			again := generate(t, e, reqs[3])
-			require.Equal(t, 96, again.Stats.CachedTokens, "pages outlive their sequences")
+			require.Equal(t, 96, again.Stats.CachedTokens, "pages stay in the cache after their sequences have ended")
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// A model that drafts for itself is right every time: each step generates all drafts and one token more.
+// If a model drafts for itself, all drafts are right: each step generates the drafted tokens and one more.
 func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -20,12 +20,12 @@ func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 			e := open(t, path, engine.Options{Context: 128, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 4})
 			c := generate(t, e, generation.Request{Tokens: randomTokens(1, 9), MaxTokens: 51, IgnoreEOS: true})
 			require.Equal(t, c.Stats.DraftTokens, c.Stats.AcceptedTokens)
-			require.Equal(t, 11, c.Stats.Steps, "the prompt gives one token, ten steps five each")
+			require.Equal(t, 11, c.Stats.Steps, "the prompt's step generates one token, and ten steps generate five each")
 		})
 	}
 }
 
-// In a text that repeats itself, n-grams predict the next tokens.
+// If a text repeats itself, n-grams predict the next tokens.
 func TestNGramsOfARepetition(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 4})
@@ -79,11 +79,11 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 		chi += (counts[l.ID] - want) * (counts[l.ID] - want) / want
 		delete(counts, l.ID)
 	}
-	require.Empty(t, counts, "tokens beyond the four likeliest")
-	require.Less(t, chi, 16.3, "chi-squared of 3 degrees of freedom at 0.001")
+	require.Empty(t, counts, "only the four likeliest tokens can be drawn")
+	require.Less(t, chi, 16.3, "chi-squared is above the 0.001 limit for 3 degrees of freedom")
 }
 
-// Rejected drafts leave nothing behind: up to the end of the context, the text is the same with and without drafts.
+// Rejected drafts have no later effect: up to the end of the context, the text is the same with and without drafts.
 func TestDraftingToTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	prompt := randomTokens(3, 20)

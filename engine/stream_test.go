@@ -11,13 +11,13 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// streamed answers a request that has to succeed. Its pieces must be what the completion has.
+// streamed answers a request, which must succeed. Its pieces together must equal the completion.
 func streamed(t testing.TB, e *engine.Engine, req generation.Request) generation.Completion {
 	t.Helper()
 	choices := make([]generation.Choice, req.NumChoices())
 	req.Stream = func(p generation.Piece) error {
 		c := &choices[p.Choice]
-		require.Empty(t, c.FinishReason, "nothing follows the last piece")
+		require.Empty(t, c.FinishReason, "no piece follows the one with the finish reason")
 		require.NotEmpty(t, p.Tokens)
 		c.Text += p.Text
 		c.Tokens = append(c.Tokens, p.Tokens...)
@@ -30,7 +30,7 @@ func streamed(t testing.TB, e *engine.Engine, req generation.Request) generation
 	return out
 }
 
-// The pieces of an answer are its text and its tokens, whatever is drafted, shared or sampled.
+// The pieces of an answer together are its text and tokens, with drafting, shared pages and sampling.
 func TestPiecesAreTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]engine.Options{
@@ -51,7 +51,7 @@ func TestPiecesAreTheAnswer(t *testing.T) {
 	}
 }
 
-// A request that goes on from the tokens of an earlier attempt streams them as well.
+// A resumed request also streams the tokens of the earlier attempt.
 func TestPiecesOfAResumedRequest(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
@@ -63,10 +63,10 @@ func TestPiecesOfAResumedRequest(t *testing.T) {
 	require.Equal(t, whole.Choices, resumed.Choices)
 }
 
-// The first piece is there while the engine is still generating. A caller who takes none in the meantime gets all the others in one.
+// The caller gets the first piece while the engine is still generating. If the caller is slow, it gets all further text in one piece.
 func TestPiecesComeWhileTheAnswerIsGenerated(t *testing.T) {
 	t.Parallel()
-	const tokens, step = 200, 5 // takes until there is a piece
+	const tokens, step = 200, 5 // the step waits until there is a piece
 	first := make(chan struct{})
 	e := open(t, microLlama, engine.Options{Draft: engine.DraftOff, Trace: atStep(step, func() { <-first })})
 	var sizes []int
@@ -83,7 +83,7 @@ func TestPiecesComeWhileTheAnswerIsGenerated(t *testing.T) {
 	require.Len(t, c.Choices[0].Tokens, tokens)
 }
 
-// A caller ends a request by an error or by its context. The engine spends no further step on it.
+// A caller can end a request by an error or by its context. No further step computes the request.
 func TestACallerEndsAStream(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("the client is gone")
@@ -96,7 +96,7 @@ func TestACallerEndsAStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const step = 5 // takes until Generate has returned
+			const step = 5 // the step waits until Generate has returned
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			returned := make(chan struct{})
@@ -112,13 +112,13 @@ func TestACallerEndsAStream(t *testing.T) {
 	}
 }
 
-// Nothing is streamed of a request that generates nothing.
+// A request that generates nothing has no pieces.
 func TestAPromptAloneHasNoPieces(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
 	c := generate(t, e, generation.Request{
 		Tokens: randomTokens(7, 20), PromptOnly: true, PromptLogprobs: true, N: 2,
-		Stream: func(generation.Piece) error { return errors.New("there is a piece") },
+		Stream: func(generation.Piece) error { return errors.New("a request that generates nothing has a piece") },
 	})
 	require.Len(t, c.Choices, 2)
 	require.Len(t, c.PromptLogprobs, 20)

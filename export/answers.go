@@ -1,5 +1,4 @@
-// Package export turns files of answers, as runs and batches write them, into tables: each answer with the columns of the row that it
-// answers.
+// Package export makes tables from files of answers, which runs and batches write. Each answer gets the columns of its row.
 package export
 
 import (
@@ -16,32 +15,32 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Answers is a file of answers, in which the answer of a row can be found. It needs 24 bytes of memory per answer.
+// Answers is an opened file of answers with an index by row. The index needs 24 bytes of memory per answer.
 type Answers struct {
-	// Model is the value of the column model. If it is empty, each answer names its model.
+	// Model is the value of the column model. If Model is empty, the column has the model that each answer names.
 	Model string
 
 	path      string
 	file      *os.File
-	entries   []entry // in the order of rows
-	sorted    bool    // the file has this order
-	reasoning bool    // an answer has reasoning
-	samples   bool    // a row has several answers
-	next      int     // entry, in a pass over the rows
-	selected  bool    // answers of rows that the pass leaves out are skipped
+	entries   []entry // sorted by row
+	sorted    bool    // the lines of the file are sorted by row
+	reasoning bool    // at least one answer has reasoning
+	samples   bool    // at least one row has several answers
+	next      int     // index of the next entry in a pass over the rows
+	selected  bool    // answers to rows that the pass leaves out are skipped
 	buf       []byte
 }
 
-// entry is the place of an answer.
+// entry is the position of an answer in the file.
 type entry struct {
 	offset int64
 	row    int32
-	size   int32 // of the line, with its end
+	size   int32 // size of the line in bytes, including its line end
 	sum    uint32
 }
 
-// OpenAnswers reads a file of answers to find where each is. An incomplete last line, which a run may be writing, is ignored. Close
-// closes the file.
+// OpenAnswers opens a file of answers and indexes its lines. It ignores an incomplete last line, since a run may be writing it. The
+// caller closes the Answers.
 func OpenAnswers(path string) (*Answers, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -55,7 +54,7 @@ func OpenAnswers(path string) (*Answers, error) {
 	slices.SortFunc(a.entries, byRow)
 	for i := 1; i < len(a.entries); i++ {
 		if a.entries[i-1].row == a.entries[i].row {
-			return nil, errors.Join(fmt.Errorf("%s has two answers of row %d: remove one", path, a.entries[i].row), f.Close())
+			return nil, errors.Join(fmt.Errorf("%s has two answers to row %d: remove one of them", path, a.entries[i].row), f.Close())
 		}
 	}
 	return a, nil
@@ -91,13 +90,13 @@ func (a *Answers) scan() error {
 			err = a.add(text, offset)
 		}
 		if err != nil {
-			return fmt.Errorf("%s:%d: the line is not a result of ingot", a.path, n)
+			return fmt.Errorf("%s:%d: the line is not a result of ingot: give a file that ingot run or ingot results wrote", a.path, n)
 		}
 		offset += int64(len(text))
 	}
 }
 
-// add enters a line.
+// add adds a line to the index.
 func (a *Answers) add(text []byte, offset int64) error {
 	l, err := parseLine(text)
 	if err != nil {
@@ -118,7 +117,7 @@ func (a *Answers) add(text []byte, offset int64) error {
 	return nil
 }
 
-// text returns a line, which is valid until the next call.
+// text returns the line of an entry. The line is valid until the next call.
 func (a *Answers) text(e entry) ([]byte, error) {
 	a.buf = slices.Grow(a.buf[:0], int(e.size))[:e.size]
 	if _, err := a.file.ReadAt(a.buf, e.offset); err != nil {
@@ -127,7 +126,8 @@ func (a *Answers) text(e entry) ([]byte, error) {
 	return a.buf, nil
 }
 
-// of returns the entry of a row. Rows are asked for in ascending order. The error names an answer between this row and the last.
+// of returns the entry of a row. It must be called with ascending rows. It returns an error if there is an answer to a row between the
+// last row and this one, since the input has no such row.
 func (a *Answers) of(row int) (e entry, found bool, err error) {
 	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
 		a.next++
@@ -143,7 +143,7 @@ func (a *Answers) of(row int) (e entry, found bool, err error) {
 	return e, true, nil
 }
 
-// end returns an error if there are answers of rows after the last.
+// end returns an error if there are answers to rows after the last row of the input.
 func (a *Answers) end() error {
 	if a.next < len(a.entries) && !a.selected {
 		return a.errNoRow(a.entries[a.next])
@@ -151,14 +151,14 @@ func (a *Answers) end() error {
 	return nil
 }
 
-// ErrOtherFile means that answers are not those of the given rows.
+// ErrOtherFile means that the answers were made from a different input than the given one.
 var ErrOtherFile = errors.New("made from a different input file")
 
 func (a *Answers) errNoRow(e entry) error {
-	return fmt.Errorf("%s was %w: the given input has no row %d", a.path, ErrOtherFile, e.row)
+	return fmt.Errorf("%s was %w: the input has no row %d", a.path, ErrOtherFile, e.row)
 }
 
-// line has the parts of a line of answers that a table has.
+// line has the fields of a line of answers that tables need.
 type line struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -189,7 +189,7 @@ func parseLine(text []byte) (line, error) {
 	var l line
 	err := json.Unmarshal(text, &l)
 	if err == nil && (l.Response == nil) == (l.Error == nil) {
-		err = errors.New("neither an answer nor an error")
+		err = errors.New("the line has neither an answer nor an error")
 	}
 	return l, err
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// The generated columns, in the order of the table.
+// The names of the generated columns, in the order of the table.
 const (
-	customID         = "custom_id" // only if the input is not known
+	customID         = "custom_id" // only without Options.Input
 	sampleIndex      = "sample_index"
 	response         = "response"
 	reasoning        = "reasoning"
@@ -22,8 +22,8 @@ const (
 	failure          = "error"
 )
 
-// Generated are the columns that a table has next to those of the input: sample_index only if a row has several answers, reasoning only
-// if an answer has some.
+// Generated lists the columns that follow those of the input. A table has sample_index only if a row has several answers, and reasoning
+// only if an answer has some.
 var Generated = []table.Column{
 	{Name: sampleIndex, Kind: table.Integer},
 	{Name: response, Kind: table.String},
@@ -35,19 +35,19 @@ var Generated = []table.Column{
 	{Name: failure, Kind: table.String},
 }
 
-// CheckColumns returns an error if a column of the input has the name of a generated column with a prefix.
+// CheckColumns returns an error if an input column has the same name as a generated column with its prefix.
 func CheckColumns(input []table.Column, prefix string) error {
 	for _, g := range Generated {
 		name := prefix + g.Name
 		if slices.ContainsFunc(input, func(c table.Column) bool { return c.Name == name }) {
-			return fmt.Errorf("the input has a column %q, which is also the name of a column of the answers: give these a prefix, such as --column-prefix=%s",
+			return fmt.Errorf("the input has a column %q, which is also the name of a generated column: give the generated columns a prefix, such as --column-prefix=%s",
 				name, freePrefix(input))
 		}
 	}
 	return nil
 }
 
-// freePrefix returns a prefix with which no generated column has the name of an input column.
+// freePrefix returns a prefix for generated columns that avoids the names of input columns.
 func freePrefix(input []table.Column) string {
 	for n := 1; ; n++ {
 		prefix := "answer_"
@@ -62,7 +62,7 @@ func freePrefix(input []table.Column) string {
 	}
 }
 
-// generated returns the generated columns of the answers, without the prefix.
+// generated returns the generated columns that a table of these answers has, without the prefix.
 func generated(all []*Answers) []table.Column {
 	return slices.DeleteFunc(slices.Clone(Generated), func(c table.Column) bool {
 		switch c.Name {
@@ -75,19 +75,19 @@ func generated(all []*Answers) []table.Column {
 	})
 }
 
-// sample is an answer to a row, or the error of the row.
+// sample is one answer to a row, or the row's error.
 type sample struct {
 	index        int
-	response     json.RawMessage // a string
+	response     json.RawMessage // text of the answer as a JSON string
 	reasoning    json.RawMessage
 	finishReason string
 	model        string
-	prompt       int // tokens
-	completion   int // tokens; -1 if unknown
+	prompt       int // number of prompt tokens
+	completion   int // number of generated tokens; -1 if unknown
 	failure      string
 }
 
-// samplesOf returns the answers of a line, or its error as the only one.
+// samplesOf returns the answers in a line. For a line with an error, it returns the error as the only sample.
 func samplesOf(l line, modelName string) []sample {
 	if l.Error != nil {
 		return []sample{{model: modelName, failure: l.Error.Code + ": " + l.Error.Message}}
@@ -105,7 +105,7 @@ func samplesOf(l line, modelName string) []sample {
 		if c.Text != nil {
 			all[i].response = c.Text
 		}
-		if len(all) > 1 { // usage has the sum
+		if len(all) > 1 { // usage has the sum over all answers
 			all[i].completion = -1
 			if len(l.Stats.ChoiceTokens) == len(all) {
 				all[i].completion = l.Stats.ChoiceTokens[i]
@@ -115,7 +115,7 @@ func samplesOf(l line, modelName string) []sample {
 	return all
 }
 
-// value returns the value of a generated column.
+// value returns the value of a generated column as JSON.
 func (s *sample) value(column string) json.RawMessage {
 	switch column {
 	case failure:
@@ -144,7 +144,7 @@ func (s *sample) value(column string) json.RawMessage {
 	return numberValue(s.completion)
 }
 
-// textValue returns a text as JSON, null if it is empty.
+// textValue returns a text as JSON; null if the text is empty.
 func textValue(s string) json.RawMessage {
 	if s == "" {
 		return nil

@@ -22,14 +22,14 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// choice is an answer of a test: text, and what ended it.
+// choice is an answer in a test: its text and why it ended.
 type choice struct {
 	text, reasoning string
 	finish          generation.FinishReason
 	tokens          int
 }
 
-// answer returns the line of a row's answer, as runs write it. No choices make a failed row.
+// answer returns the output line of a row, as runs write it. Without choices, the row has failed.
 func answer(t *testing.T, row int, name string, choices ...choice) string {
 	t.Helper()
 	j := &job.Job{Batch: "local", Line: row, Sum: "0000abcd", CustomID: name}
@@ -47,7 +47,7 @@ func answer(t *testing.T, row int, name string, choices ...choice) string {
 	return string(job.Answered(j, request, []generation.Completion{c}, time.Unix(0, 0), job.Stats{Origin: job.Origin{Model: "tiny"}}).Text)
 }
 
-// open writes lines to a file and opens it as answers.
+// open writes lines to a file and opens the file as Answers.
 func open(t *testing.T, lines ...string) *export.Answers {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "answers.jsonl")
@@ -58,7 +58,7 @@ func open(t *testing.T, lines ...string) *export.Answers {
 	return a
 }
 
-// input is a table.Reader of lines of JSON objects. Other lines are records with an error.
+// input is a table.Reader of lines. A line that is not a JSON object is a record with an error.
 type input struct {
 	lines []string
 	next  int
@@ -144,7 +144,7 @@ func TestColumnsOnlyWhereTheyHaveValues(t *testing.T) {
 	require.Equal(t, []string{`{"id":"a","x_response":"one","x_finish_reason":"stop","x_model":"tiny","x_prompt_tokens":7,"x_completion_tokens":3,"x_error":null}`}, got)
 }
 
-// A run that is given another selection has answers of rows that it does not select.
+// OUT.answers.jsonl of a run with another selection has answers to rows that this selection leaves out.
 func TestAnswersOfRowsThatAreLeftOut(t *testing.T) {
 	t.Parallel()
 	a := open(t, answer(t, 1, "a", stop("one")), answer(t, 2, "b", stop("two")), answer(t, 3, "c", stop("three")), answer(t, 4, "d", stop("four")))
@@ -159,7 +159,7 @@ func TestAnswersOfRowsThatAreLeftOut(t *testing.T) {
 	require.ErrorIs(t, err, export.ErrOtherFile)
 }
 
-// skipping leaves out the first record.
+// skipping is an input that leaves out its first record.
 type skipping struct{ input }
 
 func (s *skipping) Next() (table.Record, error) {
@@ -245,7 +245,7 @@ func TestFailedRowsInTheShapeOfTheInput(t *testing.T) {
 	t.Parallel()
 	lines := []string{`{ "id": "a", "n": 1 }`, `{"id":"b","n":2}`, `not JSON`, `{"n":4}`}
 	var answers []*export.Answers
-	for range 2 { // a row that two models fail to answer is there once
+	for range 2 { // a row that two models failed to answer is written once
 		answers = append(answers, open(t, answer(t, 1, "a"), answer(t, 2, "b", stop("two")), answer(t, 3, "line-3"), answer(t, 4, "line-4")))
 	}
 	for _, c := range []struct {
@@ -282,11 +282,11 @@ func TestTablesAreRefused(t *testing.T) {
 		want    string
 		other   bool
 	}{
-		{"a column's name", from(`{"model":"x","answer_model":"y"}`), nil, `the input has a column "model", which is also the name of a column of the answers: give ` +
-			`these a prefix, such as --column-prefix=answer2_`, false},
-		{"a row too few", in, []string{answer(t, 3, "c", stop("three"))}, "the given input has no row 3", true},
-		{"a row between", in, []string{answer(t, 2, "b", stop("two")), answer(t, 9, "c", stop("nine"))}, "the given input has no row 9", true},
-		{"another row", in, []string{answer(t, 2, "c", stop("two"))}, `row 2 is "c" there, and "b" in the input`, true},
+		{"a column's name", from(`{"model":"x","answer_model":"y"}`), nil, `the input has a column "model", which is also the name of a generated column: give ` +
+			`the generated columns a prefix, such as --column-prefix=answer2_`, false},
+		{"a row too few", in, []string{answer(t, 3, "c", stop("three"))}, "the input has no row 3", true},
+		{"a row between", in, []string{answer(t, 2, "b", stop("two")), answer(t, 9, "c", stop("nine"))}, "the input has no row 9", true},
+		{"another row", in, []string{answer(t, 2, "c", stop("two"))}, `row 2 has the id "c" in the answers, but "b" in the input`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +306,7 @@ func TestFilesThatAreNotAnswers(t *testing.T) {
 		{good + "\n\nsome text\n", ":3: the line is not a result of ingot"},
 		{`{"id":"batch_req_local-1-00000000"}` + "\n", ":1: the line is not a result of ingot"},
 		{`{"id":"x","response":{},"error":null}` + "\n", ":1: the line is not a result of ingot"},
-		{good + "\n" + good + "\n", " has two answers of row 1: remove one"},
+		{good + "\n" + good + "\n", " has two answers to row 1: remove one of them"},
 	} {
 		path := filepath.Join(t.TempDir(), "answers.jsonl")
 		require.NoError(t, os.WriteFile(path, []byte(c.text), 0o644))
@@ -340,5 +340,5 @@ func TestOrder(t *testing.T) {
 	require.NoError(t, export.Order(t.Context(), path))
 	after, err := os.Stat(path)
 	require.NoError(t, err)
-	require.True(t, os.SameFile(before, after), "a file in order is not written again")
+	require.True(t, os.SameFile(before, after), "a file that is in order is not rewritten")
 }

@@ -17,24 +17,24 @@ import (
 
 // Filter selects answers. The zero Filter selects all.
 type Filter struct {
-	FinishReasons []string         // an answer has one of these, if there are any
-	Match         []*regexp.Regexp // the response matches all of these
-	NotMatch      []*regexp.Regexp // the response matches none of these
+	FinishReasons []string         // finish reasons of selected answers; empty selects all
+	Match         []*regexp.Regexp // expressions that all match the response
+	NotMatch      []*regexp.Regexp // expressions that do not match the response
 	MinChars      int              // minimum length of the response in characters
-	MaxChars      int              // 0 for none
-	MinTokens     int              // minimum of completion tokens
-	MaxTokens     int              // 0 for none
-	// Unique are columns of the table. An answer whose values in them are those of an earlier one is dropped. Texts are compared in
-	// Unicode's NFC form, without white space around them and with each run of white space as one space.
+	MaxChars      int              // maximum length of the response in characters; 0 for no maximum
+	MinTokens     int              // minimum number of generated tokens
+	MaxTokens     int              // maximum number of generated tokens; 0 for no maximum
+	// Unique names columns of the table. An answer is dropped if its values in these columns equal those of an earlier answer. Texts are
+	// compared in Unicode's NFC form, without white space around them, and with each run of white space as one space.
 	Unique []string
 }
 
-// Reason is why an answer is not in a table.
+// Reason is the reason why an answer is not in a table.
 type Reason string
 
 // The reasons, in the order in which they are checked.
 const (
-	Failed      Reason = "failed" // the row has no answer, and there is a filter or another file for such rows
+	Failed      Reason = "failed" // the row failed, and a filter or a file of failed rows is given
 	OtherFinish Reason = "finish reason"
 	Unmatched   Reason = "no match"
 	Matched     Reason = "match"
@@ -43,7 +43,7 @@ const (
 	Duplicate   Reason = "duplicate"
 )
 
-// Reasons are all reasons in order.
+// Reasons lists all reasons in the order in which they are checked.
 var Reasons = []Reason{Failed, OtherFinish, Unmatched, Matched, TooShort, TooLong, Duplicate}
 
 // IsSet reports whether the filter can drop an answer.
@@ -51,7 +51,7 @@ func (f *Filter) IsSet() bool {
 	return len(f.FinishReasons)+len(f.Match)+len(f.NotMatch)+len(f.Unique)+f.MinChars+f.MaxChars+f.MinTokens+f.MaxTokens > 0
 }
 
-// drops returns the reason to drop an answer other than Duplicate; it is empty if there is none.
+// drops returns the reason to drop an answer, which is never Duplicate; empty to keep the answer.
 func (f *Filter) drops(s *sample) (Reason, error) {
 	if s.failure != "" {
 		if f.IsSet() {
@@ -100,14 +100,14 @@ func (f *Filter) dropsText(response string) Reason {
 	return ""
 }
 
-// unique finds records with the values of an earlier one in some columns. It needs about 20 bytes of memory per record. In a million
-// records, the chance that any is mistaken for a duplicate is below one in ten million.
+// unique finds records whose values in some columns equal those of an earlier record. It needs about 20 bytes of memory per record. In a
+// million records, the probability that any record is mistaken for a duplicate is below 1e-7.
 type unique struct {
 	columns []string
 	seen    map[uint64]struct{}
 }
 
-// newUnique makes a unique for columns of a table.
+// newUnique returns a unique for the named columns, which must be in all.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {
@@ -145,7 +145,7 @@ func (u *unique) isDuplicate(fields []table.Field) bool {
 	return before
 }
 
-// normal returns a value in the form in which it is compared.
+// normal returns a value in the form that is compared.
 func normal(value json.RawMessage) []byte {
 	var s string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {

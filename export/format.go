@@ -15,17 +15,17 @@ type Format string
 
 // The formats. All but Batch are tables.
 const (
-	Batch   Format = "batch"  // lines as in OpenAI's Batch API
-	Simple  Format = "simple" // JSON Lines: an object per answer
+	Batch   Format = "batch"  // lines of OpenAI's Batch API
+	Simple  Format = "simple" // JSON Lines with one flat object per answer
 	CSV     Format = "csv"
 	TSV     Format = "tsv"
 	Parquet Format = "parquet"
 )
 
-// Formats are all formats.
+// Formats lists all formats.
 var Formats = []Format{Batch, Simple, CSV, TSV, Parquet}
 
-// FormatOf returns the format that the extension of a file's name stands for: Batch if it is no other.
+// FormatOf returns the format that the extension of a path selects; Batch if none does.
 func FormatOf(path string) Format {
 	path, _ = table.TrimCompression(path)
 	switch strings.ToLower(filepath.Ext(path)) {
@@ -54,10 +54,10 @@ func (f Format) newWriter(w io.Writer, columns []table.Column) (table.Writer, er
 	return nil, fmt.Errorf("%q is not the format of a table", f)
 }
 
-// CheckPath returns an error if a file of this format cannot have a path.
+// CheckPath returns an error if a file of this format cannot have the path.
 func (f Format) CheckPath(path string) error {
 	if _, compressed := table.TrimCompression(path); compressed && f == Parquet {
-		return errors.New("a Parquet file is compressed inside: leave out the extension " + filepath.Ext(path))
+		return errors.New("a Parquet file has its own compression: leave out the extension " + filepath.Ext(path))
 	}
 	return nil
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// counted are the rows of a large table, which are not held in memory. It measures the memory that is.
+// counted is a large table whose rows are generated one at a time. It measures the memory in use.
 type counted struct {
 	rows, next int
-	peak       uint64 // bytes in use
+	peak       uint64 // largest number of bytes in use
 }
 
 func (c *counted) Columns() []table.Column {
@@ -47,13 +47,13 @@ func (c *counted) Next() (table.Record, error) {
 	}}, nil
 }
 
-// A table is made of a million answers without holding them in memory; they came in any order.
-func TestMemoryOfALargeTable(t *testing.T) { // not parallel: it measures memory
+// A table is made from a million answers, in any order, without holding them in memory.
+func TestMemoryOfALargeTable(t *testing.T) { // not parallel, since it measures memory
 	rows, size := 12_000, 6000
 	if os.Getenv("INGOT_LONG") != "" {
 		rows, size = 1_000_000, 500
 	}
-	const perRow, rest = 24, 60 << 20 // a row group, and what compresses it
+	const perRow, rest = 24, 60 << 20 // memory per answer, and memory for a row group and the compressor
 	folder := t.TempDir()
 	path := filepath.Join(folder, "answers.jsonl")
 	writeAnswers(t, path, rows, size)
@@ -91,7 +91,7 @@ func TestMemoryOfALargeTable(t *testing.T) { // not parallel: it measures memory
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// writeAnswers writes answers of about size bytes in an order drawn at random.
+// writeAnswers writes answers of about size bytes each, in random order.
 func writeAnswers(t *testing.T, path string, rows, size int) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -101,7 +101,7 @@ func writeAnswers(t *testing.T, path string, rows, size int) {
 	for _, i := range random.Perm(rows) {
 		fmt.Fprintf(w, `{"id":"batch_req_local-%d-00000000","custom_id":"line-%[1]d","response":{"body":{"model":"m","choices":[{"message":{"content":"answer %[1]d `, i+1) //nolint:errcheck // Flush returns the error
 		for n := 0; n < size; n += 16 {
-			fmt.Fprintf(w, "%016x", random.Uint64()) //nolint:errcheck // likewise
+			fmt.Fprintf(w, "%016x", random.Uint64()) //nolint:errcheck // Flush returns the error
 		}
 		_, err := w.WriteString(`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}},"error":null}` + "\n")
 		require.NoError(t, err)

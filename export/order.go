@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// WriteLines writes the lines of answers to w in the order of the rows.
+// WriteLines writes the lines of all answers to w, sorted by row.
 func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	next := make([]int, len(all))
@@ -36,8 +36,8 @@ func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 	}
 }
 
-// Order puts the lines of a file of answers into the order of the rows. The file is replaced atomically, so a reader never sees a part of
-// it. It must not be open elsewhere.
+// Order sorts the lines of a file of answers by row. It replaces the file atomically, so that a reader never sees an incomplete file. No
+// other process may have the file open for writing.
 func Order(ctx context.Context, path string) error {
 	a, err := OpenAnswers(path)
 	if err != nil {

@@ -14,28 +14,28 @@ import (
 
 // Options are the settings of a table of answers.
 type Options struct {
-	Answers []*Answers // each row has the answers of each, in this order
-	// Input begins to read the rows that were answered, from their start. It is called twice if each record has columns of its own. If
-	// it is nil, the table has the rows' custom_id.
+	Answers []*Answers // files of answers; a row has its answers from each file, in this order
+	// Input returns a reader of the rows that were answered, from their start. It is called twice if each record has its own columns. If
+	// Input is nil, the table has the rows' custom_id instead of the input's columns.
 	Input    func() (table.Reader, error)
-	Selected bool   // Input leaves rows out, and the table leaves out their answers
-	Prefix   string // of the generated columns
+	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
+	Prefix   string // prefix of the names of generated columns
 	Filter   Filter
 	Format   Format
-	Failed   *FailedRows // gets the rows that failed instead of the table; may be nil
+	Failed   *FailedRows // receives the failed rows instead of the table; nil writes them to the table
 }
 
-// Counts are what came of a table.
+// Counts has the numbers of records and rows that WriteTable wrote or left out.
 type Counts struct {
-	Records    int // of the table
-	Unanswered int // rows without an answer, which the table lacks
+	Records    int // records in the table
+	Unanswered int // rows without an answer, which the table leaves out
 	Dropped    map[Reason]int
 	Failed     int // failed rows that were written to Options.Failed
-	Unreadable int // failed rows that were not, because they cannot be read
+	Unreadable int // failed rows that were not written there, because the input cannot be read at these rows
 }
 
-// WriteTable writes a table of answers to w, in the order of the rows. It reads the rows and their answers as it writes. The error is
-// ErrOtherFile if there are answers of rows that the input does not have.
+// WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
+// is ErrOtherFile if there are answers to rows that the input does not have.
 func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 	t := &tableMaker{options: o, counts: Counts{Dropped: map[Reason]int{}}}
 	columns, err := t.columns()
@@ -65,14 +65,14 @@ func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 
 type tableMaker struct {
 	options   Options
-	generated []table.Column // without the prefix
+	generated []table.Column // generated columns without the prefix
 	unique    *unique
 	out       table.Writer
 	counts    Counts
-	fields    []table.Field // reused
+	fields    []table.Field // fields of a record; reused
 }
 
-// open begins to read the rows.
+// open returns a reader of the rows, or of the answers' custom_ids without an input.
 func (t *tableMaker) open() (table.Reader, error) {
 	for _, a := range t.options.Answers {
 		a.next, a.selected = 0, t.options.Selected
@@ -137,7 +137,7 @@ func (t *tableMaker) end() error {
 	return nil
 }
 
-// row writes the answers of a row.
+// row writes the answers to a row. damaged means that the row could not be read.
 func (t *tableMaker) row(record table.Record, damaged bool) error {
 	answered, failed := false, false
 	for _, a := range t.options.Answers {
@@ -155,10 +155,10 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 		}
 		l, err := parseLine(raw)
 		if err != nil {
-			return fmt.Errorf("%s: the answer of row %d: %w", a.path, record.Number, err)
+			return fmt.Errorf("read the answer to row %d in %s: %w", record.Number, a.path, err)
 		}
 		if id := nameOf(record); id != "" && id != l.CustomID && !strings.HasPrefix(l.CustomID, madeUpID) {
-			return fmt.Errorf("%s was %w: row %d is %.100q there, and %.100q in the input", a.path, ErrOtherFile, record.Number, l.CustomID, id)
+			return fmt.Errorf("%s was %w: row %d has the id %.100q in the answers, but %.100q in the input", a.path, ErrOtherFile, record.Number, l.CustomID, id)
 		}
 		if l.Error != nil && t.options.Failed != nil {
 			failed = true
@@ -180,10 +180,10 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 	return nil
 }
 
-// madeUpID is the beginning of the custom_id of an answer to a row that has none.
+// madeUpID is the prefix of the custom_id in answers to rows without an id.
 const madeUpID = "line-"
 
-// nameOf returns the custom_id of a row, or its id if it is a text. It is empty if the row has none.
+// nameOf returns the custom_id of a row, or its id if that is a string; empty if the row has neither.
 func nameOf(record table.Record) string {
 	for _, name := range []string{customID, "id"} {
 		for _, f := range record.Fields {
@@ -196,7 +196,7 @@ func nameOf(record table.Record) string {
 	return ""
 }
 
-// failed writes a row of which there is no answer to the file of failed rows.
+// failed writes a row to the file of failed rows.
 func (t *tableMaker) failed(record table.Record, damaged bool) error {
 	written, err := t.options.Failed.write(record, damaged)
 	if written {
@@ -207,7 +207,7 @@ func (t *tableMaker) failed(record table.Record, damaged bool) error {
 	return err
 }
 
-// sample writes an answer unless the filter drops it.
+// sample writes an answer to the table, unless the filter drops it.
 func (t *tableMaker) sample(record table.Record, s *sample) error {
 	reason, err := t.options.Filter.drops(s)
 	if err != nil {
@@ -230,10 +230,10 @@ func (t *tableMaker) sample(record table.Record, s *sample) error {
 	return t.out.Write(table.Record{Number: record.Number, Fields: t.fields})
 }
 
-// namedRows are the rows of answers whose input is not known.
+// namedRows is a table.Reader of the rows of answers whose input is not known. Each row has only its custom_id.
 type namedRows struct {
 	answers []*Answers
-	next    []int // entry of each
+	next    []int // index of the next entry of each file of answers
 }
 
 var namedColumns = []table.Column{{Name: customID, Kind: table.String}}
@@ -272,16 +272,16 @@ func (r *namedRows) Next() (table.Record, error) {
 // Close implements table.Reader.
 func (r *namedRows) Close() error { return nil }
 
-// FailedRows is a file of rows that failed, in the shape of the input: a run of it answers them.
+// FailedRows is a file of the rows that failed, in the format of the input, so that ingot run can answer it.
 type FailedRows struct {
 	w       io.Writer
 	format  Format
 	columns []table.Column
-	out     table.Writer // nil before the first row that is not written as its line
+	out     table.Writer // nil until a row is written as a record rather than as its line
 }
 
-// NewFailedRows returns a FailedRows that writes to w. With Batch and Simple, a row that is a line of its file is written unchanged. Other
-// formats write its columns.
+// NewFailedRows returns a FailedRows that writes to w. With Batch and Simple, a row that is a line of its file is written unchanged. All
+// other rows are written as records of their columns.
 func NewFailedRows(w io.Writer, f Format) *FailedRows {
 	if f == Batch {
 		f = Simple
@@ -289,7 +289,7 @@ func NewFailedRows(w io.Writer, f Format) *FailedRows {
 	return &FailedRows{w: w, format: f}
 }
 
-// write writes a row. It reports whether this was possible.
+// write writes a row. It returns false if the row cannot be written because it could not be read.
 func (f *FailedRows) write(record table.Record, damaged bool) (bool, error) {
 	if f.format == Simple && record.Line != nil {
 		_, err := f.w.Write(append(bytes.Clone(record.Line), '\n'))
@@ -311,7 +311,7 @@ func (f *FailedRows) open() (err error) {
 	return err
 }
 
-// close completes the file. A table without rows has its columns.
+// close completes the file. A table without rows has a header with its columns.
 func (f *FailedRows) close() error {
 	if f.format != Simple {
 		if err := f.open(); err != nil {

@@ -23,12 +23,12 @@ import (
 //	models--USER--REPO/refs/BRANCH                the branch's commit
 //	.locks/models--USER--REPO/HASH.lock           locked while a blob is written
 //
-// A file is written in the order blob, link, ref, so that whatever is found is complete.
+// A file's blob is written first, then its link, then the ref, so that a file that is found is complete.
 
-// partialSuffix is the end of the name of a blob that is not complete. Other tools have suffixes of their own and never read ours.
+// partialSuffix ends the name of an incomplete blob. Other tools use other suffixes and never read a blob with this one.
 const partialSuffix = ".ingot-partial"
 
-// repoDir is the folder of one repository in the cache.
+// repoDir is the folder of a repository in the cache.
 type repoDir struct{ cache, name string }
 
 func (e Env) repoDir(n Name) repoDir {
@@ -45,7 +45,7 @@ func (r repoDir) snapshot(commit, file string) string {
 	return r.path("snapshots", commit, filepath.FromSlash(file))
 }
 
-// ref returns the commit of a branch or tag that was pulled; empty if it was not.
+// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled.
 func (r repoDir) ref(revision string) string {
 	if commitPattern.MatchString(revision) {
 		return revision
@@ -57,7 +57,7 @@ func (r repoDir) ref(revision string) string {
 	return ""
 }
 
-// writeRef remembers the commit of a branch or tag.
+// writeRef stores the commit of a branch or tag.
 func (r repoDir) writeRef(revision, commit string) error {
 	if revision == commit {
 		return nil
@@ -76,7 +76,7 @@ func (r repoDir) writeRef(revision, commit string) error {
 	return os.Rename(tmp, file)
 }
 
-// commits returns the commits that have snapshots, the newest first.
+// commits returns the commits that have snapshots, from the newest to the oldest.
 func (r repoDir) commits() (all []string) {
 	entries, err := os.ReadDir(r.path("snapshots"))
 	if err != nil {
@@ -93,16 +93,16 @@ func (r repoDir) commits() (all []string) {
 	return all
 }
 
-// files returns the files of a snapshot whose bytes are there.
+// files returns the files of a snapshot whose content is in the cache.
 func (r repoDir) files(commit string) []repoFile { return filesBelow(r.path("snapshots", commit)) }
 
 // filesBelow returns the files below a folder, with paths relative to it.
 func filesBelow(dir string) (files []repoFile) {
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // what cannot be read is not there
+			return nil //nolint:nilerr // an unreadable entry counts as missing
 		}
-		info, err := os.Stat(p) // of the blob
+		info, err := os.Stat(p) // follows the link to the blob
 		if err != nil || !info.Mode().IsRegular() {
 			return nil //nolint:nilerr // a link without a blob
 		}
@@ -115,7 +115,7 @@ func filesBelow(dir string) (files []repoFile) {
 	return files
 }
 
-// link makes the file of a snapshot: a link to its blob. Where links are not possible, the blob itself is moved there.
+// link creates the file of a snapshot as a link to its blob. Where links are not possible, it moves the blob to the file's path.
 func (r repoDir) link(commit string, f repoFile) error {
 	file := r.snapshot(commit, f.path)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -136,7 +136,7 @@ func (r repoDir) link(commit string, f repoFile) error {
 	return os.Rename(tmp, file)
 }
 
-// has reports whether a file is in the cache: as a blob, or in the snapshot itself where links are not possible.
+// has reports whether the cache has a file: as a blob, or in the snapshot where links are not possible.
 func (r repoDir) has(commit string, f repoFile) bool {
 	return hasSize(r.blob(f.hash), f.size) || hasSize(r.snapshot(commit, f.path), f.size)
 }
@@ -146,16 +146,16 @@ func hasSize(path string, size int64) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
 }
 
-// lock waits for the lock of a blob, which Hugging Face's tools take too, and returns the function that releases it. waiting is called
-// once if another process has it.
+// lock waits for the lock of a blob and returns the function that releases it. Hugging Face's tools use the same lock. If another process
+// has the lock, lock calls waiting once.
 func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(), error) {
 	return lockFile(ctx, filepath.Join(r.cache, ".locks", r.name, hash+".lock"), waiting)
 }
 
-// lockPause is the time between two tries to get a lock.
+// lockPause is the time between two attempts to get a lock.
 const lockPause = 200 * time.Millisecond
 
-// lockFile waits for an exclusive lock.
+// lockFile waits for an exclusive lock on a file, as lock does.
 func lockFile(ctx context.Context, file string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func lockFile(ctx context.Context, file string, waiting func()) (func(), error) 
 		}
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
-		case err == nil && sameInode(f, file), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP): // some network disks have no locks
+		case err == nil && sameInode(f, file), errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP): // some network file systems have no locks
 			return func() { _ = f.Close() }, nil
 		case err != nil && !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", file, err), f.Close())
@@ -183,14 +183,14 @@ func lockFile(ctx context.Context, file string, waiting func()) (func(), error) 
 	}
 }
 
-// sameInode reports whether a path still leads to an open file. A tool may remove a lock's file when it is done.
+// sameInode reports whether a path still leads to an open file. Other tools may delete a lock file after use.
 func sameInode(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(path)
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// freeBytes returns the bytes that the user can still write below a folder, which need not exist yet.
+// freeBytes returns the number of bytes that the user can write below a folder. The folder need not exist.
 func freeBytes(dir string) (int64, error) {
 	for {
 		var s unix.Statfs_t

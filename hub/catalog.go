@@ -8,14 +8,14 @@ import (
 // Entry is a model of the catalog: a short name for one file of a repository.
 type Entry struct {
 	Name    string
-	File    string // user/repo:selection
-	Bytes   int64  // of its files, about
-	Cache   int64  // bytes of a token in the KV cache in f16, from the model's layers, KV heads and their sizes
+	File    string // name of the model as user/repo:selection
+	Bytes   int64  // approximate size of the model's files
+	Cache   int64  // bytes per token in an f16 KV cache, computed from the model's layers, KV heads and head size
 	Licence string
-	For     string // what it is good for
+	For     string // what the model is good for
 }
 
-// Catalog is a small list of models to begin with, the smallest first. The sizes are from the repositories' own lists, rounded.
+// Catalog is a small list of models to begin with, sorted by size. The sizes come from the repositories and are rounded.
 var Catalog = []Entry{
 	{"smollm2-1.7b", "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M", 1.06e9, 2 * 2 * 24 * 32 * 64, "Apache-2.0", "first steps, short English texts"},
 	{"smollm3-3b", "bartowski/HuggingFaceTB_SmolLM3-3B-GGUF:Q4_K_M", 1.92e9, 2 * 2 * 36 * 4 * 128, "Apache-2.0", "laptops: summaries, six European languages"},
@@ -28,21 +28,21 @@ var Catalog = []Entry{
 	{"qwen3-30b", "bartowski/Qwen_Qwen3-30B-A3B-GGUF:Q4_K_M", 18.6e9, 2 * 2 * 48 * 4 * 128, "Apache-2.0", "large data sets, many languages; 3B of 30B weights per token"},
 }
 
-// Rows and tokens per row for which Memory is computed.
+// Memory assumes MemoryRows rows with MemoryTokens tokens each.
 const (
 	MemoryRows   = 16
 	MemoryTokens = 1000
 )
 
-// Memory estimates the bytes that a model takes with MemoryRows rows of MemoryTokens tokens: its weights, what a step needs, and the KV
+// Memory estimates the bytes that a model needs for MemoryRows rows of MemoryTokens tokens: weights, the buffers of a step, and the KV
 // cache.
 func (e Entry) Memory() int64 {
 	const steps = 256 << 20
 	return e.Bytes + e.Bytes/20 + steps + MemoryRows*MemoryTokens*e.Cache
 }
 
-// Fitting returns the models of the catalog that fit into a number of bytes, the largest first, at most n. If none fits, it is the
-// smallest.
+// Fitting returns at most n models of the catalog that fit into memory bytes, the largest first. If none fits, it returns the smallest
+// model.
 func Fitting(memory int64, n int) (fitting []Entry) {
 	for _, e := range slices.Backward(Catalog) {
 		if e.Memory() <= memory && len(fitting) < n {
@@ -55,7 +55,7 @@ func Fitting(memory int64, n int) (fitting []Entry) {
 	return fitting
 }
 
-// lookup returns the entry with a short name.
+// lookup returns the entry with a short name. Case does not matter.
 func lookup(name string) (Entry, bool) {
 	for _, m := range Catalog {
 		if strings.EqualFold(m.Name, name) {

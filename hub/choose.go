@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// model is one model of a repository: a file, or the files of a split set in order.
+// model is one model of a repository: a file, or a split set of files in order.
 type model struct {
-	name  string // path of the file, or of the set without its numbers
+	name  string // path of the file; for a set, the path without the numbers
 	files []repoFile
-	parts int // files that the set should have
+	parts int // number of files that the complete set has
 }
 
 // repoFile is a file of a repository.
 type repoFile struct {
 	path string
 	size int64
-	hash string // SHA-256, or SHA-1 of a git blob for a small file; empty if it is not known
+	hash string // SHA-256, or SHA-1 of the git blob for a small file; empty if unknown
 }
 
-// selectionError is a selection that no model, or more than one, matches.
+// selectionError means that no model, or more than one, matches a name.
 type selectionError struct {
 	name   Name
 	reason string
@@ -44,10 +44,10 @@ func (e *selectionError) Error() string {
 	if more := len(e.models) - shown; more > 0 {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
-	return text + "; it has: " + strings.Join(list, ", ")
+	return text + "; the repository has: " + strings.Join(list, ", ")
 }
 
-// selector returns the shortest text that selects m among models: its quantisation or its file.
+// selector returns the shortest selection that matches only m among models: its quantisation or its file.
 func (m model) selector(models []model) string {
 	if label := m.label(); label != "" {
 		same := 0
@@ -66,11 +66,11 @@ func (m model) selector(models []model) string {
 var (
 	splitPattern = regexp.MustCompile(`^(.+)-(\d{5})-of-(\d{5})\.gguf$`)
 	labelPattern = regexp.MustCompile(`(?i)(?:^|[-._])((?:UD-)?(?:I?Q[0-9][A-Z0-9_]*|TQ[0-9][A-Z0-9_]*|BF16|F16|FP16|F32|FP32|MXFP4[A-Z0-9_]*|NVFP4[A-Z0-9_]*))$`)
-	// notModels are the beginnings or parts of names of files that are no models of their own, as llama.cpp has them.
+	// notModels are parts of names of files that are not models on their own, as in llama.cpp.
 	notModels = []string{"mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-"}
 )
 
-// label returns the quantisation in the name of a model, in capitals; empty if there is none.
+// label returns the quantisation in a model's name, in capitals; empty if the name has none.
 func (m model) label() string {
 	match := labelPattern.FindStringSubmatch(m.stem())
 	if match == nil {
@@ -79,16 +79,16 @@ func (m model) label() string {
 	return strings.ToUpper(match[1])
 }
 
-// stem returns the name of a model without folder and extension.
+// stem returns a model's name without folder and extension.
 func (m model) stem() string {
 	base := path.Base(m.name)
 	return base[:len(base)-len(path.Ext(base))]
 }
 
-// isComplete reports whether no file of a set is missing.
+// isComplete reports whether a set has all its files.
 func (m model) isComplete() bool { return len(m.files) == m.parts }
 
-// size returns the bytes of all files.
+// size returns the total number of bytes of the files.
 func (m model) size() (sum int64) {
 	for _, f := range m.files {
 		sum += f.size
@@ -96,11 +96,11 @@ func (m model) size() (sum int64) {
 	return sum
 }
 
-// models groups the GGUF files of a repository into models, in the order of their paths.
+// models groups the GGUF files of a repository into models, sorted by path.
 func models(files []repoFile) (all []model) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b repoFile) int { return strings.Compare(a.path, b.path) })
-	sets := map[string]int{} // index into all
+	sets := map[string]int{} // index in all, by the set's name
 	for _, f := range files {
 		base := strings.ToLower(path.Base(f.path))
 		if !strings.HasSuffix(base, ".gguf") || slices.ContainsFunc(notModels, func(s string) bool { return strings.Contains(base, s) }) {
@@ -120,23 +120,23 @@ func models(files []repoFile) (all []model) {
 			sets[key] = i
 			all = append(all, model{name: match[1] + ".gguf", parts: count})
 		}
-		if number == len(all[i].files)+1 && number <= count { // in order, without a gap
+		if number == len(all[i].files)+1 && number <= count { // the next file of the set
 			all[i].files = append(all[i].files, f)
 		}
 	}
 	return slices.DeleteFunc(all, func(m model) bool { return len(m.files) == 0 })
 }
 
-// choose returns the model that a name selects among the files of its repository. Without a selection it is that in Q4_K_M, else
-// Q8_0, else the first, as llama.cpp chooses.
+// choose returns the model that a name selects among the files of its repository. Without a selection it chooses the model in Q4_K_M,
+// else the one in Q8_0, else the first one, as llama.cpp does.
 func choose(n Name, files []repoFile) (model, error) {
 	all := models(files)
 	if len(all) == 0 {
-		return model{}, &selectionError{n, "there is no GGUF model in it; look for a repository whose name ends in -GGUF", nil}
+		return model{}, &selectionError{n, "the repository has no GGUF model; look for one whose name ends in -GGUF", nil}
 	}
 	m, err := pick(n, all)
 	if err == nil && !m.isComplete() {
-		err = &selectionError{n, fmt.Sprintf("%s should have %d files, but there are only %d of them", m.name, m.parts, len(m.files)), nil}
+		err = &selectionError{n, fmt.Sprintf("%s should have %d files, but the repository has only %d of them", m.name, m.parts, len(m.files)), nil}
 	}
 	return m, err
 }
@@ -156,7 +156,7 @@ func pick(n Name, all []model) (model, error) {
 		return pickFile(n, all)
 	}
 	tag := strings.ToUpper(n.Select)
-	for _, matches := range []func(model) bool{ // the strictest first
+	for _, matches := range []func(model) bool{ // from the strictest match to the loosest
 		func(m model) bool { return m.label() == tag },
 		func(m model) bool { return strings.HasSuffix(strings.ToUpper(m.stem()), "-"+tag) },
 		func(m model) bool { return strings.Contains(strings.ToUpper(m.name), tag) },
@@ -174,10 +174,11 @@ func pick(n Name, all []model) (model, error) {
 			return model{}, &selectionError{n, fmt.Sprintf("%q matches %d files", n.Select, len(found)), found}
 		}
 	}
-	return model{}, &selectionError{n, fmt.Sprintf("nothing in it matches %q", n.Select), all}
+	return model{}, &selectionError{n, fmt.Sprintf("no model matches %q", n.Select), all}
 }
 
-// pickFile returns the model that has the selected file: by its path, or by its name alone if only one file has it.
+// pickFile returns the model with the selected file, which is given by its path, or by its name if only one folder has a file of that
+// name.
 func pickFile(n Name, all []model) (model, error) {
 	var found []model
 	for _, m := range all {
@@ -192,7 +193,7 @@ func pickFile(n Name, all []model) (model, error) {
 	}
 	switch len(found) {
 	case 0:
-		return model{}, &selectionError{n, fmt.Sprintf("it has no file %q", n.Select), all}
+		return model{}, &selectionError{n, fmt.Sprintf("there is no file %q", n.Select), all}
 	case 1:
 		return found[0], nil
 	}

@@ -16,20 +16,20 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// client sends requests to the hub and to where it redirects.
+// client sends requests to the hub and to the servers that the hub redirects to.
 type client struct {
 	env   Env
-	agent string // User-Agent
+	agent string // value of the header User-Agent
 	http  *http.Client
 	wait  func(ctx context.Context, d time.Duration) error
-	note  func(text string) // reports why a request waits
+	note  func(text string) // called with the reason why a request waits
 }
 
 const (
 	maxRedirects = 10
-	// maxTries is the number of times that a request is sent, or a file's download continues, without any progress.
+	// maxTries is the number of attempts without progress after which a request or download fails.
 	maxTries = 7
-	// maxWait is the longest wait that a server may ask for. The hub counts requests in windows of five minutes.
+	// maxWait is the longest wait that a server may ask for. The hub limits the number of requests per five minutes.
 	maxWait = 10 * time.Minute
 )
 
@@ -37,19 +37,20 @@ func newClient(env Env, agent string, note func(string)) *client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = env.Timeout
 	transport.MaxIdleConnsPerHost = connections
-	transport.ForceAttemptHTTP2 = false // one connection per range: HTTP/2 would send all of them through one
+	transport.ForceAttemptHTTP2 = false // each range has its own connection; HTTP/2 would share one
 	transport.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
 	return &client{
 		env: env, agent: agent, note: note, wait: wait,
 		http: &http.Client{
 			Transport: transport,
-			// Redirects are followed by client.send, since the hub's headers are on its first answer, and its token is for it alone.
+			// client.send follows redirects itself, since the hub's headers are in its first response, and only the hub may get the
+			// token.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
 }
 
-// wait waits for a time.
+// wait waits for the duration d or until ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -61,7 +62,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryPause returns the pauses between tries: from half a second to 20 seconds, with a random share.
+// retryPause returns the pauses between attempts: from half a second to 20 seconds, with random jitter.
 func retryPause() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.MaxInterval = 20 * time.Second
@@ -70,10 +71,10 @@ func retryPause() *backoff.ExponentialBackOff {
 }
 
 // errOffline is the error of every request if HF_HUB_OFFLINE is set.
-var errOffline = errors.New("HF_HUB_OFFLINE is set, so nothing is downloaded; unset it")
+var errOffline = errors.New("HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download")
 
-// send sends one request and follows redirects within the host. It returns the answer to the last request, which can be a redirect to
-// another host: these are for the caller to decide on. token reports whether the hub's token is sent.
+// send sends a request and follows redirects within the host. It returns the last response. That may be a redirect to another host, which
+// the caller may follow. token means that the hub's token is sent.
 func (c *client) send(ctx context.Context, method, address string, header http.Header, token bool) (*http.Response, error) {
 	if c.env.Offline {
 		return nil, errOffline
@@ -87,7 +88,7 @@ func (c *client) send(ctx context.Context, method, address string, header http.H
 			req.Header[k] = v
 		}
 		req.Header.Set("User-Agent", c.agent)
-		req.Header.Set("Accept-Encoding", "identity") // a compressed answer would have no length
+		req.Header.Set("Accept-Encoding", "identity") // a compressed response would not have the file's length
 		if token && c.env.Token != "" {
 			req.Header.Set("Authorization", "Bearer "+c.env.Token)
 		}
@@ -102,10 +103,10 @@ func (c *client) send(ctx context.Context, method, address string, header http.H
 		closeBody(res)
 		address = next.String()
 	}
-	return nil, &finalError{fmt.Errorf("%s: the server redirects more than %d times, probably in a circle; check the name, or HF_ENDPOINT if it is set", hostOf(address), maxRedirects)}
+	return nil, &finalError{fmt.Errorf("%s: the server redirects more than %d times, probably in a circle; check the name of the model, and HF_ENDPOINT if you have set it", hostOf(address), maxRedirects)}
 }
 
-// redirectOf returns where an answer redirects to, or nil if it is not a redirect.
+// redirectOf returns the address that a response redirects to; nil if the response is not a redirect.
 func redirectOf(res *http.Response) *url.URL {
 	switch res.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -116,36 +117,36 @@ func redirectOf(res *http.Response) *url.URL {
 	return nil
 }
 
-// closeBody reads the rest of a short body, so that the connection can be used again, and closes it.
+// closeBody closes the body of a response. It first reads at most 64 KiB of it, so that the connection can be reused.
 func closeBody(res *http.Response) {
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
 	_ = res.Body.Close()
 }
 
-// finalError is an error that another try would not change.
+// finalError is an error that another attempt would not change.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// isFinal reports whether another try cannot change an error.
+// isFinal reports whether another attempt would not change an error.
 func isFinal(err error) bool {
 	var final *finalError
 	var dns *net.DNSError
 	return errors.As(err, &final) || errors.Is(err, errOffline) || errors.Is(err, context.Canceled) || errors.As(err, &dns) && dns.IsNotFound
 }
 
-// busyError is an answer that asks to come again later.
+// busyError is a response that asks the client to try again later.
 type busyError struct {
-	after time.Duration // how long to wait; 0 if the server does not say
+	after time.Duration // time to wait before the next attempt; 0 if the server gives none
 	err   error
 }
 
 func (e *busyError) Error() string { return e.err.Error() }
 func (e *busyError) Unwrap() error { return e.err }
 
-// retry calls try until it succeeds, its error is final, or it failed too often in a row. try reports whether it made progress, which
-// starts the count again.
+// retry calls try until it succeeds, returns a final error, or fails maxTries times in a row. try reports whether it made progress, which
+// resets the count.
 func (c *client) retry(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := retryPause()
 	failed, waited := 0, time.Duration(0)
@@ -177,7 +178,7 @@ func (c *client) retry(ctx context.Context, try func() (progress bool, err error
 	}
 }
 
-// reason returns the last part of an error, without what was being done.
+// reason returns the last part of an error, which is the cause without the operation.
 func reason(err error) string {
 	var busy *busyError
 	if errors.As(err, &busy) {
@@ -186,8 +187,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// retryAfter reads how long a server asks to wait: t of RateLimit, such as `"api";r=0;t=55`, or else Retry-After, in seconds or as a
-// date. It is 0 if the server does not say.
+// retryAfter returns the time that a server asks to wait. It is t in the header RateLimit, such as `"api";r=0;t=55`, or else Retry-After,
+// in seconds or as a date. It is 0 if there is neither.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	for part := range strings.SplitSeq(h.Get("RateLimit"), ";") {
 		if t, ok := strings.CutPrefix(strings.TrimSpace(part), "t="); ok {
@@ -206,7 +207,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// hostOf returns the host of an address for messages. Addresses themselves can have signatures in them.
+// hostOf returns the host of an address, for messages. The whole address may contain a secret signature.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -215,7 +216,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// networkError describes why a request got no answer, without the address, which can have a signature in it.
+// networkError describes why a request got no response. It omits the address, which may contain a secret signature.
 func networkError(doing, address string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -16,29 +16,29 @@ func disk(t *testing.T, options string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
-		t.Skipf("pulling to a full disk is not tested: mounting a small one needs root: %v", err)
+		t.Skipf("pulling to a full disk is not tested: mounting a small disk needs root: %v", err)
 	}
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	return dir
 }
 
-// TestTooSmallADisk: a model that does not fit is refused before its first byte.
+// TestTooSmallADisk: a model that does not fit on the disk is refused before its first byte is downloaded.
 func TestTooSmallADisk(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.env.Cache = filepath.Join(disk(t, "size=2m"), "hub")
 	_, err := b.pull(t, modelName)
-	require.ErrorContains(t, err, "2.1 MB are to be downloaded to "+b.env.Cache+", but its disk has 2.1 MB free; make room")
+	require.ErrorContains(t, err, "the download to "+b.env.Cache+" needs 2.1 MB, but the disk has 2.1 MB free; make room")
 	for _, r := range b.Requests() {
 		require.False(t, r.CDN)
 	}
 }
 
-// TestFullDisk: a disk becomes full in the middle. What was downloaded is kept, and continued when there is room again.
+// TestFullDisk: the disk becomes full during a download. The next pull, with free space again, continues from the downloaded part.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	dir := disk(t, "size=67m") // 64 MiB that stay free, and the model
+	dir := disk(t, "size=67m") // spareBytes and the size of the model
 	b.env.Cache = filepath.Join(dir, "hub")
 	other := filepath.Join(dir, "other")
 	var once sync.Once
@@ -57,15 +57,15 @@ func TestFullDisk(t *testing.T) {
 		return false
 	}
 	_, err := b.pull(t, modelName)
-	require.ErrorContains(t, err, "is full; make room, or set HF_HOME to a folder on another disk, and pull again: it continues")
+	require.ErrorContains(t, err, "is full; make room, or set HF_HOME to a folder on another disk, and pull again to continue")
 	require.NoError(t, os.Remove(other))
 	got, err := b.pull(t, modelName)
 	require.NoError(t, err)
 	b.requireModel(t, got, b.model)
-	require.Less(t, got.Moved, got.Bytes, "it continued")
+	require.Less(t, got.Moved, got.Bytes, "the second pull continued the first")
 }
 
-// TestReadOnlyDisk: the error names the folder.
+// TestReadOnlyDisk: the error names the folder that cannot be written.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// connections is the number of requests that read a file at the same time.
+	// connections is the maximum number of requests that read a file at the same time.
 	connections = 6
-	// spanBlocks is the maximum number of blocks that one request asks for.
+	// spanBlocks is the maximum number of blocks in one request.
 	spanBlocks = 64
 )
 
-// download gets the bytes of one file.
+// download downloads one file.
 type download struct {
 	c      *client
-	what   string // the file, for messages
+	what   string // name of the file for messages
 	part   *partial
 	locate func(ctx context.Context) (source, error)
-	moved  func(bytes int64) // is called after every block with its bytes
+	moved  func(bytes int64) // called after each block with its number of bytes
 
 	mu   sync.Mutex
-	from source // empty before the first request
+	from source // address of the file; empty before the first request
 
-	ranges   atomic.Bool  // the server has sent a range; several connections read
-	received atomic.Int64 // bytes, also of blocks that are not complete
+	ranges   atomic.Bool  // the server supports ranges, so several connections read
+	received atomic.Int64 // bytes received, including those of incomplete blocks
 }
 
-// run downloads what is missing.
+// run downloads the missing blocks.
 func (d *download) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var more sync.Once
@@ -53,7 +53,7 @@ func (d *download) run(ctx context.Context) error {
 		})
 	}
 	work = func() error {
-		// Requests for a quarter of a connection's share let all connections end at about the same time.
+		// Each request asks for at most a quarter of a connection's share, so that all connections end at about the same time.
 		most := max(1, min(spanBlocks, d.part.blocks/(4*connections)))
 		r := &reading{buf: make([]byte, blockSize)}
 		for {
@@ -65,7 +65,7 @@ func (d *download) run(ctx context.Context) error {
 			seen := d.received.Load()
 			err := d.c.retry(ctx, func() (bool, error) {
 				err := d.fetch(ctx, r, hasRanges)
-				now := d.received.Load() // by all connections: one that is refused does not matter while others are served
+				now := d.received.Load() // by all connections: a refused one counts as progress while others receive data
 				progress := now > seen
 				seen = now
 				return progress, err
@@ -79,14 +79,14 @@ func (d *download) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reading is what one connection is to get.
+// reading is the span of blocks that one connection is to download.
 type reading struct {
 	span
-	buf    []byte // the block span.first, as far as it has come
+	buf    []byte // received part of the block span.first
 	filled int
 }
 
-// fetch gets the blocks of r, or as many as come; r then has those that are missing. hasRanges is called when the server sends a range.
+// fetch downloads the blocks of r, or a part of them. r then has the missing blocks. fetch calls hasRanges when the server sends a range.
 func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) error {
 	from, err := d.source(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) erro
 	if err != nil {
 		return networkError("pull "+d.what, from.url, err)
 	}
-	defer res.Body.Close() //nolint:errcheck // everything wanted was read
+	defer res.Body.Close() //nolint:errcheck // all needed bytes were read
 	switch {
 	case res.StatusCode == http.StatusPartialContent:
 		if err := d.checkRange(res.Header.Get("Content-Range"), first); err != nil {
@@ -107,7 +107,7 @@ func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) erro
 		}
 		hasRanges()
 	case res.StatusCode == http.StatusOK && d.ranges.Load():
-		return fmt.Errorf("pull %s: %w, although it sent a part before", d.what, errNoRanges)
+		return fmt.Errorf("pull %s: %w, although it has sent a range before", d.what, errNoRanges)
 	case res.StatusCode == http.StatusOK:
 		if res.ContentLength >= 0 && res.ContentLength != d.part.size {
 			return d.wrongSize(res.ContentLength)
@@ -125,7 +125,7 @@ func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) erro
 		case errors.As(err, &final):
 			return err
 		case errors.Is(context.Cause(ctx), errStalled):
-			err = fmt.Errorf("nothing came for %s", d.c.env.Timeout)
+			err = fmt.Errorf("the server sent nothing for %s", d.c.env.Timeout)
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 			err = errors.New("the connection was cut")
 		}
@@ -134,7 +134,7 @@ func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) erro
 	return nil
 }
 
-// read stores the blocks of a body. Blocks that are there already are read and dropped.
+// read stores the blocks of a body. It drops blocks that the partial file has already.
 func (d *download) read(body io.Reader, r *reading) error {
 	for r.first < r.end {
 		data := r.buf[:d.part.length(r.first)]
@@ -158,21 +158,21 @@ func (d *download) read(body io.Reader, r *reading) error {
 	return nil
 }
 
-// source returns the address to read from. If the address is not known, it asks the hub.
+// source returns the address of the file's bytes. It asks the hub for an address that is not known.
 func (d *download) source(ctx context.Context) (source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.from.url == "" {
 		from, err := d.locate(ctx)
 		if err != nil {
-			return source{}, &finalError{err} // it was tried often enough
+			return source{}, &finalError{err} // locate has made all its attempts
 		}
 		d.from = from
 	}
 	return d.from, nil
 }
 
-// expire forgets an address, so that the hub is asked again.
+// expire drops an address, so that the next request asks the hub for a new one.
 func (d *download) expire(from source) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -181,7 +181,7 @@ func (d *download) expire(from source) {
 	}
 }
 
-// open asks for the bytes of a file, and follows redirects to any host. The token goes to the hub alone.
+// open requests the bytes of a file and follows redirects to any host. Only the hub gets the token.
 func (c *client) open(ctx context.Context, from source, header http.Header) (*http.Response, error) {
 	for range maxRedirects {
 		res, err := c.send(ctx, http.MethodGet, from.url, header, from.token)
@@ -198,9 +198,9 @@ func (c *client) open(ctx context.Context, from source, header http.Header) (*ht
 	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle", maxRedirects)}
 }
 
-// refused returns the error of an answer without bytes.
+// refused returns the error of a response without data.
 func (d *download) refused(from source, res *http.Response) error {
-	d.expire(from) // a signed address is good for an hour
+	d.expire(from) // a signed address is valid for about an hour
 	switch code := res.StatusCode; {
 	case code == http.StatusRequestedRangeNotSatisfiable:
 		return &finalError{fmt.Errorf("pull %s: the server's file is shorter than the expected %d bytes; try again later, or use another mirror", d.what, d.part.size)}
@@ -210,13 +210,13 @@ func (d *download) refused(from source, res *http.Response) error {
 	return fmt.Errorf("pull %s: %w: %s: %s", d.what, errExpired, hostOf(from.url), res.Status)
 }
 
-// checkRange checks the header Content-Range of a part that begins at first.
+// checkRange checks that the header Content-Range of a response has a range that begins at first.
 func (d *download) checkRange(header string, first int64) error {
 	var start, end, size int64
 	total, ok := strings.CutPrefix(header, "bytes ")
 	if n, err := fmt.Sscanf(total, "%d-%d/%d", &start, &end, &size); !ok || err != nil || n != 3 {
 		if n < 2 || !strings.HasSuffix(header, "/*") {
-			return &finalError{fmt.Errorf("pull %s: the server sends a part without saying which: Content-Range is %.80q", d.what, header)}
+			return &finalError{fmt.Errorf("pull %s: the server sends a part of the file with the invalid Content-Range %.80q; try again later, or use another mirror", d.what, header)}
 		}
 		size = d.part.size
 	}
@@ -224,7 +224,7 @@ func (d *download) checkRange(header string, first int64) error {
 	case size != d.part.size:
 		return d.wrongSize(size)
 	case start != first:
-		return fmt.Errorf("pull %s: the server sent bytes from %d on, but was asked for bytes from %d on", d.what, start, first)
+		return fmt.Errorf("pull %s: the server sent bytes from offset %d instead of %d", d.what, start, first)
 	}
 	return nil
 }
@@ -233,10 +233,10 @@ func (d *download) wrongSize(size int64) error {
 	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or use another mirror", d.what, size, d.part.size)}
 }
 
-// errStalled is why a connection was cut that sent nothing.
+// errStalled is the reason for closing a connection on which nothing arrived.
 var errStalled = errors.New("stalled")
 
-// steady starts its timer again whenever bytes arrive.
+// steady is a reader that restarts a timer whenever bytes arrive.
 type steady struct {
 	r       io.Reader
 	timer   *time.Timer
@@ -251,13 +251,13 @@ func (s *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// diskError describes why a file could not be written.
+// diskError describes why a file could not be written, and what to do.
 func diskError(what, path string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("pull %s: the disk of %s is full; make room, or set HF_HOME to a folder on another disk, and pull again: it continues", what, path)
+		return fmt.Errorf("pull %s: the disk of %s is full; make room, or set HF_HOME to a folder on another disk, and pull again to continue", what, path)
 	}
 	if errors.Is(err, syscall.EFBIG) {
-		return fmt.Errorf("pull %s: files on the disk of %s may not be that large; set HF_HOME to a folder on another disk", what, path)
+		return fmt.Errorf("pull %s: the file is too large for the file system of %s; set HF_HOME to a folder on another disk", what, path)
 	}
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -273,7 +273,7 @@ func (c *client) sizeAt(ctx context.Context, what, address string) (size int64, 
 		if err != nil {
 			return false, networkError("pull "+what, address, err)
 		}
-		defer res.Body.Close() //nolint:errcheck // the body is not wanted
+		defer res.Body.Close() //nolint:errcheck // the body is not needed
 		switch code := res.StatusCode; {
 		case code == http.StatusPartialContent:
 			_, total, _ := strings.Cut(res.Header.Get("Content-Range"), "/")

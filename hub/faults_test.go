@@ -19,20 +19,20 @@ import (
 	"github.com/ingot-run/ingot/hub/hubtest"
 )
 
-// answer is a fault: it answers a request in the server's place.
+// answer is a fault: it answers a request instead of the server. It returns false to let the server answer.
 type answer = func(w http.ResponseWriter, r *http.Request) bool
 
-// times lets a fault happen n times.
+// times makes a fault happen n times.
 func times(n int32, f answer) answer {
 	var left atomic.Int32
 	left.Store(n)
 	return func(w http.ResponseWriter, r *http.Request) bool { return left.Add(-1) >= 0 && f(w, r) }
 }
 
-// always is a number of times that no download waits for.
+// always is a number of times that is larger than any number of attempts.
 const always = 1 << 30
 
-// status answers with a status and headers, given in pairs.
+// status answers with an HTTP status and headers, given as pairs of names and values.
 func status(code int, header ...string) answer {
 	return func(w http.ResponseWriter, _ *http.Request) bool {
 		for i := 0; i < len(header); i += 2 {
@@ -43,7 +43,7 @@ func status(code int, header ...string) answer {
 	}
 }
 
-// cut sends n bytes of what was asked for, and cuts the connection.
+// cut sends n bytes of the requested range and then closes the connection.
 func cut(b *bundle, n int) answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		all := b.Blob(r)
@@ -60,7 +60,7 @@ func cut(b *bundle, n int) answer {
 	}
 }
 
-// rangeOf returns the first and the last byte that a request asks for.
+// rangeOf returns the offsets of the first and last byte that a request asks for.
 func rangeOf(r *http.Request, size int) (first, last int) {
 	from, to, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Range"), "bytes="), "-")
 	first, _ = strconv.Atoi(from)
@@ -71,7 +71,7 @@ func rangeOf(r *http.Request, size int) (first, last int) {
 	return first, last
 }
 
-// whole sends the whole file, whatever was asked for. If n is not 0, the connection is cut after n bytes.
+// whole sends the whole file whatever the request asks for. If n is not 0, it closes the connection after n bytes.
 func whole(b *bundle, n int) answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		all := b.Blob(r)
@@ -86,14 +86,14 @@ func whole(b *bundle, n int) answer {
 	}
 }
 
-// only lets a fault happen for requests whose path has a part.
+// only limits a fault to requests whose path contains part.
 func only(part string, f answer) answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		return strings.Contains(r.URL.EscapedPath(), part) && f(w, r)
 	}
 }
 
-// changed passes a request on, and changes the JSON of the answer.
+// changed passes a request on to the server and changes the JSON of its response.
 func changed(b *bundle, part string, change func(v any)) answer {
 	return only(part, func(w http.ResponseWriter, r *http.Request) bool {
 		recorder := httptest.NewRecorder()
@@ -107,24 +107,24 @@ func changed(b *bundle, part string, change func(v any)) answer {
 	})
 }
 
-// entry returns the entry of the model in a tree.
+// entry returns the model's entry in the response for a tree.
 func entry(v any) map[string]any {
 	all := v.([]any)
 	i := slices.IndexFunc(all, func(e any) bool { return strings.HasPrefix(e.(map[string]any)["path"].(string), "model-Q4_K_M") })
 	return all[i].(map[string]any)
 }
 
-// TestFaults: whatever goes wrong, a pull ends with the right file, or with a message that says what to do. After a failure, the same pull
+// TestFaults: with each fault, a pull ends with the right file or with a message that says what to do. After a failure, the same pull
 // without the fault ends with the right file.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		fault func(b *bundle)
-		want  string // the error's words; empty if the file is right
+		want  string // part of the error; empty if the pull succeeds
 		waits time.Duration
 	}{
-		// The connection.
+		// Faults of the connection.
 		{name: "cut in the middle", fault: func(b *bundle) { b.Bytes = times(3, cut(b, 700_000)) }},
 		{name: "cut again and again, with little each time", fault: func(b *bundle) { b.Bytes = times(20, cut(b, 100_000)) }},
 		{name: "cut before the first byte, always", fault: func(b *bundle) { b.Bytes = times(always, cut(b, 0)) }, want: "the connection was cut (tried 7 times)"},
@@ -149,7 +149,7 @@ func TestFaults(t *testing.T) {
 		{name: "no server", fault: func(b *bundle) { b.env.Endpoint = "http://127.0.0.1:1" }, want: "reach 127.0.0.1:1: "},
 		{name: "no such host", fault: func(b *bundle) { b.env.Endpoint = "http://hub.invalid" }, want: "reach hub.invalid: "},
 
-		// Ranges.
+		// Servers with wrong ranges.
 		{name: "no ranges", fault: func(b *bundle) { b.Bytes = times(always, whole(b, 0)) }},
 		{name: "no ranges, and cut", fault: func(b *bundle) {
 			short := times(3, whole(b, 1_500_000))
@@ -167,11 +167,11 @@ func TestFaults(t *testing.T) {
 				return true
 			})
 		}},
-		{name: "a part without its place", fault: func(b *bundle) { b.Bytes = times(always, status(http.StatusPartialContent)) }, want: "sends a part without saying which"},
+		{name: "a part without its place", fault: func(b *bundle) { b.Bytes = times(always, status(http.StatusPartialContent)) }, want: "sends a part of the file with the invalid Content-Range"},
 		{name: "416", fault: func(b *bundle) { b.Bytes = times(always, status(http.StatusRequestedRangeNotSatisfiable)) }, want: "the server's file is shorter than"},
 
-		// What the bytes are.
-		{name: "wrong hash", fault: func(b *bundle) { b.Bytes = times(always, flipped(b)) }, want: "nothing was kept. Pull again; if it stays so, the server or a proxy changes files"},
+		// Wrong content.
+		{name: "wrong hash", fault: func(b *bundle) { b.Bytes = times(always, flipped(b)) }, want: "the download was deleted. Pull again; if this repeats, the server or a proxy changes the file"},
 		{name: "another size in the range", fault: func(b *bundle) {
 			b.Bytes = times(always, status(http.StatusPartialContent, "Content-Range", "bytes 0-9/10"))
 		}, want: "the server's file has 10 bytes instead of"},
@@ -182,7 +182,7 @@ func TestFaults(t *testing.T) {
 			b.Bytes = times(always, func(w http.ResponseWriter, _ *http.Request) bool { _, err := w.Write([]byte("abc")); return err == nil })
 		}, want: "the server's file has 3 bytes instead of"},
 
-		// Who may read.
+		// Missing permissions.
 		{name: "401, a token that is not valid", fault: func(b *bundle) { b.env.Token, b.env.TokenAt = "stale", "HF_TOKEN" },
 			want: "the token is refused: it is from HF_TOKEN; make a new one at https://huggingface.co/settings/tokens, or remove it"},
 		{name: "401, no such repository", fault: func(b *bundle) { b.Add(modelName, &hubtest.Repo{Token: "secret"}) },
@@ -190,37 +190,37 @@ func TestFaults(t *testing.T) {
 		{name: "404, no such repository for this token", fault: func(b *bundle) {
 			b.env.Token, b.env.TokenAt = "other", "HF_TOKEN"
 			b.Add(modelName, &hubtest.Repo{Token: "secret"})
-		}, want: "the token (it is from HF_TOKEN) may not read it if it is private"},
+		}, want: "the token (from HF_TOKEN) may not read it if it is private"},
 		{name: "403, gated", fault: func(b *bundle) {
 			b.Add(modelName, &hubtest.Repo{Gated: true, Files: map[string][]byte{"model-Q4_K_M.gguf": b.model}})
 		}, want: "the model is gated: accept its licence at https://huggingface.co/user/model-GGUF, make a token"},
 		{name: "403, gated for this token", fault: func(b *bundle) {
 			b.env.Token, b.env.TokenAt = "mine", "HF_TOKEN"
 			b.Add(modelName, &hubtest.Repo{Gated: true, Files: map[string][]byte{"model-Q4_K_M.gguf": b.model}})
-		}, want: "with the account of the token (it is from HF_TOKEN)"},
+		}, want: "with the account of the token (from HF_TOKEN)"},
 
-		// What is not there.
+		// Missing repositories, revisions and files.
 		{name: "404, no such revision", fault: func(b *bundle) {
 			b.API = times(always, func(w http.ResponseWriter, _ *http.Request) bool {
 				hubtest.Refuse(w, http.StatusNotFound, "RevisionNotFound", "Invalid rev id")
 				return true
 			})
-		}, want: `it has no branch, tag or commit "main"`},
+		}, want: `the repository has no branch, tag or commit "main"`},
 		{name: "404, the file has gone", fault: func(b *bundle) {
 			b.Resolve = times(always, func(w http.ResponseWriter, _ *http.Request) bool {
 				hubtest.Refuse(w, http.StatusNotFound, "EntryNotFound", "Entry not found")
 				return true
 			})
-		}, want: "the file is not in it at main"},
+		}, want: "the revision main does not have the file"},
 		{name: "no GGUF", fault: func(b *bundle) {
 			b.Add(modelName, &hubtest.Repo{Files: map[string][]byte{"model.safetensors": []byte("x")}})
 		},
-			want: "there is no GGUF model in it; look for a repository whose name ends in -GGUF"},
+			want: "the repository has no GGUF model; look for one whose name ends in -GGUF"},
 		{name: "a file of a set is missing", fault: func(b *bundle) {
 			b.Add(modelName, &hubtest.Repo{Files: map[string][]byte{"m-Q4_K_M-00001-of-00003.gguf": []byte("x"), "m-Q4_K_M-00003-of-00003.gguf": []byte("z")}})
-		}, want: "should have 3 files, but there are only 1 of them"},
+		}, want: "should have 3 files, but the repository has only 1 of them"},
 
-		// Limits and problems of the server.
+		// Rate limits and failures of the server.
 		{name: "429 with RateLimit", fault: func(b *bundle) { b.API = times(1, status(http.StatusTooManyRequests, "RateLimit", `"api";r=0;t=55`)) }, waits: 55 * time.Second},
 		{name: "429 with Retry-After", fault: func(b *bundle) { b.Bytes = times(1, status(http.StatusTooManyRequests, "Retry-After", "30")) }, waits: 30 * time.Second},
 		{name: "429 for ever", fault: func(b *bundle) { b.Resolve = times(always, status(http.StatusTooManyRequests, "Retry-After", "290")) },
@@ -264,16 +264,16 @@ func TestFaults(t *testing.T) {
 		}},
 		{name: "addresses that are never good", fault: func(b *bundle) { b.Bytes = times(always, status(http.StatusForbidden)) }, want: "the address has expired: "},
 
-		// Answers that make no sense.
+		// Invalid responses.
 		{name: "a page instead of JSON", fault: func(b *bundle) {
 			b.API = times(always, func(w http.ResponseWriter, _ *http.Request) bool {
 				_, err := w.Write([]byte("<html>Log in"))
 				return err == nil
 			})
-		}, want: "is HF_ENDPOINT ("},
+		}, want: "check that HF_ENDPOINT ("},
 		{name: "a commit that is none", fault: func(b *bundle) {
 			b.API = changed(b, "/revision/", func(v any) { v.(map[string]any)["sha"] = "../../../etc" })
-		}, want: `the server's answer has "../../../etc" where a commit's hash is expected`},
+		}, want: `the server's response has "../../../etc" instead of a commit's hash`},
 		{name: "a path out of the folder", fault: func(b *bundle) {
 			b.API = changed(b, "/tree/", func(v any) { entry(v)["path"] = "model-Q4_K_M/../../../evil.gguf" })
 		}, want: `a file with the path "model-Q4_K_M/../../../evil.gguf", which is not allowed`},
@@ -288,7 +288,7 @@ func TestFaults(t *testing.T) {
 		}, want: "no valid hash and size for model-Q4_K_M.gguf"},
 		{name: "more bytes than the disk has", fault: func(b *bundle) {
 			b.API = changed(b, "/tree/", func(v any) { entry(v)["lfs"].(map[string]any)["size"] = int64(1) << 60 })
-		}, want: "its disk has"},
+		}, want: "but the disk has"},
 		{name: "a list of files without an end", fault: func(b *bundle) {
 			b.API = only("/tree/", func(w http.ResponseWriter, r *http.Request) bool {
 				w.Header().Set("Link", "<"+b.URL+r.URL.RequestURI()+`>; rel="next"`)
@@ -296,7 +296,7 @@ func TestFaults(t *testing.T) {
 				return err == nil
 			})
 		}, want: "has more than 1000 pages"},
-		{name: "offline", fault: func(b *bundle) { b.env.Offline = true }, want: "HF_HUB_OFFLINE is set, so nothing is downloaded; unset it"},
+		{name: "offline", fault: func(b *bundle) { b.env.Offline = true }, want: "HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -323,7 +323,7 @@ func TestFaults(t *testing.T) {
 				require.NotContains(t, err.Error(), "\n")
 				require.NotContains(t, err.Error(), "signature", "addresses with signatures are secret")
 				_, err = Store{b.env}.Find(parse(t, modelName))
-				require.ErrorIs(t, err, ErrNotHere, "nothing is found that is not complete")
+				require.ErrorIs(t, err, ErrNotHere, "an incomplete file is not found")
 				b.Heal()
 				b.env = env
 				b.Add(modelName, repo)
@@ -332,7 +332,7 @@ func TestFaults(t *testing.T) {
 				b.requireModel(t, got, b.model)
 			}
 			for _, r := range b.Requests() {
-				require.False(t, r.CDN && r.Auth != "", "the token is for the hub alone")
+				require.False(t, r.CDN && r.Auth != "", "only the hub gets the token")
 				require.Equal(t, "identity", r.Accept)
 			}
 			_, err = os.Stat("/tmp/evil.gguf")
@@ -341,7 +341,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// flipped sends what was asked for with one wrong bit.
+// flipped sends the requested range with one flipped bit.
 func flipped(b *bundle) answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		all := slices.Clone(b.Blob(r))
@@ -354,7 +354,7 @@ func flipped(b *bundle) answer {
 	}
 }
 
-// TestTheTokenIsForTheHubAlone: a private model is pulled with the token, which the CDN never sees.
+// TestTheTokenIsForTheHubAlone: a private model is pulled with the token. The CDN never gets the token.
 func TestTheTokenIsForTheHubAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -378,7 +378,7 @@ func TestTheTokenIsForTheHubAlone(t *testing.T) {
 	require.Contains(t, strings.Join(b.notes, "\n"), "is sent to "+b.URL+", because HF_ENDPOINT is set")
 }
 
-// TestALateRedirect: a mirror serves a file itself at first, and redirects when the bytes are asked for. The token does not follow.
+// TestALateRedirect: a mirror gives the file's size itself and redirects the requests for bytes. The other server does not get the token.
 func TestALateRedirect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -394,7 +394,7 @@ func TestALateRedirect(t *testing.T) {
 	}
 }
 
-// TestADamagedPartIsNotUsed: if what was there before a pull is damaged, the pull starts over.
+// TestADamagedPartIsNotUsed: if the part from an earlier pull is damaged, the pull starts over.
 func TestADamagedPartIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -11,14 +11,15 @@ import (
 	"slices"
 )
 
-// Store is what this machine has: the cache, and the models of other programs.
+// Store has the models on this machine: those in the cache and those of other programs.
 type Store struct{ Env Env }
 
-// ErrNotHere is returned for a model that is not on this machine.
+// ErrNotHere means that a model is not on this machine.
 var ErrNotHere = errors.New("the model is not on this machine")
 
-// Find returns the files of a model that is on this machine, without any request. For a repository these are, in this order: its files
-// in the cache, at the branch's commit that was pulled last and then at others, the newest first; files of LM Studio; files of ollama.
+// Find returns the files of a model on this machine. It makes no request. For a repository, it looks in this order: in the cache at the
+// commit that was last pulled, then in the cache at other commits from the newest to the oldest, then in LM Studio's folder, then in
+// ollama's.
 func (s Store) Find(n Name) (Pulled, error) {
 	switch n.Kind {
 	case File:
@@ -83,7 +84,7 @@ func (s Store) findWeb(n Name) (Pulled, error) {
 	return found, nil
 }
 
-// hashFile returns the SHA-256 of a file.
+// hashFile returns the SHA-256 of a file in hexadecimal.
 func hashFile(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// Foreign is a folder in which another program has its models. It is only read.
+// Foreign is the folder in which another program keeps its models. Ingot only reads it.
 type Foreign struct {
-	Owner string // ollama or LM Studio
+	Owner string // the program: ownerOllama or ownerLMStudio
 	Dir   string
 }
 
-// The programs whose models are found.
+// The other programs whose models are found.
 const (
 	ownerOllama   = "ollama"
 	ownerLMStudio = "LM Studio"
 )
 
-// foreignStores returns the folders in which other programs have their models by default.
+// foreignStores returns the folders in which other programs keep their models by default.
 func foreignStores(home, ollamaModels string) (all []Foreign) {
 	for _, f := range []Foreign{
 		{ownerLMStudio, filepath.Join(home, ".lmstudio", "models")},
@@ -39,11 +39,11 @@ func foreignStores(home, ollamaModels string) (all []Foreign) {
 	return all
 }
 
-// findForeign looks for a model of a repository among those of other programs.
+// findForeign looks for a model of a repository among the models of other programs.
 func (e Env) findForeign(n Name) (Pulled, bool) {
 	for _, f := range e.Stores {
 		switch f.Owner {
-		case ownerLMStudio: // its folders are named PUBLISHER/MODEL, as the repository
+		case ownerLMStudio: // LM Studio's folders have the repository's name: PUBLISHER/MODEL
 			dir := filepath.Join(f.Dir, n.User, n.Repo)
 			if m, err := choose(n, filesBelow(dir)); err == nil {
 				return Pulled{Path: filepath.Join(dir, filepath.FromSlash(m.files[0].path)), Files: len(m.files), Bytes: m.size(), Owner: f.Owner}, true
@@ -65,7 +65,7 @@ func (e Env) findForeign(n Name) (Pulled, bool) {
 	return Pulled{}, false
 }
 
-// foreign returns the model of another program if it has the very files of m.
+// foreign returns another program's copy of a model if its files have the hashes of m.
 func (e Env) foreign(n Name, m model) (Pulled, bool) {
 	found, ok := e.findForeign(n)
 	if !ok || found.Files != 1 || len(m.files) != 1 || found.Bytes != m.size() {
@@ -81,7 +81,7 @@ func (e Env) foreign(n Name, m model) (Pulled, bool) {
 	return found, found.SHA256 == m.files[0].hash
 }
 
-// checkOllama checks a name of ollama's.
+// checkOllama checks a model name of ollama.
 func checkOllama(text string) error {
 	head, tag, tagged := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
 	for _, part := range append(strings.Split(path.Dir(text), "/"), head, tag) {
@@ -95,7 +95,7 @@ func checkOllama(text string) error {
 	return nil
 }
 
-// findOllama looks for a model by the name that ollama has for it: [HOST/][NAMESPACE/]MODEL[:TAG].
+// findOllama looks for a model by its name in ollama: [HOST/][NAMESPACE/]MODEL[:TAG].
 func (s Store) findOllama(n Name) (Pulled, error) {
 	slash := strings.LastIndex(n.Select, "/")
 	name, tag, tagged := strings.Cut(n.Select[slash+1:], ":")
@@ -125,16 +125,16 @@ func (s Store) findOllama(n Name) (Pulled, error) {
 	if failed != nil {
 		return Pulled{}, fmt.Errorf("find %s: %w", n.Text, failed)
 	}
-	return Pulled{}, fmt.Errorf("%w: ollama has no model %s here; \"ingot models list\" shows what there is", ErrNotHere, n.Select)
+	return Pulled{}, fmt.Errorf("%w: ollama has no model %s on this machine; \"ingot models list\" lists its models", ErrNotHere, n.Select)
 }
 
-// Media types of ollama's layers.
+// Media types of the layers in ollama's manifests.
 const (
 	ollamaModel  = "application/vnd.ollama.image.model"
 	ollamaTensor = "application/vnd.ollama.image.tensor"
 )
 
-// ollama reads a manifest of ollama's and returns the model's file. The names are compared as ollama does, without regard to case.
+// ollama reads one of ollama's manifests and returns the model's file. Like ollama, it ignores the case of names.
 func (f Foreign) ollama(host, namespace, name, tag string) (Pulled, error) {
 	file := filepath.Join(f.Dir, "manifests")
 	for _, part := range append(append([]string{host}, strings.Split(namespace, "/")...), name, tag) {
@@ -147,7 +147,7 @@ func (f Foreign) ollama(host, namespace, name, tag string) (Pulled, error) {
 	return f.manifest(file)
 }
 
-// entryOf returns the name of a folder's entry that equals name, apart from upper and lower case.
+// entryOf returns the name of the entry of a folder that equals name except for case.
 func entryOf(dir, name string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -180,11 +180,11 @@ func (f Foreign) manifest(file string) (Pulled, error) {
 	for _, l := range manifest.Layers {
 		switch l.MediaType {
 		case ollamaTensor:
-			return Pulled{}, errors.New("it is not in GGUF: pull a GGUF file of the model instead")
+			return Pulled{}, errors.New("the model's file is not in GGUF: pull a GGUF file of the model instead")
 		case ollamaModel:
 			sum, _ := strings.CutPrefix(l.Digest, "sha256:")
 			if !sha256Pattern.MatchString(sum) {
-				return Pulled{}, fmt.Errorf("read %s: %.80q is not a digest", file, l.Digest)
+				return Pulled{}, fmt.Errorf("read ollama's manifest %s: %.80q is not a digest", file, l.Digest)
 			}
 			blob := filepath.Join(f.Dir, "blobs", "sha256-"+sum)
 			if !hasSize(blob, l.Size) {

@@ -1,7 +1,8 @@
-// Package hub turns model names into files: it finds models that are on this machine, and downloads others from Hugging Face or any
-// web server. It uses the cache of Hugging Face's own tools in their layout, so that both find each other's files.
+// Package hub turns model names into files. It finds models on this machine, and downloads others from Hugging Face or any web server. It
+// shares the cache of Hugging Face's own tools, so that they find the same files.
 //
-// A Name is what a user writes. Store.Find looks on this machine only and makes no request. Puller.Pull downloads what is missing.
+// A Name is a model's name as a user writes it. Store.Find looks on this machine only and makes no request. Puller.Pull downloads what is
+// missing.
 package hub
 
 import (
@@ -21,20 +22,20 @@ const DefaultEndpoint = "https://huggingface.co"
 type Env struct {
 	Endpoint string        // HF_ENDPOINT: address of the hub or of a mirror, without a slash at its end
 	Token    string        // HF_TOKEN, HUGGING_FACE_HUB_TOKEN, or the file of "hf auth login"; empty for none
-	TokenAt  string        // where Token is from: a variable or a file
+	TokenAt  string        // source of Token for messages: a variable or a file
 	Cache    string        // HF_HUB_CACHE: folder of the cache
-	URLs     string        // folder of files that do not come from the hub
+	URLs     string        // folder of files from other web servers
 	Offline  bool          // HF_HUB_OFFLINE: make no request
-	Timeout  time.Duration // HF_HUB_DOWNLOAD_TIMEOUT: a connection that sends nothing for this long is cut
+	Timeout  time.Duration // HF_HUB_DOWNLOAD_TIMEOUT: a connection without data for this long is closed
 	Stores   []Foreign     // folders of other programs' models
 }
 
 // defaultTimeout is the default of Timeout.
 const defaultTimeout = 30 * time.Second
 
-// ReadEnv reads the environment. Nothing is created.
+// ReadEnv reads the settings from the environment. It creates no files.
 func ReadEnv() Env {
-	home, _ := os.UserHomeDir() // without one, the cache is in the working folder
+	home, _ := os.UserHomeDir() // without a home folder, the cache is in the working folder
 	variable := func(names ...string) string {
 		for _, n := range names {
 			if s := strings.TrimSpace(os.Getenv(n)); s != "" {
@@ -91,7 +92,7 @@ func isTrue(s string) bool {
 	return false
 }
 
-// mirrored reports whether the endpoint is not Hugging Face's own. A token then goes to a third party.
+// mirrored reports whether the endpoint is not Hugging Face's own, so that a third party would get the token.
 func (e Env) mirrored() bool {
 	u, err := url.Parse(e.Endpoint)
 	return err == nil && u.Hostname() != "huggingface.co" && u.Hostname() != "hf.co"

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Model is a model that is on this machine.
+// Model is a model on this machine.
 type Model struct {
-	Name   string `json:"name"` // as --model takes it
+	Name   string `json:"name"` // name that --model accepts
 	Owner  string `json:"owner"`
 	Bytes  int64  `json:"bytes"`
-	Path   string `json:"path"`   // of its only or first file
-	Commit string `json:"commit"` // of a model in the cache; the newest that has it
+	Path   string `json:"path"`   // path of its only or first file
+	Commit string `json:"commit"` // newest commit that has the model; empty for a model outside of the cache
 
-	files []string // all files, as they are named
+	files []string // paths of all files
 }
 
-// OwnerCache is the owner of models in Hugging Face's cache, OwnerURL of files from other servers. These can be removed.
+// Values of Model.Owner for models that Remove can delete: those in Hugging Face's cache, and files from other web servers.
 const (
 	OwnerCache = "cache"
 	OwnerURL   = "URL"
 )
 
-// List returns the models that are on this machine, by owner and name.
+// List returns the models on this machine, sorted by owner and name.
 func (s Store) List() []Model {
 	all := slices.Concat(s.cached(), s.fromURLs())
 	for _, f := range s.Env.Stores {
@@ -42,7 +42,7 @@ func (s Store) List() []Model {
 	return all
 }
 
-// cached returns the models in the cache. One that is in several snapshots is listed once, at the newest.
+// cached returns the models in the cache. A model in several snapshots is listed once, with the newest.
 func (s Store) cached() (all []Model) {
 	folders, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*"))
 	for _, folder := range folders {
@@ -76,7 +76,7 @@ func modelAt(name, owner, dir, commit string, m model) Model {
 	return found
 }
 
-// fromURLs returns the files that came from other servers. Their names are their paths.
+// fromURLs returns the files from other web servers. Their names are their paths.
 func (s Store) fromURLs() (all []Model) {
 	for _, m := range models(filesBelow(s.Env.URLs)) {
 		if m.isComplete() {
@@ -108,12 +108,12 @@ func (f Foreign) listOllama() (all []Model) {
 	root := filepath.Join(f.Dir, "manifests")
 	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // what cannot be read is not there
+			return nil //nolint:nilerr // an unreadable entry counts as missing
 		}
 		found, err := f.manifest(p)
 		rel, relErr := filepath.Rel(root, p)
 		if err != nil || relErr != nil {
-			return nil //nolint:nilerr // not a model that can be used
+			return nil //nolint:nilerr // the entry is not a usable model
 		}
 		name := filepath.ToSlash(filepath.Dir(rel)) + ":" + filepath.Base(rel)
 		name = strings.TrimPrefix(strings.TrimPrefix(name, "registry.ollama.ai/"), "library/")

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Kind says where a name leads.
+// Kind is the kind of place that a name refers to.
 type Kind int
 
 // The kinds of names.
@@ -21,10 +21,10 @@ const (
 	File   Kind = iota // a file of this machine
 	Repo               // a model repository of the hub
 	Web                // a file of any web server
-	Ollama             // a model that ollama has
+	Ollama             // a model of ollama on this machine
 )
 
-// Name is a model's name, as a user writes it. The forms are:
+// Name is a model's name as a user writes it. The forms are:
 //
 //	path/to/file.gguf            a file
 //	user/repo                    a repository's default file
@@ -37,18 +37,18 @@ const (
 //	qwen3-4b                     a short name: see Catalog
 type Name struct {
 	Kind     Kind
-	Text     string // as the user wrote it
-	Short    string // the short name, if it is one
-	Path     string // of a File
-	User     string // of a Repo
-	Repo     string
-	Revision string // of a Repo: branch, tag or commit; empty for main
-	Select   string // of a Repo: quantisation or file; empty for the default. Of Ollama: model and tag
-	URL      string // of Web, without the fragment
-	SHA256   string // of Web: 64 hexadecimal digits; empty if it is not known
+	Text     string // the whole name as the user wrote it
+	Short    string // the short name, if Text is one
+	Path     string // File: path
+	User     string // Repo: its owner on the hub
+	Repo     string // Repo: its name
+	Revision string // Repo: branch, tag or commit; empty for main
+	Select   string // Repo: quantisation or file, empty for the default; Ollama: model and tag
+	URL      string // Web: address without the fragment
+	SHA256   string // Web: 64 hexadecimal digits; empty if unknown
 }
 
-// Limits of names, as the hub has them.
+// Limits of names on the hub.
 var (
 	userPattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$`)
 	revisionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
@@ -56,10 +56,10 @@ var (
 	sha256Pattern   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// ErrName is returned for a text that is no name.
+// ErrName means that a text is not a valid model name.
 var ErrName = errors.New("not a model name")
 
-// ParseName reads a name. A text that is the path of an existing file means that file, even if it is also a valid name of a model.
+// ParseName parses a name. A text that is the path of an existing file means that file, even if it is also a valid name of a model.
 func ParseName(text string) (Name, error) {
 	n := Name{Text: text}
 	if text == "" {
@@ -96,14 +96,14 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text must be the path of a file, although no such file exists.
+// looksLikePath reports whether a text can only mean a file, although no such file exists.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||
 		strings.Count(head, "/") > 1 && !strings.Contains(head, "@")
 }
 
-// parseRepo reads user/repo[@revision][:selection].
+// parseRepo parses user/repo[@revision][:selection].
 func parseRepo(n Name, text string) (Name, error) {
 	n.Kind = Repo
 	head, selection, selected := strings.Cut(text, ":")
@@ -114,7 +114,7 @@ func parseRepo(n Name, text string) (Name, error) {
 	user, repo, ok := strings.Cut(strings.TrimSuffix(head, "/"), "/")
 	switch {
 	case !ok || !userPattern.MatchString(user) || !userPattern.MatchString(repo) || strings.Contains(repo, ".."):
-		return n, fmt.Errorf("%w: %q: there is no such file; give one, user/repo, user/repo:Q4_K_M, an https:// address, or a name that \"ingot models\" lists", ErrName, n.Text)
+		return n, fmt.Errorf("%w: %q: there is no such file; give a file, user/repo, user/repo:Q4_K_M, an https:// address, or a name that \"ingot models\" lists", ErrName, n.Text)
 	case revised && (!revisionPattern.MatchString(revision) || strings.Contains(revision, "..") || strings.HasSuffix(revision, "/")):
 		return n, fmt.Errorf("%w: %q: give a branch, tag or commit after the @", ErrName, n.Text)
 	case selected && !safePath(selection):
@@ -124,7 +124,7 @@ func parseRepo(n Name, text string) (Name, error) {
 	return n, nil
 }
 
-// parseURL reads an address. An address of a file or a model on the hub is the same as its name.
+// parseURL parses an address. The address of a file or model on the hub gives the same Name as user/repo.
 func parseURL(n Name) (Name, error) {
 	u, err := url.Parse(n.Text)
 	if err != nil || strings.Trim(u.Hostname(), ".") == "" || !safePath(strings.NewReplacer(":", "", "[", "", "]", "").Replace(u.Host)) {
@@ -140,7 +140,7 @@ func parseURL(n Name) (Name, error) {
 			return n, fmt.Errorf("%w: %q: give the 64 hexadecimal digits of the hash after #sha256=", ErrName, n.Text)
 		}
 	} else if u.Fragment != "" {
-		return n, fmt.Errorf("%w: %q: the only thing that may follow # is sha256=HEX", ErrName, n.Text)
+		return n, fmt.Errorf("%w: %q: only sha256=HEX may follow the #", ErrName, n.Text)
 	}
 	u.Fragment = ""
 	n.URL = u.String()
@@ -150,7 +150,7 @@ func parseURL(n Name) (Name, error) {
 	return n, nil
 }
 
-// parseHubURL reads an address of the hub, such as one that was copied from a browser.
+// parseHubURL parses an address on the hub, such as one copied from a browser.
 func parseHubURL(n Name, u *url.URL) (Name, error) {
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
 	if len(parts) == 2 {
@@ -165,18 +165,19 @@ func parseHubURL(n Name, u *url.URL) (Name, error) {
 	return n, fmt.Errorf("%w: %q is the address of neither a model nor a file on the hub", ErrName, n.Text)
 }
 
-// safePath reports whether a path from outside stays below the folder that it is used in, and is a valid path on every operating system.
+// safePath reports whether a path from a server or user stays inside the folder in which it is used, and is valid on every operating
+// system.
 func safePath(p string) bool {
 	return p != "" && len(p) <= 1024 && filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\\\x00\n\r:*?\"<>|") && p != "."
 }
 
-// ID returns user/repo.
+// ID returns the name of a repository as user/repo.
 func (n Name) ID() string { return n.User + "/" + n.Repo }
 
-// revision returns the revision, which is main by default.
+// revision returns the revision, or main if the name has none.
 func (n Name) revision() string { return cmp.Or(n.Revision, "main") }
 
-// base returns the file's name at the end of the address.
+// base returns the file name at the end of the address.
 func (n Name) base() string {
 	u, _ := url.Parse(n.URL) // parseURL has parsed it
 	return path.Base(u.Path)

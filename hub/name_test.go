@@ -55,7 +55,7 @@ func TestParseName(t *testing.T) {
 		"https://../a.gguf":            "is not an address",
 		"https:///a.gguf":              "is not an address",
 		"https://host/page":            "must end in the name of a .gguf file",
-		"https://host/a.gguf#x":        "may follow # is sha256=HEX",
+		"https://host/a.gguf#x":        "only sha256=HEX may follow the #",
 		"https://host/a.gguf#sha256=1": "the 64 hexadecimal digits",
 		"https://huggingface.co/docs":  "neither a model nor a file on the hub",
 		"ollama:":                      "give ollama:MODEL",
@@ -67,7 +67,7 @@ func TestParseName(t *testing.T) {
 	}
 }
 
-// TestAFileComesFirst: a file that exists is meant, even if its path looks like another name.
+// TestAFileComesFirst: the path of an existing file means the file, even if it looks like another kind of name.
 func TestAFileComesFirst(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.MkdirAll("user/folder", 0o755))
@@ -79,7 +79,7 @@ func TestAFileComesFirst(t *testing.T) {
 	}
 	n, err := ParseName("user/folder")
 	require.NoError(t, err)
-	require.Equal(t, Repo, n.Kind, "a folder is no model")
+	require.Equal(t, Repo, n.Kind, "a folder is not a model")
 }
 
 func FuzzParseName(f *testing.F) {
@@ -117,7 +117,7 @@ func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		selection string
 		files     []repoFile
-		want      string // file, or words of the error
+		want      string // expected files, or part of the error
 	}{
 		{"", plain, "m-Q4_K_M.gguf"},
 		{"", list("a-Q6_K.gguf", "a-Q8_0.gguf", "a-UD-Q4_K_M.gguf"), "a-Q8_0.gguf"},
@@ -127,19 +127,19 @@ func TestChoose(t *testing.T) {
 		{"UD-Q4_K_M", plain, "m-UD-Q4_K_M.gguf"},
 		{"F16", plain, "m-f16.gguf"},
 		{"iq4_xs", plain, "m-IQ4_XS.gguf"},
-		{"Q4_K", plain, `"Q4_K" matches 3 files; it has: user/repo:Q4_K_M, user/repo:Q4_K_S, user/repo:UD-Q4_K_M`},
-		{"Q5_K_M", plain, `nothing in it matches "Q5_K_M"; it has: user/repo:IQ4_XS, user/repo:Q4_K_M, user/repo:Q4_K_S`},
+		{"Q4_K", plain, `"Q4_K" matches 3 files; the repository has: user/repo:Q4_K_M, user/repo:Q4_K_S, user/repo:UD-Q4_K_M`},
+		{"Q5_K_M", plain, `no model matches "Q5_K_M"; the repository has: user/repo:IQ4_XS, user/repo:Q4_K_M, user/repo:Q4_K_S`},
 		{"m-Q8_0.gguf", plain, "m-Q8_0.gguf"},
-		{"n-Q8_0.gguf", plain, `it has no file "n-Q8_0.gguf"; it has: user/repo:IQ4_XS`},
-		{"m.gguf", list("a/m.gguf", "b/m.gguf"), `2 folders have a file "m.gguf"; it has: user/repo:a/m.gguf, user/repo:b/m.gguf`},
+		{"n-Q8_0.gguf", plain, `there is no file "n-Q8_0.gguf"; the repository has: user/repo:IQ4_XS`},
+		{"m.gguf", list("a/m.gguf", "b/m.gguf"), `2 folders have a file "m.gguf"; the repository has: user/repo:a/m.gguf, user/repo:b/m.gguf`},
 		{"b/m.gguf", list("a/m.gguf", "b/m.gguf"), "b/m.gguf"},
 		{"Q4_0", list("x/m-Q4_0.gguf", "y/m-Q4_0.gguf"), `"Q4_0" matches 2 files`},
 		{"mxfp4", list("gpt-oss-20b-mxfp4.gguf"), "gpt-oss-20b-mxfp4.gguf"},
 		{"Q4_K_M", list("q/m-Q4_K_M-00002-of-00002.gguf", "q/m-Q4_K_M-00001-of-00002.gguf"), "q/m-Q4_K_M-00001-of-00002.gguf q/m-Q4_K_M-00002-of-00002.gguf"},
 		{"q/m-Q4_K_M-00002-of-00002.gguf", list("q/m-Q4_K_M-00002-of-00002.gguf", "q/m-Q4_K_M-00001-of-00002.gguf"), "q/m-Q4_K_M-00001-of-00002.gguf q/m-Q4_K_M-00002-of-00002.gguf"},
-		{"", list("m-Q4_K_M-00001-of-00003.gguf", "m-Q4_K_M-00002-of-00003.gguf"), "should have 3 files, but there are only 2 of them"},
+		{"", list("m-Q4_K_M-00001-of-00003.gguf", "m-Q4_K_M-00002-of-00003.gguf"), "should have 3 files, but the repository has only 2 of them"},
 		{"", list("m-00001-of-00001.gguf"), "m-00001-of-00001.gguf"},
-		{"", list("README.md", "mmproj.gguf"), "there is no GGUF model in it"},
+		{"", list("README.md", "mmproj.gguf"), "the repository has no GGUF model"},
 	} {
 		m, err := choose(Name{Kind: Repo, User: "user", Repo: "repo", Select: c.selection}, c.files)
 		if err != nil {
@@ -154,7 +154,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestCatalog: every entry of the catalog is a name, and they are in order.
+// TestCatalog: every entry of the catalog is a valid name, and the entries are sorted by size.
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	before := int64(0)

@@ -13,25 +13,25 @@ import (
 	"sync/atomic"
 )
 
-// blockSize is the number of bytes that are written, and remembered as there, at once.
+// blockSize is the number of bytes in a block. Blocks are written, and recorded as present, as a whole.
 const blockSize = 1 << 20
 
-// partial is a file that is being downloaded, in blocks of any order. On disk it is the file's bytes, with holes, and after them one
-// byte per block: 1 if the block is there. It can thus be continued after the process was killed.
+// partial is a file that is being downloaded in blocks, in any order. On disk it consists of the file's bytes, with holes, followed by
+// one byte per block: 1 if the block is present. A download can thus continue after the process was killed.
 type partial struct {
 	file   *os.File
 	size   int64
 	blocks int
-	bytes  atomic.Int64 // bytes that are there
+	bytes  atomic.Int64 // number of bytes in present blocks
 
 	mu      sync.Mutex
-	changed sync.Cond // of have and stopped
-	have    []byte    // per block: 1 if it is there
-	claimed []bool    // per block: a connection is to get it
-	stopped bool      // no more blocks will come
+	changed sync.Cond // signals changes of have and stopped
+	have    []byte    // per block: 1 if the block is present
+	claimed []bool    // per block: true if a connection downloads the block
+	stopped bool      // the download has ended, so no more blocks will be written
 }
 
-// openPartial opens or makes the partial file of a file with the given size. The caller holds its lock.
+// openPartial opens or creates the partial file of a file with the given size. The caller must hold the file's lock.
 func openPartial(path string, size int64) (*partial, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -46,7 +46,7 @@ func openPartial(path string, size int64) (*partial, error) {
 	return p, nil
 }
 
-// load reads which blocks are there. A file of another length is started again.
+// load reads which blocks are present. If the partial file has an unexpected length, it is cleared.
 func (p *partial) load() error {
 	info, err := p.file.Stat()
 	if err != nil {
@@ -72,28 +72,28 @@ func (p *partial) load() error {
 	return nil
 }
 
-// length returns the bytes of a block. The last one can be shorter.
+// length returns the number of bytes of a block. The last block can be shorter.
 func (p *partial) length(block int) int64 {
 	return min(blockSize, p.size-int64(block)*blockSize)
 }
 
-// span is a run of blocks, from first up to but not including end.
+// span is a sequence of blocks from first to end-1.
 type span struct{ first, end int }
 
-// claim returns the next blocks that no connection gets yet, at most max of them.
-func (p *partial) claim(most int) (s span, ok bool) {
+// claim returns the next blocks that no connection has claimed, at most maxBlocks.
+func (p *partial) claim(maxBlocks int) (s span, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for s.first < p.blocks && p.claimed[s.first] {
 		s.first++
 	}
-	for s.end = s.first; s.end < p.blocks && s.end < s.first+most && !p.claimed[s.end]; s.end++ {
+	for s.end = s.first; s.end < p.blocks && s.end < s.first+maxBlocks && !p.claimed[s.end]; s.end++ {
 		p.claimed[s.end] = true
 	}
 	return s, s.first < p.blocks
 }
 
-// claimAll claims all blocks, for a connection that gets the whole file.
+// claimAll claims all blocks for a connection that downloads the whole file.
 func (p *partial) claimAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *partial) claimAll() {
 	}
 }
 
-// has reports whether a block is there.
+// has reports whether a block is present.
 func (p *partial) has(block int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *partial) write(block int, data []byte) error {
 	return nil
 }
 
-// stop ends sum if blocks are missing.
+// stop makes sum and waitFor return if blocks are missing.
 func (p *partial) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *partial) stop() {
 	p.changed.Broadcast()
 }
 
-// waitFor waits until a block has been written. It returns false if the download stopped before that.
+// waitFor waits until a block is present. It returns false if the download stops first.
 func (p *partial) waitFor(block int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,10 +143,10 @@ func (p *partial) waitFor(block int) bool {
 	return p.have[block] == 1
 }
 
-// errStopped is returned by sum after stop.
+// errStopped is the error of sum after stop.
 var errStopped = errors.New("the download ended early")
 
-// sum hashes the file as its blocks come, in order.
+// sum computes the hash of the file, in order, while the blocks arrive.
 func (p *partial) sum(h hash.Hash) (string, error) {
 	buf := make([]byte, blockSize)
 	for i := range p.blocks {
@@ -162,7 +162,7 @@ func (p *partial) sum(h hash.Hash) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// complete removes the list of blocks and makes sure that the file is on the disk. The file stays open.
+// complete removes the bytes about blocks and syncs the file to the disk. The file stays open.
 func (p *partial) complete() error {
 	if err := p.file.Truncate(p.size); err != nil {
 		return err
@@ -170,12 +170,12 @@ func (p *partial) complete() error {
 	return p.file.Sync()
 }
 
-// newHash returns the hash function of a file's hash in the hub: SHA-256, or git's SHA-1 for a file outside of LFS.
+// newHash returns the function that the hub uses for a file's hash: SHA-256, or git's SHA-1 for a file outside of LFS.
 func newHash(want string, size int64) hash.Hash {
 	if len(want) != 40 {
 		return sha256.New()
 	}
-	h := sha1.New()                     //nolint:gosec // see above
+	h := sha1.New()                     //nolint:gosec // the hub uses SHA-1 for these files
 	fmt.Fprintf(h, "blob %d\x00", size) //nolint:errcheck // a hash never fails
 	return h
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// progress counts the bytes of a model's files.
+// progress counts the bytes of a model's files and reports the counts.
 type progress struct {
 	show func(Progress)
 
@@ -17,7 +17,7 @@ type progress struct {
 	done, total, moved int64
 }
 
-// add counts bytes that are there now, of which some were downloaded.
+// add adds the bytes that are now on the disk, and how many of these were downloaded.
 func (p *progress) add(there, moved int64) {
 	p.mu.Lock()
 	p.done += there
@@ -27,10 +27,10 @@ func (p *progress) add(there, moved int64) {
 	p.show(now)
 }
 
-// spareBytes stay free on a disk: systems misbehave on a full one.
+// spareBytes is the number of bytes that a download leaves free on a disk, since systems misbehave on a full disk.
 const spareBytes = 64 << 20
 
-// checkSpace returns an error if the disk of a folder has not enough room.
+// checkSpace returns an error if the disk of a folder has less than need bytes of free space, in addition to spareBytes.
 func checkSpace(dir string, need int64) error {
 	if need <= 0 {
 		return nil
@@ -40,13 +40,13 @@ func checkSpace(dir string, need int64) error {
 		return err
 	}
 	if free-spareBytes < need {
-		return fmt.Errorf("%s are to be downloaded to %s, but its disk has %s free; make room (\"ingot models list\" shows what is there), or set HF_HOME to a folder on another disk",
-			sizeText(need), dir, sizeText(free))
+		return fmt.Errorf("the download to %s needs %s, but the disk has %s free; make room (\"ingot models list\" lists the models on this machine), or set HF_HOME to a folder on another disk",
+			dir, sizeText(need), sizeText(free))
 	}
 	return nil
 }
 
-// allocated returns the bytes that a file with holes takes on the disk.
+// allocated returns the number of bytes that a sparse file uses on the disk.
 func allocated(path string) int64 {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -11,27 +11,27 @@ import (
 // Options are the settings of a Puller.
 type Options struct {
 	Env     Env
-	Version string         // of the program, for servers
-	Note    func(string)   // reports what the user should know meanwhile: waits, which file was chosen; nil for none
-	Moved   func(Progress) // is called after every piece, by several goroutines; nil for none
+	Version string         // version of the program, sent to servers
+	Note    func(string)   // called with messages for the user, such as waits or the chosen file; may be nil
+	Moved   func(Progress) // called after each block, from several goroutines; may be nil
 }
 
-// Progress is how far a download is.
+// Progress is the progress of a download.
 type Progress struct {
-	Done  int64 // bytes of the model's files that are there
-	Total int64 // bytes of the model's files
-	Moved int64 // bytes that this download has got
+	Done  int64 // bytes of the model's files that are on this machine
+	Total int64 // total bytes of the model's files
+	Moved int64 // bytes that this call has downloaded
 }
 
-// Pulled is a model that is on this machine.
+// Pulled is a model on this machine.
 type Pulled struct {
-	Path   string // of its only or first file
+	Path   string // path of its only or first file
 	Files  int
-	Bytes  int64 // of all files
-	Moved  int64 // bytes that were downloaded; 0 if the files were there
+	Bytes  int64 // total bytes of all files
+	Moved  int64 // bytes that were downloaded; 0 if all files were on this machine
 	Commit string
-	SHA256 string // of the first file, if it is known
-	Owner  string // the other program whose file it is; empty for the cache
+	SHA256 string // SHA-256 of the first file; empty if unknown
+	Owner  string // the other program that owns the file; empty for a file in the cache
 }
 
 // Puller downloads models.
@@ -52,8 +52,8 @@ func NewPuller(o Options) *Puller {
 	return &Puller{client: newClient(o.Env, "ingot/"+o.Version, o.Note), options: o}
 }
 
-// Pull makes sure that a model is on this machine, in its newest version unless the name has a commit. It downloads what is missing and
-// continues what an earlier call began.
+// Pull makes sure that a model is on this machine. It takes the newest version, unless the name has a commit. It downloads what is
+// missing and continues an interrupted download.
 func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	store := Store{p.options.Env}
 	if n.Kind == File {
@@ -73,7 +73,7 @@ func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	return p.pullRepo(ctx, n)
 }
 
-// pullRepo pulls a model of a repository.
+// pullRepo pulls a model from a repository.
 func (p *Puller) pullRepo(ctx context.Context, n Name) (Pulled, error) {
 	c := p.client
 	if c.env.Token != "" && c.env.mirrored() {
@@ -121,7 +121,7 @@ func (p *Puller) pullRepo(ctx context.Context, n Name) (Pulled, error) {
 	}, nil
 }
 
-// sha256 returns the file's SHA-256, if it is known.
+// sha256 returns the file's SHA-256; empty if unknown.
 func (f repoFile) sha256() string {
 	if sha256Pattern.MatchString(f.hash) {
 		return f.hash
@@ -136,21 +136,21 @@ func filesText(m model) string {
 	return fmt.Sprintf("%s and %d more", m.files[0].path, len(m.files)-1)
 }
 
-// transfer is a file that is wanted in a place.
+// transfer is a file to download and the path at which it belongs.
 type transfer struct {
-	what    string // for messages
+	what    string // name of the file for messages
 	size    int64
-	hash    string // expected; empty if it is not known
-	target  string // where the bytes belong
+	hash    string // expected hash; empty if unknown
+	target  string // path at which the downloaded file belongs
 	partial string
 	lock    func(ctx context.Context, waiting func()) (unlock func(), err error)
 	locate  func(context.Context) (source, error)
-	there   func() bool  // the file is there already
-	place   func() error // makes the file's name, after its bytes are there
-	sum     string       // hash of what was downloaded; set by transfer
+	there   func() bool  // reports whether the file is on this machine already
+	place   func() error // gives the downloaded file its names in the cache
+	sum     string       // hash of the downloaded file; set by transfer
 }
 
-// transfer gets files, one after another, each through several connections. It returns the bytes that were downloaded.
+// transfer downloads files, one after another, each through several connections. It returns the number of downloaded bytes.
 func (p *Puller) transfer(ctx context.Context, disk string, wanted []*transfer) (moved int64, err error) {
 	var missing int64
 	p.progress = progress{show: p.options.Moved}
@@ -178,7 +178,7 @@ func (p *Puller) transfer(ctx context.Context, disk string, wanted []*transfer) 
 	return p.progress.moved, nil
 }
 
-// get downloads one file. Another process may do so at the same time: the second waits for the first.
+// get downloads one file. If another process downloads the same file, get waits for it.
 func (p *Puller) get(ctx context.Context, t *transfer) error {
 	if p.options.Env.Offline {
 		return errOffline
@@ -188,7 +188,7 @@ func (p *Puller) get(ctx context.Context, t *transfer) error {
 			return fmt.Errorf("pull %s: %w", t.what, err)
 		}
 	}
-	unlock, err := t.lock(ctx, func() { p.options.Note("another process downloads " + t.what + "; waiting for it") })
+	unlock, err := t.lock(ctx, func() { p.options.Note("another process downloads " + t.what + "; waiting for it to finish") })
 	if err != nil {
 		return fmt.Errorf("pull %s: %w", t.what, err)
 	}
@@ -199,22 +199,22 @@ func (p *Puller) get(ctx context.Context, t *transfer) error {
 	}
 	resumed, err := p.fill(ctx, t)
 	var wrong *hashError
-	if errors.As(err, &wrong) && resumed { // what was there before may be damaged, say by a power failure
-		p.options.Note("what was there of " + t.what + " is damaged; starting over")
+	if errors.As(err, &wrong) && resumed { // the part from an earlier pull may be damaged, for example by a power failure
+		p.options.Note("the downloaded part of " + t.what + " is damaged; starting over")
 		_, err = p.fill(ctx, t)
 	}
 	return err
 }
 
-// hashError is a download whose bytes are not the expected ones.
+// hashError means that a downloaded file does not have the expected hash.
 type hashError struct{ what, got, want string }
 
 func (e *hashError) Error() string {
-	return fmt.Sprintf("pull %s: its hash is %s, but should be %s; nothing was kept. Pull again; if it stays so, the server or a proxy changes files", e.what, e.got, e.want)
+	return fmt.Sprintf("pull %s: its hash is %s, but should be %s; the download was deleted. Pull again; if this repeats, the server or a proxy changes the file", e.what, e.got, e.want)
 }
 
-// fill downloads what is missing of a file, checks its hash, and moves it to its place. resumed reports whether a part was there. If the
-// hash is wrong, nothing is kept.
+// fill downloads the missing blocks of a file, checks the hash, and moves the file to its target. resumed reports whether an earlier pull
+// had downloaded a part. If the hash is wrong, fill deletes everything that was downloaded.
 func (p *Puller) fill(ctx context.Context, t *transfer) (resumed bool, err error) {
 	part, err := openPartial(t.partial, t.size)
 	if err != nil {

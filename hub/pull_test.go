@@ -11,11 +11,11 @@ import (
 	"github.com/ingot-run/ingot/hub/hubtest"
 )
 
-// bundle is a hub with a model, and a machine with an empty cache.
+// bundle is a hub with a model, and the settings of a machine with an empty cache.
 type bundle struct {
 	*hubtest.Server
 	env   Env
-	model []byte // bytes of user/model-GGUF:model-Q4_K_M.gguf: more than two spans
+	model []byte // content of user/model-GGUF:model-Q4_K_M.gguf, larger than two spans
 	notes []string
 }
 
@@ -34,7 +34,7 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-// puller makes a puller that does not wait.
+// puller returns a Puller that never waits between attempts.
 func (b *bundle) puller() *Puller {
 	p := NewPuller(Options{Env: b.env, Version: "test", Note: func(s string) { b.notes = append(b.notes, s) }})
 	p.client.wait = noWait
@@ -53,7 +53,7 @@ func parse(t *testing.T, name string) Name {
 	return n
 }
 
-// requireModel checks that a pulled model is right, that it is found, and that nothing else is left.
+// requireModel checks that a pulled model has the right content and is found, and that no other file is left.
 func (b *bundle) requireModel(t *testing.T, got Pulled, want []byte) {
 	t.Helper()
 	bytes, err := os.ReadFile(got.Path)
@@ -88,5 +88,5 @@ func TestPull(t *testing.T) {
 	found, err := Store{b.env}.Find(parse(t, modelName))
 	require.NoError(t, err)
 	require.Equal(t, got.Path, found.Path)
-	require.Len(t, b.Requests(), n, "nothing is asked")
+	require.Len(t, b.Requests(), n, "no request is made")
 }

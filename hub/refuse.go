@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The reasons why the hub refuses a request, for callers that decide on them.
+// Reasons why the hub refuses a request, for callers that act on them.
 var (
 	ErrGated    = errors.New("the model is gated")
 	ErrNoModel  = errors.New("the model does not exist or is private")
@@ -18,7 +18,7 @@ var (
 	errNoRanges = errors.New("the server sends whole files only")
 )
 
-// refusal returns the error of an answer from the hub that is not a success. It says what the user can do.
+// refusal returns the error of an unsuccessful response from the hub. The error says what the user can do.
 func (c *client) refusal(n Name, res *http.Response) error {
 	code := res.Header.Get("X-Error-Code")
 	message := res.Header.Get("X-Error-Message")
@@ -29,23 +29,23 @@ func (c *client) refusal(n Name, res *http.Response) error {
 	}
 	switch {
 	case badToken:
-		return final(ErrToken, "%s; make a new one at %s/settings/tokens, or remove it: public models need none", c.tokenSource(), DefaultEndpoint)
+		return final(ErrToken, "it is %s; make a new one at %s/settings/tokens, or remove it: public models need none", c.tokenSource(), DefaultEndpoint)
 	case code == "GatedRepo":
 		if c.env.Token == "" {
 			return final(ErrGated, "accept its licence at %s, make a token at %s/settings/tokens, and set HF_TOKEN to it", page, DefaultEndpoint)
 		}
-		return final(ErrGated, "accept its licence at %s with the account of the token (%s); some authors answer by hand, which takes time", page, c.tokenSource())
+		return final(ErrGated, "accept its licence at %s with the account of the token (%s); some authors grant access by hand, which takes time", page, c.tokenSource())
 	case code == "RevisionNotFound":
-		return final(ErrNoEntry, "it has no branch, tag or commit %q", n.revision())
+		return final(ErrNoEntry, "the repository has no branch, tag or commit %q", n.revision())
 	case code == "EntryNotFound":
-		return final(ErrNoEntry, "the file is not in it at %s", n.revision())
+		return final(ErrNoEntry, "the revision %s does not have the file", n.revision())
 	case code == "RepoNotFound", res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusNotFound:
 		if c.env.Token == "" {
 			return final(ErrNoModel, "check the name at %s; a private model needs HF_TOKEN", page)
 		}
 		return final(ErrNoModel, "check the name at %s; the token (%s) may not read it if it is private", page, c.tokenSource())
 	case res.StatusCode == http.StatusForbidden, res.StatusCode == http.StatusUnavailableForLegalReasons:
-		return final(ErrGated, "the server refuses it (%s%s); see %s", res.Status, detail(message), page)
+		return final(ErrGated, "the server refuses access (%s%s); see %s", res.Status, detail(message), page)
 	case res.StatusCode == http.StatusTooManyRequests:
 		limit := "too many requests"
 		if c.env.Token == "" {
@@ -58,8 +58,8 @@ func (c *client) refusal(n Name, res *http.Response) error {
 	return final(errors.New("unexpected answer"), "%s%s from %s", res.Status, detail(message), res.Request.URL.Host)
 }
 
-// tokenSource describes where the token is from. The token itself is never printed.
-func (c *client) tokenSource() string { return "it is from " + c.env.TokenAt }
+// tokenSource describes where the token comes from. The token itself is never printed.
+func (c *client) tokenSource() string { return "from " + c.env.TokenAt }
 
 func detail(message string) string {
 	if message == "" {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Unfinished returns the parts of downloads into the cache that have not ended. Name is the repository, Bytes what is there.
+// Unfinished returns the unfinished downloads in the cache. Name is the repository, and Bytes the size of the downloaded part.
 func (s Store) Unfinished() (all []Model) {
 	partials, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*", "blobs", "*"+partialSuffix))
 	for _, p := range partials {
@@ -23,8 +23,8 @@ func (s Store) Unfinished() (all []Model) {
 	return all
 }
 
-// Remove deletes a model of the cache or from a URL, and returns the bytes that became free. If a repository has no complete model, its
-// unfinished downloads are deleted. Files of other programs are not deleted.
+// Remove deletes a model from the cache, or a file from another web server. It returns the model and the number of freed bytes. If a
+// repository has no complete model, it deletes the repository's unfinished downloads. It does not delete files of other programs.
 func (s Store) Remove(n Name) (Model, int64, error) {
 	found, err := s.Find(n)
 	if errors.Is(err, ErrNotHere) && n.Kind == Repo {
@@ -36,14 +36,14 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 	switch found.Owner {
 	case "":
 	case ownerOllama:
-		return Model{}, 0, fmt.Errorf("remove %s: it belongs to ollama; use \"ollama list\" and \"ollama rm\"", n.Text)
+		return Model{}, 0, fmt.Errorf("remove %s: the model belongs to ollama; use \"ollama list\" and \"ollama rm\"", n.Text)
 	default:
-		return Model{}, 0, fmt.Errorf("remove %s: it belongs to %s; remove it there, or delete %s", n.Text, found.Owner, found.Path)
+		return Model{}, 0, fmt.Errorf("remove %s: the model belongs to %s; remove it there, or delete %s", n.Text, found.Owner, found.Path)
 	}
 	list := s.List()
 	i := slices.IndexFunc(list, func(m Model) bool { return m.Path == found.Path })
 	if i < 0 {
-		return Model{}, 0, fmt.Errorf("remove %s: it is in no folder of models; delete the file itself", found.Path)
+		return Model{}, 0, fmt.Errorf("remove %s: it is not in a folder of pulled models; delete the file itself", found.Path)
 	}
 	m := list[i]
 	var freed int64
@@ -54,7 +54,7 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 			err = errors.Join(err, os.Remove(f))
 			_ = os.Remove(f + ".lock")
 		}
-		_ = os.Remove(filepath.Dir(m.Path)) // if it is empty
+		_ = os.Remove(filepath.Dir(m.Path)) // succeeds only if the folder is empty
 		freed = m.Bytes
 	}
 	if err != nil {
@@ -63,19 +63,19 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 	return m, freed, nil
 }
 
-// removeUnfinished deletes the unfinished downloads of a repository, except those that another process works on.
+// removeUnfinished deletes the unfinished downloads of a repository, except those on which another process works.
 func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) {
 	dir := s.Env.repoDir(n)
 	for _, m := range s.Unfinished() {
 		if filepath.Dir(m.Path) != dir.path("blobs") {
 			continue
 		}
-		// A lock that is not free at once is in use.
+		// If the lock is not free at once, another process is using it.
 		now, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
 		unlock, lockErr := dir.lock(now, strings.TrimSuffix(filepath.Base(m.Path), partialSuffix), nil)
 		cancel()
 		if lockErr != nil {
-			err = errors.Join(err, fmt.Errorf("remove %s: another process downloads it", n.Text))
+			err = errors.Join(err, fmt.Errorf("remove %s: another process is downloading the model; wait until it has ended", n.Text))
 			continue
 		}
 		err = errors.Join(err, os.Remove(m.Path))
@@ -89,7 +89,7 @@ func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) 
 	return removed, freed, err
 }
 
-// removeCached deletes a model's files from all snapshots, and their blobs unless another file is the same.
+// removeCached deletes a model's files from all snapshots. It also deletes their blobs, unless another file uses the same blob.
 func (e Env) removeCached(m Model) (freed int64, err error) {
 	rel, err := filepath.Rel(e.Cache, m.Path)
 	if err != nil {
@@ -125,7 +125,7 @@ func (e Env) removeCached(m Model) (freed int64, err error) {
 	}
 	_ = filepath.WalkDir(snapshots, func(p string, _ fs.DirEntry, err error) error {
 		if target, linkErr := os.Readlink(p); err == nil && linkErr == nil {
-			delete(blobs, filepath.Base(target)) // another file is the same
+			delete(blobs, filepath.Base(target)) // another file uses the same blob
 		}
 		return nil
 	})
@@ -140,7 +140,7 @@ func (e Env) removeCached(m Model) (freed int64, err error) {
 	return freed, err
 }
 
-// removeEmpty deletes the folder of a repository that has neither a file nor an unfinished download any more.
+// removeEmpty deletes the folder of a repository if it has neither a file nor an unfinished download.
 func removeEmpty(root string) {
 	left := false
 	for _, sub := range []string{"snapshots", "blobs"} {

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,13 +10,13 @@ import (
 	"strings"
 )
 
-// Limits of what a server may answer.
+// Limits for a server's responses.
 const (
-	maxAnswer = 32 << 20 // bytes of JSON
-	maxPages  = 1000     // pages of a tree
+	maxAnswer = 32 << 20 // bytes of JSON in one response
+	maxPages  = 1000     // pages of a list of files
 )
 
-// apiURL returns the address of a repository in the API, followed by path segments, which are escaped.
+// apiURL returns the address of a repository in the API, followed by the given path segments, which it escapes.
 func (c *client) apiURL(n Name, segments ...string) string {
 	address := c.env.Endpoint + "/api/models/" + n.ID()
 	for _, s := range segments {
@@ -35,7 +34,7 @@ func (c *client) fileURL(n Name, commit, path string) string {
 	return address
 }
 
-// commit returns the commit of a name's revision. Everything else is asked for at this commit, so that the files of a set belong together.
+// commit returns the commit of a name's revision. All other requests use this commit, so that all files of a set have the same version.
 func (c *client) commit(ctx context.Context, n Name) (string, error) {
 	var answer struct {
 		SHA string `json:"sha"`
@@ -44,12 +43,12 @@ func (c *client) commit(ctx context.Context, n Name) (string, error) {
 		return "", err
 	}
 	if !commitPattern.MatchString(answer.SHA) {
-		return "", fmt.Errorf("pull %s: the server's answer has %.60q where a commit's hash is expected", n.ID(), answer.SHA)
+		return "", fmt.Errorf("pull %s: the server's response has %.60q instead of a commit's hash", n.ID(), answer.SHA)
 	}
 	return answer.SHA, nil
 }
 
-// tree returns the files of a repository at a commit.
+// tree returns the list of files of a repository at a commit.
 func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoFile, err error) {
 	address := c.apiURL(n, "tree", commit) + "?recursive=true"
 	for range maxPages {
@@ -72,7 +71,7 @@ func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoF
 				continue
 			}
 			f := repoFile{path: e.Path, size: e.Size, hash: e.OID}
-			pattern := commitPattern // of git's SHA-1
+			pattern := commitPattern // matches git's SHA-1
 			if e.LFS != nil {
 				f.size, f.hash, pattern = e.LFS.Size, strings.TrimPrefix(e.LFS.OID, "sha256:"), sha256Pattern
 			}
@@ -80,7 +79,7 @@ func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoF
 			case !safePath(f.path):
 				return nil, fmt.Errorf("pull %s: the repository has a file with the path %.80q, which is not allowed; report the repository to the hub", n.ID(), f.path)
 			case !pattern.MatchString(f.hash) || f.size < 0:
-				return nil, fmt.Errorf("pull %s: the server gives no valid hash and size for %s (%.80q, %d bytes)", n.ID(), f.path, f.hash, f.size)
+				return nil, fmt.Errorf("pull %s: the server gives no valid hash and size for %s (hash %.80q, %d bytes); try again later, or use another mirror", n.ID(), f.path, f.hash, f.size)
 			}
 			files = append(files, f)
 		}
@@ -88,11 +87,11 @@ func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoF
 			return files, nil
 		}
 	}
-	return nil, fmt.Errorf("pull %s: its list of files has more than %d pages", n.ID(), maxPages)
+	return nil, fmt.Errorf("pull %s: the repository's list of files has more than %d pages", n.ID(), maxPages)
 }
 
-// nextPage returns the address of the next page of a list, from the header Link; empty for the last. A mirror can give an address of
-// the hub, which is changed to the mirror's.
+// nextPage returns the address of the next page of a list, from the header Link; empty for the last page. If a mirror gives an address on
+// the hub, nextPage changes it to the mirror's.
 func (c *client) nextPage(h http.Header) string {
 	for _, line := range h.Values("Link") {
 		for link := range strings.SplitSeq(line, ",") {
@@ -119,7 +118,7 @@ func (c *client) nextPage(h http.Header) string {
 	return ""
 }
 
-// getJSON asks the API, with retries, and returns the headers of the answer.
+// getJSON sends a request to the API, with retries, and decodes the response. It returns the response's headers.
 func (c *client) getJSON(ctx context.Context, n Name, address string, into any) (header http.Header, err error) {
 	err = c.retry(ctx, func() (bool, error) {
 		res, err := c.send(ctx, http.MethodGet, address, nil, true)
@@ -135,12 +134,12 @@ func (c *client) getJSON(ctx context.Context, n Name, address string, into any) 
 		case err != nil:
 			return false, networkError("pull "+n.ID(), address, err)
 		case len(text) > maxAnswer:
-			err = errors.New("it is too long")
+			err = fmt.Errorf("the response is longer than %d MiB", maxAnswer>>20)
 		default:
 			err = json.Unmarshal(text, into)
 		}
 		if err != nil {
-			return false, &finalError{fmt.Errorf("pull %s: read the answer of %s: %w; is HF_ENDPOINT (%s) a server of models?", n.ID(), hostOf(address), err, c.env.Endpoint)}
+			return false, &finalError{fmt.Errorf("pull %s: read the response of %s: %w; check that HF_ENDPOINT (%s) is the hub or a mirror", n.ID(), hostOf(address), err, c.env.Endpoint)}
 		}
 		header = res.Header
 		return true, nil
@@ -148,13 +147,13 @@ func (c *client) getJSON(ctx context.Context, n Name, address string, into any) 
 	return header, err
 }
 
-// source is where the bytes of a file are read from.
+// source is the address from which the bytes of a file are read.
 type source struct {
 	url   string
-	token bool // the address is the hub's own, which wants the token
+	token bool // the address is on the hub, which gets the token
 }
 
-// locate asks the hub where the bytes of a file are. The answer is good for about an hour.
+// locate asks the hub for the address of a file's bytes. The address is valid for about an hour.
 func (c *client) locate(ctx context.Context, n Name, commit string, f repoFile) (s source, err error) {
 	address := c.fileURL(n, commit, f.path)
 	err = c.retry(ctx, func() (bool, error) {

@@ -21,7 +21,8 @@ func put(t *testing.T, path string, data []byte) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
-// TestSplitSet: all files of a set are pulled, from a list in pages, and the first is found by the set's quantisation.
+// TestSplitSet: all files of a split set are pulled, with a list of files in several pages. The set's quantisation then finds the first
+// file.
 func TestSplitSet(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -52,7 +53,7 @@ func TestSplitSet(t *testing.T) {
 	require.ErrorContains(t, err, "download it with: ingot pull user/split-GGUF:Q4_K_M")
 }
 
-// TestASmallFile: a file outside of LFS comes from the hub itself, and its hash is git's.
+// TestASmallFile: a file outside of LFS comes from the hub itself, and its hash is that of git.
 func TestASmallFile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -66,7 +67,7 @@ func TestASmallFile(t *testing.T) {
 	require.Equal(t, hubtest.GitSHA1(data), filepath.Base(target))
 }
 
-// TestANewVersion: pull gets a repository's new version. What is the same in both is not downloaded again, and the old version stays.
+// TestANewVersion: pull downloads a repository's new version, except for files that did not change. The old version stays.
 func TestANewVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -78,27 +79,27 @@ func TestANewVersion(t *testing.T) {
 	b.Add(modelName, &hubtest.Repo{Commit: strings.Repeat("d", 40), Files: map[string][]byte{"model-Q4_K_M.gguf": b.model, "model-Q6_K.gguf": newer}})
 	second, err := b.pull(t, modelName)
 	require.NoError(t, err)
-	require.Zero(t, second.Moved, "the bytes are the same")
+	require.Zero(t, second.Moved, "the file did not change")
 	require.NotEqual(t, first.Path, second.Path)
 	b.requireModel(t, second, b.model)
 
 	store := Store{b.env}
 	found, err := store.Find(parse(t, modelName))
 	require.NoError(t, err)
-	require.Equal(t, second.Path, found.Path, "the newest")
+	require.Equal(t, second.Path, found.Path, "the newest version is found")
 	found, err = store.Find(parse(t, modelName+":Q8_0"))
 	require.NoError(t, err)
-	require.Equal(t, first.Commit, found.Commit, "only the old version has it")
+	require.Equal(t, first.Commit, found.Commit, "only the old version has the file")
 	found, err = store.Find(parse(t, modelName+"@"+first.Commit))
 	require.NoError(t, err)
 	require.Equal(t, first.Path, found.Path)
 	_, err = store.Find(parse(t, modelName+":Q6_K"))
-	require.ErrorContains(t, err, `nothing in it matches "Q6_K"; it has: user/model-GGUF:Q4_K_M; download it with: ingot pull user/model-GGUF:Q6_K`)
+	require.ErrorContains(t, err, `no model matches "Q6_K"; the repository has: user/model-GGUF:Q4_K_M; download it with: ingot pull user/model-GGUF:Q6_K`)
 	_, err = store.Find(parse(t, modelName+"@dev"))
 	require.ErrorIs(t, err, ErrNotHere)
 }
 
-// TestNoRequest: what is in the cache is pulled without a request if its commit is given, or offline.
+// TestNoRequest: a cached model is pulled without a request if the name has a commit, or if HF_HUB_OFFLINE is set.
 func TestNoRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -120,7 +121,7 @@ func TestNoRequest(t *testing.T) {
 	require.ErrorContains(t, err, "a version of the model is on this machine, and --model user/model-GGUF uses it")
 }
 
-// TestRevisions: a branch whose name has slashes is asked for and remembered.
+// TestRevisions: a branch name may contain slashes, and its commit is stored.
 func TestRevisions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -157,7 +158,7 @@ func TestFilesOfPython(t *testing.T) {
 	require.Equal(t, found.Path, got.Path)
 }
 
-// foreignStoresOf makes folders as LM Studio and ollama have them.
+// foreignStoresOf makes folders with a model in the layout of LM Studio and of ollama.
 func foreignStoresOf(t *testing.T, model []byte) []Foreign {
 	t.Helper()
 	lm, ollama := t.TempDir(), t.TempDir()
@@ -195,9 +196,9 @@ func TestModelsOfOtherPrograms(t *testing.T) {
 		b.requireModel(t, found, b.model)
 	}
 	for name, want := range map[string]string{
-		"ollama:none":       "ollama has no model none here",
-		"ollama:gone":       "ollama has no model gone here",
-		"ollama:tensors":    "it is not in GGUF",
+		"ollama:none":       "ollama has no model none on this machine",
+		"ollama:gone":       "ollama has no model gone on this machine",
+		"ollama:tensors":    "the model's file is not in GGUF",
 		"user/lm-GGUF:Q8_0": "is not on this machine",
 		"user/lm-GGUF@v1":   "is not on this machine",
 	} {
@@ -205,7 +206,7 @@ func TestModelsOfOtherPrograms(t *testing.T) {
 		require.ErrorContains(t, err, want, name)
 	}
 
-	// A file with the hub's hash is not downloaded; another one is not used.
+	// Another program's file is used if it has the hub's hash. Otherwise the model is downloaded.
 	b.Add("user/lm-GGUF", &hubtest.Repo{Files: map[string][]byte{"lm-Q4_K_M.gguf": b.model}})
 	got, err := b.pull(t, "user/lm-GGUF")
 	require.NoError(t, err)
@@ -217,11 +218,11 @@ func TestModelsOfOtherPrograms(t *testing.T) {
 	require.Empty(t, got.Owner)
 	b.requireModel(t, got, other)
 
-	// Nothing of another program is deleted.
+	// Files of other programs are not deleted.
 	_, _, err = store.Remove(parse(t, "ollama:tiny"))
-	require.ErrorContains(t, err, `it belongs to ollama; use "ollama list" and "ollama rm"`)
+	require.ErrorContains(t, err, `the model belongs to ollama; use "ollama list" and "ollama rm"`)
 	_, _, err = store.Remove(parse(t, "user/lm-GGUF"))
-	require.ErrorContains(t, err, "it belongs to LM Studio; remove it there, or delete ")
+	require.ErrorContains(t, err, "the model belongs to LM Studio; remove it there, or delete ")
 	var names []string
 	for _, m := range store.List() {
 		names = append(names, m.Owner+" "+m.Name)
@@ -232,7 +233,7 @@ func TestModelsOfOtherPrograms(t *testing.T) {
 	}, names)
 	for _, m := range store.List() {
 		found, err := store.Find(parse(t, m.Name))
-		require.NoError(t, err, "every name of the list is a name")
+		require.NoError(t, err, "every listed name is a valid name")
 		require.Equal(t, m.Bytes, found.Bytes)
 	}
 }
@@ -254,19 +255,19 @@ func TestRemove(t *testing.T) {
 	require.EqualValues(t, len(b.model), freed)
 	require.Equal(t, modelName+":Q4_K_M", m.Name)
 	_, err = store.Find(parse(t, modelName+":Q4_K_M"))
-	require.ErrorIs(t, err, ErrNotHere, "it is in no snapshot any more")
+	require.ErrorIs(t, err, ErrNotHere, "no snapshot has the model any more")
 	dir := filepath.Join(b.env.Cache, "models--user--model-GGUF")
 	blobs, err := os.ReadDir(filepath.Join(dir, "blobs"))
 	require.NoError(t, err)
 	require.Len(t, blobs, 1)
 	_, err = store.Find(parse(t, modelName+":Q8_0"))
-	require.NoError(t, err, "the other stays")
+	require.NoError(t, err, "the other model stays")
 	_, _, err = store.Remove(parse(t, modelName+":Q8_0"))
 	require.NoError(t, err)
 	require.NoDirExists(t, dir)
 	require.Empty(t, store.List())
 
-	// A part of a download.
+	// An unfinished download.
 	b = setup(t)
 	b.Bytes = status(http.StatusNotFound)
 	_, err = b.pull(t, modelName)
@@ -277,7 +278,7 @@ func TestRemove(t *testing.T) {
 	unlock, err := b.env.repoDir(parse(t, modelName)).lock(t.Context(), hubtest.SHA256(b.model), nil)
 	require.NoError(t, err)
 	_, _, err = store.Remove(parse(t, modelName))
-	require.ErrorContains(t, err, "another process downloads it")
+	require.ErrorContains(t, err, "another process is downloading the model")
 	unlock()
 	_, _, err = store.Remove(parse(t, modelName))
 	require.NoError(t, err)
@@ -288,11 +289,11 @@ func TestRemove(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.gguf")
 	put(t, file, []byte("GGUF"))
 	_, _, err = store.Remove(parse(t, file))
-	require.ErrorContains(t, err, "it is in no folder of models; delete the file itself")
+	require.ErrorContains(t, err, "it is not in a folder of pulled models; delete the file itself")
 	require.FileExists(t, file)
 }
 
-// TestWeb: a file of any server, with and without its hash.
+// TestWeb pulls a file from a web server, with and without its hash.
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -319,9 +320,9 @@ func TestWeb(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, got.Path, found.Path)
 	_, err = b.pull(t, address+"#sha256="+strings.Repeat("0", 64))
-	require.ErrorContains(t, err, "the file that is there has the hash "+hubtest.SHA256(b.model))
+	require.ErrorContains(t, err, "the downloaded file has the hash "+hubtest.SHA256(b.model))
 	for _, r := range b.Requests() {
-		require.Empty(t, r.Auth, "the token is for the hub")
+		require.Empty(t, r.Auth, "only the hub gets the token")
 	}
 	_, err = b.pull(t, b.CDN+"/none.gguf")
 	require.ErrorContains(t, err, "answers 403 Forbidden")

@@ -5,5 +5,5 @@ import (
 	"time"
 )
 
-// noWait takes the place of wait where a test need not wait for the server's sake.
+// noWait replaces wait in tests that need no pauses.
 func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }

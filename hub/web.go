@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// A file of a web server that is not the hub is stored as HOST/KEY/FILE in a folder of its own. KEY is of the address.
+// A file from another web server is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
 
-// webFiles returns the addresses and paths of a model on a web server: those of a split set if the address is that of its first file.
+// webFiles returns the addresses and paths of a model on a web server. If the address is that of a split set's first file, it returns
+// those of all files of the set.
 func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 	u, err := url.Parse(n.URL)
 	if err != nil {
@@ -31,7 +32,7 @@ func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 		return nil, nil, fmt.Errorf("%w: %q: give the address of the first file of the set, which ends in -00001-of-%s.gguf", ErrName, n.Text, match[3])
 	}
 	if n.SHA256 != "" && count > 1 {
-		return nil, nil, fmt.Errorf("%w: %q: the model has %d files, and #sha256= is the hash of one; leave it out", ErrName, n.Text, count)
+		return nil, nil, fmt.Errorf("%w: %q: the model has %d files, but #sha256= gives the hash of one file; leave it out", ErrName, n.Text, count)
 	}
 	for i := range count {
 		base := fmt.Sprintf("%s-%05d-of-%05d.gguf", match[1], i+1, count)
@@ -42,7 +43,7 @@ func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 	return urls, paths, nil
 }
 
-// pullWeb pulls a file, or a split set, of a web server.
+// pullWeb pulls a file, or a split set, from a web server.
 func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	if p.options.Env.Offline {
 		return Pulled{}, errOffline
@@ -60,7 +61,7 @@ func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 			return Pulled{}, err
 		}
 		size += bytes
-		id := sha256.Sum256([]byte(version)) // a part of another version is not continued
+		id := sha256.Sum256([]byte(version)) // part of the partial file's name, so that another version starts over
 		wanted = append(wanted, &transfer{
 			what: path.Base(file), size: bytes, hash: n.SHA256, target: file, partial: file + "." + hex.EncodeToString(id[:4]) + partialSuffix,
 			lock:   func(ctx context.Context, waiting func()) (func(), error) { return lockFile(ctx, file+".lock", waiting) },
@@ -76,7 +77,7 @@ func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	done := Pulled{Path: paths[0], Files: len(paths), Bytes: size, Moved: moved, SHA256: wanted[0].sum}
 	if done.SHA256 == "" && n.SHA256 != "" {
 		if done.SHA256, err = hashFile(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
-			err = fmt.Errorf("pull %s: the file that is there has the hash %s, but should have %s; remove it with \"ingot models rm %s\"", n.Text, done.SHA256, n.SHA256, n.URL)
+			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\"", n.Text, done.SHA256, n.SHA256, n.URL)
 		}
 	}
 	return done, err

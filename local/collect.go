@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// collect writes each result when it is recorded, deletes it from the queue, and frees its room in the window.
+// collect writes each result when it is recorded, deletes it from the queue, and releases its room in the window.
 func (r *run) collect(ctx context.Context, queue job.Queue) error {
 	_, err := enqueue.Collect(ctx, queue, r.out, enqueue.CollectOptions{
 		Follow:    true,

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// TestMain lets the test binary be the process that is killed.
+// TestMain makes the test binary a process that answers a file, for the test to kill.
 func TestMain(m *testing.M) {
 	if in := os.Getenv("INGOT_TEST_RUN"); in != "" {
 		if err := runFile(in, os.Getenv("INGOT_TEST_OUT")); err != nil {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runFile answers a file and prints the number of finished rows. After the file it reads rows from stdin, so that it does not
-// end before it is killed.
+// runFile answers the rows of a file and prints the number of finished rows. It then reads rows from stdin, so that it does not end
+// before it is killed.
 func runFile(in, out string) error {
 	backend, err := cpu.New(1)
 	if err != nil {
@@ -56,7 +56,8 @@ func runFile(in, out string) error {
 	return err
 }
 
-// A run is killed many times, each time a little later. At the end, the output has the same rows as that of an undisturbed run.
+// A run is killed many times, each time a little later. At the end, the output has the same rows as the output of a run without
+// interruptions.
 func TestRunSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	in, out, whole := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "whole.jsonl")

@@ -1,5 +1,5 @@
-// Package local answers a file on one machine. It runs the producer, worker and collector that a fleet uses in one process,
-// over a queue in memory. The output file is the durable state.
+// Package local answers a file on one machine. It runs a fleet's producer, worker and collector in one process, over a queue in memory.
+// The output file is the only durable state.
 package local
 
 import (
@@ -26,27 +26,27 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// Batch is the batch id of the runs of `ingot run`. Rows without a seed get one that is derived from the batch id, so that each run
-// draws the same tokens.
+// Batch is the batch id of `ingot run`. Rows without a seed get a seed that is derived from the batch id, so that all runs draw the same
+// tokens.
 const Batch = "local"
 
-// Options are the settings of a run. Zero values mean the named defaults.
+// Options are the settings of a run. A comment that ends with a name after a semicolon names the default for the zero value.
 type Options struct {
-	Format        rows.Format    // rows.FormatAuto
+	Format        rows.Format    // format of the input; rows.FormatAuto
 	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
-	Models        []string       // names that rows may use for the model; those of its file
-	Others        []string       // names of models that answer rows in other runs; this run leaves such rows out
-	MixModels     bool           // continue an output with answers of another model
-	Concurrency   int            // maximum jobs in the engine at once, at least 1
+	Models        []string       // names that rows may use for the model; the file's name and the name in its metadata
+	Others        []string       // names of models that other runs use; this run leaves out rows with these names
+	MixModels     bool           // continue an output that has answers of another model
+	Concurrency   int            // maximum number of jobs in the engine at once, at least 1
 	Timeout       time.Duration  // maximum time of one attempt; enqueue.DefaultTimeout
-	Version       string         // version of the program in results
+	Version       string         // version of the program, for results
 	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
-	Logger        *slog.Logger   // slog.Default()
+	Logger        *slog.Logger   // receives the worker's log; slog.Default()
 }
 
 // Progress is the progress of a run.
 type Progress struct {
-	Total            int // rows of this run in the file, as far as known; 0 if the file cannot be read twice, like a pipe
+	Total            int // number of rows that this run has to answer or keep, as far as known; 0 if the file cannot be read twice, such as a pipe
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
@@ -55,17 +55,16 @@ type Progress struct {
 	Elapsed          time.Duration
 }
 
-// Summary is the outcome of a run.
+// Summary has the outcome of a run.
 type Summary struct {
 	Progress
 	KeptFailed        int // error lines from earlier runs
-	KeptByOtherModels int // answers of another model from earlier runs; 0 if this run answered nothing
+	KeptByOtherModels int // answers of other models from earlier runs; 0 if this run answered nothing
 }
 
-// Run answers the rows of in and writes each result to out when it is finished. The batch is that of out; rows whose results
-// out already has are skipped. Run holds only a window of rows in memory. When ctx is done, Run stops within moments and returns
-// ctx's error with the summary so far; another run can continue. The error is ErrOtherModel if out has answers of another model and
-// o does not allow that.
+// Run answers the rows of in and writes each result to out when it is finished. out determines the batch id. Run skips rows whose results
+// out already has. It holds only a window of rows in memory. When ctx is done, Run stops quickly and returns ctx's error with the summary
+// so far; another run can continue. The error is ErrOtherModel if out has answers of another model and o does not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
@@ -81,12 +80,12 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	r.total = total
 	r.held, r.failed = out.Counts()
 	err = r.run(ctx, eng)
-	if err == nil || ctx.Err() != nil { // any other error may already come from Flush
+	if err == nil || ctx.Err() != nil { // after any other error, Flush may fail with the same error
 		err = errors.Join(ctx.Err(), out.Flush())
 	}
 	r.count()
 	s := Summary{Progress: r.progress, KeptFailed: r.failed}
-	if err == nil && s.Done > 0 { // then the model's hash is already computed
+	if err == nil && s.Done > 0 { // the model's hash was computed for the results
 		sha, err := eng.SHA256(ctx)
 		if err != nil {
 			return s, err
@@ -96,25 +95,25 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	return s, err
 }
 
-// ErrOtherModel means that an output has answers of another model.
+// ErrOtherModel means that an output has answers of another model, which Options.MixModels does not allow.
 var ErrOtherModel = errors.New("answers of another model")
 
-// checkModel returns ErrOtherModel if out has answers of another model than eng's and o does not allow that.
+// checkModel returns ErrOtherModel if out has answers of a model other than eng's and o does not allow that.
 func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
 	if o.MixModels || out.ByOtherModels("") == 0 {
-		return nil // nothing was answered: the model's hash is not needed yet
+		return nil // out has no answers: the model's hash is not needed, and computing it takes time
 	}
 	sha, err := eng.SHA256(ctx)
 	if err != nil {
 		return err
 	}
 	if n := out.ByOtherModels(sha); n > 0 {
-		return fmt.Errorf("%w are in the output (%d), and this one has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+		return fmt.Errorf("the output has %w (%d), not of the model with the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
 	}
 	return nil
 }
 
-// countRows returns the number of rows in the rest of in, or 0 if in cannot be read twice.
+// countRows returns the number of rows that are left in in, or 0 if in cannot be read twice.
 func countRows(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
@@ -134,7 +133,7 @@ func countRows(in io.Reader, f rows.Format) (int, error) {
 	return n, nil
 }
 
-// modelNames returns the names that rows may use for the model: the name of the file and the name in its metadata.
+// modelNames returns the names that rows may use for the model: the file's name and the name in its metadata.
 func modelNames(info engine.Info) []string {
 	file := filepath.Base(info.Path)
 	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))
@@ -146,11 +145,11 @@ type run struct {
 	options  Options
 	window   *window
 	start    time.Time
-	held     int          // lines in the output before this run
-	failed   int          // error lines among them
-	total    int          // rows in the file; 0 if unknown
-	kept     atomic.Int64 // rows of the input among them, counted while the input is read
-	others   atomic.Int64 // rows of other models, counted as well
+	held     int          // number of lines in the output before this run
+	failed   int          // number of error lines in the output before this run
+	total    int          // number of rows in the file; 0 if unknown
+	kept     atomic.Int64 // number of input rows that the output had before this run, counted while the input is read
+	others   atomic.Int64 // number of rows for other models, counted while the input is read
 	progress Progress     // written by collect
 }
 
@@ -162,7 +161,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 		Alias:           Batch,
 		Version:         r.options.Version,
 		Concurrency:     r.options.Concurrency,
-		ShutdownTimeout: time.Nanosecond, // rows that are running when Run stops are answered by the next run
+		ShutdownTimeout: time.Nanosecond, // the next run answers the rows that are running when Run stops
 		Logger:          r.options.Logger,
 	})
 	if err != nil {
@@ -185,7 +184,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	return group.Wait()
 }
 
-// feed queues the rows that the output does not hold, as the window has room for them.
+// feed queues the rows that the output does not hold, when the window has room for them.
 func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
@@ -215,7 +214,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 		}
 		added++
 		size := len(row.Body)
-		row.Body = nil // it is in the queue now
+		row.Body = nil // the queue has its own copy
 		if err := r.window.drain(ctx, size); err != nil {
 			return err
 		}
@@ -223,7 +222,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
 }
 
-// isForOther reports whether a row names a model that answers it in another run.
+// isForOther reports whether a row names one of Options.Others, whose run answers it.
 func (r *run) isForOther(row rows.Row) bool {
 	if len(r.options.Others) == 0 || row.Err != nil {
 		return false

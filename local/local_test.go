@@ -35,7 +35,7 @@ func openMicro(t testing.TB) *engine.Engine {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// fileOf returns a file of n rows of one token each.
+// fileOf returns a file of n rows with one prompt token each.
 func fileOf(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -44,7 +44,7 @@ func fileOf(n int) string {
 	return b.String()
 }
 
-// stripped returns results without times and figures, which differ from run to run.
+// stripped returns results without times and speeds, which differ between runs.
 func stripped(t testing.TB, text string) map[string]string {
 	t.Helper()
 	lines := map[string]string{}
@@ -97,7 +97,7 @@ func TestRunAnswersAFile(t *testing.T) {
 	first := stripped(t, read(t, path))
 	require.Len(t, first, 15)
 
-	// A second run has nothing to do. A run with another output gives the same tokens.
+	// A second run has nothing to answer. A run with another output gets the same tokens.
 	sum, err = run(t, eng, strings.NewReader(input), path, local.Options{Version: "v1"})
 	require.NoError(t, err)
 	require.Equal(t, []int{15, 15, 0, 0, 3}, []int{sum.Total, sum.Kept, sum.Done, sum.Failed, sum.KeptFailed})
@@ -129,7 +129,7 @@ func TestRunFromAndToPipes(t *testing.T) {
 	require.Len(t, stripped(t, written.String()), 20)
 }
 
-// Rows are written before all of them are read.
+// Results are written before all rows are read.
 func TestRowsAppearAsTheyFinish(t *testing.T) {
 	eng := openMicro(t)
 	in, feed := io.Pipe()
@@ -155,14 +155,14 @@ func TestRowsAppearAsTheyFinish(t *testing.T) {
 	require.Equal(t, 3, sum.Done)
 }
 
-// watched counts rows that were read from a file and are not written yet.
+// watched is a file that counts the rows that were read from it and whose results are not written yet.
 type watched struct {
 	text    string
-	row     int // bytes of a row
+	row     int // size of a row in bytes
 	read    int
 	written func() int
-	maxRead int           // largest number of rows that were read but not written
-	enough  int           // number that maxRead has to reach
+	maxRead int           // largest number of rows that were read and not written yet
+	enough  int           // value that maxRead has to reach
 	is      chan struct{} // closed when maxRead has reached enough
 }
 
@@ -180,7 +180,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Only a window of rows is in memory, however long the file is. The whole window is read before its first row is written.
+// A run holds only a window of rows in memory, however long the file is. Here it reads the whole window before it writes the first
+// result.
 func TestRunHoldsOnlyAWindow(t *testing.T) {
 	eng := openMicro(t)
 	const n, size, window, buffered = 300, 2048, 64, 32
@@ -231,7 +232,7 @@ func TestRunContinuesAnInterruptedRun(t *testing.T) {
 		require.Less(t, sum.Kept+sum.Done, 200)
 		cancel()
 		require.NoError(t, out.Close())
-		text := read(t, path) // as a kill may leave it
+		text := read(t, path) // a killed run may leave such a file
 		require.NoError(t, os.WriteFile(path, []byte(text[:len(text)-20]), 0o600))
 	}
 	held := strings.Count(read(t, path), "\n")
@@ -293,7 +294,7 @@ func TestRunLeavesNothingBehind(t *testing.T) {
 	goleak.VerifyNone(t, ignore)
 }
 
-// Rows of other models are neither answered nor counted.
+// Rows for other models are neither answered nor counted.
 func TestRunLeavesRowsOfOtherModelsOut(t *testing.T) {
 	eng := openMicro(t)
 	const file = `{"prompt":[300],"max_tokens":1}

@@ -33,20 +33,20 @@ import (
 const (
 	workRows    = 400
 	workPrompt  = 32
-	workAnswer  = 64 // mean
+	workAnswer  = 64 // mean number of tokens of an answer
 	workAtOnce  = 16
 	workRequest = `{"custom_id":"row-%d","prompt":%s,"max_tokens":%d,"temperature":0,"ignore_eos":true}` + "\n"
 )
 
-// BenchmarkQueueWork compares the engine alone with a run, and with a worker on a real Redis, on the same 400 prompts for the
-// bundled model, with answers of 32 to 96 tokens. Both are measured in turns, and what the queue adds is the median of the ratios: of the
-// time that passed, and of the processor time of this process, which other programs disturb less.
+// BenchmarkQueueWork compares the engine alone with a run, and with a worker on a real Redis. All answer the same 400 prompts for the
+// bundled model, with answers of 32 to 96 tokens. The engine and the queue are measured in turns. The reported overhead of the queue is
+// the median of the ratios, once of the elapsed time and once of this process's CPU time, which other programs disturb less.
 //
-// The engine's threads spin while they wait for each other, so that anything else that runs on their processors makes them use more. What
-// the queue itself uses is therefore measured apart: "paced" has an engine that only waits for about as long as the real one takes,
-// and compares the worker's processor time per row with that of the engine alone. The worker's time includes parsing the request and
-// writing the answer's JSON, which rows need without a queue too, and what it takes to wait, which is also measured alone. "paced-wide" has
-// eight times as many rows at once, as on a GPU.
+// The engine's threads spin while they wait for each other, so other work on their processors makes them use more CPU time. "paced"
+// therefore measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time
+// per row is compared with that of the engine alone. The worker's time includes parsing the request and writing the answer's JSON, which
+// rows need without a queue too, and the waiting, which is also measured alone. "paced-wide" has eight times as many rows at once, as on a
+// GPU.
 func BenchmarkQueueWork(b *testing.B) {
 	backend, err := cpu.New(runtime.GOMAXPROCS(0))
 	require.NoError(b, err)
@@ -54,7 +54,7 @@ func BenchmarkQueueWork(b *testing.B) {
 		engine.Options{Context: 128, MaxSequences: workAtOnce, Draft: engine.DraftOff, NoSharing: true})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, eng.Close()) })
-	_, err = eng.SHA256(b.Context()) // it occupies a processor
+	_, err = eng.SHA256(b.Context()) // computed before the measurement, since it uses a whole processor
 	require.NoError(b, err)
 
 	b.Run("run", func(b *testing.B) {
@@ -75,8 +75,8 @@ func BenchmarkQueueWork(b *testing.B) {
 	b.Run("paced-wide", func(b *testing.B) { measureParts(b, eng, 8*workRows, 8*workAtOnce) })
 }
 
-// measureParts reports the processor time per row of the engine, of a worker that has an engine which only waits, of that waiting alone, of
-// a collector, and of the Redis server, each in the median. The worker has a number of rows at once. The engine has 16, and a workload of its own.
+// measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
+// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a workload of its own.
 func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
@@ -135,7 +135,7 @@ func collect(b *testing.B, queue job.Queue, batch string, n int) {
 	require.Equal(b, enqueue.Collected{Written: n, Finished: true}, got)
 }
 
-// redisTime returns the time that a server has spent on processors.
+// redisTime returns the CPU time that a server has used.
 func redisTime(b *testing.B, server *redistest.Server) time.Duration {
 	info, err := server.Client.InfoMap(b.Context(), "cpu").Result()
 	require.NoError(b, err)
@@ -148,7 +148,7 @@ func redisTime(b *testing.B, server *redistest.Server) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// scriptsRun returns the number of scripts that a server has run for its clients. Nearly all round trips are scripts.
+// scriptsRun returns the number of scripts that a server has run for its clients. Nearly all commands that clients send are scripts.
 func scriptsRun(b *testing.B, server *redistest.Server) float64 {
 	info, err := server.Client.InfoMap(b.Context(), "commandstats").Result()
 	require.NoError(b, err)
@@ -159,7 +159,7 @@ func scriptsRun(b *testing.B, server *redistest.Server) float64 {
 	return n
 }
 
-// paced is an engine whose answers take time but no work.
+// paced is an engine whose answers take time but no CPU.
 type paced struct{}
 
 func (paced) Info() engine.Info                      { return engine.Info{Model: "paced", Context: 128} }
@@ -175,13 +175,13 @@ func (paced) Generate(ctx context.Context, r generation.Request) (generation.Com
 	}
 }
 
-// newRedisQueue returns the queue of a server that has Redis's default settings of durability, with an append-only file.
+// newRedisQueue returns the queue of a server with an append-only file and Redis's default durability settings.
 func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
 	require.NoError(b, server.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err())
 	return redisqueue.New(server.Client)
 }
 
-// throughRedis returns a function that prepares work through a worker on a real Redis.
+// throughRedis returns a function for compareWork, which queues rows on a real Redis and answers them with a worker.
 func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) func(b *testing.B, file string) (work, finish func()) {
 	queue := newRedisQueue(b, server)
 	batch := 0
@@ -204,8 +204,8 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 	}
 }
 
-// compareWork runs the same prompts through the engine alone and through a queue, in turns. prepare queues
-// them; work answers and collects them.
+// compareWork answers the same prompts with the engine alone and through a queue, in turns. prepare queues the rows; work answers and
+// collects them.
 func compareWork(b *testing.B, eng *engine.Engine, prepare func(b *testing.B, file string) (work, finish func())) {
 	file, requests := workload(workRows)
 	var elapsed, used []float64
@@ -233,7 +233,7 @@ func compareWork(b *testing.B, eng *engine.Engine, prepare func(b *testing.B, fi
 	}
 }
 
-// workload returns a file of n rows, and the requests of the same rows.
+// workload returns a file of n rows, and the engine's requests for the same rows.
 func workload(n int) (text string, requests []generation.Request) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var file strings.Builder
@@ -262,7 +262,7 @@ func generateAll(b *testing.B, eng worker.Engine, requests []generation.Request,
 	require.NoError(b, group.Wait())
 }
 
-// processorTime returns the time that this process has spent on processors.
+// processorTime returns the CPU time that this process has used.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

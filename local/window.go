@@ -10,32 +10,32 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// maxWindowBytes is the maximum size of the bodies of the rows in the window.
+// maxWindowBytes is the maximum total size of the request bodies in the window, in bytes.
 const maxWindowBytes = 64 << 20
 
-// bodyCopies is the number of copies of a row's body in memory: in the queue, in the job that was read from the
-// queue, and in the request.
+// bodyCopies is the assumed number of copies of a request body in memory: in the queue, in the job that was read from the queue, and in
+// the request.
 const bodyCopies = 5
 
-// window limits the rows that are queued, in the engine or waiting to be written, by number and by size.
+// window limits the number and the total size of the rows that are queued, in the engine or waiting to be written.
 type window struct {
 	room    *semaphore.Weighted
-	bytes   int64 // size of the bodies
-	minRoom int64 // minimum room of a row; this limits the number of rows
+	bytes   int64 // maximum total size of the bodies
+	minRoom int64 // room that even a small row takes, in bytes, which limits the number of rows
 
 	mu    sync.Mutex
-	taken map[int]int64 // room taken, by line
+	taken map[int]int64 // room that each row takes, in bytes, by line number
 }
 
-// newWindow makes a window that is large enough for the worker not to wait for rows. If the bodies need more than the memory for
-// rows, the window is smaller.
+// newWindow makes a window that is large enough for the worker never to wait for rows, unless the bodies need more than the given memory
+// for rows (in bytes).
 func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
 	bytes := min(memory/bodyCopies, maxWindowBytes)
 	return &window{room: semaphore.NewWeighted(bytes), bytes: bytes, minRoom: max(1, bytes/rows), taken: map[int]int64{}}
 }
 
-// acquire waits for room for a row and takes it.
+// acquire waits until the window has room for a row, and takes it.
 func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	n := w.size(len(row.Body))
 	if err := w.room.Acquire(ctx, n); err != nil {
@@ -47,11 +47,11 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	return nil
 }
 
-// size returns the room that a row with a body of the given size takes.
+// size returns the room that a row takes, given the size of its body.
 func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
-// drain is called after a row with a body of the given size was queued. If that row takes the whole window, drain waits until the
-// row has been written. Until then, no further row should be read.
+// drain is called after a row was queued, with the size of its body. If the row takes the whole window, drain waits until the row has
+// been written, so that no other row is read before.
 func (w *window) drain(ctx context.Context, body int) error {
 	if w.size(body) < w.bytes {
 		return nil
@@ -63,7 +63,7 @@ func (w *window) drain(ctx context.Context, body int) error {
 	return nil
 }
 
-// release frees the room of rows.
+// release releases the room of rows that were written.
 func (w *window) release(rows []job.Recording) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// The window holds a limited number of rows, or fewer rows if they are large. A row that is larger than the window is alone in it.
+// The window holds a limited number of rows, and fewer rows if they are large. A row that is larger than the window is alone in it.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -37,7 +37,7 @@ func TestWindow(t *testing.T) {
 			for line := range c.rows {
 				require.NoError(t, w.acquire(ctx, rows.Row{Line: line, Body: body}))
 			}
-			require.False(t, w.room.TryAcquire(1), "it is full")
+			require.False(t, w.room.TryAcquire(1), "the window is full")
 			w.release([]job.Recording{{Line: 0}})
 			require.NoError(t, w.acquire(ctx, rows.Row{Line: c.rows, Body: body}))
 			require.False(t, w.room.TryAcquire(1))
@@ -45,7 +45,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// After a row that fills the window, nothing is read until that row is written.
+// After a row that fills the window, no row is read until that row is written.
 func TestALargeRowIsAlone(t *testing.T) {
 	t.Parallel()
 	w := newWindow(16, 20<<20)

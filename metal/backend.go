@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Backend is compute.Backend over a device. It records the operations of a step and submits them together.
+// Backend implements compute.Backend on a Device. It records the operations of a step and submits them together.
 type Backend struct {
 	device  Device
 	kernels *kernelSet
@@ -21,19 +21,19 @@ type Backend struct {
 	scratch   scratch
 	integer   integer
 	native    nativeKernels
-	unified   bool // the CPU sees shared buffers, which are as fast as private ones
+	unified   bool // Info.UnifiedMemory of the device
 }
 
-// Options are settings of a backend. The zero value is ready for use.
+// Options are the settings of a backend. The zero value gives the defaults.
 type Options struct {
 	Mode     Mode
-	Progress func(done, total int) // called after each compiled kernel file, if it is not nil
-	Geometry Geometry              // takes precedence over DefaultGeometry
-	// PlainTiles turns off simdgroup matrices in tiles.
+	Progress func(done, total int) // called after each compiled kernel file; may be nil
+	Geometry Geometry              // choices that take precedence over DefaultGeometry
+	// PlainTiles makes tiled kernels compute without simdgroup matrices.
 	PlainTiles bool
 }
 
-// New compiles the kernels on a device. The backend owns the device from then on; if New fails, it has closed the device.
+// New returns a backend and compiles its kernels. The backend owns the device and closes it in Close. If New fails, it closes the device.
 func New(dev Device, o Options) (*Backend, error) {
 	b := &Backend{device: dev, unified: dev.Info().UnifiedMemory}
 	var err error
@@ -88,7 +88,7 @@ func (b *Backend) Counters() Counters { return b.device.Counters() }
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer. what is the use of the buffer; errors begin with it.
+// newBuffer makes a buffer. what names the operation that needs the buffer; errors begin with it.
 func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {
@@ -105,7 +105,7 @@ func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, er
 	return buffer, nil
 }
 
-// weight is a tensor of a model: a vector of float32, or matrices in the type of the file.
+// weight is a tensor of a model on the device: a vector of float32, or matrices in the type of the file.
 type weight struct {
 	kind     gguf.Type
 	shape    []int
@@ -124,7 +124,7 @@ func (w *weight) Type() gguf.Type { return w.kind }
 // Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.shape }
 
-// Weight implements compute.Backend. It copies the tensor to the device. The tensor's data is not read afterwards.
+// Weight implements compute.Backend. It copies the tensor to the device and does not retain the tensor's data.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -164,12 +164,12 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// memory is a buffer of step values. It is the Buffer of a compute.Tensor.
+// memory is the memory of a step's tensors. compute.Tensor.Buffer refers to it.
 type memory struct {
 	buffer          Buffer
 	rows            int
 	cols            int
-	*compute.Values // the values for the CPU; without unified memory a copy, made by the first call of Floats
+	*compute.Values // the values for the CPU; without unified memory, a copy that the first call of Floats allocates
 }
 
 // Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that results need no copy.
@@ -204,7 +204,7 @@ func (b *Backend) Floats(t compute.Tensor) [][]float32 {
 	return m.Rows(t)
 }
 
-// fetch copies a view's values from the device. If the copy fails, the values become NaN, and the next step reports the error.
+// fetch copies the values of t from the device. If the copy fails, the values become NaN, and the next step returns the error.
 func (b *Backend) fetch(m *memory, t compute.Tensor) {
 	if m.Values == nil {
 		m.Values = compute.NewValues(make([]float32, m.rows*m.cols), m.cols)

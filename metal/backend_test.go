@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// long reports whether tests may take minutes. The emulator is slow, so they compute less otherwise.
+// long reports whether tests may take minutes. If not, they compute less, since the emulator is slow.
 var long = os.Getenv("INGOT_LONG") != ""
 
 // open starts the backend on the emulator.
@@ -46,9 +46,9 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
-// TestConformance runs the suite with the released settings, with kernels that are otherwise used for larger batches only, and with
-// checked memory and fibres in a random order. A case with tiles fails if the backend falls back to plain tiles. Checked memory without
-// tiles needs INGOT_LONG=1.
+// TestConformance runs the conformance suite with several settings: the defaults, tiles for small batches, checked memory (Debug), and fibres
+// in a random order. A case with tiles fails if the backend falls back to plain tiles. Cases that repeat the kernels of another case, with
+// memory of their own or checked memory, compute fewer batches. All batches, and checked memory without tiles, need INGOT_LONG=1.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -59,21 +59,25 @@ func TestConformance(t *testing.T) {
 	}{
 		{"release", metal.Options{}, emulator.Options{}},
 		{"tiles", metal.Options{Geometry: few}, emulator.Options{}},
-		{"tiles, memory of its own", metal.Options{Geometry: few}, emulator.Options{Discrete: true}},
-		{"debug, memory of its own", metal.Options{Mode: metal.Debug}, emulator.Options{Discrete: true, Seed: 3}},
+		{"tiles, dedicated memory", metal.Options{Geometry: few}, emulator.Options{Discrete: true}},
+		{"debug, dedicated memory", metal.Options{Mode: metal.Debug}, emulator.Options{Discrete: true, Seed: 3}},
 		{"plain tiles", metal.Options{Geometry: few, PlainTiles: true}, emulator.Options{}},
 		{"debug, shuffled", metal.Options{Mode: metal.Debug}, emulator.Options{Seed: 1}},
 		{"tiles, debug, shuffled", metal.Options{Mode: metal.Debug, Geometry: few}, emulator.Options{Seed: 2}},
 	} {
-		if !long && c.options.Mode == metal.Debug && c.options.Geometry == nil { // debug kernels are slow, and tiles have more to check
+		if !long && c.options.Mode == metal.Debug && c.options.Geometry == nil { // debug kernels are slow; the cases with tiles check more
 			continue
 		}
-		if raced && c.device.Seed > 0 { // this case runs no Go code that could race
+		if raced && c.device.Seed > 0 { // a shuffled order of fibres changes no Go code, so the race detector finds nothing more
 			continue
+		}
+		suite := computetest.Run
+		if !long && (c.options.Mode == metal.Debug || c.device.Discrete) {
+			suite = computetest.RunBrief
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			computetest.Run(t, func(tb testing.TB) compute.Backend {
+			suite(t, func(tb testing.TB) compute.Backend {
 				tb.Helper()
 				be := open(tb, c.options, c.device)
 				require.Equal(tb, c.options.PlainTiles, be.PlainTiles())
@@ -100,7 +104,7 @@ func TestConformanceOfFastKernels(t *testing.T) {
 	}
 }
 
-// TestDevice checks that Device includes the mode of kernels that are not compiled in Release.
+// TestDevice checks that the name of the device includes every mode except Release.
 func TestDevice(t *testing.T) {
 	var name string
 	for i, suffix := range []string{"", ", debug kernels", ", fast kernels"} {

@@ -10,7 +10,7 @@ import (
 // rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1.
 type rope struct {
 	dims   int
-	halves bool // pairs are values of the two halves of a head
+	halves bool // true: a pair is values i and i+n of a head with 2n values; false: values 2i and 2i+1
 	buffer Buffer
 }
 
@@ -71,7 +71,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, b.reserve(splitsFor(shape, b.positions))
 }
 
-// splitsFor returns the bytes of scratch memory for split attention. positions is the length of a sequence, 0 if it is not known.
+// splitsFor returns the bytes of scratch memory for split attention. positions is the length of the sequence; 0 if it is not known.
 func splitsFor(shape compute.CacheShape, positions int) int {
 	if slots := shape.Pages * shape.PageSize; positions == 0 || positions > slots {
 		positions = slots
@@ -81,11 +81,11 @@ func splitsFor(shape compute.CacheShape, positions int) int {
 	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
 }
 
-// pages makes one buffer per layer. Each has room for the given number of slots of cols values.
+// pages makes one buffer per layer. Each has room for slots positions of cols values.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w; choose another type of cache", err)
+		return nil, fmt.Errorf("make a KV cache: %w; choose another cache type", err)
 	}
 	layers := make([]Buffer, shape.Layers)
 	for i := range layers {

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 )
 
-// Capture is a device that records the first submissions after Begin to a file for a debugger. The submissions before Begin load
-// the model; they are not recorded, since a debugger can open captures of a few submissions only.
+// Capture is a device that records some submissions to a file for a GPU debugger, beginning with the first one after Begin. A debugger can
+// open only captures of a few submissions, so those that load the model, before Begin, are not recorded.
 //
-// If the capture cannot be started, the work goes on without it and Close returns the error.
+// If the capture cannot be started, the work continues without it, and Close returns the error.
 type Capture struct {
 	Device
 	path  string
 	begun atomic.Bool
 
-	left    int    // submissions still to be recorded
+	left    int    // number of submissions that remain to be recorded
 	last    Ticket // the last recorded submission
 	running bool
 	err     error

@@ -1,10 +1,10 @@
-// Package metal is the compute backend on a GPU: kernels in Metal Shading Language, the backend that binds and orders them,
-// and the device interface that the drivers implement; metal/drivers lists them. The driver metal/emulator compiles the same
-// kernels for the CPU, so that every kernel and every binding is tested on any machine.
+// Package metal is the compute backend for GPUs. It has kernels in Metal Shading Language, the backend that binds and orders them, and
+// the interface Device of drivers, which metal/drivers lists. The driver metal/emulator compiles the same kernels for the CPU, so that every
+// kernel and every binding can be tested on any machine.
 //
-// A row of every operation has the same bits in any batch. For this, all kernels of a family sum in one order: each of the 32 lanes
-// of a simdgroup adds up a fixed share of the products, called a strand, and the strands are added in a tree. Only the weight's
-// type and the row's length determine which products belong to a strand; see kernels/quants.h.
+// All operations are batch-invariant: a row's results have the same bits in any batch. For this, all kernels of an operation sum in the same
+// order. Each of the 32 lanes of a simdgroup sums a fixed share of the products, called a strand, and the strands are added in a tree. Only
+// the weight's type and the row's length determine which products belong to a strand; see kernels/quants.h.
 package metal
 
 import (
@@ -16,9 +16,9 @@ import (
 var (
 	// ErrMemory is wrapped by errors about buffers that do not fit into the device's memory.
 	ErrMemory = errors.New("the device has not enough memory")
-	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or no GPU is found that can run
+	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or it has no GPU that can run
 	// the kernels. Errors made by Unsupported match it in errors.Is.
-	ErrUnsupported = errors.New("no GPU that Ingot's kernels run on")
+	ErrUnsupported = errors.New("no GPU that can run Ingot's kernels")
 )
 
 // Unsupported returns an error that matches ErrUnsupported in errors.Is. Its text is the given reason.
@@ -32,8 +32,8 @@ func (u unsupportedError) Unwrap() error { return u.error }
 
 func (unsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// Device is the interface of drivers to a GPU. Work is submitted as a list of dispatches, so that encoding allocates nothing and
-// can be counted. Methods other than Compile must not be called concurrently.
+// Device is the interface that GPU drivers implement. Work is submitted as a list of dispatches, so that a submission allocates nothing and
+// dispatches can be counted. Methods other than Compile must not be called concurrently.
 type Device interface {
 	// Info describes the device and its limits.
 	Info() Info
@@ -51,18 +51,18 @@ type Device interface {
 	Contents(b Buffer) []byte
 	// Upload copies src to a buffer of either storage. When it returns, src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
-	// Read copies from a buffer. With unified memory, the buffer must be a shared one. Work that writes to the buffer must be done.
+	// Read copies from a buffer to dst. With unified memory, the buffer must be Shared. Work that writes to the buffer must be done.
 	Read(dst []byte, b Buffer, offset int) error
 	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore. Submissions run in order.
 	Submit(work []Dispatch) (Ticket, error)
-	// Wait blocks until a submission and all submissions before it are done. It returns the first error among the submissions that no
-	// earlier Wait covered. A failed submission does not prevent the others from running.
+	// Wait blocks until a submission and all earlier ones are done. It returns the first error of these submissions that no earlier Wait has
+	// returned. A failed submission does not prevent later ones from running.
 	Wait(t Ticket) (Timing, error)
-	// Memory returns the bytes that are allocated on the device.
+	// Memory returns the number of bytes that are allocated on the device.
 	Memory() int
-	// Counters counts the work since the device was opened, for tests and `ingot bench`.
+	// Counters returns totals since the device was opened, for tests and `ingot bench`.
 	Counters() Counters
-	// StartCapture records the GPU's work to a file for a debugger until StopCapture.
+	// StartCapture records the GPU's work to a file for a GPU debugger until StopCapture is called.
 	StartCapture(path string) error
 	StopCapture() error
 	// Close frees all resources. Handles are invalid afterwards.
@@ -71,7 +71,7 @@ type Device interface {
 
 // The handles of a device. The zero value of each refers to nothing.
 type (
-	// Library is compiled kernels.
+	// Library is a source of kernels after compilation.
 	Library uint32
 	// Pipeline is a kernel that is ready to run.
 	Pipeline uint32
@@ -85,45 +85,44 @@ type (
 type Info struct {
 	Driver            string // the driver's name in metal/drivers
 	Name              string // such as "Apple M4 Max"
-	Family            string // the family of GPUs with the same geometry, such as "Apple9"; empty if the driver knows none
-	Memory            int    // maximum bytes of all buffers together; Metal's recommendedMaxWorkingSetSize
+	Family            string // family of GPUs that share a geometry, such as "Apple9"; empty if the driver has no families
+	Memory            int    // maximum bytes of all buffers together, such as Metal's recommendedMaxWorkingSetSize
 	MaxBuffer         int    // maximum bytes of one buffer
 	MaxThreadgroup    int    // maximum threads of a threadgroup
-	ThreadgroupMemory int    // bytes
-	// UnifiedMemory reports whether shared buffers are as fast as private ones. If they are not, kernels read and write private
-	// buffers only, and the backend copies data to and from them.
+	ThreadgroupMemory int    // maximum bytes of threadgroup memory
+	// UnifiedMemory reports whether shared buffers are as fast as private ones. If not, kernels use only private buffers, and the backend
+	// copies data to and from them.
 	UnifiedMemory bool
 	// Bandwidth is the nominal bandwidth of the device's dedicated memory in bytes per second. It is 0 if the device has no dedicated
 	// memory, or if the bandwidth is not known.
 	Bandwidth       float64
-	LanguageVersion string // version of the kernels' language, as the compiler reports it
-	MathMode        string // the kernels' arithmetic: "safe", or "relaxed", which is fast and handles infinities
+	LanguageVersion string // version of Metal Shading Language, as the compiler reports it
+	MathMode        string // arithmetic of the kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool
-	// SplitAttention reports whether attention of few rows is fastest with one threadgroup per split of the keys (see
-	// attention_split.metal). On other devices, one simdgroup per few heads is faster.
+	// SplitAttention reports whether attention of few rows is fastest with one threadgroup per split of the keys (kernel
+	// attention_split.metal). If not, a simdgroup for a few heads (attention.metal) is faster.
 	SplitAttention bool
-	// NativeKernels reports whether the device runs the kernels in kernels/cuda. The backend then prefers them.
+	// NativeKernels reports whether the device can run the kernels in kernels/cuda, which the backend then prefers.
 	NativeKernels bool
 }
 
-// Source is a text of kernels with its headers included.
+// Source is the source text of kernels, with all headers included.
 type Source struct {
-	Name string // for error messages
+	Name string // file name, for error messages
 	Text string
 	// Native reports whether the text is in the device's own language instead of Metal's.
 	Native bool
 }
 
-// Mode is how kernels are compiled.
+// Mode selects how kernels are compiled.
 type Mode int
 
 // The modes.
 const (
 	Release Mode = iota // optimised, precise arithmetic
 	Debug               // with bounds checks (INGOT_DEBUG defined), not optimised
-	// FastMath is optimised, with fast arithmetic that handles infinities, since attention needs them. On systems without such
-	// arithmetic, FastMath is precise; Info.MathMode is the actual arithmetic. With FastMath, a row's results can depend on
-	// the rest of the batch.
+	// FastMath is optimised and uses fast arithmetic. This arithmetic handles infinities, which attention needs; systems without such
+	// arithmetic use precise arithmetic. Info.MathMode reports which one is used. With FastMath, results are not batch-invariant.
 	FastMath
 )
 
@@ -136,13 +135,14 @@ const (
 	Shared                 // accessible to the CPU through Contents
 )
 
-// Constant is a function constant: a 32-bit value that the compiler knows. Index is the argument of [[function_constant(Index)]].
+// Constant is a function constant: a 32-bit value that is set when a pipeline is made. Index is the argument of
+// [[function_constant(Index)]].
 type Constant struct {
 	Index int
 	Value uint32
 }
 
-// PipelineInfo is the limits of a pipeline.
+// PipelineInfo describes the limits of a pipeline.
 type PipelineInfo struct {
 	MaxThreads        int // maximum threads of a threadgroup
 	SimdWidth         int
@@ -160,15 +160,15 @@ type Dispatch struct {
 	ThreadgroupMemory int
 	Groups            [3]int // threadgroups
 	Threads           [3]int // threads of a threadgroup; the product is a multiple of the SIMD width
-	// Barrier makes the dispatch wait for the writes of all dispatches before it in the list. A dispatch without a barrier may run
-	// concurrently with earlier dispatches.
+	// Barrier makes the dispatch wait for all earlier dispatches in the list. A dispatch without a barrier may run concurrently with earlier
+	// dispatches.
 	Barrier bool
-	// SplitBefore allows the driver to start a new command buffer at this dispatch: macOS ends command buffers that occupy the GPU for
-	// too long.
+	// SplitBefore allows the driver to start a new command buffer at this dispatch, since macOS kills command buffers that occupy the GPU
+	// for too long.
 	SplitBefore bool
 }
 
-// Binding is a buffer from a byte offset to its end.
+// Binding binds the part of a buffer from a byte offset to the buffer's end.
 type Binding struct {
 	Buffer Buffer
 	Offset int
@@ -184,7 +184,7 @@ type Counters struct {
 	CommandBuffers int
 	Waits          int
 	Dispatches     int
-	Pipelines      int // made
-	Buffers        int // made
+	Pipelines      int // pipelines that were made
+	Buffers        int // buffers that were made
 	UploadedBytes  int
 }

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// CachedDevice is a device for several backends, one after another. Each backend calls Close, which frees the buffers and retains
-// the compiled kernels for the next backend. CloseDevice closes the device.
+// CachedDevice is a device that several backends use, one after another. Close, which each backend calls, frees the buffers and retains the
+// compiled kernels for the next backend. CloseDevice closes the device.
 type CachedDevice struct {
 	Device
 	compiling sync.Mutex // guards libraries
@@ -15,16 +15,16 @@ type CachedDevice struct {
 	pipelines map[string]Pipeline
 	buffers   map[Buffer]bool
 
-	submitted, waited Ticket // the last submitted and the last awaited ticket
+	submitted, waited Ticket // the last submitted ticket, and the last one that was waited for
 }
 
-// compilation identifies a library.
+// compilation is the key of a compiled library.
 type compilation struct {
 	text string
 	mode Mode
 }
 
-// NewCachedDevice returns a cache over dev.
+// NewCachedDevice returns a CachedDevice that owns dev.
 func NewCachedDevice(dev Device) *CachedDevice {
 	return &CachedDevice{Device: dev, libraries: map[compilation]Library{}, pipelines: map[string]Pipeline{}, buffers: map[Buffer]bool{}}
 }
@@ -90,7 +90,7 @@ func (d *CachedDevice) Wait(t Ticket) (Timing, error) {
 	return d.Device.Wait(t)
 }
 
-// Close ends the use by a backend: it waits for submitted work and frees all buffers.
+// Close waits for submitted work and frees all buffers, so that the next backend can use the device.
 func (d *CachedDevice) Close() error {
 	var err error
 	if d.submitted > d.waited {

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// compilations counts what a device compiles and records whether it was closed.
+// compilations counts the calls of Compile and records whether the device was closed.
 type compilations struct {
 	*emulator.Device
 	compiled atomic.Int32
@@ -30,8 +30,8 @@ func (c *compilations) Close() error {
 	return c.Device.Close()
 }
 
-// TestCachedDevice runs backends one after another on a device. Later backends use the kernels that the first has compiled, and
-// each backend frees its memory.
+// TestCachedDevice runs backends one after another on a device. Later backends use the kernels that the first one has compiled. Closing a
+// backend frees its memory.
 func TestCachedDevice(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
@@ -54,7 +54,7 @@ func TestCachedDevice(t *testing.T) {
 		if i < 2 {
 			require.NoError(t, s.Run())
 			require.Zero(t, be.Floats(x)[0][5])
-		} else { // nobody waits for this submission
+		} else { // the test does not wait for this submission
 			require.NoError(t, s.Submit())
 		}
 		require.NoError(t, be.Close())

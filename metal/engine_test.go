@@ -21,10 +21,10 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// question is a question with a single right answer.
+// question is a question with exactly one right answer.
 type question struct{ Question, Answer string }
 
-// readQuestions returns n held-out questions of the bundled models, evenly spread.
+// readQuestions returns n questions that are not in the training data of the bundled models, spread evenly over the file.
 func readQuestions(t *testing.T, n int) (list []question) {
 	t.Helper()
 	f, err := os.Open("../models/heldout.jsonl")
@@ -51,11 +51,11 @@ func readQuestions(t *testing.T, n int) (list []question) {
 type setup struct {
 	name   string
 	opts   engine.Options
-	atOnce int // questions answered concurrently, after the first has been answered alone
+	atOnce int // number of questions that are answered concurrently; the first question is answered alone
 }
 
-// chatOf returns a conversation of a question, its answer and a second question. All conversations with the same first question
-// share their beginning.
+// chatOf returns a conversation that consists of a question, its answer and a second question. Conversations with the same first question have
+// a common prefix.
 func chatOf(first, q question) *ordered.Object {
 	var messages []ordered.Value
 	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
@@ -69,7 +69,8 @@ func chatOf(first, q question) *ordered.Object {
 	return prompt
 }
 
-// answer asks all questions, some at a time, and returns the sum of their statistics. Every reply must begin with the right answer.
+// answer asks all questions, s.atOnce at a time. It returns the tokens of each answer, and the sum of the statistics. Every reply must begin
+// with the right answer.
 func answer(t *testing.T, start starter, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
 	t.Helper()
 	eng, err := engine.Open(path, start(t, metal.Options{}), s.opts)
@@ -84,7 +85,7 @@ func answer(t *testing.T, start starter, path string, questions []question, s se
 		}
 		tokens[i] = c.Choices[0].Tokens
 		if !strings.HasPrefix(c.Choices[0].Text, questions[i].Answer) {
-			return fmt.Errorf("%q: %q, not %q", questions[i].Question, c.Choices[0].Text, questions[i].Answer)
+			return fmt.Errorf("question %q: the answer is %q, not %q", questions[i].Question, c.Choices[0].Text, questions[i].Answer)
 		}
 		adding.Lock()
 		defer adding.Unlock()
@@ -93,7 +94,7 @@ func answer(t *testing.T, start starter, path string, questions []question, s se
 		stats.AcceptedTokens += c.Stats.AcceptedTokens
 		return nil
 	}
-	require.NoError(t, ask(t.Context(), 0)) // the other questions then find the pages of the first
+	require.NoError(t, ask(t.Context(), 0)) // asked alone, so that the others find its pages in the prefix cache
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(s.atOnce)
 	for i := 1; i < len(questions); i++ {
@@ -103,9 +104,9 @@ func answer(t *testing.T, start starter, path string, questions []question, s se
 	return tokens, stats
 }
 
-// TestSameTokensInAnyBatch answers questions one after another and all at once, in small and large steps, with and without shared
-// prefixes, and with drafts of every kind. The answers have the same tokens. Unless INGOT_LONG is 1, some ways are left out: the emulator
-// is slow.
+// TestSameTokensInAnyBatch answers the same questions with several settings: one at a time and concurrently, in small and large steps, with and
+// without shared prefixes, and with each kind of drafts. The tokens must be the same. Some settings need INGOT_LONG=1, since the emulator is
+// slow.
 func TestSameTokensInAnyBatch(t *testing.T) {
 	t.Parallel()
 	sameTokens(t, emulated, long)
@@ -131,7 +132,7 @@ func sameTokens(t *testing.T, start starter, all bool) {
 			}
 			if all {
 				setups = append(setups,
-					setup{"large steps, shared beginnings", engine.Options{Context: 256, Draft: engine.DraftOff, PageSize: 4}, 2},
+					setup{"large steps, shared prefixes", engine.Options{Context: 256, Draft: engine.DraftOff, PageSize: 4}, 2},
 					setup{"n-grams", engine.Options{Context: 256, Draft: engine.DraftNGram, DraftTokens: 3, PageSize: 4, StepTokens: 16, MaxSequences: 2}, 2},
 				)
 			}

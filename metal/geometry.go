@@ -9,29 +9,30 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Geometry is how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the most
-// specific choice wins: a choice for a shape precedes a choice for a type, which precedes a choice for a device. Among equally
-// specific choices, the last wins. Fields that are empty in the winner come from the next choice.
+// Geometry lists choices of how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the most
+// specific one wins: a choice for a shape precedes one for a type, which precedes one for a device. Among equally specific choices, the last
+// one wins. Fields that are empty in the winning choice are taken from the next most specific one.
 type Geometry []Choice
 
-// Choice is how one kernel is spread over a GPU. Device, Type, In and Out limit what the choice applies to; an
-// empty field is no limit.
+// Choice defines how one kernel is spread over a GPU. Device, Type, In and Out limit the cases to which the choice applies; an empty field does
+// not limit them.
 type Choice struct {
 	Device string `json:"device,omitempty"` // Info.Family, such as "Apple9"; for devices without a family, Info.Driver
 	Kernel string `json:"kernel"`           // one of the kernel constants below
 	Type   string `json:"type,omitempty"`   // GGUF type of the weights or the cache
 	In     int    `json:"in,omitempty"`     // length of a row of weights, or of a key
 	Out    int    `json:"out,omitempty"`    // rows of a matrix, or length of a value
-	// Inputs is the number of rows of activations that the kernel takes at once. For kernels for few rows, it is 1, 2, 4 or 8 and
-	// limits what the choice applies to. For tiles, it is 32 or 64 and part of the choice.
+	// Inputs is the number of rows of activations that the kernel processes at once. For kernels for few rows, it is 1, 2, 4 or 8 and limits
+	// the cases to which the choice applies. For tiles, it is 32 or 64 and is part of what is chosen.
 	Inputs int `json:"inputs,omitempty"`
 
 	Rows       int `json:"rows,omitempty"`       // rows of weights per simdgroup or tile; for attention, the maximum number of query heads
-	Simdgroups int `json:"simdgroups,omitempty"` // maximum per threadgroup; empty for tiles, whose size determines it
-	// From is the minimum number of rows for tiles. For attention, it is the minimum number of positions that are split.
+	Simdgroups int `json:"simdgroups,omitempty"` // maximum number per threadgroup; empty for tiles, since their size determines it
+	// From is the minimum number of rows for which tiles are used. For attention, it is the minimum number of positions for which the keys are
+	// split.
 	From int `json:"from,omitempty"`
 
-	Microseconds float64 `json:"microseconds,omitempty"` // measured by the sweep
+	Microseconds float64 `json:"microseconds,omitempty"` // time of the kernel in the sweep that made the choice; 0 if it was not measured
 }
 
 // The kernels that have a geometry.
@@ -50,11 +51,11 @@ const (
 	AttentionTile   = "attention_tile"
 )
 
-// variants are the geometries that a kernel is compiled for.
+// variants are the geometries for which a kernel can be compiled.
 type variants struct {
-	rows       map[int][]int // allowed rows by number of inputs; tiles and attention have them under 0
+	rows       map[int][]int // allowed values of Rows for each number of inputs; the key is 0 for tiles and attention
 	simdgroups []int
-	tile       []int // allowed inputs of a tile
+	tile       []int // allowed values of Inputs for tiles
 	from       bool
 }
 
@@ -98,7 +99,7 @@ func Candidates(kernel string, inputs int) Geometry {
 	return list
 }
 
-// AllCandidates returns the candidates of all kernels. A backend that is opened with them can use every geometry.
+// AllCandidates returns the candidates of all kernels. A backend that is opened with this geometry can later use any other one.
 func AllCandidates() Geometry {
 	var all Geometry
 	for kernel, v := range kernelShapes {
@@ -113,7 +114,7 @@ func AllCandidates() Geometry {
 func (c *Choice) check() error {
 	v, ok := kernelShapes[c.Kernel]
 	if !ok {
-		return fmt.Errorf("kernel %q is not known", c.Kernel)
+		return fmt.Errorf("kernel %q has no geometry", c.Kernel)
 	}
 	refuse := func(what string, n int, allowed []int) error {
 		return fmt.Errorf("%s: %s is %d, but must be one of %v", c.Kernel, what, n, allowed)
@@ -126,7 +127,7 @@ func (c *Choice) check() error {
 	case c.Type != "" && !slices.ContainsFunc(weightTypes, func(t gguf.Type) bool { return t.String() == c.Type }):
 		return fmt.Errorf("%s of type %q: the supported types are %v", c.Kernel, c.Type, weightTypes)
 	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
-		return fmt.Errorf("%s: in is %d, out is %d and from is %d, but none may be negative, and in and out belong together", c.Kernel, c.In, c.Out, c.From)
+		return fmt.Errorf("%s: in is %d, out is %d and from is %d: none may be negative, and in and out must be given together", c.Kernel, c.In, c.Out, c.From)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
 		return fmt.Errorf("%s: there is no kernel for %d inputs at once", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
@@ -141,10 +142,10 @@ func (c *Choice) check() error {
 	return nil
 }
 
-// weightTypes are the types that kernels read. EACH_TYPE of defs.h lists the same types.
+// weightTypes are the types of weights that kernels can read. EACH_TYPE in kernels/defs.h lists the same types.
 var weightTypes = gguf.Types()
 
-// closeness is higher for choices that are more specific.
+// closeness returns a number that is higher for more specific choices.
 func (c *Choice) closeness() (n int) {
 	for i, named := range []bool{c.Device != "", c.Type != "", c.In > 0} {
 		if named {
@@ -160,8 +161,7 @@ func (c *Choice) same(o *Choice) bool {
 	return c.Device == o.Device && c.Kernel == o.Kernel && c.Type == o.Type && c.In == o.In && c.Out == o.Out && inputs
 }
 
-// With returns the geometry with more choices added. An added choice replaces an earlier choice for the same kernel,
-// device, type, shape and inputs.
+// With returns the geometry with the choices of more added. An added choice replaces one for the same kernel, device, type, shape and inputs.
 func (g Geometry) With(more Geometry) Geometry {
 	all := slices.Clone(g)
 	for i := range more {
@@ -198,7 +198,7 @@ func overlay(dst *int, v int) {
 	}
 }
 
-// ofDevice returns the choices that apply to a device.
+// ofDevice returns the choices that apply to a device with this name.
 func (g Geometry) ofDevice(name string) Geometry {
 	return slices.DeleteFunc(slices.Clone(g), func(c Choice) bool { return c.Device != "" && c.Device != name })
 }
@@ -214,12 +214,12 @@ func deviceName(i Info) string {
 //go:embed geometry.json
 var defaultText string
 
-// DefaultGeometry returns the geometry that comes with the program. Its choices follow published ones of other engines. None of
-// them was measured on a GPU.
+// DefaultGeometry returns the geometry that comes with the program. Its choices follow those that other engines have published. None of them
+// was measured on a GPU.
 func DefaultGeometry() Geometry {
 	g, err := ReadGeometry(strings.NewReader(defaultText))
 	if err != nil {
-		panic(err) // a test reads the file, so this cannot happen
+		panic(err) // not reached: the file is part of the program, and a test reads it
 	}
 	return g
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// ReadGeometry reads the JSON list that Write writes. Its errors name the choice.
+// ReadGeometry reads the JSON list that Write writes. An error names the number of the choice.
 func ReadGeometry(r io.Reader) (Geometry, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
@@ -23,7 +23,7 @@ func ReadGeometry(r io.Reader) (Geometry, error) {
 		return nil, fmt.Errorf("read a geometry: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read a geometry: data follows the list")
+		return nil, errors.New("read a geometry: there is more data after the list")
 	}
 	for i := range g {
 		if err := g[i].check(); err != nil {
@@ -67,12 +67,12 @@ func ReadGeometryFile(path string) (Geometry, error) {
 		return Geometry{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the geometry of GPUs: %w", err)
+		return nil, fmt.Errorf("read the geometry file: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
 	g, err := ReadGeometry(io.LimitReader(f, maxGeometryFile))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; remove the file, or sweep again", path, err)
+		return nil, fmt.Errorf("%s: %w; remove the file, or write it again with ingot bench kernels --sweep", path, err)
 	}
 	return g, nil
 }
@@ -91,7 +91,7 @@ func (g Geometry) WriteFile(path string) error {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		return fmt.Errorf("write the geometry of GPUs: %w", err)
+		return fmt.Errorf("write the geometry file: %w", err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// operations makes the tensors that operations on a backend need.
+// operations makes tensors for tests of operations on a backend.
 type operations struct {
 	*testing.T
 	be     *metal.Backend
@@ -57,7 +57,7 @@ func (o *operations) values(rows, cols int) compute.Tensor {
 	return t
 }
 
-// bits runs an operation on rows of one sequence, which begin at position first, and returns a copy of the results.
+// bits runs an operation on rows of one sequence and returns a copy of the results. first is the position of the first row.
 func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) (all []float32) {
 	o.Helper()
 	for _, row := range o.be.Floats(dst) {
@@ -94,7 +94,7 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 	}
 }
 
-// TestGeometryChangesNoBits runs every operation with every geometry. The sizes are no multiples of a tile's.
+// TestGeometryChangesNoBits compares the results of every operation with every geometry. The sizes are not multiples of a tile's size.
 func TestGeometryChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -114,7 +114,7 @@ func TestGeometryChangesNoBits(t *testing.T) {
 			require.NoError(t, err)
 			const maxRows = 70
 			x, q, h, dst := o.values(maxRows, in), o.values(maxRows, heads*(nope+dims)), o.values(maxRows, (used+1)*ffn), o.buffer(maxRows, 1024)
-			few := map[string]map[int][]int{ // numbers of rows, by the inputs of the kernel that is used for them
+			few := map[string]map[int][]int{ // for each kernel and its number of inputs: numbers of rows for which it is used
 				metal.Product: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.GatedProduct: {1: {1}, 2: {2}, 4: {3}, 8: {7}}, metal.Absorb: {1: {1}, 8: {6}},
 				metal.Route: {1: {3}}, metal.GatedExperts: {1: {3}}, metal.ExpertsAdd: {1: {3}},
 				metal.ProductTile: {0: {1, 70}}, metal.GatedTile: {0: {33}}, metal.ExpertGatedTile: {0: {45}}, metal.ExpertDownTile: {0: {45}},
@@ -148,8 +148,8 @@ func TestGeometryChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestGeometryOfAttentionChangesNoBits covers one, two and four heads per key head, positions of several splits, and other minimum
-// numbers of positions for splits and of rows for tiles.
+// TestGeometryOfAttentionChangesNoBits does the same for attention. It covers one, two and four query heads per key head, several splits, and
+// several values of the minimum number of positions for splits and of rows for tiles.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -195,11 +195,11 @@ func TestDefaultGeometry(t *testing.T) {
 		require.Equal(t, c.Simdgroups > 0, g[i].Simdgroups > 0)
 	}
 	for _, c := range g {
-		require.Zero(t, c.Microseconds, "a default that was measured has to name the device")
+		require.Zero(t, c.Microseconds, "a default choice was not measured on any device")
 	}
 }
 
-// TestGeometryFile writes choices in several orders, expects the same bytes, and reads them back.
+// TestGeometryFile checks that the order of choices does not change the written bytes, and that they can be read back.
 func TestGeometryFile(t *testing.T) {
 	t.Parallel()
 	g := metal.Geometry{
@@ -224,8 +224,8 @@ func TestGeometryFile(t *testing.T) {
 func TestGeometryRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{}`: "read a geometry: ", `[] 1`: "data follows", `[{"kernel":"product","lanes":3}]`: "lanes",
-		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: kernel "gemm" is not known`,
+		`{}`: "read a geometry: ", `[] 1`: "more data after the list", `[{"kernel":"product","lanes":3}]`: "lanes",
+		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: kernel "gemm" has no geometry`,
 		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product: rows is 3, but must be one of [1 2 4]",
 		`[{"kernel":"product","inputs":3}]`:                            "product: there is no kernel for 3 inputs at once",
 		`[{"kernel":"product","rows":4}]`:                              "product: there is no kernel for 0 inputs at once",
@@ -244,7 +244,7 @@ func TestGeometryRefuses(t *testing.T) {
 	}
 }
 
-// narrow is a device that allows few threads per threadgroup.
+// narrow is an emulator that allows only a few threads per threadgroup.
 type narrow struct {
 	*emulator.Device
 	maxThreads int // the largest number of threads that was dispatched
@@ -266,7 +266,7 @@ func (n *narrow) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 // TestGeometryOfDevice checks that the most specific choice for the device wins, limited to the number of threads
 // that the device allows.
 func TestGeometryOfDevice(t *testing.T) {
-	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // skips the test without a compiler
+	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // skips the test if there is no compiler
 	dev, err := emulator.Open(emulator.Options{})
 	require.NoError(t, err)
 	device := &narrow{Device: dev}

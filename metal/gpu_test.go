@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// gpus opens the first GPU of each driver, except drivers for tests. All tests share that GPU, so that its
+// gpus has, for each driver that is not for tests, a function that opens the driver's first GPU. All tests share that device, so that its
 // kernels are compiled once.
 var gpus = func() map[string]func() (*metal.CachedDevice, error) {
 	open := map[string]func() (*metal.CachedDevice, error){}
@@ -31,7 +31,7 @@ var gpus = func() map[string]func() (*metal.CachedDevice, error) {
 	return open
 }()
 
-// eachGPU runs a test on the first GPU of each driver, and skips drivers without one. A test has one backend at a time.
+// eachGPU runs a test on the first GPU of each driver. It skips drivers without a GPU. The test must not use two backends at once.
 func eachGPU(t *testing.T, test func(t *testing.T, start starter)) {
 	t.Helper()
 	for _, name := range drivers.Names(true) {
@@ -60,7 +60,7 @@ func TestReferencesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) { references(t, start, allCases) })
 }
 
-// TestFamiliesOnGPU allows for the rounding of activations by the products of a GPU.
+// TestFamiliesOnGPU runs families on GPUs, with a tolerance for kernels that round activations.
 func TestFamiliesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestLongGenerationOnGPU(t *testing.T) {
 
 func TestWholeContextOnGPU(t *testing.T) { eachGPU(t, wholeContext) }
 
-// conformance runs the suite with every choice of products, and with fast kernels.
+// conformance runs the conformance suite with several kernels for products, and with fast kernels.
 func conformance(t *testing.T, start starter) {
 	t.Helper()
 	few := tilesFrom(2)
@@ -107,7 +107,7 @@ func conformance(t *testing.T, start starter) {
 	})
 }
 
-// wholeContext generates tokens until the bundled models' trained context is full. All logits must be finite.
+// wholeContext generates tokens until the context for which the bundled models were trained is full. All logits must be finite.
 func wholeContext(t *testing.T, start starter) {
 	t.Helper()
 	prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}

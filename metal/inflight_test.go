@@ -17,13 +17,13 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// oneByOne waits for each step before it begins the next.
+// oneByOne is a backend with one step in flight: each step is waited for before the next one begins.
 type oneByOne struct{ compute.Backend }
 
 func (oneByOne) MaxInFlight() int { return 1 }
 
-// TestStepsInFlight answers greedy and sampled requests, some at a time, with several steps in flight and with one step in flight.
-// Only the last digits of log-probabilities may differ.
+// TestStepsInFlight answers greedy and sampled requests with several steps in flight and with one step in flight. Only the last digits of
+// log-probabilities may differ.
 func TestStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, name := range modeltest.Micros(t) {
@@ -34,7 +34,7 @@ func TestStepsInFlight(t *testing.T) {
 			want := answerMix(t, path, oneByOne{waiting})
 			require.True(t, slices.ContainsFunc(want, func(c generation.Completion) bool {
 				return c.Choices[0].FinishReason == generation.FinishStop && len(c.Choices[0].Tokens)%8 > 2
-			}), "some end between two waits")
+			}), "some answers end between two waits")
 			got := answerMix(t, path, several)
 			for i := range want {
 				for j, choice := range want[i].Choices {
@@ -45,7 +45,9 @@ func TestStepsInFlight(t *testing.T) {
 					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
 				}
 			}
-			require.Less(t, several.Counters().Waits, waiting.Counters().Waits)
+			// How many steps there are depends on when requests come: only counts of one engine can be compared.
+			require.Less(t, several.Counters().Waits, several.Counters().CommandBuffers)
+			require.Equal(t, waiting.Counters().CommandBuffers, waiting.Counters().Waits)
 		})
 	}
 }
@@ -85,8 +87,8 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 	return out
 }
 
-// TestWaitsOfStepsInFlight counts the GPU work of a greedy stream: one command buffer per token and one wait per eight tokens. No
-// pipeline and no buffer is made in the meantime.
+// TestWaitsOfStepsInFlight counts the GPU's work for a greedy generation: one command buffer per token and one wait per eight tokens. No
+// pipeline and no buffer is made.
 func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const tokens = 81
@@ -107,7 +109,7 @@ func TestWaitsOfStepsInFlight(t *testing.T) {
 	}
 }
 
-// watched counts the dispatches that may begin a new command buffer.
+// watched is a device that counts the dispatches that may begin a new command buffer.
 type watched struct {
 	metal.Device
 	splits int
@@ -122,7 +124,7 @@ func (w *watched) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return w.Device.Submit(work)
 }
 
-// TestLongStepsMayBeSplit allows the device to split the step of a long prompt after each layer. Steps of a token or of a short
+// TestLongStepsMayBeSplit checks that the device may split a step with a long prompt after each layer. A step with one token or a short
 // prompt may not be split.
 func TestLongStepsMayBeSplit(t *testing.T) {
 	t.Parallel()

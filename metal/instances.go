@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// templates lists, by file, the kernels that are templates over the rows of weights per simdgroup. Kernels that take several inputs
-// are also templates over the inputs. To save compile time, only the instances that a geometry can choose are compiled.
+// templates lists the kernel templates of each file. Their parameters are the weight type, the rows of weights per simdgroup and, for kernels
+// that take several rows of activations, their number. To save compile time, only the instances that a geometry can choose are compiled.
 var templates = map[string][]string{
 	"product.metal": {Product, GatedProduct},
 	"absorb.metal":  {Absorb},
@@ -21,8 +21,7 @@ func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// Inputs returns the numbers of inputs that a kernel has candidates for, in ascending order. For tiles and
-// attention, it returns only 0.
+// Inputs returns the numbers of inputs for which a kernel has candidates, in ascending order. For tiles and attention, it returns only 0.
 func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)
@@ -51,7 +50,7 @@ func (g Geometry) instances(file string) string {
 	return text.String()
 }
 
-// rowsOf returns the numbers of rows that any choice has for a type, ascending.
+// rowsOf returns the values of Rows in all choices for a kernel, type and number of inputs, in ascending order.
 func (g Geometry) rowsOf(kernel string, t gguf.Type, inputs int) (rows []int) {
 	for i := range g {
 		c := &g[i]

@@ -15,8 +15,8 @@ var (
 	nativeCall     = regexp.MustCompile(`\b(\w+)(?:<[^;()]*>)?\(`)
 )
 
-// TestNativeKernelsWait checks that every native kernel calls wait_for_previous, itself or in the function that does its work. Kernels of
-// a graph start before the kernels they depend on have ended.
+// TestNativeKernelsWait checks that every native kernel calls wait_for_previous, directly or in the function that does its work. In a CUDA
+// graph, a kernel can start before the kernels on which it depends have ended.
 func TestNativeKernelsWait(t *testing.T) {
 	t.Parallel()
 	waits := map[string]bool{"wait_for_previous": true}
@@ -44,7 +44,7 @@ func TestNativeKernelsWait(t *testing.T) {
 			for _, c := range nativeCall.FindAllStringSubmatch(k[1], -1) {
 				called = called || waits[c[1]]
 			}
-			require.True(t, called, "this kernel does not wait:\n%s", k[0])
+			require.True(t, called, "this kernel does not call wait_for_previous:\n%s", k[0])
 		}
 	}
 	require.Greater(t, entries, 15)

@@ -25,7 +25,7 @@ func TestReferences(t *testing.T) {
 	references(t, emulated, emulable)
 }
 
-// emulable returns the cases that the emulator computes: a third of those with few tokens, or all with INGOT_LONG=1.
+// emulable returns the cases that are run on the emulator: a third of those with few tokens, or all cases with INGOT_LONG=1.
 func emulable(cases []modeltest.Case) (some []modeltest.Case) {
 	if long {
 		return cases
@@ -57,8 +57,8 @@ func references(t *testing.T, start starter, choose func([]modeltest.Case) []mod
 	})
 }
 
-// TestReferencesWithFastKernels compares the log-probabilities that fast arithmetic computes, for tokens all at
-// once and one at a time.
+// TestReferencesWithFastKernels compares log-probabilities with fast arithmetic, once with all tokens in one step and once with one token per
+// step.
 func TestReferencesWithFastKernels(t *testing.T) {
 	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
@@ -111,7 +111,7 @@ func longGeneration(t *testing.T, start starter, tokens int) {
 	}
 }
 
-// TestStepIsOneSubmission counts the GPU work of a step of one row.
+// TestStepIsOneSubmission checks the number of submissions, dispatches and waits of a step with one row.
 func TestStepIsOneSubmission(t *testing.T) {
 	for _, c := range []struct {
 		path   string
@@ -119,7 +119,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 		max    int // maximum number of dispatches
 	}{
 		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention and its join, expand, output, norm,
-		// route, gated experts, down. A dense layer has 12. The rest are embedding, final norm, gather and output head.
+		// route, gated experts, down. A dense layer has 12. The other dispatches are embedding, final norm, gather and output head.
 		{"../models/tiny-glm.q8_0.gguf", 5, 12 + 4*13},
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {
@@ -136,7 +136,7 @@ func TestStepIsOneSubmission(t *testing.T) {
 			}
 			b := modeltest.Batch([]int32{9}, long)
 			before := be.Counters()
-			require.Equal(t, loaded.Buffers, before.Buffers, "the first steps make nothing either")
+			require.Equal(t, loaded.Buffers, before.Buffers, "even the first steps make no buffers")
 			require.Equal(t, loaded.Pipelines, before.Pipelines)
 			_, err := m.Forward(b)
 			require.NoError(t, err)

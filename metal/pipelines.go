@@ -18,24 +18,24 @@ var sources = []string{
 	"attention_tile.metal",
 }
 
-// Files returns the names of the kernel files. All drivers compile all of them, with one exception: attention_split.metal is for
-// devices with Info.SplitAttention.
+// Files returns the names of the kernel files. Every driver compiles all of them, except that attention_split.metal is only for devices with
+// Info.SplitAttention.
 func Files() []string { return append(slices.Clone(sources), splitSource) }
 
 const splitSource = "attention_split.metal"
 
-// Sizes that are the same in every geometry.
+// Sizes that do not depend on the geometry. Those with a kernel file in the comment must equal the value there.
 const (
 	embedThreads     = 32
 	copyThreads      = 64
-	maxNormGroups    = 8 // simdgroups
+	maxNormGroups    = 8 // maximum number of simdgroups per row
 	storeGroups      = 4
 	topGroups        = 16
 	splitKeys        = 256 // split_keys of attention.metal
 	threadgroupBytes = 32 << 10
 
 	tileStride   = 36  // tile_stride of tile.h
-	smallTile    = 32  // rows or inputs
+	smallTile    = 32  // smallest number of rows and of inputs of a tile
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // threads of group_experts
 
@@ -56,7 +56,8 @@ func (c compiled) groups(out int) int {
 	return (out + each - 1) / each
 }
 
-// forRows returns the smallest kernel that takes all rows at once. If there is none, it returns the largest kernel.
+// forRows returns the kernel with the fewest inputs that processes all rows at once. If there is none, it returns the kernel with the most
+// inputs.
 func forRows(kernels []compiled, rows int) compiled {
 	for _, k := range kernels {
 		if k.inputs >= rows {
@@ -66,17 +67,18 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// tiled is a pipeline of a kernel in tiles. A tile has results of rows rows of weights and inputs rows of activations. The pipeline
-// is used for from or more inputs.
+// tiled is a pipeline of a tiled kernel. A tile has the products of rows rows of weights and inputs rows of activations. The pipeline is used
+// for at least from rows of activations.
 type tiled struct {
 	rows, inputs, from int
 	pipeline           Pipeline
 }
 
-// simdgroups returns the number of simdgroups of a tile. Each computes 16 by 16 results.
+// simdgroups returns the number of simdgroups of a tile. Each simdgroup computes 16 by 16 results.
 func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
 
-// grid returns the grid of a product with a number of rows of activations. The weight has out rows, of which a tile takes each.
+// grid returns the grid of a product. rows is the number of rows of activations, out the number of rows of the weight, and each the number of
+// rows of the weight per tile.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
@@ -99,8 +101,8 @@ type weightKernels struct {
 	productTile, gatedTile, expertGatedTile, expertDownTile tiled
 }
 
-// kernelSet has the compiled kernels. The pipelines for a type and shape are made with the first weight or
-// cache of that type and shape.
+// kernelSet holds the compiled kernels. The pipelines for a type and shape are made when the first weight or cache with that type and shape
+// is made.
 type kernelSet struct {
 	device    Device
 	mode      Mode
@@ -133,7 +135,7 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	return k, m.err
 }
 
-// compile compiles all files, several at a time.
+// compile compiles all kernel files, several of them concurrently.
 func (k *kernelSet) compile(progress func(done, total int)) error {
 	files := sources
 	if k.device.Info().SplitAttention {
@@ -169,7 +171,7 @@ func (k *kernelSet) compile(progress func(done, total int)) error {
 	return group.Wait()
 }
 
-// use sets the geometry for kernels that are chosen from now on. It is DefaultGeometry with the choices of g.
+// use sets the geometry for later choices of kernels: DefaultGeometry with the choices of g added.
 func (k *kernelSet) use(g Geometry) error {
 	for i := range g {
 		if err := g[i].check(); err != nil {
@@ -181,13 +183,13 @@ func (k *kernelSet) use(g Geometry) error {
 	return nil
 }
 
-// maker makes pipelines until the first error, which it holds.
+// maker makes pipelines. After an error, which it holds in err, it makes no more.
 type maker struct {
 	set *kernelSet
 	err error
 }
 
-// pipeline returns the pipeline of a kernel. The function constants have the indices from 0 on. Each pipeline is made once.
+// pipeline returns the pipeline of a kernel. The first constant has index 0. Each pipeline is made once.
 func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	key := fmt.Sprint(name, constants)
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
@@ -203,7 +205,7 @@ func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	return p
 }
 
-// few returns a kernel for few rows with the geometry's choice, limited to the simdgroups that the device allows.
+// few returns the kernel for few rows that the geometry chooses. The number of simdgroups is limited to what the device allows.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
 	p := m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))
@@ -218,7 +220,7 @@ func (m *maker) simdgroups(p Pipeline) int {
 	return m.set.device.PipelineInfo(p).MaxThreads / 32
 }
 
-// all returns the kernel for each number of inputs.
+// all returns the chosen kernel for each number of inputs.
 func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	for _, n := range Inputs(kernel) {
 		list = append(list, m.few(file, kernel, w, n))
@@ -226,7 +228,8 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	return list
 }
 
-// tiles returns a kernel that uses tile.h. If the device does not allow enough threads for the chosen tile, a smaller tile is used.
+// tiles returns the tiled kernel that the geometry chooses. If the device does not allow enough threads for the chosen tile, it is made
+// smaller.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}

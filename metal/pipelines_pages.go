@@ -7,16 +7,16 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// pageKernels are the pipelines of a type of KV pages.
+// pageKernels are the pipelines for one type of KV pages.
 type pageKernels struct {
 	ropeStore, latents Pipeline
 	attention          []attentionKernel
 	attentionTiles     []attentionKernel
-	attentionSplits    []attentionKernel // only on devices with Info.SplitAttention; the kernel with the most heads is first
-	chosen             []attentionChoice // the choice for all shapes is last
+	attentionSplits    []attentionKernel // sorted by falling number of heads; empty on devices without Info.SplitAttention
+	chosen             []attentionChoice // choices for single shapes, then the choice for all shapes
 }
 
-// attentionKernel takes several query heads of one key head at once. A head has at most 32*values values.
+// attentionKernel is a kernel that processes up to heads query heads of one key head at once. A head has at most 32*values values.
 type attentionKernel struct {
 	values, heads int
 	simdgroups    int // maximum
@@ -32,13 +32,13 @@ var attentionGeometry = []attentionKernel{
 // attentionTileGeometry lists the kernels of attention_tile.metal.
 var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
 
-// attentionChoice is a geometry of attention. in and out are the numbers of values of a key and of a value; if both are 0, the geometry
-// is for all shapes.
+// attentionChoice is a geometry of attention. in and out are the lengths of a key and of a value for which it was chosen; 0 stands for all
+// shapes.
 type attentionChoice struct {
 	in, out           int
 	heads, simdgroups int // maximum heads and simdgroups per threadgroup
-	splitFrom         int // minimum number of positions that are split
-	tileFrom          int // minimum number of rows of a sequence for tiles
+	splitFrom         int // minimum number of positions for which the keys are split
+	tileFrom          int // minimum number of rows of a sequence for which tiles are used
 }
 
 // forPages returns the pipelines of a type of KV pages. The pipelines of a type are made once.
@@ -93,8 +93,8 @@ func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	return k.chosen[len(k.chosen)-1]
 }
 
-// forHeads returns the kernel for at most maxHeads heads of a shape. room is the bytes of threadgroup memory per simdgroup. ok is
-// false if there is no such kernel.
+// forHeads returns a kernel that processes at most maxHeads query heads of a shape at once. room is its threadgroup memory per simdgroup in
+// bytes. ok is false if there is no such kernel.
 func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a attentionKernel, room int, ok bool) {
 	for _, a := range k.attention {
 		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
@@ -108,11 +108,11 @@ func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a at
 // attentionSplitGroups is the number of simdgroups of a threadgroup of attention_split.metal: one per block of 32 keys.
 const attentionSplitGroups = splitKeys / 32
 
-// forSplits returns the kernel for threadgroups over splits of the keys. groups is the number of threadgroups per split of a row,
-// room the bytes of threadgroup memory. ok is false if there is no such kernel. Kernels for many heads read keys less often, but
-// with few rows and splits they would leave the GPU idle.
+// forSplits returns the kernel with one threadgroup per split of the keys. rowSplits is the number of splits of all rows. groups is the number
+// of threadgroups per split of a row, room the threadgroup memory in bytes. ok is false if there is no such kernel. A kernel for more heads
+// reads keys less often, but with few splits it has too few threadgroups to occupy the GPU.
 func (k *pageKernels) forSplits(shape compute.AttentionShape, rowSplits int) (a attentionKernel, groups, room int, ok bool) {
-	const busy = 64 // threadgroups that occupy a GPU
+	const busy = 64 // number of threadgroups that occupies a GPU
 	for _, each := range k.attentionSplits {
 		bytes := 4 * (each.heads*((shape.KeyDim+3)&^3+splitKeys+3*attentionSplitGroups) + splitKeys)
 		if shape.ValueDim > 32*each.values || bytes > threadgroupBytes || ok && groups*rowSplits >= busy {

@@ -11,9 +11,9 @@ import (
 type plan struct {
 	*Backend
 	weights, steps       int64
-	staging              int // the largest tensor to be packed
-	scratch, activations int // bytes that the backend's buffers would have
-	taken                int // bytes that the backend has allocated already
+	staging              int // bytes of the largest tensor that will be packed
+	scratch, activations int // planned bytes of the backend's buffers with the same names
+	taken                int // bytes that the backend had already allocated when the plan was made
 	positions            int
 }
 
@@ -59,14 +59,14 @@ func (p *plan) Rope(dims, positions int) {
 	p.positions = max(p.positions, positions)
 }
 
-// Cache implements compute.Plan. The number of pages is not known yet. The plan assumes enough pages for one sequence.
+// Cache implements compute.Plan. The number of pages is not known yet, so the plan assumes enough pages for one sequence.
 func (p *plan) Cache(shape compute.CacheShape) {
 	shape.Pages = max(shape.Pages, (p.positions+shape.PageSize-1)/shape.PageSize)
 	p.scratch = max(p.scratch, splitsFor(shape, p.positions))
 }
 
-// Bytes implements compute.Plan. While a tensor is packed, it is on the device twice; the plan includes the largest
-// such tensor a second time.
+// Bytes implements compute.Plan. While a tensor is packed, it is on the device twice, so the result includes the largest such tensor a second
+// time.
 func (p *plan) Bytes() (weights, steps int64) {
 	return p.weights, p.steps + int64(p.scratch+p.activations-p.taken+p.staging)
 }

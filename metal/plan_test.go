@@ -31,7 +31,7 @@ func plansAreExact(t *testing.T, start starter) {
 		require.NoError(t, model.Plan(be, plan, f, limits))
 		free, err := be.Free()
 		require.NoError(t, err)
-		require.Equal(t, before, free, "a plan takes nothing")
+		require.Equal(t, before, free, "a plan allocates no memory")
 
 		_, err = model.Load(be, f, limits)
 		require.NoError(t, err)

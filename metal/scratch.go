@@ -6,9 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// scratch is device memory for intermediate results of an operation: splits of an attention before they are joined, rows grouped by
-// expert, products before their gate. It is allocated while models are loaded, and all operations share it. An operation whose rows
-// do not all fit into it is done in parts.
+// scratch is device memory for intermediate results of an operation, such as splits of attention that are not joined yet. It is allocated
+// while models are loaded, and all operations share it. If it has no room for all rows of an operation, the operation is done in parts.
 type scratch struct {
 	memory
 	bytes int
@@ -20,9 +19,9 @@ const (
 	// maxSplitBytes is the maximum number of bytes of scratch memory for attention. Attention that needs more is not split.
 	maxSplitBytes = 64 << 20
 
-	aligned     = 16  // unused floats that let each part begin at a multiple of 16 bytes
-	scratchRows = 512 // rows at a time, if maxScratch allows it
-	scratchUsed = 8   // experts per row, if maxScratch allows it
+	aligned     = 16  // additional floats, so that each part can begin at a multiple of 16 bytes
+	scratchRows = 512 // number of rows for which there is room, if maxScratch allows it
+	scratchUsed = 8   // number of experts per row for which there is room, if maxScratch allows it
 )
 
 // reserve makes the scratch memory at least as large as bytes. No step may be in flight.
@@ -30,7 +29,7 @@ func (b *Backend) reserve(bytes int) error {
 	if bytes <= b.scratch.bytes {
 		return nil
 	}
-	made, err := b.newBuffer(bytes, Private, "make room for intermediate results")
+	made, err := b.newBuffer(bytes, Private, "allocate scratch memory")
 	if err != nil {
 		return err
 	}
@@ -54,8 +53,7 @@ func scratchFor(w *weight, packed bool) int {
 	return 4*aligned + min(4*rows*each, max(limit, 4*each))
 }
 
-// inParts records an operation in parts. Each part has as many rows as fit into scratch memory. A row needs the
-// given number of floats.
+// inParts records an operation in parts with as many rows as fit into scratch memory. floats is the number of floats that a row needs there.
 func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	limit := (s.scratch.bytes/4 - aligned) / floats
 	if limit == 0 {
@@ -63,7 +61,7 @@ func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 		return
 	}
 	if limit > 64 {
-		limit &^= 63 // whole tiles
+		limit &^= 63 // a multiple of every tile's rows
 	}
 	for first := 0; first < rows; first += limit {
 		op(first, min(limit, rows-first))

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// kernels has one .metal file per subject and the headers that they share. Its folder cuda has kernels in CUDA C++ for operations
-// that NVIDIA's GPUs compute in another way: products of quantised weights with activations of 8 bits, attention, routing.
+// kernels holds the kernel sources: .metal files and the headers that they share. Its folder cuda has kernels in CUDA C++ for operations that
+// NVIDIA's GPUs compute in a different way, such as products of quantised weights with 8-bit activations.
 //
 //go:embed kernels
 var kernels embed.FS
 
-// Kernel returns the source of a file in folder kernels, such as "norm.metal". It includes the instances of the file's templates
-// that the geometry can choose.
+// Kernel returns the source of a file in the folder kernels, such as "norm.metal". It adds the instances of the file's templates that the
+// geometry can choose.
 func Kernel(name string, g Geometry) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
@@ -26,9 +26,8 @@ func Kernel(name string, g Geometry) (Source, error) {
 	return src, err
 }
 
-// ReadSource reads a file of kernels. It replaces the first #include "name" of each header by the header and drops the others.
-// #line directives retain the file names and line numbers, so that a compiler's messages point to the original files. Lines with
-// #include <name> remain for the compiler.
+// ReadSource reads a kernel file. It replaces the first #include "name" of each header by the header's text and drops later ones. #line
+// directives give the original file names and line numbers for the compiler's messages. Lines with #include <name> are not changed.
 func ReadSource(dir fs.FS, name string) (Source, error) {
 	r := reader{dir: dir, seen: map[string]bool{}}
 	if err := r.file(name); err != nil {

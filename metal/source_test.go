@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestReadSource checks that headers replace their first inclusion, and that lines keep their numbers.
+// TestReadSource checks that each header is included once and that #line directives give the original line numbers.
 func TestReadSource(t *testing.T) {
 	dir := fstest.MapFS{
 		"a.metal": {Data: []byte("#include <metal_stdlib>\n#include \"b.h\"\n  #include  \"c.h\" // again\nlast")},
@@ -33,7 +33,7 @@ func TestReadSource(t *testing.T) {
 	require.ErrorContains(t, err, "none.metal")
 }
 
-// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf, from which all other lists follow.
+// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf.
 func TestKernelTypes(t *testing.T) {
 	for _, c := range []struct {
 		file, macro, prefix string

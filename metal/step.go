@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step implements compute.Step: it records dispatches, and Submit and Run pass them to the device. A backend has one step, which
-// Begin resets for each batch. The step reuses its memory: once its slices have grown, it allocates nothing.
+// step implements compute.Step. It records dispatches, which Submit and Run pass to the device. A backend has one step, which Begin resets for
+// each batch. The step reuses its memory, so it allocates nothing after its slices have grown.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -23,24 +23,24 @@ type step struct {
 	ring     [maxInFlight]indices // inputs of each step that may be in flight
 	turn     int                  // index in ring of the current step
 	inputs   *indices             // inputs of the current step: &ring[turn]
-	inFlight int                  // number of submissions that were not waited for yet
+	inFlight int                  // number of submissions that were not waited for
 	last     Ticket               // the newest submission
-	retired  []indices            // outgrown inputs that steps in flight may still use
-	before   int                  // number of buffers in retired that steps before the current one have outgrown
+	retired  []indices            // input buffers that were too small and that steps in flight may still use
+	before   int                  // number of buffers in retired that were added before the current step
 
 	slotMapping Binding // [rows] of Slot in kernels/pages.h
 	slots       []int32 // the values of slotMapping
-	tokens      Binding // [rows] token ids as float32, tokenStep values apart
+	tokens      Binding // [rows] token ids as float32; tokenStep values from one to the next
 	tokenStep   int
 	tables      Binding // page tables of all sequences, one after another
-	long        bool    // the step possibly occupies the GPU too long for one command buffer
-	splitNext   bool    // the next dispatch may begin a new command buffer
+	long        bool    // the step may occupy the GPU too long for one command buffer
+	splitNext   bool    // the next dispatch gets SplitBefore
 
 	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
 }
 
-// longRows is the minimum number of rows of one sequence that makes a step long.
+// longRows is the minimum number of rows of one sequence for which a step counts as long.
 const longRows = 64
 
 // maxInFlight is the maximum number of steps in flight. While the GPU runs a step, the CPU records the next ones.
@@ -49,7 +49,7 @@ const maxInFlight = 8
 // MaxInFlight implements compute.Backend.
 func (b *Backend) MaxInFlight() int { return maxInFlight }
 
-// indices is a buffer for the small integers of a step.
+// indices is a buffer for the integer inputs of a step: tokens, slots and page tables.
 type indices struct {
 	buffer Buffer
 	values []int32
@@ -67,7 +67,7 @@ func (s *step) init(b *Backend) error {
 	return nil
 }
 
-// grow makes room for n integers. The old buffer is freed after the steps in flight have run, since their
+// grow replaces the input buffer by one for at least n integers. The old buffer is freed when the steps in flight have run, since their
 // dispatches are bound to it.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
@@ -77,7 +77,7 @@ func (s *step) grow(n int) error {
 	if s.unified {
 		storage = Shared
 	}
-	buffer, err := s.newBuffer(4*n, storage, "make room for the rows of a step")
+	buffer, err := s.newBuffer(4*n, storage, "allocate the inputs of a step")
 	if err != nil {
 		return err
 	}
@@ -152,13 +152,13 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	return s
 }
 
-// take reserves n integers of the step's inputs.
+// take reserves n integers in the step's inputs. It returns their binding and their memory for the CPU.
 func (s *step) take(n int) (Binding, []int32) {
 	n = max(n, 1)
 	if s.inputs.used+n > len(s.inputs.values) {
 		if err := s.grow(2*len(s.inputs.values) + n); err != nil {
 			s.fail(err)
-			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // the step has failed and is never submitted
+			return Binding{Buffer: s.inputs.buffer}, make([]int32, n) // the step has failed and will not be submitted
 		}
 	}
 	in := s.inputs
@@ -177,7 +177,7 @@ func (s *step) clear() {
 	s.work, s.bindings, s.args = s.work[:0], s.bindings[:0], s.args[:0]
 }
 
-// grid is the size of a dispatch and its order.
+// grid is the size of a dispatch, and whether it can run concurrently with the one before.
 type grid struct {
 	x, y, z    int  // threadgroups
 	simdgroups int  // simdgroups per threadgroup
@@ -217,7 +217,7 @@ func (s *step) Run() error {
 	return s.err
 }
 
-// submit starts the recorded dispatches. It sets s.err on failure.
+// submit submits the recorded dispatches. It sets s.err on failure.
 func (s *step) submit() {
 	if s.err != nil || len(s.work) == 0 {
 		return
@@ -252,8 +252,8 @@ func (s *step) wait() {
 	s.before = 0
 }
 
-// Checkpoint implements compute.Step. With a trace, it first runs the dispatches recorded so far. The device may
-// split a long step here.
+// Checkpoint implements compute.Step. If the step is traced, it first runs the dispatches recorded so far. The device may split a long step
+// here.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace == nil {
 		s.splitNext = s.long
@@ -264,10 +264,11 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	s.batch.Report(layer, stage, s.Floats(t))
 }
 
-// at binds a tensor.
+// at returns the binding of a tensor.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
-// bind binds a weight. For a nil weight, it returns otherwise: the kernel does not read that argument, but it must be bound.
+// bind returns the binding of a weight. For a nil weight, it returns otherwise, since the argument must be bound although the kernel does not
+// read it.
 func bind(w compute.Weight, otherwise Binding) Binding {
 	if w == nil {
 		return otherwise

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// locate sets the slots of the step's rows in the slot mapping. The slots depend on the cache's page size.
+// locate computes the slot mapping: the slot of each row of the step in the cache. Slots depend on the cache's page size.
 func (s *step) locate(c *cache) {
 	size := int32(c.shape.PageSize)
 	row := 0
@@ -68,8 +68,8 @@ func (s *step) Latents(t compute.Tensor, qGain, kvGain compute.Weight, eps float
 		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]})
 }
 
-// Attention implements compute.Step. The rows before the first sequence with many rows are decoding rows; each is processed by
-// itself. All rows from that sequence on are processed in tiles.
+// Attention implements compute.Step. Rows before the first sequence with many rows are decoding rows, which are processed one by one. All later
+// rows are processed in tiles.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
 	if p, ok := s.native.attentionFor(shape, c); ok {
@@ -100,8 +100,8 @@ func (s *step) rowsBefore(many int) (rows int) {
 	return rows
 }
 
-// attentionFew records the attention of the batch's first rows, each by itself. If a row has many positions, they are split over
-// threadgroups, and a second dispatch joins the splits.
+// attentionFew records the attention of the batch's first dst.Rows rows, which are processed one by one. If a row has many positions, they are
+// split over several threadgroups, and a second dispatch joins the splits.
 func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, concurrent bool) {
 	chosen := c.kernels.choose(shape)
 	a := attentionArgsOf(dst, q, shape, c)
@@ -148,7 +148,7 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// attentionTile records the attention of the batch's rows from row from on, in tiles. Row from is the first row of a sequence.
+// attentionTile records the attention of the batch's rows from index from on, in tiles. from must be the first row of a sequence.
 func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {
@@ -160,8 +160,8 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst), bind(shape.Sinks, at(q)))
 }
 
-// pairTiles returns the list of tiles for the rows from row from on, and the number of tiles. A tile holds pairs: a row and one of
-// the heads that read the same keys. The list is made once per step.
+// pairTiles returns the list of tiles for the rows from index from on, and the number of tiles. A tile holds pairs of a row and one of the heads
+// that read the same keys. The list is made once per step.
 func (s *step) pairTiles(heads, from int) (Binding, int) {
 	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestDecodingWithPrompts runs steps of decoding rows and a prompt. The positions of decoding rows before the prompt must be split,
-// and every row must have the same bits as in a step of its own.
+// TestDecodingWithPrompts runs steps with decoding rows and a prompt. The keys of the decoding rows before the prompt must be split, and every
+// row must have the same bits as in a separate step.
 func TestDecodingWithPrompts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{}, emulator.Options{Seed: 5})
@@ -29,7 +29,7 @@ func TestDecodingWithPrompts(t *testing.T) {
 	qkv := o.values(positions, (heads+4)*dim)
 	o.bits(o.buffer(positions, 1), 0, func(s compute.Step) { s.RopeStore(qkv, compute.Projection{}, shape, rope, cache, 0) })
 
-	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // of the stored positions; all sequences share it
+	table := modeltest.Batch([]int32{0}, 0).Seqs[0].Pages                   // page table of the stored positions, which all sequences share
 	sequences := [][2]int{{1, 400}, {3, 500}, {12, 300}, {1, 511}, {9, 40}} // number of rows, position of the last row
 	all := &compute.Batch{}
 	for _, s := range sequences {
@@ -40,7 +40,7 @@ func TestDecodingWithPrompts(t *testing.T) {
 	}
 	rows := len(all.Tokens)
 	dst, alone := o.buffer(rows, heads*dim), o.buffer(rows, heads*dim)
-	for split, want := range map[bool]int{true: 3, false: 2} { // dispatches: tiles, rows before them, join
+	for split, want := range map[bool]int{true: 3, false: 2} { // number of dispatches: tiles, decoding rows and, if split, the join
 		for _, row := range be.Floats(dst) {
 			clear(row)
 		}
@@ -65,7 +65,7 @@ func TestDecodingWithPrompts(t *testing.T) {
 	}
 }
 
-// TestScratchInParts checks that operations have the same bits when a lack of scratch memory makes the backend do them in parts.
+// TestScratchInParts checks that operations have the same bits if they are done in parts because scratch memory is small.
 func TestScratchInParts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: tilesFrom(2)}, emulator.Options{})

@@ -28,13 +28,13 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
 	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
-	if dst.Buffer != have.x.Buffer { // the experts' first product has the same activations as the router
+	if dst.Buffer != have.x.Buffer { // keep the quantised activations: the experts' first product reads the same ones as the router
 		s.integer.quantised = have
 	}
 }
 
-// sharedOf returns the weight of the shared experts if one dispatch can process it together with w. separate reports whether the
-// shared experts need a separate dispatch.
+// sharedOf returns the weight of the shared experts if one dispatch can process it together with w, else nil. separate reports whether there
+// are shared experts that need a separate dispatch.
 func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
 	for _, s := range shared {
 		if s == nil || s.Type() != w.kind {
@@ -52,7 +52,7 @@ type gatedExpertsArgs struct {
 // GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
 // of the routed experts.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
-	if e.GateBias != nil || e.Activation != compute.SiLU { // no native kernel computes these
+	if e.GateBias != nil || e.Activation != compute.SiLU { // no native kernel supports biases or other activations
 		e.Gate, e.Up = s.floats(e.Gate.(*weight)), s.floats(e.Up.(*weight))
 	}
 	w, used := e.Gate.(*weight), routing.Cols/2
@@ -123,10 +123,11 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	}
 }
 
-// groupedInts is the maximum number of integers in scratch memory per choice: one for the choice and three for a tile.
+// groupedInts is the maximum number of integers in scratch memory per choice (a row and one of its experts): one for the choice and three
+// for a tile.
 const groupedInts = 4
 
-// grouped is a routing by expert, in scratch memory.
+// grouped is a routing whose choices are grouped by expert, in scratch memory.
 type grouped struct {
 	choices, tiles, rest Binding // rest is the scratch memory after choices and tiles
 	count                int     // number of tiles; some can be empty

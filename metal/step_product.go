@@ -57,8 +57,8 @@ type productArgs struct {
 	groups0, groups1   uint32
 }
 
-// bindProducts binds up to three weights that share a dispatch. out is the number of rows of each weight. groups is the number of
-// threadgroups of each weight, which groupsOf computes from the rows. Bindings without a weight repeat the first binding.
+// bindProducts returns the bindings of up to three weights that share a dispatch, the number of rows of each weight, and its number of
+// threadgroups, which groupsOf computes from the rows. If there are fewer than three weights, the other bindings repeat the first one.
 func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [3]Binding, out [3]uint32, groups [3]int) {
 	for i := range bound {
 		bound[i] = bind(ws[0], Binding{})
@@ -89,8 +89,8 @@ type tileArgs struct {
 	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add, activation uint32
 }
 
-// productTile records the product of a weight with many rows of activations. The caller sets the fields of a that
-// depend on the operation.
+// productTile records the product of a weight with many rows of activations. The caller sets the fields of a that depend on the operation;
+// productTile sets the sizes.
 func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
@@ -142,8 +142,8 @@ type gateArgs struct {
 	cols, stride, dstStride, activation uint32
 }
 
-// gateSeparately is GatedMatMul for weights of two types, and for activations that no kernel computes with the products: both products
-// go to scratch memory first.
+// gateSeparately is GatedMatMul for weights of two types, and for activations that no product kernel supports. It writes both products to
+// scratch memory first.
 func (s *step) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
 	out := gate.(*weight).out
 	s.inParts(dst.Rows, 2*out, func(first, n int) {
@@ -189,7 +189,7 @@ func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Ro
 	}
 	k := forRows(w.kernels.absorb, dst.Rows)
 	groups, tiles := k.groups(w.out), dst.Rows >= w.kernels.productTile.from
-	if tiles { // tiles do not rotate; the kernel below does
+	if tiles { // the tiled kernel only multiplies; the kernel below rotates
 		s.productTile("absorb", dst, q, w, tileArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims)}, false)
 		groups = 0
 	}

@@ -58,7 +58,7 @@ func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps floa
 	s.norm(dst, src, w, &normArgs{uint32(w.in), uint32(src.Stride), uint32(dst.Stride), eps, 1})
 }
 
-// norm records the portable kernel.
+// norm records the portable kernel of RMSNorm.
 func (s *step) norm(dst, src compute.Tensor, w *weight, a *normArgs) {
 	groups := normGroups(w.in)
 	record(s, "rms_norm", s.kernels.norm, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 4 * groups}, a,

@@ -15,7 +15,7 @@ import (
 
 var attributes = regexp.MustCompile(`\[\[[^\]]*\]\]`)
 
-// clang runs clang++ on a source whose pointers have address spaces. The language is C++14, the basis of Metal 3.
+// clang runs clang++ on a source with Metal's address spaces, as C++14, on which Metal 3 is based. It returns the output.
 func clang(t *testing.T, src string, flags ...string) (string, error) {
 	t.Helper()
 	declarations, err := os.ReadFile("testdata/strict.h")
@@ -69,15 +69,15 @@ func TestAddressSpaces(t *testing.T) {
 	for _, wrong := range []string{
 		"float f(device const float* p) { const float* q = p; return *q; }",
 		"void f(threadgroup float* p) { device float* q = p; *q = 0; }",
-		"template <int N> float f() { if constexpr (N > 0) return N; return 0; }", // needs a later version than C++14
+		"template <int N> float f() { if constexpr (N > 0) return N; return 0; }", // C++17
 		"float f() { UNROLL return 1; }",
 	} {
 		require.NotEmpty(t, checkStrictly(t, wrong), wrong)
 	}
 }
 
-// inMemory returns the functions of a source that hold a thread's values in memory after optimisation. On a GPU, memory is many
-// times slower than registers. Like Apple's toolchain, the test compiles in two stages: for all GPUs and then for one GPU.
+// inMemory returns the functions of a source that store a thread's arrays in memory after optimisation. On a GPU, memory is many times slower
+// than registers. Like Apple's toolchain, inMemory compiles in two stages: for all GPUs and then for one GPU.
 func inMemory(t *testing.T, text string) (names []string) {
 	t.Helper()
 	optimise := []string{"-O2", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm", "-o", "-"}
@@ -95,11 +95,11 @@ func inMemory(t *testing.T, text string) (names []string) {
 			names = append(names, name)
 		}
 	}
-	require.NotEmpty(t, name, "functions were compiled")
+	require.NotEmpty(t, name, "the output has no functions")
 	return names
 }
 
-// TestArraysAreInRegisters checks that no kernel holds an array in memory. An array is in memory if a loop over it is not unrolled.
+// TestArraysAreInRegisters checks that no kernel stores an array in memory, which happens if a loop over the array is not unrolled.
 func TestArraysAreInRegisters(t *testing.T) {
 	t.Parallel()
 	eachFile(t, metal.DefaultGeometry(), func(t *testing.T, text string) { require.Empty(t, inMemory(t, text)) })

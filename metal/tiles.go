@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and in a tile, but Metal does not
-// specify the order in which simdgroup matrices sum, nor which thread holds which element. So chooseTiles runs operations both ways
-// and compares the results. With fast arithmetic, which does not guarantee bits, the results must agree up to rounding.
+// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and in a tile, but Metal specifies neither the
+// order in which simdgroup matrices sum nor which thread holds which element. So chooseTiles runs operations row by row and in tiles and
+// compares the results. With fast arithmetic, which is not batch-invariant, the results must agree up to rounding.
 func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if plain {
 		b.kernels.plainTiles = true
@@ -20,7 +20,7 @@ func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if err := b.kernels.use(Geometry{{Kernel: ProductTile, From: 2}, {Kernel: AttentionTile, From: 2}}); err != nil {
 		return err
 	}
-	c := comparison{Backend: b, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // any values will do
+	c := comparison{Backend: b, random: rand.New(rand.NewPCG(1, 2))} //nolint:gosec // the values need not be secret
 	same := c.products() && c.attention()
 	if c.err != nil {
 		return fmt.Errorf("check the order in which simdgroup matrices add: %w", c.err)
@@ -32,7 +32,7 @@ func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	return b.kernels.use(g)
 }
 
-// comparison runs operations in tiles and row by row.
+// comparison runs operations in tiles and row by row, to compare the results.
 type comparison struct {
 	*Backend
 	random *rand.Rand
@@ -87,8 +87,8 @@ func (c *comparison) values(t compute.Tensor) []float32 {
 	return t.Buffer.(*memory).Floats
 }
 
-// agree reports whether two lists of values have the same bits. With fast arithmetic, values may differ by up to a thousandth of
-// the largest: far more than rounding causes, and far less than a misplaced element.
+// agree reports whether two lists of values have the same bits. With fast arithmetic, values may differ by up to a thousandth of the largest
+// value. Rounding causes much smaller differences, a misplaced element much larger ones.
 func agree(a, b []float32, mode Mode) bool {
 	if mode != FastMath {
 		return slices.Equal(a, b)
@@ -105,7 +105,7 @@ func agree(a, b []float32, mode Mode) bool {
 	return true
 }
 
-// comparedRows is the number of rows in a comparison. It is larger than the number of rows of a tile.
+// comparedRows is the number of rows in a comparison. It is larger than the number of rows of a small tile.
 const comparedRows = 40
 
 func (c *comparison) batch(pages int) *compute.Batch {
@@ -135,14 +135,14 @@ func (c *comparison) products() bool {
 		func(s *step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
 }
 
-// attention compares both kernels of attention_tile.metal: the kernel for ordinary heads and the kernel for the wide heads of MLA.
+// attention compares both kernels of attention_tile.metal: those for heads of up to 128 values and for the larger heads of MLA.
 func (c *comparison) attention() bool {
 	return c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 72, ValueDim: 64, Scale: 0.1}) &&
 		c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 576, ValueDim: 512, Scale: 0.1})
 }
 
 func (c *comparison) attentionOf(shape compute.AttentionShape) bool {
-	const pages = 20 // they hold the positions of more than one split
+	const pages = 20 // enough for the positions of more than one split
 	if c.err != nil {
 		return false
 	}

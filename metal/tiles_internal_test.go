@@ -17,7 +17,7 @@ func TestAgree(t *testing.T) {
 	}
 	for _, mode := range []Mode{Release, Debug, FastMath} {
 		require.True(t, agree(values, other(0, 3), mode))
-		require.Equal(t, mode == FastMath, agree(values, other(0, 3.00001), mode), "another rounding")
+		require.Equal(t, mode == FastMath, agree(values, other(0, 3.00001), mode), "a rounding difference")
 		require.False(t, agree(values, other(2, 0.6), mode), "another value")
 		require.False(t, agree(values, other(1, 40), mode), "another sign")
 		require.False(t, agree(values, other(0, float32(math.NaN())), mode))

@@ -1,4 +1,5 @@
-// Package models_test measures the bundled models, and their other quantised types in INGOT_MODELS, as their card describes.
+// Package models_test measures the accuracy of the bundled models, and of their other quantised types in INGOT_MODELS, as models/README.md
+// describes.
 package models_test
 
 import (
@@ -20,14 +21,14 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// minAccuracy is the minimum share of held-out questions that every quantised file must answer correctly.
+// minAccuracy is the share of the held-out questions that every quantised file must answer correctly.
 const minAccuracy = 0.97
 
 type question struct {
 	ID, Family, Question, Answer string
 }
 
-// readQuestions returns the held-out questions that have one right answer. These are all questions except the stories.
+// readQuestions returns the held-out questions with one right answer, which are all questions except the stories.
 func readQuestions(t *testing.T) []question {
 	t.Helper()
 	f, err := os.Open("heldout.jsonl")
@@ -55,10 +56,10 @@ func open(t *testing.T, path string) *engine.Engine {
 	return eng
 }
 
-// tally counts the right answers and all answers of a family of questions.
+// tally has the numbers of right answers and of all answers to a family of questions.
 type tally struct{ right, all int }
 
-// measure asks all questions at once, greedily, and compares every character.
+// measure answers all questions greedily in one batch. An answer is right if it equals the expected answer in every character.
 func measure(t *testing.T, path string) (total tally) {
 	t.Helper()
 	eng := open(t, path)
@@ -91,14 +92,14 @@ func measure(t *testing.T, path string) (total tally) {
 			f.right++
 			total.right++
 		} else {
-			t.Logf("%s: %s %q: %q, not %q", filepath.Base(path), q.ID, q.Question, answers[i], q.Answer)
+			t.Logf("%s: %s %q: the answer is %q, want %q", filepath.Base(path), q.ID, q.Question, answers[i], q.Answer)
 		}
 		families[q.Family] = f
 	}
 	for _, name := range slices.Sorted(maps.Keys(families)) {
-		t.Logf("%s: %s %d of %d", filepath.Base(path), name, families[name].right, families[name].all)
+		t.Logf("%s: %s: %d of %d answers are right", filepath.Base(path), name, families[name].right, families[name].all)
 	}
-	t.Logf("%s: all %d of %d, %.1f %%", filepath.Base(path), total.right, total.all, 100*float64(total.right)/float64(total.all))
+	t.Logf("%s: %d of all %d answers are right, %.1f %%", filepath.Base(path), total.right, total.all, 100*float64(total.right)/float64(total.all))
 	return total
 }
 

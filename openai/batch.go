@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// InputLine is a request in a file: a line of OpenAI's Batch API, or only a body.
+// InputLine is a line of an input file: either a line of OpenAI's Batch API, or only the body of a request.
 type InputLine struct {
-	CustomID string // empty if the line has none
+	CustomID string // empty if the line has no custom_id
 	Endpoint Endpoint
-	Body     json.RawMessage // shares memory with the line
+	Body     json.RawMessage // body of the request; shares the memory of the line
 
-	Misplaced *Error // error of a field that belongs into the body but is next to it; nil if there is none
+	Misplaced *Error // error of the first field that stands next to "body" but belongs inside it; nil if there is no such field
 }
 
-// ParseInputLine reads a line. Its errors are *Error. If the line cannot be used, the result still has its
-// CustomID, if that could be read.
+// ParseInputLine parses a line of an input file. Its errors are *Error. With an error, the result still has the CustomID if it could be
+// read.
 func ParseInputLine(raw []byte) (InputLine, error) {
 	var l InputLine
 	if k := kindOf(raw); k != dict && json.Valid(raw) {
@@ -51,18 +51,18 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 // MaxCustomID is the maximum length of a custom_id, in bytes.
 const MaxCustomID = 512
 
-// id returns the line's name, or an empty string. A name that is too long is an error.
+// id returns the line's custom_id; empty if it has none. A custom_id that is too long is an error.
 func (o *object) id() string {
 	s := o.givenID()
 	if len(s) > MaxCustomID {
-		o.fail(CodeInvalidValue, "the row's name has %d bytes, more than %d", len(s), MaxCustomID)
+		o.fail(CodeInvalidValue, "the row's id has %d bytes, more than %d", len(s), MaxCustomID)
 		return ""
 	}
 	return s
 }
 
-// givenID returns the line's custom_id. If the line is only a body and has no custom_id, it returns "id",
-// which may be a whole number.
+// givenID returns the line's custom_id. If the line is only a body without custom_id, givenID returns the field "id", which may be a
+// whole number.
 func (o *object) givenID() string {
 	if s, ok := o.text("custom_id"); ok || o.err != nil {
 		if s == "" && o.err == nil {
@@ -88,7 +88,7 @@ func (o *object) givenID() string {
 	return string(raw)
 }
 
-// lineEndpoint returns the endpoint of an OpenAI Batch line: its url or, if there is none, the endpoint that the body fits.
+// lineEndpoint returns the endpoint of an OpenAI Batch line: its "url" or, without one, the endpoint that the body's fields indicate.
 func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
@@ -112,7 +112,7 @@ func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 	return e
 }
 
-// bodyEndpoint returns the endpoint that a body fits.
+// bodyEndpoint returns the endpoint that a body's fields indicate: chat for "messages", completions for "prompt".
 func (o *object) bodyEndpoint() Endpoint {
 	messages, prompt := o.has("messages"), o.has("prompt")
 	switch {
@@ -132,7 +132,7 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
-// knownError sets the error of a line that is an error already: whoever made the line could not make a request.
+// knownError sets the error that the line itself contains in "error": the program that made the line could not make a request.
 func (o *object) knownError() {
 	raw, ok := o.get("error", dict)
 	if !ok {
@@ -149,7 +149,7 @@ func (o *object) knownError() {
 // MaxBody is the maximum length of a request's body, in bytes.
 const MaxBody = 16 << 20
 
-// MaxOutputLine is the maximum length of a line of output, in bytes, its end included.
+// MaxOutputLine is the maximum length of a line of output, in bytes, including its line end.
 const MaxOutputLine = 64 << 20
 
 // OutputLine is a result in a file, as in OpenAI's Batch API. Exactly one of Response and Error is set.
@@ -172,8 +172,8 @@ const resultPrefix = "batch_req_"
 // ResultPrefix returns the beginning of the ids of a batch's results.
 func ResultPrefix(batch string) string { return resultPrefix + batch + "-" }
 
-// ResultID returns the id of a result. It contains the batch, the request's line number in the file, and the request's checksum,
-// which has 8 hex digits.
+// ResultID returns the id of a result. It is made of the batch id, the request's line number in the file, and the request's checksum (8
+// hex digits).
 func ResultID(batch string, line int, sum string) string {
 	return fmt.Sprintf("%s%d-%s", ResultPrefix(batch), line, sum)
 }
@@ -183,13 +183,13 @@ func ParseResultID(id string) (batch string, line int, sum uint32, err error) {
 	rest, ok := strings.CutPrefix(id, resultPrefix)
 	parts := strings.Split(rest, "-")
 	if !ok || len(parts) < 3 {
-		return "", 0, 0, fmt.Errorf("id %q is not the id of a result", id)
+		return "", 0, 0, fmt.Errorf("%q is not the id of a result: it must be batch_req_BATCH-LINE-SUM", id)
 	}
 	n := len(parts)
 	line, err = strconv.Atoi(parts[n-2])
 	raw, hexErr := hex.DecodeString(parts[n-1])
 	if err != nil || hexErr != nil || line < 1 || line > math.MaxInt32 || len(raw) != 4 {
-		return "", 0, 0, fmt.Errorf("id %q is not the id of a result", id)
+		return "", 0, 0, fmt.Errorf("%q is not the id of a result: it must be batch_req_BATCH-LINE-SUM", id)
 	}
 	return strings.Join(parts[:n-2], "-"), line, binary.BigEndian.Uint32(raw), nil
 }

@@ -2,20 +2,20 @@ package openai
 
 import "encoding/json"
 
-// Codes of the errors of CheckBatchLine that are OpenAI's and that a row of `ingot run` cannot have.
+// Codes of errors that only CheckBatchLine returns. They are OpenAI's.
 const (
-	CodeURLMismatch = "url_mismatch" // the line is for another endpoint than its batch
+	CodeURLMismatch = "url_mismatch" // the line's "url" is not the batch's endpoint
 )
 
-// BatchLine has what a batch needs to know of a line of its input: everything around the request, and the request's model.
+// BatchLine has the parts of an input line that a batch needs before it runs the line.
 type BatchLine struct {
 	CustomID string
-	Model    string // empty if the request names none
+	Model    string // model that the request names; empty if it names none
 }
 
-// CheckBatchLine checks a line of a batch for an endpoint as OpenAI's Batch API does before it runs the batch: the line has a
-// custom_id, the method POST, the url of the batch and a body, which does not ask for a stream. ParseRequest checks the rest of the
-// body. Errors are *Error. Where there is an error, the result has the fields that could be read.
+// CheckBatchLine checks a line of a batch for an endpoint as OpenAI's Batch API does before it runs the batch. The line must have a
+// custom_id, the method POST, the url of the batch, and a body that does not request a stream. ParseRequest checks the other fields of
+// the body. Errors are *Error. With an error, the result has the fields that could be read.
 func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 	var l BatchLine
 	if k := kindOf(raw); k != dict && json.Valid(raw) {
@@ -58,7 +58,7 @@ func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 	return l, nil
 }
 
-// require makes a field's absence an error. It reports whether the field is present.
+// require sets an error if a field is absent. It reports whether the field is present.
 func (o *object) require(name string) bool {
 	if o.err == nil && !o.has(name) {
 		o.fail(CodeMissing, "%q is missing", name)
@@ -66,7 +66,7 @@ func (o *object) require(name string) bool {
 	return o.err == nil
 }
 
-// batchBody checks the fields of a row that a batch restricts, and returns the model of the row.
+// batchBody checks the fields of a request that a batch restricts, and returns the model that the request names.
 func (o *object) batchBody(body json.RawMessage) (model string) {
 	inner, err := parseObject(body, "body.")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// chatContext reads the variables of a chat template: messages, tools and the template's own settings.
+// chatContext returns the variables of a chat template: messages, tools and the template's own settings.
 func (o *object) chatContext() *ordered.Object {
 	ctx := ordered.NewObject()
 	ctx.Set("messages", o.messages())
@@ -52,7 +52,7 @@ func (o *object) chatContext() *ordered.Object {
 	return ctx
 }
 
-// continueFinal is the field of a chat whose last message is the beginning of the answer.
+// continueFinal is the field that makes the answer continue the chat's last message.
 const continueFinal = "continue_final_message"
 
 // checkContinued checks that the last message can be continued.
@@ -60,7 +60,7 @@ func (o *object) checkContinued(ctx *ordered.Object) {
 	v, _ := ctx.Get("messages")
 	messages, _ := v.([]ordered.Value)
 	if len(messages) == 0 {
-		return // an error by itself
+		return // readers of "messages" report it
 	}
 	last, _ := messages[len(messages)-1].(*ordered.Object)
 	if last == nil {
@@ -69,10 +69,10 @@ func (o *object) checkContinued(ctx *ordered.Object) {
 	role, _ := last.Get("role")
 	content, _ := last.Get("content")
 	if text, _ := content.(string); role != "assistant" || text == "" {
-		o.fail(CodeInvalidValue, "%q needs a last message of the assistant that has content", continueFinal)
+		o.fail(CodeInvalidValue, `%q needs a last message with the role "assistant" and a non-empty content`, continueFinal)
 	}
 	if o.boolean("add_generation_prompt") {
-		o.fail(CodeInvalidValue, `%q and "add_generation_prompt" exclude each other`, continueFinal)
+		o.fail(CodeInvalidValue, `%q and "add_generation_prompt" cannot both be true`, continueFinal)
 	}
 }
 
@@ -85,8 +85,8 @@ func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
 	return v
 }
 
-// toolsForbidden reports whether the request forbids tool calls; the template then gets no tools. A request that requires a
-// tool call is an error.
+// toolsForbidden reports whether the request forbids tool calls; the template then gets no tools. A request that requires a tool call is
+// an error.
 func (o *object) toolsForbidden() bool {
 	raw, ok := o.get("tool_choice", text, dict)
 	if !ok {
@@ -102,8 +102,7 @@ func (o *object) toolsForbidden() bool {
 	return choice == "none"
 }
 
-// messages reads a chat's messages. If a content has several text parts, they are joined with newlines, because
-// templates expect strings.
+// messages returns a chat's messages. Several text parts of a content are joined with newlines, because templates expect strings.
 func (o *object) messages() []ordered.Value {
 	raw, ok := o.get("messages", array)
 	if !ok {
@@ -126,8 +125,7 @@ func (o *object) messages() []ordered.Value {
 	return list
 }
 
-// roles are OpenAI's roles. Other roles are errors, because templates silently leave out messages with a
-// role that they do not know.
+// roles are OpenAI's roles. Other roles are errors, because templates silently omit messages with unknown roles.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
 func (o *object) message(i int, m *ordered.Object) {
@@ -147,7 +145,7 @@ func (o *object) message(i int, m *ordered.Object) {
 	case []ordered.Value:
 		m.Set("content", o.joinParts(i, content))
 	case nil:
-		if role != "assistant" { // a message that only calls tools may have no content
+		if role != "assistant" { // a message with only tool calls may have no content
 			o.missingContent(i, ok)
 		}
 	default:
@@ -191,7 +189,7 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 	return strings.Join(texts, "\n")
 }
 
-// parseArguments parses the arguments of earlier tool calls. In OpenAI's messages they are JSON text; templates expect
+// parseArguments parses the arguments of tool calls in earlier messages. OpenAI's messages have them as JSON text, and templates expect
 // objects.
 func parseArguments(m *ordered.Object) {
 	v, _ := m.Get("tool_calls")

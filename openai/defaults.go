@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// DefaultsID identifies the defaults of all settings that a request need not give: 8 hex digits that change with any of them.
+// DefaultsID identifies the defaults of all settings of a request. Its 8 hex digits change when any default changes.
 var DefaultsID = sync.OnceValue(func() string {
 	text := ""
 	for endpoint, body := range map[Endpoint]string{
@@ -16,7 +16,7 @@ var DefaultsID = sync.OnceValue(func() string {
 	} {
 		r, err := ParseRequest(endpoint, []byte(body))
 		if err != nil {
-			panic(err) // it is valid
+			panic(err) // the body is valid
 		}
 		s := r.settings
 		part := fmt.Sprintf("%s %+v %d %d %d %v %v;", endpoint, s.Sampling, s.N, s.MaxTokens, s.MinTokens, s.IgnoreEOS, s.Stop)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Values of error.code in lines of output. The first group is for rows that cannot be used.
+// Values of error.code in output lines. The first group is for rows that cannot be used.
 const (
 	CodeInvalidJSON   = "invalid_json"
 	CodeInvalidText   = "invalid_text" // not UTF-8
@@ -15,11 +15,11 @@ const (
 	CodeMissing       = "missing_field"
 	CodeInvalidType   = "invalid_type"
 	CodeInvalidValue  = "invalid_value"
-	CodeInvalidRecord = "invalid_record"    // a record of a table from which no request could be made
+	CodeInvalidRecord = "invalid_record"    // no request could be made from a record of a table
 	CodeUnsupported   = "unsupported_field" // a field of OpenAI or vLLM that Ingot does not support
 
 	CodeUnknown      = "unknown_field"   // a field that Ingot does not know
-	CodeUnknownModel = "model_not_found" // the row names another model than the one that answers
+	CodeUnknownModel = "model_not_found" // the row names a model that is not the one that answers
 
 	// Codes for valid rows whose generation failed.
 
@@ -31,12 +31,12 @@ const (
 	CodeExpired    = "expired"   // not answered before the deadline of its batch
 )
 
-// Error is the reason why a row has no answer: the error object of a line of output. As a Go error it means that the row
-// cannot be used and would fail the same way at every attempt.
+// Error is the reason why a row has no answer: the error object of an output line. As a Go error it means that the row cannot be used and
+// that every attempt would fail in the same way.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Param   string `json:"param,omitempty"` // the field with which Message begins, if it begins with one
+	Param   string `json:"param,omitempty"` // the field name that Message begins with; empty if it begins with none
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -25,7 +25,7 @@ const (
 	TypeServer         = "server_error"
 )
 
-// NewErrorBody returns the body of an error. An empty param or code becomes null.
+// NewErrorBody returns the body of an error whose ErrorDetail.Type is kind. An empty param or code becomes null.
 func NewErrorBody(kind, message, param, code string) ErrorBody {
 	d := ErrorDetail{Message: message, Type: kind}
 	if param != "" {
@@ -37,13 +37,13 @@ func NewErrorBody(kind, message, param, code string) ErrorBody {
 	return ErrorBody{d}
 }
 
-// OpenAI's codes of errors in requests, where they differ from those of rows.
+// Codes of errors in live requests, where OpenAI's codes differ from those of rows.
 const (
 	CodeMissingParameter = "missing_required_parameter"
 	CodeUnknownParameter = "unknown_parameter"
 )
 
-// codes are OpenAI's codes of errors in requests, by the codes of rows. Other codes stay as they are.
+// codes maps codes of rows to OpenAI's codes of errors in live requests. Codes without an entry are the same.
 var codes = map[string]string{
 	CodeMissing:     CodeMissingParameter,
 	CodeUnknown:     CodeUnknownParameter,
@@ -61,7 +61,7 @@ func (e *Error) HTTP() (status int, body ErrorBody) {
 		code = e.Code
 	}
 	message := e.Message
-	for _, verb := range []string{"is ", "has ", "must "} { // messages about a row as a whole follow its line number
+	for _, verb := range []string{"is ", "has ", "must "} { // such a message follows a row's line number, so it has no subject yet
 		if strings.HasPrefix(message, verb) {
 			message = "the request's body " + message
 		}

@@ -11,12 +11,12 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// object is a JSON object whose fields are read with a check of their types. err is the error of the first field that failed its
-// check. After an error, all fields are read as absent. A null field is absent.
+// object is a JSON object. Reading a field checks its type. err is the error of the first field that failed its check; after that, all
+// fields are read as absent. A field that is null is absent as well.
 type object struct {
 	fields map[string]json.RawMessage
 	path   string            // prefix of field names in errors, such as "body."
-	given  map[string]string // the alias under which a field was given, by the field's name; see renameAliases
+	given  map[string]string // alias that the request uses for a field, by the field's name; see renameAliases
 	err    *Error
 }
 
@@ -35,7 +35,7 @@ func parseObject(raw []byte, path string) (*object, *Error) {
 	return o, nil
 }
 
-// repeated returns a key that a valid JSON object has more than once.
+// repeated returns the first key that occurs more than once in a valid JSON object.
 func repeated(object []byte) (key string, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	seen := map[string]bool{}
@@ -61,7 +61,7 @@ func jsonError(err error) *Error {
 	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
 }
 
-// named returns a field's name as it is in the request, for errors.
+// named returns the name that the request uses for a field. Errors use this name.
 func (o *object) named(name string) string {
 	if alias, ok := o.given[name]; ok {
 		name = alias
@@ -75,7 +75,7 @@ func (o *object) has(name string) bool {
 	return ok && kindOf(raw) != null
 }
 
-// get returns a field that is present, not null and of one of the given kinds. Any other kind is an error.
+// get returns a field if it is present and not null. It sets an error if the field is not of one of the given kinds.
 func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
 	if o.err != nil || !o.has(name) {
 		return nil, false
@@ -115,7 +115,7 @@ func (o *object) boolean(name string) bool {
 	return ok && raw[0] == 't'
 }
 
-// number reads a number from low to high, or returns def if the field is absent.
+// number returns a number from low to high, or def if the field is absent.
 func (o *object) number(name string, low, high, def float64) float64 {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -129,7 +129,7 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	return v
 }
 
-// integer reads a whole number from low to high; 2.0 is a whole number. ok reports whether the field is present and valid.
+// integer returns a whole number from low to high; 2.0 counts as one. ok reports whether the field is present and valid.
 func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -167,7 +167,7 @@ func parseInteger(raw []byte) (int64, error) {
 	return int64(f), nil
 }
 
-// ids reads an array of token ids.
+// ids returns an array of token ids.
 func (o *object) ids(name string, raw json.RawMessage) []int32 {
 	ids := make([]int32, 0, bytes.Count(raw, []byte(","))+1)
 	for e := range ordered.Items(raw) {
@@ -186,7 +186,7 @@ func (o *object) ids(name string, raw json.RawMessage) []int32 {
 	return ids
 }
 
-// kind is the type of a JSON value, as text for messages.
+// kind is the type of a JSON value, worded for error messages.
 type kind string
 
 const (

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// minLogprob is the log-probability of impossible tokens in OpenAI's responses, because JSON has no infinity.
+// minLogprob stands for minus infinity, which JSON lacks. OpenAI's responses use the same number.
 const minLogprob = -9999.0
 
 // logprob is a log-probability as JSON.
@@ -23,8 +23,8 @@ func (l logprob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// shownLogprobs returns the log-probabilities of the tokens of a chat's answer, which ends with them for the given reasons. A stop id
-// is not part of the message, so that it is left out.
+// shownLogprobs returns the log-probabilities of a chat's answer, given its tokens, its finish reason and the stop string that ended it.
+// It omits a stop token at the end, which is not part of the message.
 func shownLogprobs(tokens []generation.TokenLogprob, reason generation.FinishReason, stop string) []generation.TokenLogprob {
 	if n := len(tokens); n > 0 && reason == generation.FinishStop && stop == "" {
 		return tokens[:n-1]
@@ -43,8 +43,8 @@ type chatToken struct {
 	Top []tokenLogprob `json:"top_logprobs"`
 }
 
-// tokenLogprob is a token with its log-probability. Bytes is a list of numbers in JSON; it is exact even if the token is
-// only a part of a character.
+// tokenLogprob is a token with its log-probability. Bytes, a list of numbers in JSON, is exact even if the token is an incomplete
+// character.
 type tokenLogprob struct {
 	Token   string  `json:"token"`
 	Logprob logprob `json:"logprob"`
@@ -76,16 +76,16 @@ func newTokenLogprob(t generation.TokenLogprob) tokenLogprob {
 type completionLogprobs struct {
 	Tokens     []string             `json:"tokens"`
 	Logprobs   []*logprob           `json:"token_logprobs"`
-	Top        []map[string]logprob `json:"top_logprobs"` // empty if none were requested
-	TextOffset []int                `json:"text_offset"`  // in characters
+	Top        []map[string]logprob `json:"top_logprobs"` // empty if the request asks for no alternatives
+	TextOffset []int                `json:"text_offset"`  // offset of each token in the text, in characters
 }
 
-// newCompletionLogprobs lists the tokens of an echoed prompt, whose text is prefix, and the tokens of the answer.
+// newCompletionLogprobs returns the lists for the tokens of an echoed prompt, whose text is prefix, followed by the tokens of the answer.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	l := newLogprobLists(len(prompt)+len(answer), top)
 	var o offsets
 	for i, t := range prompt {
-		// Otherwise the first token is a BOS that is not in the text.
+		// If false, the first token is a BOS that is not in the text.
 		inText := i > 0 || strings.HasPrefix(prefix, string(t.Bytes))
 		l.add(t, i == 0, o.next(t, inText), top)
 	}
@@ -102,14 +102,14 @@ func newLogprobLists(n, top int) *completionLogprobs {
 	return l
 }
 
-// addAnswer adds tokens of an answer.
+// addAnswer appends the tokens of an answer to the lists.
 func (l *completionLogprobs) addAnswer(tokens []generation.TokenLogprob, o *offsets, top int) {
 	for _, t := range tokens {
 		l.add(t, false, o.next(t, true), top)
 	}
 }
 
-// add adds a token. The first of a prompt has no log-probability.
+// add appends a token to the lists. The first token of a prompt has no log-probability.
 func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, top int) {
 	l.Tokens = append(l.Tokens, t.Text)
 	l.TextOffset = append(l.TextOffset, offset)
@@ -125,11 +125,11 @@ func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, 
 	}
 }
 
-// offsets finds where tokens begin in a text, in characters. begun is the number of characters so far, including one that is not
-// complete.
+// offsets computes where tokens begin in a text, in characters. begun is the number of characters so far, including an incomplete last
+// one.
 type offsets struct{ begun int }
 
-// next returns the offset of a token. inText reports whether the token is a part of the text.
+// next returns the offset of the next token. inText reports whether the token is a part of the text.
 func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
 	at := o.begun
 	if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && at > 0 {
@@ -141,8 +141,8 @@ func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
 	return at
 }
 
-// alternatives returns the most likely tokens and the chosen token, by their texts. If two tokens have the same text, the
-// more likely one counts.
+// alternatives maps the texts of the most likely tokens, and of the chosen token, to their log-probabilities. If two tokens have the same
+// text, the larger log-probability is used.
 func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
 		return nil
@@ -159,7 +159,7 @@ func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	return m
 }
 
-// isContinuation reports whether a byte is inside a UTF-8 character.
+// isContinuation reports whether a byte is a UTF-8 continuation byte, which no character begins with.
 func isContinuation(b byte) bool { return b&0xC0 == 0x80 }
 
 // characters returns the number of characters whose first byte is in bytes.

@@ -8,12 +8,12 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// A BOS that the tokenizer adds is a token, but its text is not part of the echoed text.
+// A BOS that the tokenizer adds is a token, but the echoed text does not contain it.
 func TestTextOffsetsLeaveBOSOut(t *testing.T) {
 	t.Parallel()
 	tokens := []generation.TokenLogprob{token("<s>", 0), token("a", -1), token("b", -1)}
 	require.Equal(t, []int{0, 0, 1}, newCompletionLogprobs("ab", tokens, nil, 0).TextOffset)
-	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("<s>ab", tokens, nil, 0).TextOffset, "written out, or given as an id")
+	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("<s>ab", tokens, nil, 0).TextOffset, "the text contains a BOS that was written out or given as an id")
 	require.Equal(t, []int{0, 3, 4}, newCompletionLogprobs("", nil, tokens, 0).TextOffset)
 }
 

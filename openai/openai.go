@@ -1,5 +1,5 @@
-// Package openai is OpenAI's wire format: requests with a check of every field, response bodies, and the lines of Batch files. It
-// depends on neither the engine nor the queue.
+// Package openai has OpenAI's wire format: requests, with a check of every field, response bodies, and lines of Batch files. It depends
+// neither on the engine nor on the queue.
 package openai
 
 import (
@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 )
 
-// Endpoint is an operation of OpenAI's API, named by its path.
+// Endpoint is an endpoint of OpenAI's API, given as its path.
 type Endpoint string
 
 // The supported endpoints.

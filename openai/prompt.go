@@ -7,16 +7,17 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// maxPrompts is the maximum number of prompts in a completion's array of prompts.
+// maxPrompts is the maximum number of prompts in one completion request.
 const maxPrompts = 2048
 
-// prompt is one prompt of a completion: ids, or text if ids is nil.
+// prompt is one prompt of a completion: token ids, or text if ids is nil.
 type prompt struct {
 	text string
 	ids  []int32
 }
 
-// prompts reads a completion's prompt: a string, an array of ids, an array of strings, or an array of arrays of ids.
+// prompts returns the prompts of a completion. The field is a string, an array of token ids, an array of strings, or an array of arrays
+// of token ids.
 func (o *object) prompts() []prompt {
 	raw, ok := o.get("prompt", text, array)
 	if !ok {
@@ -40,7 +41,7 @@ func (o *object) prompts() []prompt {
 		return nil
 	}
 	if len(list) > maxPrompts {
-		o.fail(CodeInvalidValue, `"prompt" holds %d prompts, more than %d`, len(list), maxPrompts)
+		o.fail(CodeInvalidValue, `"prompt" has %d prompts, more than %d`, len(list), maxPrompts)
 		return nil
 	}
 	prompts := make([]prompt, len(list))

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// refused are fields that would change the answer but that Ingot does not support. Setting such a field is an error, unless
-// the value has no effect.
+// refused lists fields that would change the answer but that Ingot does not support. Such a field is an error, unless its value has no
+// effect.
 var refused = []struct {
 	field   string
 	only    Endpoint // the endpoint that has the field; empty for both
@@ -42,22 +42,22 @@ var refused = []struct {
 	{"parallel_tool_calls", Chat, []string{"true"}, "output cannot be constrained"},
 	{"web_search_options", Chat, nil, "there is no web search"},
 	{"chat_template", Chat, nil, "the model's own template is used"},
-	{"add_special_tokens", Chat, []string{"false"}, "the template writes special tokens"},
+	{"add_special_tokens", Chat, []string{"false"}, "the chat template writes the special tokens"},
 	{"echo", Chat, []string{"false"}, "use /v1/completions"},
 
-	{"suffix", Completions, []string{`""`}, "there is no insertion"},
+	{"suffix", Completions, []string{`""`}, "text cannot be inserted before a suffix"},
 	{"add_special_tokens", Completions, []string{"true"}, "give the prompt as token ids instead"},
 }
 
-// understood are the longer names of supported fields. If an unknown name differs from one of them in only one or two characters,
-// it is an error even if unknown fields are ignored.
+// understood lists long names of supported fields. A name that differs from one of them in only one or two characters is an error even if
+// unknown fields are ignored.
 var understood = []string{
 	"temperature", "max_tokens", "max_completion_tokens", "presence_penalty", "frequency_penalty", "repetition_penalty",
 	"logit_bias", "logprobs", "top_logprobs", "min_tokens", "ignore_eos", "stop_token_ids", "return_token_ids",
 	"add_generation_prompt", "chat_template_kwargs", continueFinal,
 }
 
-// refuse sets an error for unsupported fields and misspelt names. A live request may be streamed.
+// refuse sets an error for unsupported fields and misspelt names. A live request may set "stream".
 func (o *object) refuse(e Endpoint, live bool) {
 	odd := o.odd(e)
 	for _, f := range refused {
@@ -74,7 +74,7 @@ func (o *object) refuse(e Endpoint, live bool) {
 	if best, ok := o.integer("best_of", 1, 128); ok && e == Completions {
 		n, _ := o.integer("n", 1, 128)
 		if best != max(n, 1) {
-			o.fail(CodeUnsupported, `"best_of" is not supported: use "n" with "logprobs" and choose`)
+			o.fail(CodeUnsupported, `"best_of" is not supported: use "n" with "logprobs", and choose the best answer yourself`)
 		}
 	}
 	for _, name := range odd {
@@ -104,7 +104,7 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// misspelt returns the supported field of which a name is probably a misspelling, or an empty string.
+// misspelt returns the supported field whose name was probably meant, or an empty string.
 func misspelt(name string) string {
 	for _, f := range understood {
 		if name == f {

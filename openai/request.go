@@ -12,36 +12,36 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// maxStops is the maximum number of stop strings. OpenAI's maximum is 4.
+// maxStops is the maximum number of stop strings. OpenAI allows 4.
 const maxStops = 64
 
-// defaultMaxTokens is OpenAI's default of max_tokens on /v1/completions. A chat is limited by the context only.
+// defaultMaxTokens is OpenAI's default for max_tokens on /v1/completions. A chat has no such default; only the context limits it.
 const defaultMaxTokens = 16
 
-// minTopP replaces a top_p of 0. For OpenAI 0 means the best token only; in generation.Sampling 0 means no limit.
+// minTopP replaces a top_p of 0. In OpenAI's API, 0 means only the most likely token; in generation.Sampling, 0 means no limit.
 const minTopP = 1e-9
 
-// Request is the body of a row. Its types are checked and its defaults are set.
+// Request is the body of a row after its types were checked and its defaults were set.
 type Request struct {
 	endpoint Endpoint
-	settings generation.Request // everything except prompt and seed
-	chat     *ordered.Object    // the prompt of /v1/chat/completions
-	prompts  []prompt           // the prompts of /v1/completions, at least one
+	settings generation.Request // all settings except prompt and seed
+	chat     *ordered.Object    // the variables of the chat template; nil for /v1/completions
+	prompts  []prompt           // at least one; nil for /v1/chat/completions
 
-	model    string // empty if the request names none
-	unknown  *Error // see CheckUnknown
+	model    string // model that the request names; empty if it names none
+	unknown  *Error // error that CheckUnknown returns; nil if all fields are known
 	seed     *int64
 	echo     bool
-	tokenIDs bool // return_token_ids
+	tokenIDs bool // the request sets return_token_ids
 
-	stream      bool // the answer is wanted as it is made
-	streamUsage bool // stream_options.include_usage
+	stream      bool // the client wants the answer in pieces, while it is generated
+	streamUsage bool // the request sets stream_options.include_usage
 }
 
-// ParseRequest checks the body of a row. Its errors are *Error and name the field. Unknown fields are not errors; see CheckUnknown.
+// ParseRequest checks the body of a row. Its errors are *Error and name the field. It accepts unknown fields, which CheckUnknown reports.
 func ParseRequest(e Endpoint, body []byte) (*Request, error) { return parseRequest(e, body, false) }
 
-// ParseLive is ParseRequest for a request whose client waits for the answer, and may want it as it is made.
+// ParseLive is ParseRequest for a request over HTTP, which may ask for a streamed answer.
 func ParseLive(e Endpoint, body []byte) (*Request, error) { return parseRequest(e, body, true) }
 
 func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
@@ -72,7 +72,7 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	return r, nil
 }
 
-// readStream reads how a client wants to get the answer.
+// readStream reads "stream" and "stream_options".
 func (r *Request) readStream(o *object) {
 	r.stream = o.boolean("stream")
 	raw, ok := o.get("stream_options", dict)
@@ -94,13 +94,13 @@ func (r *Request) readStream(o *object) {
 	}
 }
 
-// Streamed reports whether the client wants the answer as it is made.
+// Streamed reports whether the client wants the answer in pieces, while it is generated.
 func (r *Request) Streamed() bool { return r.stream }
 
-// NumPrompts returns the number of prompts: more than one only if a completion's prompt is an array of prompts.
+// NumPrompts returns the number of prompts. It is 1 unless a completion's prompt is an array of prompts.
 func (r *Request) NumPrompts() int { return max(1, len(r.prompts)) }
 
-// Seed returns the request's own seed, or def if it names none.
+// Seed returns the seed that the request sets, or def if it sets none.
 func (r *Request) Seed(def int64) int64 {
 	if r.seed != nil {
 		return *r.seed
@@ -108,7 +108,7 @@ func (r *Request) Seed(def int64) int64 {
 	return def
 }
 
-// Generation returns the engine's request for prompt i. The request's seed is seed+i. date is the day that chat templates print.
+// Generation returns the engine's request for prompt i, with the seed seed+i. date is the day that chat templates print.
 func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
 	req.Date = date
@@ -166,7 +166,7 @@ func (o *object) logitBias() map[int32]float64 {
 			return nil
 		}
 		if _, given := bias[int32(id)]; given {
-			o.fail(CodeInvalidValue, `"logit_bias" gives token %d twice; once as %q`, id, key)
+			o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %q`, id, key)
 			return nil
 		}
 		bias[int32(id)] = inner.number(key, -100, 100, 0)
@@ -187,7 +187,7 @@ func (r *Request) readLength(o *object) {
 		r.settings.MaxTokens = int(n)
 		r.settings.PromptOnly = n == 0
 	}
-	if r.endpoint == Chat { // the newer name takes precedence
+	if r.endpoint == Chat { // max_completion_tokens, the newer name, takes precedence
 		if n, ok := o.integer("max_completion_tokens", 1, math.MaxInt32); ok {
 			r.settings.MaxTokens = int(n)
 		}
@@ -216,7 +216,7 @@ func (r *Request) readStops(o *object) {
 			}
 			var s string
 			if err := json.Unmarshal(e, &s); err != nil || s == "" {
-				o.fail(CodeInvalidValue, "%q holds an empty string", o.named("stop"))
+				o.fail(CodeInvalidValue, "%q has an empty string", o.named("stop"))
 				return
 			}
 			r.settings.Stop = append(r.settings.Stop, s)
@@ -244,7 +244,8 @@ func (r *Request) readOutput(o *object) {
 	if r.settings.PromptOnly && !r.echo {
 		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
 	}
-	// The echo of a prompt of ids consists of the tokens' bytes. The engine returns these bytes with the tokens' log-probabilities.
+	// The engine returns the bytes of a prompt's tokens only with their log-probabilities. The echo of a prompt of token ids needs these
+	// bytes.
 	r.settings.PromptLogprobs = r.echo && (ok || r.anyIDs())
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// usage is OpenAI's count of a response's tokens.
+// usage has OpenAI's counts of a response's tokens.
 type usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
@@ -28,8 +28,7 @@ func newUsage(t Tokens) usage {
 	return u
 }
 
-// head is the beginning of both response bodies. Seed is not in OpenAI's format: if a request sets this seed, it
-// gets the same tokens again.
+// head has the first fields of both response bodies. OpenAI's format has no Seed: a request with this seed gets the same tokens again.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -76,22 +75,22 @@ type completionChoice struct {
 	choiceIDs
 }
 
-// choiceIDs are vLLM's return_token_ids.
+// choiceIDs has the fields that vLLM adds for return_token_ids.
 type choiceIDs struct {
 	PromptTokenIDs []int32 `json:"prompt_token_ids,omitempty"`
 	TokenIDs       []int32 `json:"token_ids,omitzero"`
 }
 
-// Answer has the parts of a response's body other than the choices and their usage.
+// Answer has the parts of a response's body that do not come from the completions.
 type Answer struct {
-	ID          string // without the prefix, which depends on the endpoint
+	ID          string // id without the prefix of the endpoint, such as cmpl-
 	Created     time.Time
 	Model       string
 	Fingerprint string // system_fingerprint
 	Seed        int64
 }
 
-// head returns the beginning of the response's body.
+// head returns the first fields of the response's body.
 func (r *Request) head(a Answer) head {
 	h := head{ID: "cmpl-" + a.ID, Object: "text_completion", Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
 	if r.endpoint == Chat {
@@ -100,7 +99,7 @@ func (r *Request) head(a Answer) head {
 	return h
 }
 
-// Response returns the body that answers a request, from the completions of its prompts.
+// Response returns the body of the response, given the completions of all prompts in order.
 func (r *Request) Response(a Answer, done []generation.Completion) any {
 	h := r.head(a)
 	u := usageOf(done)
@@ -165,7 +164,7 @@ func (r *Request) completionChoices(done []generation.Completion) []completionCh
 	return choices
 }
 
-// promptText returns the text of prompt i. For a prompt of ids, it is made of the tokens' bytes.
+// promptText returns the text of prompt i. For a prompt of token ids, it joins the tokens' bytes.
 func (r *Request) promptText(i int, c generation.Completion) string {
 	if r.prompts[i].ids == nil {
 		return r.prompts[i].text

@@ -8,22 +8,22 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Stream makes the chunks of a streamed response. Their order is OpenAI's: for each choice one with the role, those with text, and one
-// with the reason why the choice ended; at last one with the usage, if the request asks for it.
+// Stream makes the chunks of a streamed response in OpenAI's order. Each choice has a chunk with the role, chunks with text, and a chunk
+// with the finish reason. The last chunk of all has the usage, if the request asks for it.
 type Stream struct {
 	request *Request
 	head    head
-	choices []streamedChoice // by index
-	noUsage any              // the usage of all chunks but the last: null if the request asks for usage, else nothing
+	choices []streamedChoice // by index of the choice
+	noUsage any              // usage in all chunks but the last: JSON null if the request asks for usage, else nil
 }
 
-// streamedChoice is what was sent of a choice.
+// streamedChoice is the part of a choice that was sent already.
 type streamedChoice struct {
 	begun   bool
 	offsets offsets
 }
 
-// NewStream begins the stream of a request's answer.
+// NewStream returns the stream of a request's answer.
 func (r *Request) NewStream(a Answer) *Stream {
 	s := &Stream{request: r, head: r.head(a), choices: make([]streamedChoice, r.NumPrompts()*r.settings.N)}
 	if r.endpoint == Chat {
@@ -35,8 +35,8 @@ func (r *Request) NewStream(a Answer) *Stream {
 	return s
 }
 
-// Whole reports whether the answer cannot be sent in pieces: log-probabilities of an echoed prompt come first, but are known at the
-// end of the answer. Its chunks come from Stream.End alone.
+// Whole reports whether the answer cannot be sent in pieces. The log-probabilities of an echoed prompt are such a case: they come first,
+// but are known only at the end. All chunks then come from Stream.End.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {
@@ -76,7 +76,7 @@ type completionDelta struct {
 	choiceIDs
 }
 
-// Chunks returns the chunks of a piece of the answer to a prompt. Many pieces have none.
+// Chunks returns the chunks for a piece of the answer to a prompt. For many pieces there are none.
 func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
 	if s.request.Whole() {
 		return nil
@@ -144,26 +144,26 @@ func (s *Stream) ids(p generation.Piece) choiceIDs {
 	return choiceIDs{TokenIDs: p.Tokens}
 }
 
-// Tokens are the counts of a response.
+// Tokens has the token counts of a response.
 type Tokens struct {
 	Prompt, Completion int
-	Cached             int // of the prompt's
-	Reasoning          int // of the completion's
+	Cached             int // prompt tokens that were in the cache
+	Reasoning          int // completion tokens of the reasoning
 }
 
-// End returns the last chunks, given the response's body and its counts.
+// End returns the last chunks, given the whole response's body and its counts.
 func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	var chunks []any
 	if s.request.Whole() {
 		text, err := Marshal(body)
 		if err != nil {
-			return nil, fmt.Errorf("write the response: %w", err)
+			return nil, fmt.Errorf("encode the response: %w", err)
 		}
 		var whole struct {
 			Choices json.RawMessage `json:"choices"`
 		}
 		if err := json.Unmarshal(text, &whole); err != nil {
-			return nil, fmt.Errorf("read the response: %w", err)
+			return nil, fmt.Errorf("decode the response: %w", err)
 		}
 		chunks = append(chunks, completionChunk{head: s.head, Choices: whole.Choices, Usage: s.noUsage})
 	}
@@ -174,7 +174,7 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	return chunks, nil
 }
 
-// Choices returns the text and the end of each choice in a response's body, by prompt.
+// Choices returns the text and the finish reason of each choice in a response's body. The first index is that of the prompt.
 func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	var read struct {
 		Choices []struct {
@@ -188,7 +188,7 @@ func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(body, &read); err != nil {
-		return nil, fmt.Errorf("read a response: %w", err)
+		return nil, fmt.Errorf("decode a response: %w", err)
 	}
 	all := make([][]generation.Choice, r.NumPrompts())
 	for i, c := range read.Choices {
@@ -204,7 +204,7 @@ func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	return all, nil
 }
 
-// NamesTokens reports whether the response names the tokens of the answer, and not only its text.
+// NamesTokens reports whether the response has the answer's tokens, in addition to its text.
 func (r *Request) NamesTokens() bool { return r.settings.Logprobs || r.tokenIDs }
 
 // Endpoint returns the endpoint of the request.

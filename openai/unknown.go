@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// aliases are names of fields in other programs, with the field that has the same meaning here.
+// aliases maps field names of other programs to the fields that have the same meaning here.
 var aliases = []struct{ alias, field string }{
 	{"max_new_tokens", "max_tokens"},
 	{"n_predict", "max_tokens"},
@@ -15,8 +15,7 @@ var aliases = []struct{ alias, field string }{
 	{"repeat_penalty", "repetition_penalty"},
 }
 
-// supported are the fields that reach the engine or the chat template. They are grouped by endpoint; fields of both
-// endpoints have an empty key.
+// supported lists, by endpoint, the fields that reach the engine or the chat template. Fields of both endpoints have an empty key.
 var supported = map[Endpoint][]string{
 	"": {
 		"model", "temperature", "top_p", "min_p", "top_k", "repetition_penalty", "presence_penalty", "frequency_penalty",
@@ -30,21 +29,21 @@ var supported = map[Endpoint][]string{
 	Completions: {"prompt", "echo"},
 }
 
-// Fields returns the names of the fields that reach the engine or the chat template on an endpoint. Aliases are not among them.
+// Fields returns the names of the fields that reach the engine or the chat template on an endpoint. Aliases are not included.
 func Fields(e Endpoint) []string { return slices.Concat(supported[""], supported[e]) }
 
-// inert are fields that are accepted and do not change an answer: the row's names and notes, and settings of services. "answer" is
-// the expected answer of a row.
+// inert lists fields that are accepted although they do not change an answer: ids and notes of a row, and settings of services. "answer"
+// is the expected answer of a row.
 var inert = []string{
 	"id", "custom_id", "answer", "metadata", "user", "safety_identifier", "store", "service_tier", "verbosity", "prediction",
 	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-	"priority", "request_id", "cache_salt", // vLLM's
-	"cache_prompt", "id_slot", "timings_per_token", "mirostat_tau", "mirostat_eta", // llama.cpp's
-	"keep_alive", // Ollama's
+	"priority", "request_id", "cache_salt", // from vLLM
+	"cache_prompt", "id_slot", "timings_per_token", "mirostat_tau", "mirostat_eta", // from llama.cpp
+	"keep_alive", // from Ollama
 }
 
-// foreign are fields that change an answer in other programs, with the equivalent field here. ignored are values
-// that have no effect, as JSON.
+// foreign lists fields that change an answer in other programs, with the field to use here. ignored has values without an effect, as
+// JSON.
 var foreign = []struct {
 	field   string
 	ignored []string
@@ -59,12 +58,12 @@ var foreign = []struct {
 	{"num_predict", nil, `use "max_tokens"`},
 	{"format", []string{`""`}, "output cannot be constrained"},
 	{"thinking", nil, `use "enable_thinking" or "chat_template_kwargs"`},
-	{"repeat_last_n", []string{"-1"}, "a penalty counts the whole text"},
+	{"repeat_last_n", []string{"-1"}, "a penalty applies to the whole text"},
 	{"mirostat", []string{"0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
 	{"typical_p", []string{"1", "1.0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
 }
 
-// renameAliases renames fields that were given under an alias. Errors still use the alias.
+// renameAliases renames fields that were given under an alias. Errors name the alias.
 func (o *object) renameAliases() {
 	for _, a := range aliases {
 		if !o.has(a.alias) {
@@ -83,8 +82,8 @@ func (o *object) renameAliases() {
 	}
 }
 
-// unknown returns the error of the first unknown field that might be meant to change the answer. The fields are
-// checked in order of name.
+// unknown returns the error of the first unknown field that may be meant to change the answer, in alphabetical order; nil if there is
+// none.
 func (o *object) unknown(e Endpoint) *Error {
 	for _, name := range o.odd(e) {
 		if !o.has(name) || slices.Contains(inert, name) {
@@ -98,7 +97,7 @@ func (o *object) unknown(e Endpoint) *Error {
 }
 
 func (o *object) unknownField(name string) *Error {
-	for _, f := range refused { // for a value that has an effect, there is an error already
+	for _, f := range refused { // refuse has set an error if the value has an effect
 		if f.field == name {
 			return nil
 		}
@@ -123,15 +122,15 @@ func (o *object) unknownField(name string) *Error {
 	return errorf(CodeUnknown, "%q is unknown: remove it", name)
 }
 
-// misplaced returns the error of the first field that is next to "body" but would change the answer inside "body". The fields are
-// checked in order of name.
+// misplaced returns the error of the first field that stands next to "body" but would change the answer inside "body", in alphabetical
+// order; nil if there is none.
 func (o *object) misplaced() *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(inert, name) || name == "model" {
 			continue
 		}
 		if slices.Contains(fieldNames(), name) {
-			return errorf(CodeUnknown, `%q is not in "body", so it would change nothing: move it there`, name)
+			return errorf(CodeUnknown, `%q stands next to "body", where it has no effect: move it into "body"`, name)
 		}
 	}
 	return nil
@@ -146,8 +145,7 @@ func fieldNames() []string {
 	return names
 }
 
-// nearest returns the known field that is most similar to a name. It returns an empty string if they differ in more than a
-// third of the characters.
+// nearest returns the known field whose name is most similar to name; empty if more than a third of the characters differ.
 func nearest(name string) string {
 	best, found := (len(name)+1)/3+1, ""
 	for _, f := range fieldNames() {
@@ -158,7 +156,7 @@ func nearest(name string) string {
 	return found
 }
 
-// CheckUnknown returns an *Error if the request has a field that is not known; other programs might support the field.
+// CheckUnknown returns an *Error if the request has an unknown field, which may have a meaning in other programs.
 func (r *Request) CheckUnknown() error {
 	if r.unknown == nil {
 		return nil
@@ -169,7 +167,7 @@ func (r *Request) CheckUnknown() error {
 // Model returns the model that the request names, or an empty string.
 func (r *Request) Model() string { return r.model }
 
-// CheckModel returns an *Error if the request names another model than the given ones. A request need not name one.
+// CheckModel returns an *Error if the request names a model that is not in served. A request need not name a model.
 func (r *Request) CheckModel(served ...string) error {
 	if r.model == "" || slices.Contains(served, r.model) {
 		return nil

@@ -94,7 +94,7 @@ func TestFieldsThatChangeNothing(t *testing.T) {
 	}
 }
 
-// Every field is in only one of the lists, so that the lists do not contradict each other.
+// Every field is in only one list, so that the lists cannot contradict each other.
 func TestListsOfFieldsAreDisjoint(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -91,7 +91,7 @@ func (m *Meter) bytesText() string {
 	return fmt.Sprintf("%s of %s, %s/s", humanize.Bytes(uint64(max(0, c.finished()))), humanize.Bytes(uint64(c.Total)), humanize.Bytes(uint64(speed))) + m.left(speed)
 }
 
-// left describes the time left at a speed; empty if it cannot be known.
+// left returns the estimated time left as text, for a speed in rows or bytes per second; empty if it is unknown.
 func (m *Meter) left(speed float64) string {
 	c := m.last.counts
 	if c.Total == 0 || speed <= 0 {

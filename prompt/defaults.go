@@ -23,53 +23,53 @@ const (
 	String
 	Strings
 	Integers
-	Object // as JSON
+	Object // given as JSON
 )
 
-// Setting is a field of requests that can have a default for all rows of a run.
+// Setting is a request field for which a run can give all rows a default.
 type Setting struct {
 	Field string
 	Kind  Kind
 	Help  string
-	Only  openai.Endpoint // the endpoint that has the field; empty for both
-	same  []string        // fields that set the same: a row that has one leaves nothing out
+	Only  openai.Endpoint // the only endpoint with this field; empty if both have it
+	same  []string        // other names of the setting: a row with any of them does not get the default
 }
 
 // Flag returns the name of the setting's flag.
 func (s *Setting) Flag() string { return strings.ReplaceAll(s.Field, "_", "-") }
 
-// Settings are all fields that can have a default.
+// Settings lists all fields that can have a default.
 var Settings = []Setting{
-	{Field: "max_tokens", Kind: Integer, Help: "maximum tokens of an answer", same: []string{"max_completion_tokens", "max_new_tokens", "n_predict"}},
+	{Field: "max_tokens", Kind: Integer, Help: "maximum number of tokens of an answer", same: []string{"max_completion_tokens", "max_new_tokens", "n_predict"}},
 	{Field: "temperature", Kind: Number, Help: "0 to 2; 0 always takes the most probable token"},
-	{Field: "top_p", Kind: Number, Help: "sample from the most probable tokens that have this probability together, 0 to 1"},
+	{Field: "top_p", Kind: Number, Help: "sample from the most probable tokens whose probabilities add up to this, 0 to 1"},
 	{Field: "top_k", Kind: Integer, Help: "sample from this number of the most probable tokens"},
-	{Field: "min_p", Kind: Number, Help: "sample from tokens that have at least this share of the best one's probability, 0 to 1"},
+	{Field: "min_p", Kind: Number, Help: "sample from tokens with at least this share of the most probable token's probability, 0 to 1"},
 	{Field: "n", Kind: Integer, Help: "answers per row"},
-	{Field: "seed", Kind: Integer, Help: "seed of rows, and of --sample"},
+	{Field: "seed", Kind: Integer, Help: "seed for sampling tokens, and for --sample"},
 	{Field: "stop", Kind: Strings, Help: "end an answer before `TEXT`; can be repeated", same: []string{"stop_sequences"}},
 	{Field: "stop_token_ids", Kind: Integers, Help: "end an answer at these tokens"},
-	{Field: "min_tokens", Kind: Integer, Help: "minimum tokens of an answer"},
-	{Field: "ignore_eos", Kind: Boolean, Help: "go on after the end token"},
+	{Field: "min_tokens", Kind: Integer, Help: "minimum number of tokens of an answer"},
+	{Field: "ignore_eos", Kind: Boolean, Help: "continue after the end-of-sequence token"},
 	{Field: "presence_penalty", Kind: Number, Help: "-2 to 2"},
 	{Field: "frequency_penalty", Kind: Number, Help: "-2 to 2"},
-	{Field: "repetition_penalty", Kind: Number, Help: "1 is none", same: []string{"repeat_penalty"}},
+	{Field: "repetition_penalty", Kind: Number, Help: "1 for no penalty", same: []string{"repeat_penalty"}},
 	{Field: "logit_bias", Kind: Object, Help: `such as {"50": -100}`},
 	{Field: "logprobs", Kind: Boolean, Help: "add the log-probability of each token", Only: openai.Chat},
-	{Field: "top_logprobs", Kind: Integer, Help: "add those of the best alternatives, 0 to 20", Only: openai.Chat},
+	{Field: "top_logprobs", Kind: Integer, Help: "add the log-probabilities of this number of most probable tokens, 0 to 20", Only: openai.Chat},
 	{Field: "return_token_ids", Kind: Boolean, Help: "add token ids"},
-	{Field: "reasoning_effort", Kind: String, Help: "for chat templates that have it, such as low", Only: openai.Chat},
-	{Field: "enable_thinking", Kind: Boolean, Help: "for chat templates that have it", Only: openai.Chat},
-	{Field: "continue_final_message", Kind: Boolean, Help: "the answer continues a last message of the assistant", Only: openai.Chat},
+	{Field: "reasoning_effort", Kind: String, Help: "such as low, for chat templates that read it", Only: openai.Chat},
+	{Field: "enable_thinking", Kind: Boolean, Help: "for chat templates that read it", Only: openai.Chat},
+	{Field: "continue_final_message", Kind: Boolean, Help: "continue the chat's last message, which is the assistant's", Only: openai.Chat},
 }
 
-// Default is a value for rows that leave a field out.
+// Default is a value for rows that do not set a field.
 type Default struct {
 	Setting *Setting
 	Value   json.RawMessage
 }
 
-// CheckDefaults returns an error if a value cannot be used. It names the flag.
+// CheckDefaults returns an error if a value cannot be used. The error names the flag.
 func CheckDefaults(defaults []Default) error {
 	for _, d := range defaults {
 		fields := []table.Field{{Name: "messages", Value: json.RawMessage(`[{"role":"assistant","content":"a"}]`)}, {Name: d.Setting.Field, Value: d.Value}}
@@ -83,7 +83,7 @@ func CheckDefaults(defaults []Default) error {
 	return nil
 }
 
-// fill adds the defaults of fields that a body leaves out.
+// fill adds defaults for the fields that a body does not set.
 func fill(body []table.Field, e openai.Endpoint, defaults []Default) []table.Field {
 	for _, d := range defaults {
 		if d.Setting.Only != "" && d.Setting.Only != e || given(body, d.Setting) {
@@ -94,7 +94,7 @@ func fill(body []table.Field, e openai.Endpoint, defaults []Default) []table.Fie
 	return body
 }
 
-// given reports whether a body has a field, under any of its names.
+// given reports whether a body sets a field, under any of its names.
 func given(body []table.Field, s *Setting) bool {
 	for _, f := range body {
 		if isNull(f.Value) {
@@ -103,7 +103,7 @@ func given(body []table.Field, s *Setting) bool {
 		if f.Name == s.Field || slices.Contains(s.same, f.Name) {
 			return true
 		}
-		if f.Name == "chat_template_kwargs" { // the template's settings, which may be given there too
+		if f.Name == "chat_template_kwargs" { // may also have settings of the template
 			inner, err := table.Fields(f.Value)
 			if err == nil && value(inner, s.Field) != nil {
 				return true
@@ -115,7 +115,7 @@ func given(body []table.Field, s *Setting) bool {
 
 func isNull(v json.RawMessage) bool { return len(v) == 0 || string(v) == "null" }
 
-// value returns the last field of a name that is not null, or nil.
+// value returns the value of the last field with a name that is not null, or nil.
 func value(fields []table.Field, name string) json.RawMessage {
 	for i := len(fields) - 1; i >= 0; i-- {
 		if fields[i].Name == name {
@@ -128,7 +128,7 @@ func value(fields []table.Field, name string) json.RawMessage {
 	return nil
 }
 
-// joined returns an object with the given fields.
+// joined returns a JSON object with the given fields.
 func joined(fields []table.Field) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -144,7 +144,7 @@ func joined(fields []table.Field) json.RawMessage {
 	return b.Bytes()
 }
 
-// marshal encodes values that can always be encoded.
+// marshal encodes a value for which encoding cannot fail.
 func marshal(v any) json.RawMessage {
 	text, err := openai.Marshal(v)
 	if err != nil {
@@ -153,7 +153,7 @@ func marshal(v any) json.RawMessage {
 	return text
 }
 
-// Parse returns a value as JSON.
+// Parse returns the JSON of a flag's value.
 func (s *Setting) Parse(text string) (json.RawMessage, error) {
 	var v any
 	var err error

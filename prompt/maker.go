@@ -16,31 +16,31 @@ import (
 // Options describe how records become requests.
 type Options struct {
 	Shape    Shape        // Auto if empty
-	Template *Template    // messages of each chat, or the one text of a Completion; nil if the shape makes them
-	System   *Template    // a system message for chats that have none; nil without one
+	Template *Template    // makes the messages of each chat, or the text of a Completion; nil if the shape does
+	System   *Template    // makes a system message for chats that have none; nil for no system message
 	Defaults []Default    // in the order of Settings
-	Notice   func(string) // is called with a description of what was guessed, once; may be nil
+	Notice   func(string) // called at most once, with a description of the shape that was guessed; may be nil
 }
 
-// AsIs reports whether lines that are requests stay as they are.
+// AsIs reports whether lines that are requests are passed on unchanged.
 func (o Options) AsIs() bool {
 	return o.Template == nil && o.System == nil && len(o.Defaults) == 0 && (o.Shape == Auto || o.Shape == Requests)
 }
 
-// maker makes request lines of the records of one input.
+// maker makes request lines from the records of one input.
 type maker struct {
 	o     Options
-	shape *shape              // nil for text, and with a template of messages
-	raw   bool                // records are lines that stay as they are
-	plain bool                // records are lines of a text file, which are messages of a user
-	keep  bool                // a last message of the assistant is continued and not left out
-	ids   map[uint64]struct{} // hashes of the names of earlier records
+	shape *shape              // nil for text, and if a template makes the messages
+	raw   bool                // records are lines that are passed on unchanged
+	plain bool                // records are lines of a text file; each is a user's message
+	keep  bool                // a last message of the assistant is kept, so that the answer continues it
+	ids   map[uint64]struct{} // hashes of the custom_ids of earlier records
 }
 
-// UseError means that nothing says how the records of a table become requests.
+// UseError means that neither the options nor the columns show how the records become requests.
 type UseError struct{ Columns []string }
 
-// Error names the columns and shows what to give.
+// Error returns a message with the columns and an example of --prompt.
 func (e *UseError) Error() string {
 	if len(e.Columns) == 0 {
 		return "the input has no columns"
@@ -52,7 +52,7 @@ func (e *UseError) Error() string {
 			break
 		}
 	}
-	return fmt.Sprintf("the columns are %s, and nothing says what to ask about them: give --prompt, such as --prompt '%s'",
+	return fmt.Sprintf("the columns are %s, but a prompt is missing: give --prompt, such as --prompt '%s'",
 		quoted(e.Columns), "Translate: "+placeholder(example))
 }
 
@@ -67,8 +67,8 @@ func placeholder(column string) string {
 	return "{{." + column + "}}"
 }
 
-// newMaker decides how records become requests. sample has fields of the first records; those of a format with columns may have no
-// values. notice describes what was guessed, or is empty.
+// newMaker decides how records become requests. sample has the first records; in formats with columns, their fields may have no values.
+// notice describes the shape that was guessed, or is empty.
 func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
 	m = &maker{o: o, ids: map[uint64]struct{}{}}
 	for _, d := range o.Defaults {
@@ -94,7 +94,7 @@ func newMaker(o Options, lines bool, columns []table.Column, sample []table.Reco
 		m.plain = true
 		return m, "", nil
 	}
-	if len(sample) == 0 { // nothing to ask, or only lines that cannot be read
+	if len(sample) == 0 { // there are no records, or only lines that cannot be read
 		m.raw = true
 		return m, "", nil
 	}
@@ -114,7 +114,7 @@ func newMaker(o Options, lines bool, columns []table.Column, sample []table.Reco
 	return nil, "", &UseError{known}
 }
 
-// columnNames returns the columns of a table. If each record has its own, they are those of a sample.
+// columnNames returns the names of a table's columns. If each record has its own columns, it returns those of the sample.
 func columnNames(columns []table.Column, sample []table.Record) []string {
 	var list []string
 	for _, c := range columns {
@@ -133,12 +133,12 @@ func columnNames(columns []table.Column, sample []table.Record) []string {
 	return list
 }
 
-// asIs reports whether lines stay as they are.
+// asIs reports whether lines are passed on unchanged.
 func (m *maker) asIs() bool {
 	return (m.raw || m.plain) && m.o.System == nil && len(m.o.Defaults) == 0
 }
 
-// line returns the request line of a record, without its end. It may share memory with the record.
+// line returns the request line of a record, without a line end. It may share the memory of the record.
 func (m *maker) line(r table.Record) ([]byte, error) {
 	if r.Line != nil && m.asIs() {
 		return r.Line, nil
@@ -157,7 +157,7 @@ func (m *maker) line(r table.Record) ([]byte, error) {
 	return joined(line), nil
 }
 
-// body makes the body of a record that is not a request itself.
+// body returns the endpoint and the body for a record that is not a request itself.
 func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Field, err error) {
 	switch {
 	case m.o.Template != nil:
@@ -209,12 +209,12 @@ func (m *maker) addSystem(r table.Record, endpoint openai.Endpoint, body []table
 	return err
 }
 
-// request completes a record that is a request itself.
+// request returns the request line of a record that is a request itself, with the system message and the defaults.
 func (m *maker) request(r table.Record) ([]byte, error) {
 	line := r.Fields
 	checked, err := openai.ParseInputLine(joined(line))
-	if err != nil { // this error is the row's; it is found again when the line is read
-		return oneLine(joined(line)), nil //nolint:nilerr // see above
+	if err != nil { // reading the line reports the error as the row's error
+		return oneLine(joined(line)), nil //nolint:nilerr // as the comment above says
 	}
 	body, inner := line, value(line, "body")
 	if inner != nil {
@@ -239,7 +239,7 @@ func (m *maker) request(r table.Record) ([]byte, error) {
 	return oneLine(joined(line)), nil
 }
 
-// oneLine removes line ends between the values of JSON.
+// oneLine removes line ends between the tokens of a JSON text.
 func oneLine(text []byte) []byte {
 	if !bytes.ContainsAny(text, "\r\n") {
 		return text
@@ -251,7 +251,8 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// id returns the name of a record: its custom_id or id, unless an earlier record has the same. An empty name means that it has none.
+// id returns the custom_id of a record: its field custom_id or id. It returns an empty string if the record has none or an earlier record
+// has the same.
 func (m *maker) id(r table.Record) string {
 	for _, column := range []string{"custom_id", "id"} {
 		v := value(r.Fields, column)
@@ -273,7 +274,7 @@ func (m *maker) id(r table.Record) string {
 	return ""
 }
 
-// failed returns a line that becomes an error of its row.
+// failed returns a line that becomes an error row with the message of err.
 func failed(err error) []byte {
 	return joined([]table.Field{{Name: "error", Value: marshal(openai.Error{Code: openai.CodeInvalidRecord, Message: err.Error()})}})
 }

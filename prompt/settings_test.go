@@ -10,13 +10,14 @@ import (
 	"github.com/ingot-run/ingot/prompt"
 )
 
-// TestSettingsAreAllFields: every field of a request can have a default, unless it is what a row asks, or a default of it makes no sense.
+// TestSettingsAreAllFields: every request field can have a default, except the question itself and fields for which a default makes no
+// sense.
 func TestSettingsAreAllFields(t *testing.T) {
 	t.Parallel()
 	ofRows := []string{
 		"model", "messages", "prompt", "tools", "tool_choice", "documents", "add_generation_prompt", "chat_template_kwargs", "echo",
-		"best_of",               // is n
-		"max_completion_tokens", // is max_tokens
+		"best_of",               // covered by n
+		"max_completion_tokens", // covered by max_tokens
 	}
 	var want, got []string
 	for _, e := range []openai.Endpoint{openai.Chat, openai.Completions} {

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Shape names how the columns of a table make a request.
+// Shape is the name of a rule by which the columns of a table make a request.
 type Shape string
 
 // The shapes.
@@ -29,13 +29,14 @@ const (
 type shape struct {
 	name Shape
 	help string
-	// claims reports whether records with these fields have the shape. Fields of a table of which only the columns are known have no values.
+	// claims reports whether records with these fields have the shape. If only a table's columns are known, the fields have no values.
+	// nil if the shape is never guessed.
 	claims func(fields []table.Field) bool
-	// body makes a request of a record: its endpoint and the fields of its body. nil for Requests.
+	// body returns a record's endpoint and the fields of its request's body. nil for Requests.
 	body func(fields []table.Field) (openai.Endpoint, []table.Field, error)
 }
 
-// shapes are all shapes. Auto selects the first that claims the first record.
+// shapes lists all shapes. Auto selects the first shape that claims the first record.
 var shapes = []shape{
 	{Requests, `JSON objects that are requests: OpenAI Batch lines, or bodies with "messages" or "prompt"`, nil, nil},
 	{Messages, `column "messages", a list of role and content, without a last answer`, func(f []table.Field) bool { return value(f, "messages") != nil }, messagesBody},
@@ -48,7 +49,7 @@ var shapes = []shape{
 	{Completion, `column "prompt", or --prompt, as the beginning of a text that the model continues; no chat`, nil, completionBody},
 }
 
-// Shapes iterates over the shapes except Auto, with a line of help for each.
+// Shapes iterates over all shapes except Auto, with a line of help for each.
 func Shapes() iter.Seq2[Shape, string] {
 	return func(yield func(Shape, string) bool) {
 		for _, s := range shapes {
@@ -59,7 +60,7 @@ func Shapes() iter.Seq2[Shape, string] {
 	}
 }
 
-// ParseShape checks a shape's name.
+// ParseShape returns the shape with a name.
 func ParseShape(s string) (Shape, error) {
 	names := string(Auto)
 	for i, known := range shapes {
@@ -96,7 +97,7 @@ func has(fields []table.Field, name string) bool {
 	return false
 }
 
-// guess returns the shape of a record, or nil.
+// guess returns the shape that claims a record, or nil.
 func guess(fields []table.Field) *shape {
 	for i := range shapes {
 		if shapes[i].claims != nil && shapes[i].claims(fields) {
@@ -106,7 +107,7 @@ func guess(fields []table.Field) *shape {
 	return nil
 }
 
-// isRequest reports whether a JSON object is a request as it stands.
+// isRequest reports whether a JSON object is a complete request.
 func isRequest(fields []table.Field) bool {
 	prompt := value(fields, "prompt")
 	return value(fields, "body") != nil || value(fields, "messages") != nil || prompt != nil && !isMessages(prompt) ||
@@ -118,7 +119,7 @@ func isMessages(v json.RawMessage) bool {
 	return len(v) > 0 && v[0] == '[' && strings.HasPrefix(strings.TrimLeft(string(v[1:min(len(v), 64)]), " \t\r\n"), "{")
 }
 
-// text returns a column's text.
+// text returns the text in a column.
 func text(fields []table.Field, name string) (string, error) {
 	v := value(fields, name)
 	if v == nil {
@@ -131,12 +132,12 @@ func text(fields []table.Field, name string) (string, error) {
 	return s, nil
 }
 
-// chat returns the body of a chat.
+// chat returns the endpoint and the body of a chat.
 func chat(messages ...chatMessage) (openai.Endpoint, []table.Field, error) {
 	return openai.Chat, []table.Field{{Name: "messages", Value: marshal(messages)}}, nil
 }
 
-// elements returns a column's list. In formats without lists, it is JSON in a text.
+// elements returns the list in a column. In formats without lists, the column's text is JSON.
 func elements(fields []table.Field, name string) ([]json.RawMessage, error) {
 	v := value(fields, name)
 	if v == nil {
@@ -198,7 +199,7 @@ func alpacaBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
 	return chat(chatMessage{"user", s})
 }
 
-// speakers are the roles of ShareGPT's conversations.
+// speakers maps the speakers of ShareGPT's conversations to roles.
 var speakers = map[string]string{
 	"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant", "model": "assistant",
 	"system": "system", "tool": "tool", "observation": "tool",
@@ -224,7 +225,7 @@ func shareGPTBody(fields []table.Field) (openai.Endpoint, []table.Field, error) 
 	return chat(messages...)
 }
 
-// withoutAnswer removes the last messages of the assistant from a chat: the answers that a data set has.
+// withoutAnswer removes the assistant's messages at the end of a chat, which are a data set's answers.
 func withoutAnswer(messages json.RawMessage) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(messages, &list); err != nil {
@@ -235,7 +236,7 @@ func withoutAnswer(messages json.RawMessage) (json.RawMessage, error) {
 		n--
 	}
 	if n == 0 {
-		return nil, errors.New("has no message of a user")
+		return nil, errors.New("has no message with the role user")
 	}
 	if n == len(list) {
 		return messages, nil
@@ -251,7 +252,7 @@ func roleOf(message json.RawMessage) string {
 	return m.Role
 }
 
-// withSystem puts a system message before a chat that has none.
+// withSystem adds a system message at the start of a chat that has none.
 func withSystem(messages json.RawMessage, system string) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(messages, &list); err != nil {

@@ -10,38 +10,39 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Stream reads the records of an input as request lines: JSON Lines, or the lines of a text file as they stand. The number of a line is
-// that of its record; the lines of records that a selection leaves out are empty. A record that cannot be used is an error line.
+// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Each line has the number of
+// its record; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
 type Stream struct {
 	in      *table.Input
 	o       Options
-	records table.Reader  // nil before the start
-	content io.ReadCloser // the file as it stands, if its lines stay as they are; nil otherwise
-	first   []item        // records that were read before the shape was known
+	records table.Reader  // nil before Start
+	content io.ReadCloser // the file itself, if its lines are passed on unchanged; nil otherwise
+	first   []item        // records that Start has read to guess the shape
 	maker   *maker
-	parts   [][]byte // of the text that is not read yet
-	number  int      // of the last line
+	parts   [][]byte // lines that were made but not read yet
+	number  int      // number of the last line that was made
 	offset  int64
 	err     error
 }
 
-// item is a record or the error of one.
+// item is a record, or the error of a record.
 type item struct {
 	record table.Record
 	err    error
 }
 
-// NewStream returns the requests of an input. It reads nothing yet.
+// NewStream returns the request lines of an input. It reads nothing yet.
 func NewStream(in *table.Input, o Options) *Stream { return &Stream{in: in, o: o} }
 
-// The records by which the shape of an input without columns is recognised: at most sampleSize, and no more after sampleBytes.
+// If an input has no columns, Start reads at most sampleSize records to guess the shape. It reads no more records after sampleBytes
+// bytes.
 const (
 	sampleSize  = 100
 	sampleBytes = 1 << 20
 )
 
-// Start opens the input, and decides how its records become requests. A *UseError means that nothing says how. Read calls Start if
-// it was not called before.
+// Start opens the input and decides how its records become requests. The error is a *UseError if a prompt is missing. Read calls Start if
+// nobody else did.
 func (s *Stream) Start() (err error) {
 	if s.maker != nil || s.err != nil {
 		return s.err
@@ -82,20 +83,20 @@ func (s *Stream) Start() (err error) {
 	m, guess, err := newMaker(s.o, lines, s.records.Columns(), sample)
 	var unused *UseError
 	if errors.As(err, &unused) && size == 1 && s.records.Columns() == nil {
-		m, err = &maker{o: s.o, raw: true}, nil // one record says too little: those that are no requests become errors
+		m, err = &maker{o: s.o, raw: true}, nil // one record is too little to guess from: records that are not requests become errors
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.in.Name(), err)
 	}
 	if guess != "" && s.o.Notice != nil {
 		s.o.Notice(guess)
-		s.o.Notice = nil // once is enough
+		s.o.Notice = nil // called at most once
 	}
 	s.maker = m
 	return s.open(lines)
 }
 
-// open opens the file as it stands if the lines stay as they are and can be read again: they may be large, and need not be held here.
+// open opens the file itself if its lines are passed on unchanged and can be read again. This avoids holding large lines in memory here.
 func (s *Stream) open(lines bool) (err error) {
 	if !lines || !s.maker.asIs() {
 		return nil
@@ -108,7 +109,7 @@ func (s *Stream) open(lines bool) (err error) {
 	}
 	s.first = nil
 	err = s.records.Close()
-	s.records = nil // it may hold a large line
+	s.records = nil // frees the memory of its last line, which may be large
 	return err
 }
 
@@ -120,7 +121,7 @@ func cloneRecord(r table.Record) table.Record {
 	return r
 }
 
-// Text reports whether the lines are those of a text file, not requests in JSON. Start must have been called.
+// Text reports whether the lines are those of a text file rather than requests in JSON. Start must have been called before.
 func (s *Stream) Text() bool { return s.maker.plain && s.maker.asIs() }
 
 // Read implements io.Reader.
@@ -155,7 +156,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 
 var lineEnd = []byte("\n")
 
-// next reads a record and makes its line.
+// next makes the line of the next record.
 func (s *Stream) next() error {
 	var each item
 	if len(s.first) > 0 {
@@ -197,7 +198,7 @@ func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 	case whence == io.SeekCurrent && offset == 0:
 		return s.offset, nil
 	case whence != io.SeekStart || offset != 0:
-		return 0, errors.New("requests are read from their start")
+		return 0, errors.New("requests can only be read again from the start")
 	}
 	if err := s.Close(); err != nil {
 		return 0, err

@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// requests returns what rows reads of a file's requests: "line name endpoint body" or "line error", and what was guessed.
+// requests returns the rows that package rows reads from an input, as "id endpoint body" or "id error", and the notice about the guessed
+// shape.
 func requests(t *testing.T, name, text string, to table.Options, o prompt.Options) (list []string, notice string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -34,7 +35,7 @@ func requests(t *testing.T, name, text string, to table.Options, o prompt.Option
 		format = rows.FormatText
 	}
 	var whole []byte
-	for range 2 { // it can be read twice
+	for range 2 { // the stream can be read twice
 		if whole, err = io.ReadAll(iotest.OneByteReader(s)); err != nil {
 			return nil, notice, err
 		}
@@ -72,7 +73,7 @@ func TestShapes(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		o          prompt.Options
-		notice     string // the shape that is guessed
+		notice     string // the guessed shape
 		want       string
 	}{
 		{"messages.json", `[{"messages":[{"role":"user","content":"a"}]},{"messages":[{"role":"user","content":"b"},{"role":"assistant","content":"c"}]}]`,
@@ -84,7 +85,7 @@ func TestShapes(t *testing.T) {
 			"\n\n" + `{"id":"x","conversations":[{"from":"gpt","value":"c"}]}` + "\n" + `{"conversations":[{"from":"alien","value":"c"}]}` + "\n" + `{"conversations":[{"from":"human"}]}` + "\n" + `{"a":1}`,
 			prompt.Options{}, "sharegpt",
 			`x ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"{{.a}}"},{"role":"assistant","content":"c"},{"role":"user","content":"d"}]}` +
-				`|line-3 invalid_record has no message of a user|line-4 invalid_record column "conversations": element 1 is from "alien", which is not a known role` +
+				`|line-3 invalid_record has no message with the role user|line-4 invalid_record column "conversations": element 1 is from "alien", which is not a known role` +
 				`|line-5 invalid_record column "conversations": element 1 has no texts "from" and "value"|line-6 invalid_record column "conversations" has no value`},
 		{"alpaca.json", `[{"instruction":"do","input":"","output":"x"},{"instruction":"do","input":"this","output":"x"},{"instruction":"do","input":null,"output":""}]`,
 			prompt.Options{}, "alpaca",
@@ -126,7 +127,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestALastAnswerIsContinuedOnRequest and is otherwise left out.
+// TestALastAnswerIsContinuedOnRequest: an assistant's message at the end of a chat is continued with continue_final_message, and left out
+// otherwise.
 func TestALastAnswerIsContinuedOnRequest(t *testing.T) {
 	t.Parallel()
 	var defaults []prompt.Default
@@ -144,7 +146,7 @@ func TestALastAnswerIsContinuedOnRequest(t *testing.T) {
 func TestTablesWhoseUseIsNotSaid(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
-		{"a.csv", "id,Question\n1,a\n", `the columns are "id", "Question", and nothing says what to ask about them: give --prompt, such as --prompt 'Translate: {{.Question}}'`},
+		{"a.csv", "id,Question\n1,a\n", `the columns are "id", "Question", but a prompt is missing: give --prompt, such as --prompt 'Translate: {{.Question}}'`},
 		{"a.csv", "My text\n1\n", `such as --prompt 'Translate: {{index . "My text"}}'`},
 		{"a.jsonl", "{\"review\":\"a\"}\n", `such as --prompt 'Translate: {{.review}}'`},
 		{"a.json", `[{"review":"a"}]`, `such as --prompt 'Translate: {{.review}}'`},
@@ -156,7 +158,7 @@ func TestTablesWhoseUseIsNotSaid(t *testing.T) {
 	}
 }
 
-// TestSelectedLinesStayAsTheyAre, so that a run of all rows continues one of a few: numbers and checksums are the same.
+// TestSelectedLinesStayAsTheyAre: selected lines keep their numbers and checksums, so that a run of all rows can continue a run of some.
 func TestSelectedLinesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const text = `{"prompt": "a",  "id":"x"}` + "\n\n" + `{"prompt":"b"}` + "\nbroken\n" + `{"prompt":"c"}` + "\n"

@@ -1,4 +1,4 @@
-// Package prompt makes requests of the records of tables: by templates over their columns, or by shapes of data sets that it knows.
+// Package prompt makes requests from the records of tables, with templates over their columns or by known shapes of data sets.
 package prompt
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Template makes the messages of a chat from a record. It is safe for concurrent use.
+// Template makes the messages of a chat from a record. It is safe for concurrent use once all messages are added.
 type Template struct {
 	messages []message
-	columns  []string // named in the templates
-	whole    bool     // a template uses the record as a whole
+	columns  []string // columns that the templates name
+	whole    bool     // a template uses the whole record
 }
 
 type message struct {
@@ -28,11 +28,11 @@ type message struct {
 	text *template.Template
 }
 
-// Roles are the roles of a template's messages.
+// Roles are the roles that messages of a template can have.
 var Roles = []string{"system", "user", "assistant"}
 
-// Add appends a message to a chat. Its text is a template of package text/template, in which .name is the value of a column. where is the
-// flag or file that has the text, for errors.
+// Add appends a message to a chat. text is a template of package text/template in which .name is the value of a column. where names the
+// flag or file of the template in errors.
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
@@ -43,16 +43,16 @@ func (t *Template) Add(role, where, text string) error {
 	return nil
 }
 
-// plainError removes the package's name from an error of text/template.
+// plainError removes the prefix "template: " from an error of text/template.
 func plainError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
 }
 
-// marker begins a line of a template file that names the role of the message below.
+// marker is the start of a line in a template file that gives the role of the message below.
 const marker = "--- "
 
-// AddFile appends the messages of a template file. A line such as "--- user" begins a message; a file without such lines is one
-// message of the user. The end of a line before a marker, and at the end of the file, is not part of a message.
+// AddFile appends the messages of a template file. A line such as "--- user" begins a message. A file without such lines is one message
+// of the user. A message does not include its last line end.
 func (t *Template) AddFile(where, text string) error {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if !strings.HasPrefix(text, marker) {
@@ -77,7 +77,7 @@ func (t *Template) AddFile(where, text string) error {
 	return nil
 }
 
-// Check returns an error if a template names a column that a table does not have.
+// Check returns an error if a template names a column that is not in columns.
 func (t *Template) Check(columns []string) error {
 	for _, name := range t.columns {
 		if !slices.Contains(columns, name) {
@@ -95,13 +95,13 @@ func quoted(list []string) string {
 	return strings.Join(text, ", ")
 }
 
-// chatMessage is a message of a request.
+// chatMessage is a message of a chat request.
 type chatMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// render makes the messages of a record.
+// render returns the messages for a record.
 func (t *Template) render(r table.Record) ([]chatMessage, error) {
 	values, err := t.values(r)
 	if err != nil {
@@ -118,7 +118,7 @@ func (t *Template) render(r table.Record) ([]chatMessage, error) {
 	return list, nil
 }
 
-// values returns the values that the templates need.
+// values returns the record's values that the templates use.
 func (t *Template) values(r table.Record) (object, error) {
 	values := object{}
 	for _, f := range r.Fields {
@@ -139,7 +139,7 @@ func (t *Template) values(r table.Record) (object, error) {
 	return values, nil
 }
 
-// visit collects the columns that a template names. dot reports whether the dot is the record.
+// visit collects the columns that a template names. dot reports whether . is the record at this node.
 func (t *Template) visit(n parse.Node, dot bool) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -191,7 +191,7 @@ func (t *Template) branch(n *parse.BranchNode, dot, inside bool) {
 	t.visit(n.ElseList, dot)
 }
 
-// command visits a function and its arguments. (index . "a b") names a column.
+// command visits a function call and its arguments. (index . "a b") names a column.
 func (t *Template) command(n *parse.CommandNode, dot bool) {
 	args := n.Args
 	if len(args) > 2 && args[0].String() == "index" {
@@ -212,7 +212,7 @@ func (t *Template) name(column string) {
 	}
 }
 
-// limitedBuffer is the text of a message, which must fit into a request.
+// limitedBuffer collects the text of a message. It fails when the text is too long for a request.
 type limitedBuffer struct{ bytes.Buffer }
 
 // Write implements io.Writer.
@@ -223,7 +223,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// functions are those that templates have besides the ones of text/template.
+// functions are additional functions for templates.
 var functions = template.FuncMap{
 	"json": func(v any) (string, error) {
 		text, err := openai.Marshal(v)
@@ -233,7 +233,7 @@ var functions = template.FuncMap{
 	"index": index,
 }
 
-// index returns an element of a list or object. Unlike that of text/template, it returns an error for a key that is not there.
+// index returns an element of a list or object. In contrast to text/template's index, a missing key is an error.
 func index(v any, keys ...any) (any, error) {
 	for _, key := range keys {
 		switch at := v.(type) {
@@ -241,7 +241,7 @@ func index(v any, keys ...any) (any, error) {
 			name, _ := key.(string)
 			var ok bool
 			if v, ok = at[name]; !ok {
-				return nil, fmt.Errorf("there is no %q, only %s", name, quoted(slices.Sorted(maps.Keys(at))))
+				return nil, fmt.Errorf("there is no key %q: the keys are %s", name, quoted(slices.Sorted(maps.Keys(at))))
 			}
 		case list:
 			var i int64
@@ -254,7 +254,7 @@ func index(v any, keys ...any) (any, error) {
 				return nil, fmt.Errorf("a list is indexed by a number, not by %v", key)
 			}
 			if i < 0 || i >= int64(len(at)) {
-				return nil, fmt.Errorf("the list has %d elements, and no number %d", len(at), i)
+				return nil, fmt.Errorf("there is no element %d: the list has %d elements", i, len(at))
 			}
 			v = at[i]
 		default:
@@ -264,16 +264,16 @@ func index(v any, keys ...any) (any, error) {
 	return v, nil
 }
 
-// Values of records in templates: strings, int64, bool, and these. Lists and objects are printed as JSON. A column that is null is an
-// empty string, which can be compared with other strings; in lists and objects, null stays what it is.
+// Templates read a record's values as strings, int64, bool and the types below. Lists and objects are printed as JSON. A column that is
+// null reads as an empty string, so that it can be compared with strings; inside lists and objects, null is a *null.
 type (
 	number float64
 	list   []any
 	object map[string]any
-	null   struct{} // behind a nil pointer, which is false in conditions
+	null   struct{} // always used as a nil pointer, which is false in conditions
 )
 
-// String returns nothing.
+// String returns an empty string.
 func (*null) String() string { return "" }
 
 // String returns a number as in JSON.
@@ -293,7 +293,7 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// valueOf returns a JSON value as templates read it.
+// valueOf converts a JSON value to the types that templates use.
 func valueOf(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -315,7 +315,7 @@ func convert(v any) any {
 		if i, err := v.Int64(); err == nil {
 			return i
 		}
-		f, _ := v.Float64() // out of range is infinite
+		f, _ := v.Float64() // a number out of range becomes infinite
 		return number(f)
 	case []any:
 		l := make(list, len(v))

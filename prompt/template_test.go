@@ -40,7 +40,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestTemplatesNameColumns: Check refuses a template that names a missing column, wherever the name stands in it.
+// TestTemplatesNameColumns: Check refuses a template that names a missing column anywhere.
 func TestTemplatesNameColumns(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -69,8 +69,8 @@ func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"{{.text.inner}}":         "can't evaluate field inner",
 		"{{.object.inner}}":       `map has no entry for key "inner"`,
-		"{{index .object \"c\"}}": `there is no "c", only "a"`,
-		"{{index .list 2}}":       "the list has 1 elements, and no number 2",
+		"{{index .object \"c\"}}": `there is no key "c": the keys are "a"`,
+		"{{index .list 2}}":       "there is no element 2: the list has 1 elements",
 	} {
 		tmpl := &Template{}
 		require.NoError(t, tmpl.Add("user", "--prompt", text))
@@ -101,7 +101,7 @@ func TestTemplateFile(t *testing.T) {
 	require.EqualError(t, (&Template{}).AddFile("t.txt", "a\n--- user\nb"), `t.txt: the text before the first line such as "--- user" has no role`)
 }
 
-// TestDefaultsOfRows fill fields that are absent or null under all their names, where the endpoint has them.
+// TestDefaultsOfRows: a default fills a field that is absent or null under all its names, if the endpoint has the field.
 func TestDefaultsOfRows(t *testing.T) {
 	t.Parallel()
 	setting := func(field string) *Setting {

@@ -4,7 +4,7 @@
 #   curl -fsSL https://raw.githubusercontent.com/ingot-run/ingot/main/release/install.sh | sh
 #   curl -fsSL https://raw.githubusercontent.com/ingot-run/ingot/main/release/install.sh | sh -s -- --prefix /opt/ingot --version v0.1.0
 #
-# INGOT_RELEASES is the address of a mirror, which has the paths of GitHub's releases.
+# INGOT_RELEASES is the URL of a mirror of the releases, with the same paths as on GitHub.
 set -eu
 
 usage() {
@@ -34,7 +34,7 @@ platform() {
 	*) fail "there is no release for processors of type $(uname -m)" ;;
 	esac
 	if [ "$os" = darwin ] && [ "$arch" = amd64 ]; then
-		# A shell that Rosetta translates takes Apple silicon for an Intel processor.
+		# A shell under Rosetta reports Apple silicon as an Intel processor.
 		[ "$(sysctl -n hw.optional.arm64 2>/dev/null)" = 1 ] || fail "there is no release for Macs with Intel processors"
 		arch=arm64
 	fi
@@ -52,7 +52,7 @@ download() {
 	fi
 }
 
-# checksum FILE prints its SHA-256.
+# checksum FILE prints the SHA-256 of a file.
 checksum() {
 	if command -v sha256sum >/dev/null 2>&1; then
 		sum=$(sha256sum "$1")
@@ -64,7 +64,7 @@ checksum() {
 	printf '%s\n' "${sum%% *}"
 }
 
-# The shell reads a function to its end before it runs it, so a script that arrives in part does nothing.
+# The shell reads a function to its end before it runs it. So a script of which only a part arrives does nothing.
 main() {
 	prefix=${HOME:?is not set}/.local
 	version=
@@ -92,7 +92,7 @@ main() {
 
 	download "$from/checksums.txt" "$work/checksums.txt" ||
 		fail "$from/checksums.txt cannot be downloaded: check the connection${version:+, and that version $version exists}"
-	# A line is a checksum and a file's name.
+	# Each line has a checksum and a file name.
 	line=$(grep -E "^[0-9a-f]{64}  ingot_[0-9A-Za-z.+-]+_$platform\.tar\.gz\$" "$work/checksums.txt") ||
 		fail "$from/checksums.txt has no archive for $platform"
 	want=${line%% *}
@@ -100,7 +100,7 @@ main() {
 	version=${archive#ingot_}
 	version=v${version%_"$platform".tar.gz}
 
-	from=$releases/download/$version # "latest" may be another version by now
+	from=$releases/download/$version # not "latest", which may be another version by now
 	download "$from/$archive" "$work/$archive" || fail "$from/$archive cannot be downloaded: check the connection, and try again"
 	got=$(checksum "$work/$archive")
 	[ "$got" = "$want" ] || fail "$archive has the SHA-256 $got, and checksums.txt has $want: nothing was installed; try again"
@@ -109,7 +109,7 @@ main() {
 	tar -xzf "$work/$archive" -C "$work/ingot" || fail "$archive cannot be unpacked"
 
 	mkdir -p "$prefix/bin" "$prefix/share" || fail "folders cannot be made below $prefix: choose another with --prefix"
-	# A new file takes the place of the old one, which may be running.
+	# The new program is written to a new file and then renamed, since the old one may be running.
 	new=$prefix/bin/.ingot.new
 	trap 'rm -rf "$work" "$new"' EXIT
 	cp "$work/ingot/ingot" "$new" || fail "$prefix/bin cannot be written to: choose another folder with --prefix"

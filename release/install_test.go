@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// release is the files of a release by name.
+// release holds the files of a release.
 type release struct {
 	version string // such as v1.2.3
 	files   map[string][]byte
@@ -34,14 +34,14 @@ func (r release) archive() string {
 	return fmt.Sprintf("ingot_%s_%s_%s.tar.gz", r.version[1:], runtime.GOOS, runtime.GOARCH)
 }
 
-// with returns the release with another archive for this machine, and its checksum.
+// with returns a copy of the release whose archive for this machine is replaced, with the matching checksum.
 func (r release) with(archive []byte) release {
 	changed := release{r.version, map[string][]byte{r.archive(): archive}}
 	changed.files["checksums.txt"] = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(archive), r.archive())
 	return changed
 }
 
-// current is the release that make snapshot built in $INGOT_ARCHIVES, or else one with the program of this tree.
+// current is the release in $INGOT_ARCHIVES, which make snapshot has built. Without that variable, it is built from this tree.
 var current = sync.OnceValues(func() (release, error) {
 	if dist := os.Getenv("INGOT_ARCHIVES"); dist != "" {
 		return readRelease(os.DirFS(dist))
@@ -50,7 +50,7 @@ var current = sync.OnceValues(func() (release, error) {
 	if err != nil {
 		return release{}, err
 	}
-	defer os.RemoveAll(folder) //nolint:errcheck // a temporary folder
+	defer os.RemoveAll(folder) //nolint:errcheck // the system cleans up temporary folders
 	r := release{version: "v1.2.3"}
 	program := filepath.Join(folder, "ingot")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version="+r.version, "-o", program, "../cmd/ingot")
@@ -64,7 +64,7 @@ var current = sync.OnceValues(func() (release, error) {
 	return r.with(archive), err
 })
 
-// readRelease reads what goreleaser built: archives and their checksums.
+// readRelease reads the archives and the checksums that goreleaser has built.
 func readRelease(dist fs.FS) (release, error) {
 	r := release{files: map[string][]byte{}}
 	names, err := fs.Glob(dist, "*.t*") // archives and checksums.txt
@@ -103,7 +103,7 @@ func serve(t *testing.T, r release) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		for _, folder := range []string{"/latest/download/", "/download/" + r.version + "/"} {
 			if name, found := strings.CutPrefix(q.URL.Path, folder); found && r.files[name] != nil {
-				w.Write(r.files[name]) //nolint:errcheck // the client may leave
+				w.Write(r.files[name]) //nolint:errcheck // fails only if the client has closed the connection
 				return
 			}
 		}
@@ -113,7 +113,7 @@ func serve(t *testing.T, r release) string {
 	return server.URL
 }
 
-// user is somebody who runs the script.
+// user is a user who runs the script.
 type user struct {
 	home, releases, path string
 }
@@ -123,7 +123,7 @@ func newUser(t *testing.T, r release) user {
 	return user{home: t.TempDir(), releases: serve(t, r), path: os.Getenv("PATH")}
 }
 
-// install runs a script with arguments and returns its output, with that of stderr.
+// install runs a script with arguments and returns its output, including stderr.
 func (u user) install(t *testing.T, script io.Reader, args ...string) (string, error) {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
@@ -147,7 +147,7 @@ func requireNothing(t *testing.T, folder string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
-			err = fmt.Errorf("%s was written", path)
+			err = fmt.Errorf("the script has written %s", path)
 		}
 		return err
 	}))
@@ -165,7 +165,7 @@ func TestInstall(t *testing.T) {
 	r := latest(t)
 	u := newUser(t, r)
 	program := filepath.Join(u.home, ".local", "bin", "ingot")
-	for range 2 { // the second takes the place of the first
+	for range 2 { // the second installation replaces the first
 		out, err := u.install(t, script(t))
 		require.NoError(t, err, out)
 		require.Contains(t, out, "Ingot "+r.version+" is installed:\n  "+program+"\n")
@@ -190,7 +190,7 @@ func TestInstall(t *testing.T) {
 	require.Contains(t, out, "Another Ingot comes first on the PATH: "+program)
 }
 
-// TestInstallWithOtherPrograms runs the script where only some programs are installed.
+// TestInstallWithOtherPrograms runs the script on systems that have only some of the programs that it can use.
 func TestInstallWithOtherPrograms(t *testing.T) {
 	t.Parallel()
 	basic := []string{"cat", "cp", "cut", "grep", "gzip", "mkdir", "mktemp", "mv", "rm", "tar", "uname"}
@@ -285,14 +285,14 @@ func brokenProgram(t *testing.T) fs.FS {
 	return os.DirFS(folder)
 }
 
-// TestInstallFromPart: a script of which only a part arrives installs nothing.
+// TestInstallFromPart checks that a script of which only a part arrives installs nothing.
 func TestInstallFromPart(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, latest(t))
 	whole := script(t)
 	end := whole.Size() - int64(len("main \"$@\"\n"))
 	for at := int64(0); at <= end; at += 97 {
-		_, _ = u.install(t, io.NewSectionReader(whole, 0, at)) // it may fail or do nothing
+		_, _ = u.install(t, io.NewSectionReader(whole, 0, at)) // may fail or do nothing
 	}
 	_, _ = u.install(t, io.NewSectionReader(whole, 0, end))
 	requireNothing(t, u.home)
@@ -302,7 +302,7 @@ func TestShellcheck(t *testing.T) {
 	t.Parallel()
 	shellcheck, err := exec.LookPath("shellcheck")
 	if err != nil {
-		t.Skip("needs shellcheck")
+		t.Skip("the script is not checked: shellcheck is not installed")
 	}
 	out, err := exec.CommandContext(t.Context(), shellcheck, "install.sh").CombinedOutput()
 	require.NoError(t, err, string(out))

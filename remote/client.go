@@ -183,7 +183,7 @@ func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage
 		if ctx.Err() != nil {
 			return a, ctx.Err()
 		}
-		return a, fmt.Errorf("ask %s: %w", c.address, err)
+		return a, fmt.Errorf("send a request to %s: %w", c.address, err)
 	}
 	a.body = text
 	return a, nil

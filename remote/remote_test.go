@@ -220,7 +220,7 @@ func TestRunStops(t *testing.T) {
 	path := output(t)
 	c := client(t, s, remote.Options{Attempts: 2, Concurrency: 1})
 	lines, _, err := ask(t.Context(), t, c, path, "a", "b", "c")
-	require.ErrorContains(t, err, "ask "+s.URL+"/v1: ")
+	require.ErrorContains(t, err, "send a request to "+s.URL+"/v1: ")
 	require.Len(t, lines, 1)
 	require.Zero(t, s.times()["c"])
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// checkRows checks that each line of a file with any content becomes a usable row, or an error that names the line.
+// checkRows reads a file of arbitrary bytes and checks that each line becomes a usable row, or an error that names the line.
 func checkRows(t require.TestingT, input []byte, f Format) {
 	rows, err := readRows(bytes.NewReader(input), f)
 	if err != nil {

@@ -109,8 +109,8 @@ func TestReaderErrors(t *testing.T) {
 		{"a field of the body", `{"custom_id":"a","body":{"prompt":"hi","temperature":"0"}}`, openai.CodeInvalidType, `"temperature" must be a number, not a string`},
 		{"an unknown field", `{"prompt":"hi","family":"greeting"}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore accepts unknown fields)`},
 		{"an unknown field of the body", `{"body":{"prompt":"hi","family":"greeting"}}`, openai.CodeUnknown, `"family" is unknown: remove it (--unknown-fields ignore accepts unknown fields)`},
-		{"a field next to the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" is not in "body", so it would change nothing: move it there`},
-		{"an alias next to the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" is not in "body", so it would change nothing: move it there`},
+		{"a field next to the body", `{"temperature":0,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"temperature" stands next to "body", where it has no effect: move it into "body"`},
+		{"an alias next to the body", `{"n_predict":5,"body":{"prompt":"hi"}}`, openai.CodeUnknown, `"n_predict" stands next to "body", where it has no effect: move it into "body"`},
 		{"deep nesting", strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), openai.CodeInvalidJSON, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

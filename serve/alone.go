@@ -17,15 +17,15 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// maxPromptsAtOnce is the maximum number of prompts of one request in the engine.
+// maxPromptsAtOnce is the maximum number of prompts of one request that are in the engine at once.
 const maxPromptsAtOnce = 16
 
-// Alone is an Answerer with engines in this process.
+// Alone is an Answerer that uses engines in this process.
 type Alone struct {
 	engines map[string]*engine.Engine
 	version string
 	since   time.Time
-	speeds  map[string]*job.Speed // by alias
+	speeds  map[string]*job.Speed // speed of each engine, by alias
 }
 
 // NewAlone makes an Answerer of engines, by alias. The caller closes the engines after the server has ended.
@@ -42,7 +42,7 @@ func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error)
 	return a, nil
 }
 
-// Models returns the aliases.
+// Models returns the models of the engines.
 func (a *Alone) Models(context.Context) ([]Model, error) {
 	var models []Model
 	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
@@ -55,7 +55,7 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 // Engine returns the engine of an alias.
 func (a *Alone) Engine(alias string) *engine.Engine { return a.engines[alias] }
 
-// Workers returns a record per engine.
+// Workers returns one record for each engine.
 func (a *Alone) Workers(context.Context) ([]job.Worker, error) {
 	var workers []job.Worker
 	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
@@ -68,14 +68,14 @@ func (a *Alone) Workers(context.Context) ([]job.Worker, error) {
 	return workers, nil
 }
 
-// Answer answers with the engine of the call's model.
+// Answer answers a call with the engine of its model.
 func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	eng := a.engines[c.Model]
 	if eng == nil {
 		return Answer{}, fmt.Errorf("there is no engine for the model %q", c.Model)
 	}
 	done := make([]generation.Completion, c.Request.NumPrompts())
-	if c.Stream != nil && len(done) > 1 { // no prompt is answered before all are checked
+	if c.Stream != nil && len(done) > 1 { // all prompts are checked before the first one is answered
 		for i := range done {
 			if _, err := eng.Prompt(ctx, c.Request.Generation(i, c.Seed, c.Created)); err != nil {
 				return Answer{}, fmt.Errorf("prompt %d: %w", i, err)
@@ -88,7 +88,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	for i := range done {
 		group.Go(func() (err error) {
 			defer func() {
-				if p := recover(); p != nil { // on this goroutine it would end the process
+				if p := recover(); p != nil { // a panic on this goroutine would end the process
 					err = fmt.Errorf("internal error: %v", p)
 				}
 			}()
@@ -118,7 +118,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	}, nil
 }
 
-// request returns the engine's request for prompt i. The calls of c.Stream hold the lock.
+// request returns the engine's request for prompt i. It holds lock while it calls c.Stream.
 func (c *Call) request(i int, lock *sync.Mutex) generation.Request {
 	req := c.Request.Generation(i, c.Seed, c.Created)
 	req.Interactive = true

@@ -12,13 +12,13 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// The number of batches on a page of a list.
+// Default and maximum number of batches on a page of a list.
 const (
 	defaultBatches = 20
 	maxBatches     = 100
 )
 
-// batchRequest is the body of POST /v1/batches. Fields that are null are absent.
+// batchRequest is the body of POST /v1/batches. A field that is null counts as absent.
 type batchRequest struct {
 	InputFileID      string             `json:"input_file_id"`
 	Endpoint         openai.Endpoint    `json:"endpoint"`
@@ -89,7 +89,7 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// isRepeated reports whether OpenAI's client sends a request again because it received no answer, or one that it did not accept.
+// isRepeated reports whether OpenAI's client repeats a request, because the first attempt got no response or an error.
 func isRepeated(r *http.Request) bool {
 	n, err := strconv.Atoi(r.Header.Get("X-Stainless-Retry-Count"))
 	return err == nil && n > 0
@@ -123,7 +123,7 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	return s.batch(w, r, (*batch.Store).CancelBatch)
 }
 
-// batch answers with the batch that a method of the store returns.
+// batch writes the batch that a method of the store returns for the request's id.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, method func(*batch.Store, string) (batch.Batch, error)) error {
 	store, err := s.store()
 	if err != nil {

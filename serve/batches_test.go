@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// setUpStore starts a server with files and batches.
+// setUpStore starts a server with files and batches, and runs the batches.
 func setUpStore(t testing.TB) *bench {
 	t.Helper()
 	b, run := setUpIdleStore(t)
@@ -29,7 +29,7 @@ func setUpStore(t testing.TB) *bench {
 	return b
 }
 
-// setUpIdleStore is setUpStore for a server whose batches wait until run is called.
+// setUpIdleStore starts a server with files and batches. The batches run after run is called.
 func setUpIdleStore(t testing.TB) (b *bench, run func()) {
 	t.Helper()
 	return setUpStoreOf(t, func(b *bench) batch.Runner {
@@ -37,7 +37,7 @@ func setUpIdleStore(t testing.TB) (b *bench, run func()) {
 	})
 }
 
-// setUpStoreOf starts a server with files and batches, which a runner answers once run is called.
+// setUpStoreOf starts a server with files and batches. The given runner answers them after run is called.
 func setUpStoreOf(t testing.TB, runner func(*bench) batch.Runner) (b *bench, run func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -59,7 +59,7 @@ func setUpStoreOf(t testing.TB, runner func(*bench) batch.Runner) (b *bench, run
 // part is a field of a form.
 type part struct{ name, file, text string }
 
-// form sends a form in which the parts have the given order.
+// form uploads a form with the parts in the given order.
 func (b *bench) form(t testing.TB, parts ...part) response {
 	t.Helper()
 	var body bytes.Buffer
@@ -213,7 +213,7 @@ func TestBatchesOverHTTP(t *testing.T) {
 	require.Equal(t, "batch_output", file.Purpose)
 	require.Equal(t, file.Created+7200, *file.Expires)
 
-	// The Node client sends the number of retries.
+	// OpenAI's Node client sends the number of retries in a header.
 	again := b.send(t, "POST", "/v1/batches", create, "X-Stainless-Retry-Count", "1")
 	require.Equal(t, made.ID, decode[batch.Batch](t, again).ID)
 	first := b.send(t, "POST", "/v1/batches", create, "X-Stainless-Retry-Count", "0")

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// smallBody is the size up to which bodies are read without waiting.
+	// smallBody is the number of bytes of a body that are read without waiting for memory.
 	smallBody = 256 << 10
-	// maxBodies is the maximum size of the larger bodies of all requests together.
+	// maxBodies is the maximum total size of the larger bodies of all requests.
 	maxBodies = 8 * openai.MaxBody
 )
 
-// readBody reads the whole body of a request. A large body waits until there is memory for it. done must be called when the request
-// has ended.
+// readBody reads the whole body of a request. A large body waits until there is memory for it. The caller must call done when it has
+// answered the request.
 func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error) {
 	var all bytes.Buffer
 	_, err = io.CopyN(&all, r.Body, smallBody)
@@ -42,7 +42,7 @@ func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error)
 	return all.Bytes(), func() { s.bodies.Release(held) }, nil
 }
 
-// decodeBody reads a JSON request. It ignores unknown fields.
+// decodeBody decodes the JSON body of a request into a value. It ignores unknown fields.
 func (s *Server) decodeBody(r *http.Request, into any) error {
 	body, done, err := s.readBody(r)
 	if err != nil {
@@ -54,16 +54,16 @@ func (s *Server) decodeBody(r *http.Request, into any) error {
 
 func parseBody(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
-		return failf(http.StatusBadRequest, "", openai.CodeInvalidJSON, "the request's body is not as expected: %v", err)
+		return failf(http.StatusBadRequest, "", openai.CodeInvalidJSON, "the request's body cannot be decoded: %v", err)
 	}
 	return nil
 }
 
-// limited limits the size of a request's body. Each part of part bytes has to arrive within Options.BodyTimeout.
+// limited limits the size of a request's body. Each part of part bytes must arrive within Options.BodyTimeout.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}
-		if r.Body != http.NoBody { // then nothing has to arrive
+		if r.Body != http.NoBody { // a request without a body needs no time limit
 			body.begin()
 		}
 		r.Body = http.MaxBytesReader(w, body, limit)
@@ -74,24 +74,24 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 // filePart is the number of bytes of a file that must arrive within Options.BodyTimeout.
 const filePart = 1 << 20
 
-// timedBody limits the time for each part of a request's body. When the body has been read, the limit ends: net/http reads on to notice
-// that the client is gone. If a handler does not read the whole body, the limit stays, since net/http reads the rest before the next
-// request.
+// timedBody limits the time for each part of a request's body. The limit ends when the whole body has been read, since net/http continues
+// to read to notice that the client has left. If a handler does not read the whole body, the limit stays for net/http, which reads the
+// remaining bytes before the next request.
 type timedBody struct {
 	io.ReadCloser
 	conn    *http.ResponseController
 	timeout time.Duration
-	part    int // bytes of a part
-	read    int // bytes read of the current part
+	part    int // size of a part in bytes
+	read    int // bytes read from the current part
 }
 
 func (b *timedBody) begin() {
 	b.read = 0
-	b.conn.SetReadDeadline(time.Now().Add(b.timeout)) //nolint:errcheck // a writer without deadlines is a test's
+	b.conn.SetReadDeadline(time.Now().Add(b.timeout)) //nolint:errcheck // only writers in tests have no deadlines
 }
 
 func (b *timedBody) end() {
-	b.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // as above
+	b.conn.SetReadDeadline(time.Time{}) //nolint:errcheck // only writers in tests have no deadlines
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {

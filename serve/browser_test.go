@@ -17,15 +17,15 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// chromium starts a browser without a window, or skips the test.
+// chromium starts a headless browser. It skips the test if there is no browser.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("the console was not tried in a browser: chromium is not installed")
+		t.Skip("the console is not tested in a browser: install chromium")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(2*time.Minute), // on a busy machine it starts slowly
+		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WSURLReadTimeout(2*time.Minute), // chromium starts slowly on a busy machine
 		chromedp.UserDataDir(t.TempDir()))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
@@ -34,7 +34,8 @@ func chromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestConsoleInABrowser: with the script, a person tries a prompt, watches a batch that another client has made, and cancels it.
+// TestConsoleInABrowser uses the console with its script: it tries a prompt, watches a batch that another client has made, and cancels
+// the batch.
 func TestConsoleInABrowser(t *testing.T) {
 	t.Parallel()
 	ctx := chromium(t)
@@ -64,19 +65,19 @@ func TestConsoleInABrowser(t *testing.T) {
 		chromedp.WaitVisible(`#state .cancelling`),
 	))
 	run()
-	require.NoError(t, chromedp.Do(ctx, chromedp.WaitVisible(`#state .cancelled`))) // the page follows the batch by itself
+	require.NoError(t, chromedp.Do(ctx, chromedp.WaitVisible(`#state .cancelled`))) // the page updates itself
 	require.Equal(t, batch.Cancelled, b.batch(t, http.MethodGet, made.ID).Status)
 }
 
-// TestConsolePictures writes pictures of all pages, light and dark, wide and narrow, into the folder INGOT_PICTURES.
+// TestConsolePictures writes screenshots of all pages to the folder INGOT_PICTURES, with the light and the dark theme, wide and narrow.
 func TestConsolePictures(t *testing.T) {
 	folder := os.Getenv("INGOT_PICTURES")
 	if folder == "" {
-		t.Skip("no pictures of the console were taken: set INGOT_PICTURES to a folder")
+		t.Skip("screenshots of the console are not taken: set INGOT_PICTURES to a folder")
 	}
 	ctx := chromium(t)
 	b := setUpStore(t)
-	b.newBatch(t, chatRow("one", "")+chatRow("one", "")) // fails
+	b.newBatch(t, chatRow("one", "")+chatRow("one", "")) // fails, since the ids are equal
 	made := b.newBatch(t, chatRow("one", "")+chatRow("two", ""))
 	b.await(t, made.ID)
 	for name, path := range map[string]string{
@@ -95,7 +96,7 @@ func TestConsolePictures(t *testing.T) {
 	}
 }
 
-// colorScheme makes pages believe that the person prefers a theme.
+// colorScheme makes the browser report a preferred theme to pages.
 func colorScheme(theme string) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

@@ -13,14 +13,14 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// runClients runs a program of the folder clients, which has OpenAI's Node clients, against a server.
+// runClients runs a program in serve/clients, which uses OpenAI's Node clients, against the server at url.
 func runClients(t *testing.T, program, url string) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("no node here, so OpenAI's clients were not tested: install Node and run npm ci in serve/clients")
+		t.Skip("OpenAI's Node clients are not tested: install Node and run npm ci in serve/clients")
 	}
 	if _, err := os.Stat(filepath.Join("clients", "node_modules")); err != nil {
-		t.Skip("OpenAI's Node clients are not here, so they were not tested: run npm ci in serve/clients")
+		t.Skip("OpenAI's Node clients are not tested: run npm ci in serve/clients")
 	}
 	node := exec.CommandContext(t.Context(), "node", program, url)
 	node.Dir = "clients"
@@ -50,7 +50,7 @@ func TestNodeClientsChat(t *testing.T) {
 	runClients(t, "chat.mjs", setUp(t, nil).URL)
 }
 
-// The front of a fleet is the same server to a client.
+// To a client, a server in front of a fleet behaves like any other server.
 func TestNodeClientsChatWithFleet(t *testing.T) {
 	t.Parallel()
 	runClients(t, "chat.mjs", setUpFleet(t, redisqueue.New(redistest.Start(t).Client)).URL)

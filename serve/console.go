@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/serve/console"
 )
 
-// consoleRoutes connects the paths of the pages for people.
+// consoleRoutes registers the handlers of the console's pages.
 func (s *Server) consoleRoutes() {
 	s.mux.Handle("GET /console/assets/", console.Assets())
 	s.page("GET /{$}", s.showOverview)
@@ -27,7 +27,7 @@ func (s *Server) consoleRoutes() {
 	s.openPage("POST /console/signout", s.signOut)
 }
 
-// page registers a handler for people who have signed in, if the server has API keys.
+// page registers a handler for people who have signed in. If the server has no API keys, it serves everyone.
 func (s *Server) page(pattern string, h handler) {
 	s.openPage(pattern, func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {
@@ -39,21 +39,21 @@ func (s *Server) page(pattern string, h handler) {
 			http.Redirect(w, r, "/console/signin?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 			return nil
 		case k == nil:
-			return failf(http.StatusUnauthorized, "", "missing_api_key", "you are not signed in any longer: load the page again")
+			return failf(http.StatusUnauthorized, "", "missing_api_key", "your session has ended: load the page again and sign in")
 		}
 		notesOf(r.Context()).key = k.name
 		return h(w, r.WithContext(context.WithValue(r.Context(), keyKey{}, k)))
 	})
 }
 
-// openPage registers a handler for everyone. A page of another site cannot make a browser send it a form.
+// openPage registers a handler that serves everyone. It refuses forms that another site's page makes a browser send.
 func (s *Server) openPage(pattern string, h handler) {
 	var crossSite http.CrossOriginProtection
 	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		err := crossSite.Check(r)
 		if err != nil {
-			err = failf(http.StatusForbidden, "", "cross_site_request", "the form was not sent from a page of this server")
+			err = failf(http.StatusForbidden, "", "cross_site_request", "the form was sent by a page of another site: use the pages of this server")
 		} else {
 			err = limited(w, r)
 		}
@@ -70,7 +70,7 @@ func (s *Server) openPage(pattern string, h handler) {
 	})
 }
 
-// show writes a page.
+// show writes a page as the response.
 func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p console.Page) {
 	if err := console.Write(w, status, p); err != nil {
 		notesOf(r.Context()).err = err
@@ -78,7 +78,7 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p cons
 	}
 }
 
-// frame returns what a page shows around its content. failure is nil if there is no error to show.
+// frame returns the parts that all pages share. failure is an error to show; nil if there is none.
 func (s *Server) frame(r *http.Request, title string, section console.Section, failure error) console.Frame {
 	f := console.Frame{Title: title, Section: section, Version: s.options.Version, HasStore: s.options.Store != nil}
 	if k := keyOf(r.Context()); k != nil {
@@ -90,7 +90,7 @@ func (s *Server) frame(r *http.Request, title string, section console.Section, f
 	return f
 }
 
-// wantsEvents reports whether a request comes from the console's script, which shows answers as they are made.
+// wantsEvents reports whether a request comes from the console's script, which shows answers while they are generated.
 func wantsEvents(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
 
 // showOverview answers GET /.
@@ -148,7 +148,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ownPath returns a path of this server: next, or / if next leads elsewhere.
+// ownPath returns next if it is a path on this server, and / otherwise.
 func ownPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(next, "/") || strings.ContainsAny(next, "\\\r\n") {

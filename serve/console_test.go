@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// browser returns a client that holds cookies and reports redirects instead of following them.
+// browser returns a client that keeps cookies and does not follow redirects.
 func (b *bench) browser(t testing.TB) *http.Client {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -30,7 +30,7 @@ func (b *bench) browser(t testing.TB) *http.Client {
 	}}
 }
 
-// newBatch uploads rows and makes a batch of them.
+// newBatch uploads rows and creates a batch of them.
 func (b *bench) newBatch(t testing.TB, rows string) batch.Batch {
 	t.Helper()
 	var f fileBody
@@ -47,7 +47,7 @@ func (b *bench) await(t testing.TB, id string) {
 	require.Eventually(t, func() bool { return b.batch(t, http.MethodGet, id).Status.Ended() }, time.Minute, time.Millisecond)
 }
 
-// page gets a page, or sends a form if there is one.
+// page requests a page. If form is not nil, it sends the form instead.
 func (b *bench) page(t testing.TB, c *http.Client, path string, form url.Values, headers ...string) response {
 	t.Helper()
 	method, headers := http.MethodGet, append([]string{"Sec-Fetch-Site", "same-origin"}, headers...)
@@ -57,7 +57,7 @@ func (b *bench) page(t testing.TB, c *http.Client, path string, form url.Values,
 	return b.sendWith(t, c, method, path, form.Encode(), headers...)
 }
 
-// TestConsolePages: every page can be read without a script, and loads nothing from elsewhere.
+// TestConsolePages: every page works without scripts, and loads nothing from other servers.
 func TestConsolePages(t *testing.T) {
 	t.Parallel()
 	b := setUpStore(t)
@@ -90,7 +90,7 @@ func TestConsolePages(t *testing.T) {
 	require.Contains(t, missing.text, `role="alert"`)
 }
 
-// TestConsoleWithoutFolder: a server that has no batches shows no page of them.
+// TestConsoleWithoutFolder: a server without batches shows no pages about batches.
 func TestConsoleWithoutFolder(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -98,7 +98,7 @@ func TestConsoleWithoutFolder(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, b.page(t, b.browser(t), "/console/batches", nil).status)
 }
 
-// TestConsoleEscapes: what a client has named does not become a part of the page.
+// TestConsoleEscapes: names from clients are escaped in pages.
 func TestConsoleEscapes(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -109,7 +109,7 @@ func TestConsoleEscapes(t *testing.T) {
 	require.Contains(t, got.text, "&lt;script&gt;alert(2)")
 }
 
-// TestTryWithoutScript: the page with the form has the answer.
+// TestTryWithoutScript: without scripts, the response to the form is a page with the answer.
 func TestTryWithoutScript(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -131,7 +131,7 @@ func TestTryWithoutScript(t *testing.T) {
 	}
 }
 
-// TestTryStreams: the console's script gets events, and errors as JSON.
+// TestTryStreams: the console's script receives the answer as events, and errors as JSON.
 func TestTryStreams(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -146,7 +146,7 @@ func TestTryStreams(t *testing.T) {
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
 }
 
-// TestCancelOnPage: the button of the page cancels the batch.
+// TestCancelOnPage: the button on a batch's page cancels the batch.
 func TestCancelOnPage(t *testing.T) {
 	t.Parallel()
 	b, run := setUpIdleStore(t)
@@ -161,7 +161,7 @@ func TestCancelOnPage(t *testing.T) {
 	require.NotContains(t, b.page(t, b.browser(t), "/console/batches", nil).text, "<button")
 }
 
-// TestFormsOfOtherSites: a page of another site cannot make a browser cancel a batch or use an engine.
+// TestFormsOfOtherSites: a page of another site cannot make a browser cancel a batch or generate text.
 func TestFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -172,7 +172,7 @@ func TestFormsOfOtherSites(t *testing.T) {
 	}
 }
 
-// TestSignIn: with API keys, a person sees nothing before the right key, and no more than the key may use.
+// TestSignIn: if the server has API keys, a person sees nothing before signing in with a key, and then only what the key may use.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys")

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/serve/console"
 )
 
-// consoleBatches is the number of batches on a page.
+// consoleBatches is the number of batches on one page.
 const consoleBatches = 50
 
 // activeBatches returns the newest batches that have not ended.
@@ -100,7 +100,7 @@ func (s *Server) showBatchPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// moments returns the times that a batch has reached, and the time at which it expires if it has not ended.
+// moments returns the times of the states that a batch has reached. If the batch has not ended, the time at which it expires is the last.
 func moments(b batch.Batch) []console.Moment {
 	reached := []console.Moment{{Name: "Created", At: time.Unix(b.CreatedAt, 0)}}
 	for _, m := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/serve/console"
 )
 
-// tryDefaults are the first values of the form for a prompt.
+// tryDefaults are the initial values of the prompt form.
 var tryDefaults = console.TryValues{MaxTokens: "512", Temperature: "0.7"}
 
 // showTry answers GET /console/try.
@@ -21,7 +21,7 @@ func (s *Server) showTry(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// showAnswer writes the page with the form, and with the answer or the error of what was asked.
+// showAnswer writes the page with the prompt form, and with the answer or failure.
 func (s *Server) showAnswer(w http.ResponseWriter, r *http.Request, status int, page console.Try, failure error) {
 	models, err := s.usable(r)
 	if failure == nil {
@@ -32,7 +32,7 @@ func (s *Server) showAnswer(w http.ResponseWriter, r *http.Request, status int, 
 	s.show(w, r, status, page)
 }
 
-// try answers POST /console/try: with events for the console's script, and with a page for a browser without scripts.
+// try answers POST /console/try: with events for the console's script, else with a page.
 func (s *Server) try(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return failf(http.StatusBadRequest, "", "invalid_form", "the form cannot be read: %v", err)
@@ -60,7 +60,7 @@ func (s *Server) try(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tryBody returns the chat that a form asks for.
+// tryBody returns the body of the chat request that a form describes.
 func tryBody(v console.TryValues, stream bool) ([]byte, error) {
 	type message struct {
 		Role    string `json:"role"`
@@ -86,8 +86,8 @@ func tryBody(v console.TryValues, stream bool) ([]byte, error) {
 		chat[name] = number
 	}
 	body, err := json.Marshal(chat)
-	if err != nil { // what ParseFloat takes but JSON does not, such as 0x10
-		return nil, failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "the form has a number that is not decimal")
+	if err != nil { // a number that ParseFloat accepts but JSON does not, such as 0x10
+		return nil, failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "a number in the form is not decimal: write it like 0.7")
 	}
 	return body, nil
 }
@@ -109,7 +109,7 @@ func (s *Server) tryAnswer(r *http.Request) (string, error) {
 	}
 	text, err := openai.Marshal(answer.Body)
 	if err != nil {
-		return "", fmt.Errorf("write the answer: %w", err)
+		return "", fmt.Errorf("encode the answer: %w", err)
 	}
 	var chat struct {
 		Choices []struct {
@@ -117,7 +117,7 @@ func (s *Server) tryAnswer(r *http.Request) (string, error) {
 		}
 	}
 	if err := json.Unmarshal(text, &chat); err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("decode the answer: %w", err)
 	}
 	if len(chat.Choices) == 0 {
 		return "", errors.New("the answer has no choice")

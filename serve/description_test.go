@@ -21,18 +21,17 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// description reads the description as the server sends it.
+// description returns the OpenAPI description that the server sends.
 func (b *bench) description(t testing.TB) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(b.send(t, http.MethodGet, "/openapi.yaml", "").text))
 	require.NoError(t, err)
 	require.NoError(t, doc.Validate(t.Context()))
-	doc.Servers = nil // the test's server has another address
+	doc.Servers = nil // the test server has another address
 	return doc
 }
 
-// TestDescriptionHasAllPaths: the description has the paths and methods that server.go registers, except the pages of the console, and no
-// others.
+// TestDescriptionHasAllPaths: the description has exactly the paths and methods that server.go registers, without the console's pages.
 func TestDescriptionHasAllPaths(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("server.go")
@@ -51,7 +50,7 @@ func TestDescriptionHasAllPaths(t *testing.T) {
 	require.ElementsMatch(t, registered, described)
 }
 
-// TestDescriptionHasAllFields: the description has the fields of requests that package openai reads.
+// TestDescriptionHasAllFields: the description has all request fields that package openai reads.
 func TestDescriptionHasAllFields(t *testing.T) {
 	t.Parallel()
 	schemas := setUp(t, nil).description(t).Components.Schemas
@@ -64,7 +63,7 @@ func TestDescriptionHasAllFields(t *testing.T) {
 	}
 }
 
-// TestDescriptionFits: requests that the server takes are as described, and so are its responses, errors included.
+// TestDescriptionFits: requests that the server accepts match the description, and so do all its responses, including errors.
 func TestDescriptionFits(t *testing.T) {
 	t.Parallel()
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
@@ -128,7 +127,7 @@ func TestDescriptionFits(t *testing.T) {
 	}
 }
 
-// fits checks a response against the description.
+// fits returns an error if a response does not match the description.
 func fits(t testing.TB, input *openapi3filter.RequestValidationInput, got response) error {
 	t.Helper()
 	return openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
@@ -137,7 +136,7 @@ func fits(t testing.TB, input *openapi3filter.RequestValidationInput, got respon
 	})
 }
 
-// requireClosed checks that an object in a response has no field that the description lacks.
+// requireClosed checks that the objects in a response have only fields that the description lists.
 func requireClosed(t testing.TB, route *routers.Route, got response) {
 	t.Helper()
 	answer := route.Operation.Responses.Status(got.status)
@@ -153,7 +152,7 @@ func requireClosed(t testing.TB, route *routers.Route, got response) {
 	requireDescribed(t, route.Path, []*openapi3.SchemaRef{media.Schema}, body)
 }
 
-// requireDescribed checks a value against all the schemas that describe it.
+// requireDescribed checks a value against all schemas that describe it. at is the path of the value in the response.
 func requireDescribed(t testing.TB, at string, schemas []*openapi3.SchemaRef, value any) {
 	t.Helper()
 	for i := 0; i < len(schemas); i++ {

@@ -15,19 +15,19 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// handler answers a request. If it returns an error, it has not written anything yet, and the error becomes the response.
+// handler answers a request. If it returns an error, it must not have written anything yet; the error then becomes the response.
 type handler func(http.ResponseWriter, *http.Request) error
 
-// httpError is an error that a client gets.
+// httpError is an error with the status and the body of its response.
 type httpError struct {
 	status int
 	body   openai.ErrorBody
-	retry  time.Duration // when another try makes sense; 0 if that is not known
+	retry  time.Duration // time after which the client should try again; 0 if unknown
 }
 
 func (e *httpError) Error() string { return e.body.Error.Message }
 
-// failf returns an error with a status. param and code may be empty.
+// failf returns an httpError with a status and a message. param and code may be empty.
 func failf(status int, param, code, format string, args ...any) error {
 	kind := openai.TypeInvalidRequest
 	switch {
@@ -39,15 +39,15 @@ func failf(status int, param, code, format string, args ...any) error {
 	return &httpError{status: status, body: openai.NewErrorBody(kind, fmt.Sprintf(format, args...), param, code)}
 }
 
-// missing returns the error of a request without a parameter that it needs.
+// missing returns the error of a request that lacks a required parameter.
 func missing(param string) error {
 	return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
 }
 
-// statusClientGone is nginx's status of a request whose client is gone. Nobody receives it; it is in the log.
+// statusClientGone is the status, as in nginx, of a request whose client has left. It appears only in the log.
 const statusClientGone = 499
 
-// asHTTP finds the response to an error. Errors that are not known are the server's.
+// asHTTP returns the response to an error. Unknown errors become internal errors of the server.
 func asHTTP(err error) *httpError {
 	var known *httpError
 	var field *openai.Error
@@ -64,11 +64,11 @@ func asHTTP(err error) *httpError {
 	case errors.Is(err, generation.ErrBadRequest):
 		err = failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
-		err = failf(statusClientGone, "", "", "the client is gone")
+		err = failf(statusClientGone, "", "", "the client has left")
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		err = failf(http.StatusRequestTimeout, "", "timeout", "the request's body did not arrive in time")
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, job.ErrUnavailable):
-		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now: %v", err)
+		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now, try again later: %v", err)
 	default:
 		err = failf(http.StatusInternalServerError, "", "internal_error", "%v", err)
 	}
@@ -92,10 +92,10 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	w.Write(append(text, '\n')) //nolint:errcheck // the client is gone
+	w.Write(append(text, '\n')) //nolint:errcheck // fails only if the client has left
 }
 
-// open makes an http.Handler of a handler.
+// open returns an http.Handler that runs a handler and writes its error as a response.
 func (s *Server) open(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {

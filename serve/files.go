@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// defaultFiles is the number of files on a page of a list, and the maximum.
+// defaultFiles is the default and maximum number of files on a page of a list.
 const defaultFiles = 10_000
 
 // listFiles answers GET /v1/files.
@@ -63,7 +63,7 @@ func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// deletedBody is the response to a deletion.
+// deletedBody is the response to the deletion of a file.
 type deletedBody struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`

@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	// fleetTimeout is the maximum time of an attempt at a request.
+	// fleetTimeout is the maximum duration of one attempt to answer a request.
 	fleetTimeout = time.Hour
-	// fleetAttempts is the maximum number of attempts.
+	// fleetAttempts is the maximum number of attempts to answer a request.
 	fleetAttempts = 3
-	// fleetRetention is the time for which a result is kept if its server stops before it reads the result.
+	// fleetRetention is the time for which Redis keeps a result that no server has read, because the server stopped.
 	fleetRetention = 10 * time.Minute
-	// resultPoll is the time between looks for a result whose event was lost.
+	// resultPoll is the interval at which the server looks for a result whose event was lost.
 	resultPoll = time.Second
-	// modelsAge is the maximum age of the list of models.
+	// modelsAge is the maximum age of the cached list of models.
 	modelsAge = time.Second
-	// endTime is the time for calls that end a job after its client is gone.
+	// endTime is the time limit of the calls that end a job after its client has left.
 	endTime = 10 * time.Second
 )
 
-// Fleet is an Answerer with the workers of a queue. A request is a job of priority Interactive, the only one of its batch. Its pieces
-// come as events, and its result like that of any row.
+// Fleet is an Answerer that uses the workers of a queue. Each request is a job with priority Interactive, in a batch of its own. The
+// pieces of the answer arrive as events, and the result is recorded like that of any row.
 type Fleet struct {
 	queue   job.Queue
-	channel string // channel of this server's events
+	channel string // name of the channel on which workers send events to this server
 	log     *slog.Logger
 	since   time.Time
 
 	mu    sync.Mutex
-	calls map[string]*fleetCall // by batch
+	calls map[string]*fleetCall // calls in progress, by batch id
 
 	models    sync.Mutex
 	known     []Model
@@ -55,27 +55,27 @@ type Fleet struct {
 // fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
-	events []job.Event // events that were not used yet
+	events []job.Event // events that arrived and were not used yet
 	news   chan struct{}
 }
 
-// NewFleet makes an Answerer with the workers of a queue. Run must run while it is used.
+// NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it uses the Fleet.
 func NewFleet(queue job.Queue, log *slog.Logger) *Fleet {
 	return &Fleet{queue: queue, channel: "front-" + ulid.Make().String(), log: log, since: time.Now(), calls: map[string]*fleetCall{}}
 }
 
-// Run listens to the workers until ctx is done. ready is called when it listens for the first time.
+// Run receives events from workers until ctx is done. It calls ready when it begins to receive.
 func (f *Fleet) Run(ctx context.Context, ready func()) error {
 	ready = sync.OnceFunc(ready)
 	for {
 		err := f.queue.Listen(ctx, f.channel, ready, f.receive)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to stop
+			return nil //nolint:nilerr // ctx is done
 		}
 		if err != nil && !errors.Is(err, job.ErrUnavailable) {
-			return fmt.Errorf("listen to workers: %w", err)
+			return fmt.Errorf("listen to events of workers: %w", err)
 		}
-		f.log.Warn("cannot listen to workers: streams come in one piece until the queue can be reached", "error", err)
+		f.log.Warn("cannot listen to events of workers: streamed answers arrive in one piece until the queue can be reached", "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -84,7 +84,7 @@ func (f *Fleet) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// receive passes an event to its call.
+// receive passes an event to the call that it belongs to.
 func (f *Fleet) receive(message []byte) {
 	e, err := job.DecodeEvent(message)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *Fleet) receive(message []byte) {
 	c := f.calls[e.Batch]
 	f.mu.Unlock()
 	if c == nil {
-		return // its client is gone
+		return // the call has ended
 	}
 	c.mu.Lock()
 	c.events = append(c.events, e)
@@ -106,7 +106,7 @@ func (f *Fleet) receive(message []byte) {
 	}
 }
 
-// Models returns the models of the workers that are alive.
+// Models returns the models of the live workers.
 func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
 	f.models.Lock()
 	defer f.models.Unlock()
@@ -134,13 +134,13 @@ func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
 	return slices.Clone(f.known), nil
 }
 
-// Engine returns nil: the engines are with the workers.
+// Engine returns nil: the engines are in the workers' processes.
 func (f *Fleet) Engine(string) *engine.Engine { return nil }
 
 // Workers returns the workers of the queue.
 func (f *Fleet) Workers(ctx context.Context) ([]job.Worker, error) { return f.queue.Fleet(ctx) }
 
-// Answer has a worker answer a call.
+// Answer queues a call as a job and waits for a worker's answer.
 func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 	batch := "live-" + ulid.Make().String()
 	waiting := &fleetCall{news: make(chan struct{}, 1)}
@@ -182,7 +182,7 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 	}
 }
 
-// add queues the job of a call.
+// add queues a call as a job in a new batch.
 func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
 	_, _, err := f.queue.Create(ctx, job.Batch{ID: batch, Alias: c.Model, Priority: job.Interactive, Retention: fleetRetention, Lines: 1})
 	if err != nil {
@@ -194,7 +194,7 @@ func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
 		Live: &job.Live{Channel: f.channel, Seed: c.Seed},
 	}
 	if most, err := f.queue.MaxBytes(ctx); err != nil || len(c.Body) > most-jobFields {
-		return cmp.Or(err, failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, more than the queue takes", len(c.Body)))
+		return cmp.Or(err, failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, which is more than the queue accepts", len(c.Body)))
 	}
 	if _, err := f.queue.Add(ctx, c.Model, job.Interactive, []*job.Job{j}); err != nil {
 		return err
@@ -205,7 +205,7 @@ func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
 // jobFields is the maximum size of a job without its body, in bytes.
 const jobFields = 16 << 10
 
-// result reads the result of a call, if there is one.
+// result returns the recorded result of a call, if there is one.
 func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (answer Answer, found bool, err error) {
 	recorded, err := f.queue.Read(ctx, batch, job.Page{Count: 1, MaxBytes: openai.MaxOutputLine, Want: func(int) bool { return true }})
 	if err != nil || len(recorded) == 0 || recorded[0].Text == nil {
@@ -231,7 +231,7 @@ func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (
 	return answer, true, stream.finish(line.Response.Body)
 }
 
-// workerError turns the error of a row into that of a request.
+// workerError returns the error of a request whose job has ended with e.
 func workerError(e *openai.Error) error {
 	if e == nil {
 		return errors.New("a worker recorded neither a response nor an error")
@@ -247,15 +247,15 @@ func workerError(e *openai.Error) error {
 	return &made
 }
 
-// end removes a job that has ended, or ends it: its client is gone or has the answer.
+// end deletes the batch of a job that has ended. If the job has not ended, because the client has left, it cancels the job.
 func (f *Fleet) end(ctx context.Context, batch string) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	finished, err := f.queue.Cancel(ctx, batch)
-	if err == nil && finished { // otherwise its worker has to find out why it ended
+	if err == nil && finished { // a batch that was cancelled stays, since its worker must find out why the job ended
 		err = f.queue.Purge(ctx, batch)
 	}
 	if err != nil && !errors.Is(err, job.ErrNoBatch) {
-		f.log.Warn("could not end a request", "batch", batch, "error", err)
+		f.log.Warn("could not end the job of a request", "batch", batch, "error", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// setUpFleet starts a server that queues requests for a worker on the shared engine.
+// setUpFleet starts a server in front of a worker that uses the shared engine.
 func setUpFleet(t testing.TB, q job.Queue) *bench {
 	t.Helper()
 	eng, err := shared()
@@ -29,16 +29,16 @@ func setUpFleet(t testing.TB, q job.Queue) *bench {
 	return setUpFront(t, q, eng)
 }
 
-// setUpFront starts a server that is the front of the workers of a queue.
+// setUpFront starts a server in front of the workers of a queue.
 func setUpFront(t testing.TB, q job.Queue, eng *engine.Engine) *bench {
 	t.Helper()
 	fleet := serve.NewFleet(q, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // it ends after the server, which uses it
+	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // the context must outlive the server
 	var running sync.WaitGroup
 	ready := make(chan struct{})
 	running.Go(func() {
 		if err := fleet.Run(ctx, func() { close(ready) }); err != nil {
-			t.Errorf("the front ended: %v", err)
+			t.Errorf("the fleet's event loop ended: %v", err)
 		}
 	})
 	<-ready
@@ -57,7 +57,7 @@ func startWorker(t testing.TB, q job.Queue, eng worker.Engine) (stop func()) {
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it ends after the front, which uses it
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // the context must outlive the server in front
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := w.Run(ctx); err != nil {
@@ -76,7 +76,7 @@ func startWorker(t testing.TB, q job.Queue, eng worker.Engine) (stop func()) {
 	return stop
 }
 
-// Requests to a fleet get the errors that an engine of the server would give.
+// A request to a fleet gets the same error as a request to a server with its own engine.
 func TestFleetErrors(t *testing.T) {
 	t.Parallel()
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
@@ -93,7 +93,7 @@ func TestFleetErrors(t *testing.T) {
 	})
 }
 
-// A model is there as long as a worker serves it.
+// A fleet's models are those that live workers serve.
 func TestFleetModelsAreThoseOfWorkers(t *testing.T) {
 	t.Parallel()
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
@@ -112,7 +112,7 @@ func TestFleetModelsAreThoseOfWorkers(t *testing.T) {
 	})
 }
 
-// A client that leaves ends the generation of its worker.
+// If the client leaves, the worker stops the generation.
 func TestClientLeavesFleet(t *testing.T) {
 	t.Parallel()
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
@@ -124,11 +124,11 @@ func TestClientLeavesFleet(t *testing.T) {
 	})
 }
 
-// stuck is an engine that stops after some pieces of an answer, as if its worker hung.
+// stuck is an engine that stops after some pieces of an answer, like a worker that hangs.
 type stuck struct {
 	*engine.Engine
 	pieces int
-	stuck  chan struct{} // closed when it has stopped
+	stuck  chan struct{} // closed when the engine has stopped
 }
 
 func (s *stuck) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
@@ -147,7 +147,7 @@ func (s *stuck) Generate(ctx context.Context, req generation.Request) (generatio
 	return s.Engine.Generate(ctx, req)
 }
 
-// A stream goes on where it was when another worker takes over its request.
+// A stream continues without a gap or repetition when another worker takes over its request.
 func TestStreamOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
@@ -162,7 +162,7 @@ func TestStreamOutlivesItsWorker(t *testing.T) {
 			defer close(handedOver)
 			<-first.stuck
 			stop()
-			startWorker(t, q, eng) //nolint:testifylint // if it does not start, the stream reports an error
+			startWorker(t, q, eng) //nolint:testifylint // if the worker does not start, the stream reports an error
 		}()
 		var streamed choice
 		for _, c := range b.stream(t, "/v1/completions", body+`,"stream":true}`) {

@@ -7,17 +7,17 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// position identifies a choice of a prompt.
+// position identifies a choice by the index of its prompt and its own index.
 type position struct{ prompt, choice int }
 
-// fleetStream passes the pieces of a call on, each once and in order.
+// fleetStream passes the pieces of a call to the client, each piece once and in order.
 type fleetStream struct {
 	call Call
 	have map[position]job.Progress
-	done map[position]bool // whose last piece was passed on
+	done map[position]bool // choices whose last piece was sent
 }
 
-// use passes on the pieces that have arrived. It reports whether the worker has announced the end.
+// use sends the pieces that have arrived. ended reports whether the worker has announced the end.
 func (s *fleetStream) use(c *fleetCall) (ended bool, err error) {
 	c.mu.Lock()
 	events := c.events
@@ -38,15 +38,15 @@ func (s *fleetStream) use(c *fleetCall) (ended bool, err error) {
 	return ended, nil
 }
 
-// pass passes on what is new in an event.
+// pass sends the part of an event that was not sent yet.
 func (s *fleetStream) pass(e job.Event) error {
 	at := position{e.Prompt, e.Piece.Choice}
 	piece, ok := e.Since(s.have[at])
 	if !ok {
-		return nil // events were lost; finish sends their content
+		return nil // earlier events were lost; finish sends their content
 	}
 	if s.done[at] || len(piece.Tokens) == 0 && piece.Text == "" && piece.Reasoning == "" && piece.FinishReason == "" {
-		return nil // an earlier attempt has sent it
+		return nil // an earlier attempt has sent this piece
 	}
 	return s.send(at, piece)
 }
@@ -61,7 +61,7 @@ func (s *fleetStream) send(at position, piece generation.Piece) error {
 	return s.call.Stream(at.prompt, piece)
 }
 
-// finish sends the parts of the whole response that the events lacked.
+// finish sends the parts of the recorded response that were not sent as events.
 func (s *fleetStream) finish(body []byte) error {
 	if s.call.Request.Whole() {
 		return nil
@@ -78,7 +78,7 @@ func (s *fleetStream) finish(body []byte) error {
 				continue
 			}
 			if s.call.Request.NamesTokens() {
-				return errors.New("a part of the answer was lost on its way from the worker")
+				return errors.New("a part of the streamed answer was lost between the worker and this server")
 			}
 			piece := generation.Piece{
 				Choice: i, Reasoning: c.Reasoning[have.Reasoning:], Text: c.Text[have.Text:], FinishReason: c.FinishReason, StopReason: c.StopReason,

@@ -37,7 +37,8 @@ func (s *Server) generate(e openai.Endpoint) handler {
 	}
 }
 
-// answer answers a call and charges its tokens to the request's key. A stream that ends early is charged for the tokens that were sent.
+// answer answers a call and counts its tokens against the limits of the request's key. For a stream that ends early, it counts the tokens
+// that were sent.
 func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	k := keyOf(r.Context())
 	if err := k.begin(time.Now()); err != nil {
@@ -62,7 +63,7 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	return answer, nil
 }
 
-// untilCut returns a context that also ends when the server stops waiting for running requests.
+// untilCut returns a context that also ends when a stopping server no longer waits for running requests.
 func (s *Server) untilCut(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.cutOff, cancel)
@@ -72,15 +73,15 @@ func (s *Server) untilCut(ctx context.Context) (limited context.Context, end fun
 	}
 }
 
-// causeOf returns the error of a request whose context may have ended because the server stops.
+// causeOf returns the error of a request. If the request was cut off because the server stops, the error says so.
 func (s *Server) causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && s.cutOff.Err() != nil {
-		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server stops, and did not finish the request in time")
+		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server is stopping, and the request did not finish in time: send it again")
 	}
 	return err
 }
 
-// call checks a request.
+// call parses and checks a request and returns its Call.
 func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, error) {
 	request, err := openai.ParseLive(e, body)
 	if err != nil {
@@ -103,10 +104,10 @@ func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, er
 	}, nil
 }
 
-// randomSeed draws the seed of a request that names none. It has 53 bits, which are exact in JSON readers that use float64.
+// randomSeed draws the seed of a request that sets none. It has 53 bits, so that JSON readers that use float64 read it exactly.
 func randomSeed() int64 { return rand.Int64N(1 << 53) }
 
-// setFigures writes a request's figures into headers.
+// setFigures adds headers with a request's times and counts.
 func setFigures(h http.Header, s job.Stats) {
 	h.Set("X-Ingot-Ttft-Ms", number(s.TTFTMS))
 	h.Set("X-Ingot-Prefill-Tps", number(s.PrefillTPS))

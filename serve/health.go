@@ -6,19 +6,19 @@ import (
 	"net/http"
 )
 
-// health answers as long as the process can answer at all.
+// health answers GET /healthz: ok as long as the process can answer.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	fmt.Fprintln(w, "ok") //nolint:errcheck // the client is gone
+	fmt.Fprintln(w, "ok") //nolint:errcheck // fails only if the client has left
 	return nil
 }
 
-// ready reports whether requests should be sent here: the server is not stopping, and there is a model to ask.
+// ready answers GET /readyz: ok if the server is not stopping and has a model that can answer.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
 	if err := s.notReady(r); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return nil
 	}
-	fmt.Fprintln(w, "ok") //nolint:errcheck // the client is gone
+	fmt.Fprintln(w, "ok") //nolint:errcheck // fails only if the client has left
 	return nil
 }
 
@@ -28,20 +28,20 @@ func (s *Server) notReady(r *http.Request) error {
 	}
 	models, err := s.answerer.Models(r.Context())
 	if err == nil && len(models) == 0 {
-		err = errors.New("no worker serves a model")
+		err = errors.New("no worker serves a model: start one")
 	}
 	return err
 }
 
-// unknownPath answers requests that no other handler takes.
+// unknownPath answers requests that no other handler matches.
 func (s *Server) unknownPath(w http.ResponseWriter, r *http.Request) error {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := s.mux.Handler(other); pattern != "/" {
 			w.Header().Set("Allow", method)
-			return failf(http.StatusMethodNotAllowed, "", "method_not_allowed", "%s %s is not possible: use %s", r.Method, r.URL.Path, method)
+			return failf(http.StatusMethodNotAllowed, "", "method_not_allowed", "the method %s is not allowed for %s: use %s", r.Method, r.URL.Path, method)
 		}
 	}
-	return failf(http.StatusNotFound, "", "unknown_url", "unknown request URL: %s %s", r.Method, r.URL.Path)
+	return failf(http.StatusNotFound, "", "unknown_url", "the URL is unknown: %s %s", r.Method, r.URL.Path)
 }

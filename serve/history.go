@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// The history of the console's chart.
+// The console's chart has one bar per minute of the last hour.
 const (
 	historySpan    = time.Hour
-	historyStep    = 5 * time.Second // between samples
-	historyPerBar  = 12              // samples
+	historyStep    = 5 * time.Second // time between samples
+	historyPerBar  = 12              // samples per bar
 	historyBarSpan = historyPerBar * historyStep
 )
 
-// history holds the speed at which tokens were generated in the last hour.
+// history has samples of the generation speed over the last hour.
 type history struct {
 	mu      sync.Mutex
-	samples [historySpan / historyStep]float64 // tokens per second; next is the oldest
+	samples [historySpan / historyStep]float64 // a ring of speeds in tokens per second; samples[next] is the oldest
 	next    int
 }
 
@@ -28,7 +28,7 @@ func (h *history) add(tokensPerSecond float64) {
 	h.next = (h.next + 1) % len(h.samples)
 }
 
-// bars returns the mean speed of each minute, the latest last.
+// bars returns the mean speed of each minute in tokens per second, from the oldest to the latest.
 func (h *history) bars() []float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -39,7 +39,7 @@ func (h *history) bars() []float64 {
 	return bars
 }
 
-// record adds a sample at intervals until ctx is done. A sample is 0 if the workers cannot be asked.
+// record adds a sample every historyStep until ctx is done. If the workers' speeds are unknown, the sample is 0.
 func (s *Server) record(ctx context.Context) {
 	tick := time.NewTicker(historyStep)
 	defer tick.Stop()

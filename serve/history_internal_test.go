@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHistory: a bar is the mean of a minute. Samples older than an hour are dropped.
+// TestHistory: a bar is the mean of a minute, and samples older than an hour are dropped.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	var h history

@@ -18,27 +18,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Keys are the API keys that a server accepts. It holds their hashes only.
+// Keys has the API keys that a server accepts, as hashes.
 type Keys struct {
 	byHash map[[sha256.Size]byte]*key
 }
 
 // key is an API key with its limits.
 type key struct {
-	name     string        // for the log
-	requests *rate.Limiter // nil for no limit
+	name     string        // name of the key in the log
+	requests *rate.Limiter // limit of requests; nil for no limit
 	tokens   *rate.Limiter
 	models   []string // models that the key may use; nil for all
 }
 
-// ReadKeys reads a file of API keys. A line is a key, or "sha256:" and the hash of a key in hex, and then any of these settings:
+// ReadKeys reads a file of API keys. Each line has a key, or "sha256:" and the key's hash in hexadecimal, followed by any of these
+// settings:
 //
 //	name=NAME       the key's name in the log; without one, the first characters of the hash
 //	rate=60         requests per minute
 //	tokens=100000   tokens per minute, of prompts and answers
 //	models=A,B      the models that the key may use
 //
-// Empty lines and lines that begin with # are left out.
+// Empty lines and lines that begin with # are ignored.
 func ReadKeys(path string) (*Keys, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -60,30 +61,30 @@ func ReadKeys(path string) (*Keys, error) {
 		return nil, fmt.Errorf("read API keys: %s: %w", path, err)
 	}
 	if len(k.byHash) == 0 {
-		return nil, fmt.Errorf("read API keys: %s has no key: nobody could use the server", path)
+		return nil, fmt.Errorf("read API keys: %s has no key: add one, since nobody could use the server", path)
 	}
 	return k, nil
 }
 
-// minKey is the minimum number of bytes of a key that is not hashed. Shorter ones can be guessed.
+// minKey is the minimum length, in bytes, of a key that is given as text. Shorter keys are easy to guess.
 const minKey = 8
 
-// add adds the key of a line.
+// add parses the words of a line and adds its key.
 func (k *Keys) add(fields []string) error {
 	hash := sha256.Sum256([]byte(fields[0]))
 	if digits, ok := strings.CutPrefix(fields[0], "sha256:"); ok {
 		raw, err := hex.DecodeString(digits)
 		if err != nil || len(raw) != len(hash) {
-			return fmt.Errorf(`"sha256:" needs %d hex digits after it`, 2*len(hash))
+			return fmt.Errorf(`"sha256:" must be followed by %d hexadecimal digits`, 2*len(hash))
 		}
 		hash = [sha256.Size]byte(raw)
 	} else if len(fields[0]) < minKey {
-		return fmt.Errorf("the key has fewer than %d bytes", minKey)
+		return fmt.Errorf("the key has fewer than %d bytes: use a longer one", minKey)
 	} else if !utf8.ValidString(fields[0]) {
 		return errors.New("the key is not UTF-8")
 	}
 	if k.byHash[hash] != nil {
-		return fmt.Errorf("the key is in the file twice")
+		return fmt.Errorf("the file has this key twice: remove one")
 	}
 	made := &key{name: hex.EncodeToString(hash[:4])}
 	for _, f := range fields[1:] {
@@ -95,7 +96,7 @@ func (k *Keys) add(fields []string) error {
 	return nil
 }
 
-// set reads a setting of a key.
+// set sets a limit of a key from a field such as rate=60.
 func (k *key) set(field string) (err error) {
 	name, value, ok := strings.Cut(field, "=")
 	if !ok || value == "" {
@@ -116,16 +117,16 @@ func (k *key) set(field string) (err error) {
 	return err
 }
 
-// perMinute returns a limit of so many events per minute, of which all may come at once.
+// perMinute returns a limit of events per minute, all of which may happen at once.
 func perMinute(s string) (*rate.Limiter, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		return nil, fmt.Errorf("%q is not a number of at least 1", s)
+		return nil, fmt.Errorf("%q is not a whole number of at least 1", s)
 	}
 	return rate.NewLimiter(rate.Limit(float64(n)/60), n), nil
 }
 
-// ofRequest returns the key in a request's header.
+// ofRequest returns the key in a request's header Authorization.
 func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -134,21 +135,21 @@ func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 	return k.find(token)
 }
 
-// find returns the key with a text.
+// find returns the key for a token that a client sent.
 func (k *Keys) find(token string) (*key, error) {
-	found := k.byHash[sha256.Sum256([]byte(token))] // how long this takes depends on hashes, which do not reveal keys
+	found := k.byHash[sha256.Sum256([]byte(token))] // the time depends on hashes only, so it reveals nothing about keys
 	if found == nil {
-		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "this server does not know the API key")
+		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "the API key is not valid for this server")
 	}
 	return found, nil
 }
 
-// mayUse reports whether the key may use a model. A nil key may use all.
+// mayUse reports whether the key may use a model. A nil key may use all models.
 func (k *key) mayUse(model string) bool {
 	return k == nil || k.models == nil || slices.Contains(k.models, model)
 }
 
-// begin counts a request, or returns the error that there are too many. A nil key has no limits.
+// begin counts a request against the key's limits. It returns an error if there are too many. A nil key has no limits.
 func (k *key) begin(now time.Time) error {
 	if k == nil {
 		return nil
@@ -167,11 +168,11 @@ func (k *key) begin(now time.Time) error {
 func tooMany(what string, l *rate.Limiter, wait time.Duration) error {
 	err := failf(http.StatusTooManyRequests, "", "rate_limit_exceeded", "the API key is limited to %d %s per minute: try again in %v",
 		l.Burst(), what, max(time.Second, wait.Round(time.Second)))
-	err.(*httpError).retry = max(wait, time.Nanosecond) //nolint:errorlint // failf has made it
+	err.(*httpError).retry = max(wait, time.Nanosecond) //nolint:errorlint // failf returns an *httpError
 	return err
 }
 
-// spend charges the tokens of an answered request. They may exceed what is left; the next request then waits longer.
+// spend counts the tokens of an answered request against the key's limit. They may exceed it; the next request then waits longer.
 func (k *key) spend(now time.Time, tokens int) {
 	if k == nil || k.tokens == nil {
 		return
@@ -183,7 +184,7 @@ func (k *key) spend(now time.Time, tokens int) {
 	}
 }
 
-// authenticated requires one of the server's API keys, if it has any.
+// authenticated wraps a handler so that it needs one of the server's API keys. If the server has no keys, everyone may use it.
 func (s *Server) authenticated(h handler) http.Handler {
 	return s.open(func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {
@@ -200,7 +201,7 @@ func (s *Server) authenticated(h handler) http.Handler {
 
 type keyKey struct{}
 
-// keyOf returns the API key of a request; nil if the server has none.
+// keyOf returns the API key of a request; nil if the server needs no keys.
 func keyOf(ctx context.Context) *key {
 	k, _ := ctx.Value(keyKey{}).(*key)
 	return k

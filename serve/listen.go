@@ -13,11 +13,11 @@ import (
 // maxHeader is the maximum size of a request's headers, in bytes.
 const maxHeader = 64 << 10
 
-// cutTime is the time for requests that were cut off to report it to their clients.
+// cutTime is the time for requests that were cut off to send an error to their clients.
 const cutTime = time.Second
 
-// Serve answers requests on a listener until ctx is done. Running requests then have Options.DrainTime to finish; the connections of
-// others are closed. config is nil for HTTP without TLS.
+// Serve answers requests on a listener until ctx is done. It then waits at most Options.DrainTime for running requests, and closes the
+// connections of those that are not finished. config is nil for HTTP without TLS.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
@@ -25,7 +25,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 		IdleTimeout:       s.options.IdleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		TLSConfig:         config,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // errors caused by clients
 	}
 	recording, stopRecording := context.WithCancel(ctx)
 	defer stopRecording()
@@ -44,7 +44,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	s.log.Info("stopping: running requests may finish", "timeout", s.options.DrainTime)
+	s.log.Info("stopping: waiting for running requests", "timeout", s.options.DrainTime)
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTime)
 	defer cancel()
 	if server.Shutdown(limited) != nil {
@@ -56,9 +56,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	return nil
 }
 
-// cutConnections ends running requests.
+// cutConnections cuts off the requests that are still running.
 func (s *Server) cutConnections(ctx context.Context, server *http.Server) error {
-	s.log.Warn("requests that are running are cut off")
+	s.log.Warn("running requests are cut off")
 	s.cut()
 	limited, cancel := context.WithTimeout(ctx, cutTime)
 	defer cancel()

@@ -20,15 +20,15 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// lmEvalPair is a context and its continuation, as lm-eval scores them: the tokens of both together, divided after the tokens of the
-// context.
+// lmEvalPair is a context and its continuation, as lm-eval scores them: it tokenizes both together and splits the tokens after those of
+// the context.
 type lmEvalPair struct {
 	text    string
 	ids     []int32
-	context int // tokens of the context
+	context int // number of tokens of the context
 }
 
-// lmEvalPairs makes pairs of texts that the model was not trained on.
+// lmEvalPairs returns pairs of texts that are not in the model's training data.
 func lmEvalPairs(t testing.TB, eng *engine.Engine, n int) (pairs []lmEvalPair) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "models", "heldout.jsonl"))
@@ -38,7 +38,7 @@ func lmEvalPairs(t testing.TB, eng *engine.Engine, n int) (pairs []lmEvalPair) {
 	for lines := bufio.NewScanner(f); lines.Scan() && len(pairs) < n; {
 		var row struct{ Question, Answer string }
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &row))
-		// Some begin in the middle of the question, so that lengths differ widely.
+		// Some texts begin in the middle of a question, so that the lengths differ widely.
 		text := row.Question[len(row.Question)*(len(pairs)%4)/5:] + " " + row.Answer
 		ids := tokens.Encode(text, tokenizer.EncodeOptions{BOS: true})
 		pairs = append(pairs, lmEvalPair{text, ids, max(1, len(ids)-1-len(pairs)%5)})
@@ -47,13 +47,14 @@ func lmEvalPairs(t testing.TB, eng *engine.Engine, n int) (pairs []lmEvalPair) {
 	return pairs
 }
 
-// score is what lm-eval makes of a response: the sum of a continuation's log-probabilities, and whether each token is the likeliest.
+// score is what lm-eval computes from a response: the sum of the continuation's log-probabilities, and whether each of its tokens is the
+// most likely one.
 type score struct {
 	sum    float64
 	greedy bool
 }
 
-// own scores a pair with the engine, token by token: each is looked up in the distribution after the tokens before it.
+// own computes the score of a pair with the engine, one token at a time, from the distribution after the tokens before it.
 func own(t testing.TB, eng *engine.Engine, p lmEvalPair) (s score) {
 	t.Helper()
 	s.greedy = true
@@ -80,8 +81,8 @@ type lmEvalResponse struct {
 	} `json:"choices"`
 }
 
-// TestLMEvalLoglikelihood sends the requests of lm-eval's local-completions and reads the responses as it does. The sums are those of
-// stepwise decoding, bit for bit, for every form of a batch.
+// TestLMEvalLoglikelihood sends the requests of lm-eval's local-completions and reads the responses in the same way. For every form of
+// request, the sums are bit-identical to those of stepwise decoding.
 func TestLMEvalLoglikelihood(t *testing.T) {
 	t.Parallel()
 	eng, err := shared()
@@ -97,11 +98,11 @@ func TestLMEvalLoglikelihood(t *testing.T) {
 	}
 	for _, form := range []struct {
 		name   string
-		size   int  // prompts of a request
-		texts  bool // instead of ids
-		single bool // a prompt that is not in a list
+		size   int  // number of prompts per request
+		texts  bool // prompts are texts instead of token ids
+		single bool // the prompt is not in a list
 		fields string
-		last   int // entries that lm-eval drops at the end
+		last   int // number of entries that lm-eval drops at the end
 	}{
 		{"lists of ids, one each", 1, false, false, `"max_tokens":1,"logprobs":1`, 1},
 		{"lists of ids, 7 each", 7, false, false, `"max_tokens":1,"logprobs":1`, 1},
@@ -160,8 +161,8 @@ func eos(t testing.TB, eng *engine.Engine) int32 {
 	return stops[0]
 }
 
-// TestLMEvalGeneration sends the requests of generate_until: many prompts share settings, and there are more than four stop strings or
-// none.
+// TestLMEvalGeneration sends the requests of lm-eval's generate_until: many prompts with the same settings, and no stop strings or more
+// than four.
 func TestLMEvalGeneration(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -185,7 +186,7 @@ func TestLMEvalGeneration(t *testing.T) {
 			require.Equal(t, lone.Choices[0].Text, all.Choices[i].Text)
 		}
 	}
-	// local-chat-completions adds a type to messages; without a key, the header is "Bearer ".
+	// lm-eval's local-chat-completions adds a type to messages. Without a key, it sends the header "Bearer ".
 	got := b.send(t, http.MethodPost, "/v1/chat/completions",
 		`{"model":"tiny","messages":[{"role":"user","content":"Hi","type":"text"}],"max_tokens":4,"temperature":0,"stop":["x"],"seed":1234}`, "Authorization", "Bearer ")
 	require.Equal(t, 200, got.status, got.text)

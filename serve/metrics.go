@@ -14,14 +14,14 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// metrics are a server's metrics for Prometheus, in their own registry.
+// metrics has a server's metrics for Prometheus and their registry.
 type metrics struct {
 	registry *prometheus.Registry
 
-	requests   *prometheus.CounterVec // by path pattern and status
+	requests   *prometheus.CounterVec // by pattern of the path, and status
 	duration   *prometheus.HistogramVec
 	running    prometheus.Gauge
-	prompt     *prometheus.CounterVec // by model, as are the others
+	prompt     *prometheus.CounterVec // this metric and those below are by model
 	cached     *prometheus.CounterVec
 	completion *prometheus.CounterVec
 	ttft       *prometheus.HistogramVec
@@ -42,7 +42,7 @@ func newMetrics(a Answerer) *metrics {
 		duration:   seconds("ingot_http_request_seconds", "Time of a request until its response is written.", "path"),
 		running:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_http_requests_running", Help: "Requests that are being answered."}),
 		prompt:     counter("ingot_http_prompt_tokens_total", "Prompt tokens of answered requests.", "model"),
-		cached:     counter("ingot_http_cached_tokens_total", "Prompt tokens of answered requests that the cache had.", "model"),
+		cached:     counter("ingot_http_cached_tokens_total", "Prompt tokens of answered requests that were in the prefix cache.", "model"),
 		completion: counter("ingot_http_completion_tokens_total", "Generated tokens of answered requests.", "model"),
 		ttft:       seconds("ingot_http_ttft_seconds", "Time of an answered request to its first token.", "model"),
 	}
@@ -50,7 +50,7 @@ func newMetrics(a Answerer) *metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	models, err := a.Models(context.Background())
 	if err != nil {
-		return m // a fleet that cannot be reached now: it has no engines here
+		return m // the fleet cannot be reached now; it has no engines in this process anyway
 	}
 	for _, model := range models {
 		if eng := a.Engine(model.Alias); eng != nil {
@@ -61,7 +61,7 @@ func newMetrics(a Answerer) *metrics {
 	return m
 }
 
-// count counts a request that was answered with tokens.
+// count adds the tokens of an answered request.
 func (m *metrics) count(model string, s job.Stats) {
 	m.prompt.WithLabelValues(model).Add(float64(s.PromptTokens))
 	m.cached.WithLabelValues(model).Add(float64(s.CachedTokens))
@@ -69,14 +69,14 @@ func (m *metrics) count(model string, s job.Stats) {
 	m.ttft.WithLabelValues(model).Observe((s.QueueWaitMS + s.TTFTMS) / 1000)
 }
 
-// counted counts requests.
+// counted wraps a handler and counts its requests.
 func (m *metrics) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.running.Inc()
 		defer m.running.Dec()
 		start := time.Now()
 		defer func() {
-			path := r.Pattern // not the path itself, of which there are many
+			path := r.Pattern // the pattern, since there are too many different paths
 			status := 0
 			if out, ok := w.(*recorder); ok {
 				status = out.status
@@ -88,7 +88,7 @@ func (m *metrics) counted(next http.Handler) http.Handler {
 	})
 }
 
-// handler serves the metrics.
+// handler returns the handler of GET /metrics.
 func (m *metrics) handler() handler {
 	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return func(w http.ResponseWriter, r *http.Request) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// modelBody is OpenAI's description of a model. Context is vLLM's addition.
+// modelBody is OpenAI's description of a model. Context is a field of vLLM.
 type modelBody struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -47,7 +47,7 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// usable returns the models that a request's key may use.
+// usable returns the models that the request's API key may use.
 func (s *Server) usable(r *http.Request) ([]Model, error) {
 	models, err := s.answerer.Models(r.Context())
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Server) usable(r *http.Request) ([]Model, error) {
 	return slices.DeleteFunc(models, func(m Model) bool { return !k.mayUse(m.Alias) }), nil
 }
 
-// model finds the model that a request names.
+// model returns the model with an alias, if the request's API key may use it.
 func (s *Server) model(r *http.Request, alias string) (Model, error) {
 	models, err := s.usable(r)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Server) model(r *http.Request, alias string) (Model, error) {
 		names[i] = m.Alias
 	}
 	if len(names) == 0 {
-		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: no worker serves a model now", alias)
+		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: no worker serves any model now", alias)
 	}
 	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, strings.Join(names, " or "))
 }

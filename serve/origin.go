@@ -4,7 +4,7 @@ import (
 	"net/http"
 )
 
-// crossOrigin lets web pages of the allowed origin use the server.
+// crossOrigin wraps a handler so that web pages of the allowed origin can use the server.
 func (s *Server) crossOrigin(next http.Handler) http.Handler {
 	allowed := s.options.Origin
 	if allowed == "" {

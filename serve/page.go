@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// listQuery reads the parameters of a list.
+// listQuery reads the parameters of a list request. def and maximum are the default and the maximum number of entries.
 func listQuery(r *http.Request, def, maximum int) (batch.Query, error) {
 	q := batch.Query{After: r.URL.Query().Get("after"), Limit: def}
 	if text := r.URL.Query().Get("limit"); text != "" {
@@ -28,7 +28,7 @@ func listQuery(r *http.Request, def, maximum int) (batch.Query, error) {
 	return q, nil
 }
 
-// pageBody is a page of a list.
+// pageBody is the response with a page of a list.
 type pageBody[T any] struct {
 	Object  string  `json:"object"`
 	Data    []T     `json:"data"`

@@ -10,12 +10,12 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// requestIDHeader names the request in requests, responses and the log.
+// requestIDHeader is the header with the id of a request, in requests and responses.
 const requestIDHeader = "X-Request-Id"
 
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// named gives each request an id, unless its client has given a usable one.
+// named wraps a handler and gives each request an id, unless the client has sent a valid one.
 func (s *Server) named(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIDHeader)
@@ -29,12 +29,12 @@ func (s *Server) named(next http.Handler) http.Handler {
 
 func newRequestID() string { return "req_" + ulid.Make().String() }
 
-// notes has what the log shows about a request besides its path.
+// notes has what the log shows about a request in addition to its path.
 type notes struct {
 	id    string
-	key   string // name of the API key
+	key   string // name of the request's API key
 	model string
-	err   error // why it failed
+	err   error // error that the client got; nil without one
 }
 
 type notesKey struct{}
@@ -44,10 +44,10 @@ func notesOf(ctx context.Context) *notes {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		return n
 	}
-	return &notes{} // the handler runs without the middleware
+	return &notes{} // the handler runs without logged
 }
 
-// logged writes a line per request into the log. A panic of a handler becomes an error of the server.
+// logged wraps a handler and writes a log line per request. A panic of the handler becomes an internal error.
 func (s *Server) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -55,12 +55,12 @@ func (s *Server) logged(next http.Handler) http.Handler {
 		n := notesOf(r.Context())
 		defer func() {
 			p := recover()
-			if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares it like this
+			if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // net/http compares in the same way
 				s.log.Error("panic in a request", "request", n.id, "panic", p, "stack", string(debug.Stack()))
 				if out.status == 0 {
 					writeError(out, asHTTP(failf(http.StatusInternalServerError, "", "internal_error", "internal error")))
 				} else {
-					p = http.ErrAbortHandler // the client notices that the response is not complete
+					p = http.ErrAbortHandler // net/http closes the connection, so that the client notices an incomplete response
 				}
 			}
 			attributes := []any{
@@ -77,7 +77,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 				attributes = append(attributes, "error", n.err)
 			}
 			s.log.Info("request", attributes...)
-			if p == http.ErrAbortHandler { //nolint:errorlint // as above
+			if p == http.ErrAbortHandler { //nolint:errorlint // net/http compares in the same way
 				panic(p)
 			}
 		}()
@@ -85,7 +85,7 @@ func (s *Server) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recorder records the status and the size of a response, and gives the client some time to take each part of it.
+// recorder records the status and the size of a response. It limits the time for the client to receive each part.
 type recorder struct {
 	http.ResponseWriter
 	conn    *http.ResponseController
@@ -105,11 +105,11 @@ func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	r.conn.SetWriteDeadline(time.Now().Add(r.timeout)) //nolint:errcheck // a writer without deadlines is a test's
+	r.conn.SetWriteDeadline(time.Now().Add(r.timeout)) //nolint:errcheck // only writers in tests have no deadlines
 	n, err := r.ResponseWriter.Write(p)
 	r.bytes += int64(n)
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap gives http.ResponseController access to the connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

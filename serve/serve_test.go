@@ -41,13 +41,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// bench is a server on the bundled model, under the alias tiny.
+// bench is a server with a bundled model under the alias tiny.
 type bench struct {
 	*httptest.Server
 	engine *engine.Engine
 }
 
-// setUp starts a server on the shared engine. change, if not nil, changes its options.
+// setUp starts a server that uses the shared engine. change, if not nil, changes the server's options.
 func setUp(t testing.TB, change func(*serve.Options)) *bench {
 	t.Helper()
 	eng, err := shared()
@@ -55,7 +55,7 @@ func setUp(t testing.TB, change func(*serve.Options)) *bench {
 	return setUpOn(t, eng, change)
 }
 
-// setUpAlone starts a server on an engine that no other test uses.
+// setUpAlone starts a server with an engine that no other test uses.
 func setUpAlone(t testing.TB) *bench {
 	t.Helper()
 	eng, err := open("tiny-llama.q4_0.gguf")
@@ -79,7 +79,7 @@ func setUpOn(t testing.TB, eng *engine.Engine, change func(*serve.Options)) *ben
 	return &bench{web, eng}
 }
 
-// response is a response with its whole body.
+// response is an HTTP response with its whole body.
 type response struct {
 	status int
 	header http.Header
@@ -92,7 +92,7 @@ func (b *bench) send(t testing.TB, method, path, body string, headers ...string)
 	return b.sendWith(t, b.Client(), method, path, body, headers...)
 }
 
-// sendWith sends a request with a client.
+// sendWith sends a request with the given client.
 func (b *bench) sendWith(t testing.TB, c *http.Client, method, path, body string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))
@@ -108,7 +108,7 @@ func (b *bench) sendWith(t testing.TB, c *http.Client, method, path, body string
 	return response{out.StatusCode, out.Header, string(text)}
 }
 
-// post sends a JSON request, which must succeed, and decodes its response into out.
+// post sends a JSON request and decodes the response into out. The request must succeed.
 func (b *bench) post(t testing.TB, path, body string, out any) response {
 	t.Helper()
 	got := b.send(t, http.MethodPost, path, body)
@@ -118,7 +118,7 @@ func (b *bench) post(t testing.TB, path, body string, out any) response {
 	return got
 }
 
-// fails sends a request that must fail and returns OpenAI's error object.
+// fails sends a request and returns OpenAI's error object. The request must fail with status.
 func (b *bench) fails(t testing.TB, status int, method, path, body string, headers ...string) errorDetail {
 	t.Helper()
 	got := b.send(t, method, path, body, headers...)
@@ -187,7 +187,7 @@ func TestChat(t *testing.T) {
 	require.Equal(t, got.Usage.Prompt+8, got.Usage.Total)
 }
 
-// Two equal requests without a seed get other answers; the seed of a response repeats it.
+// Two equal requests without a seed get different answers. Sending the seed of a response repeats the answer.
 func TestSeedsAreDrawnPerRequest(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -283,7 +283,7 @@ key-of-few rate=2 tokens=1000
 	require.NotEmpty(t, b.send(t, http.MethodPost, "/v1/chat/completions", body, few...).header.Get("Retry-After"))
 }
 
-// A client that goes away ends its generation.
+// If the client leaves, its generation ends.
 func TestClientGoneStopsGeneration(t *testing.T) {
 	t.Parallel()
 	b := setUpAlone(t)
@@ -292,7 +292,7 @@ func TestClientGoneStopsGeneration(t *testing.T) {
 		strings.NewReader(`{"model":"tiny","prompt":"Once","max_tokens":100000,"ignore_eos":true,"n":100}`))
 	require.NoError(t, err)
 	go func() {
-		for b.engine.Snapshot().Running == 0 && t.Context().Err() == nil { //nolint:revive // the state is read until the request runs
+		for b.engine.Snapshot().Running == 0 && t.Context().Err() == nil { //nolint:revive // polls until the request runs
 		}
 		cancel()
 	}()
@@ -301,7 +301,7 @@ func TestClientGoneStopsGeneration(t *testing.T) {
 	require.Eventually(t, func() bool { return b.engine.Snapshot().Running == 0 }, time.Minute, time.Millisecond)
 }
 
-// The last message of the assistant is the beginning of the answer.
+// With continue_final_message, the assistant's last message is the beginning of the answer.
 func TestContinuedMessage(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)

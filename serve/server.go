@@ -1,4 +1,4 @@
-// Package serve answers OpenAI's API over HTTP, from engines in this process or from the workers of a fleet.
+// Package serve answers OpenAI's API over HTTP, with engines in this process or with a fleet's workers.
 package serve
 
 import (
@@ -24,21 +24,21 @@ const (
 	DefaultIdleTimeout   = 2 * time.Minute
 )
 
-// Options are the settings of a server. Zero values mean the named defaults.
+// Options are the settings of a server. A comment that ends with a constant names the default for the zero value.
 type Options struct {
-	Answerer Answerer     // makes the answers
-	Store    *batch.Store // files and batches; nil if there are none
-	Keys     *Keys        // who may use the server; nil for everyone
-	Origin   string       // origin of web pages that may use the server, * for all; empty for none
+	Answerer Answerer     // answers the requests; required
+	Store    *batch.Store // files and batches; nil for a server without them
+	Keys     *Keys        // API keys that may use the server; nil if everyone may
+	Origin   string       // origin whose web pages may use the server; * for all origins, empty for none
 	Version  string       // version of the program
 	Logger   *slog.Logger
 
-	DrainTime     time.Duration // time for running requests to finish when Serve stops; DefaultDrainTime
-	KeepAlive     time.Duration // time without an event after which a stream gets a comment; DefaultKeepAlive
-	HeaderTimeout time.Duration // time for a request's headers; DefaultHeaderTimeout
-	BodyTimeout   time.Duration // time for a request's body, or for a part of a file; DefaultBodyTimeout
-	WriteTimeout  time.Duration // time for a client to take a response, or a part of it; DefaultWriteTimeout
-	IdleTimeout   time.Duration // time that a connection stays open without a request; DefaultIdleTimeout
+	DrainTime     time.Duration // maximum time for running requests to finish when Serve stops; DefaultDrainTime
+	KeepAlive     time.Duration // a stream without an event for this time gets a comment; DefaultKeepAlive
+	HeaderTimeout time.Duration // maximum time to receive a request's headers; DefaultHeaderTimeout
+	BodyTimeout   time.Duration // maximum time to receive a request's body, or a part of a file; DefaultBodyTimeout
+	WriteTimeout  time.Duration // maximum time for a client to receive a part of a response; DefaultWriteTimeout
+	IdleTimeout   time.Duration // a connection without a request for this time is closed; DefaultIdleTimeout
 }
 
 func (o Options) withDefaults() Options {
@@ -70,16 +70,16 @@ type Server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	metrics  *metrics
-	bodies   *semaphore.Weighted // for the bytes of large bodies
+	bodies   *semaphore.Weighted // limits the total bytes of large bodies
 	draining atomic.Bool
 	sessions sessions
 	history  history
 
-	cutOff context.Context // ends when the time for running requests is over
+	cutOff context.Context // done when the server no longer waits for running requests
 	cut    context.CancelFunc
 }
 
-// New makes a server. It does not close what the options name.
+// New makes a server. The caller closes the Answerer and the Store after the server has ended.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), metrics: newMetrics(o.Answerer), bodies: semaphore.NewWeighted(maxBodies)}
@@ -88,7 +88,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// routes connects methods and paths with their handlers.
+// routes registers the handlers of methods and paths.
 func (s *Server) routes() {
 	s.mux.Handle("GET /healthz", s.open(s.health))
 	s.mux.Handle("GET /readyz", s.open(s.ready))
@@ -106,7 +106,7 @@ func (s *Server) routes() {
 	s.handle("/", s.unknownPath)
 }
 
-// storeRoutes connects the paths of files and batches.
+// storeRoutes registers the handlers of files and batches.
 func (s *Server) storeRoutes() {
 	limit := int64(formBytes)
 	if s.options.Store != nil {
@@ -123,13 +123,14 @@ func (s *Server) storeRoutes() {
 	s.handle("POST /v1/batches/{id}/cancel", s.cancelBatch)
 }
 
-// handle registers a handler of requests that need an API key if the server has any, and whose bodies are limited to
-// openai.MaxBody bytes and to Options.BodyTimeout.
+// handle registers a handler. Its requests need an API key if the server has any. Their bodies are limited to openai.MaxBody bytes and
+// must arrive within Options.BodyTimeout.
 func (s *Server) handle(pattern string, h handler) {
 	s.mux.Handle(pattern, s.authenticated(s.limited(openai.MaxBody, openai.MaxBody+1, h)))
 }
 
-// handleLarge is handle for bodies of up to limit bytes, which may take longer.
+// handleLarge registers a handler whose requests have bodies of up to limit bytes. Each part of filePart bytes must arrive within
+// Options.BodyTimeout.
 func (s *Server) handleLarge(pattern string, limit int64, h handler) {
 	s.mux.Handle(pattern, s.authenticated(s.limited(limit, filePart, h)))
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// The cookie of a person who has signed in to the console.
+// The cookie of a console session: its name and lifetime.
 const (
 	sessionCookie = "ingot_session"
 	sessionTime   = 12 * time.Hour
 )
 
-// sessions are the people who have signed in to the console with an API key. They have to sign in again after a restart.
+// sessions has the console sessions of people who have signed in with an API key. A restart ends all sessions.
 type sessions struct {
 	mu      sync.Mutex
 	byToken map[string]session
@@ -24,7 +24,7 @@ type session struct {
 	until time.Time
 }
 
-// begin returns the cookie of a new session. secure limits it to HTTPS.
+// begin starts a session for a key and returns its cookie. If secure is true, browsers send the cookie over HTTPS only.
 func (s *sessions) begin(k *key, secure bool, now time.Time) *http.Cookie {
 	token := rand.Text()
 	s.mu.Lock()
@@ -41,7 +41,7 @@ func (s *sessions) begin(k *key, secure bool, now time.Time) *http.Cookie {
 	return newSessionCookie(token, secure, sessionTime)
 }
 
-// end ends the session of a request and returns the cookie that removes its cookie.
+// end ends the session of a request and returns the cookie that deletes the session's cookie in the browser.
 func (s *sessions) end(r *http.Request) *http.Cookie {
 	if c, err := r.Cookie(sessionCookie); err == nil {
 		s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *sessions) end(r *http.Request) *http.Cookie {
 	return newSessionCookie("", r.TLS != nil, -time.Second)
 }
 
-// find returns the key of a request's session, or nil if it has none.
+// find returns the key of a request's session, or nil if there is no session.
 func (s *sessions) find(r *http.Request, now time.Time) *key {
 	c, err := r.Cookie(sessionCookie)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *sessions) find(r *http.Request, now time.Time) *key {
 	return found.key
 }
 
-// newSessionCookie returns a cookie that scripts cannot read and that no other site's page can make a browser send.
+// newSessionCookie returns a cookie that scripts cannot read, and that no page of another site can make a browser send.
 func newSessionCookie(token string, secure bool, life time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: token, Path: "/", MaxAge: int(life.Seconds()),

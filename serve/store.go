@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// store returns the store of files and batches. The error is that of an unknown path if there is none: clients probe for it.
+// store returns the store of files and batches. Without a store, the error is that of an unknown URL, by which clients notice that the
+// server has no files.
 func (s *Server) store() (*batch.Store, error) {
 	if s.options.Store == nil {
 		return nil, failf(http.StatusNotFound, "", "unknown_url", "this server has no files and batches: start it with --data FOLDER")
@@ -15,16 +16,16 @@ func (s *Server) store() (*batch.Store, error) {
 	return s.options.Store, nil
 }
 
-// storeError is the response to an error of the store. A file or batch that is missing is the one that the request's path names.
+// storeError returns the response to an error of the store. If a file or batch is missing, the request's path has its id.
 func storeError(r *http.Request, err error) error {
 	var request *batch.RequestError
 	switch id := r.PathValue("id"); {
 	case errors.As(err, &request):
 		return failf(http.StatusBadRequest, request.Param, request.Code, "%s", request.Message)
 	case errors.Is(err, batch.ErrNoFile):
-		return failf(http.StatusNotFound, "file_id", "file_not_found", "no file has the id %.100q", id)
+		return failf(http.StatusNotFound, "file_id", "file_not_found", "there is no file with the id %.100q", id)
 	case errors.Is(err, batch.ErrNoBatch):
-		return failf(http.StatusNotFound, "batch_id", "batch_not_found", "no batch has the id %.100q", id)
+		return failf(http.StatusNotFound, "batch_id", "batch_not_found", "there is no batch with the id %.100q", id)
 	}
 	return err
 }

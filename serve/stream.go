@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// stream answers a request with events, as tokens are made. Headers are sent with the first event. Until then, an error is an ordinary
-// response.
+// stream answers a request with server-sent events while tokens are generated. It sends the headers with the first event, so that an
+// earlier error is an ordinary response.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
 	out := &eventStream{w: w, conn: http.NewResponseController(w)}
 	stopKeepAlive := out.keepAlive(s.options.KeepAlive)
@@ -71,12 +71,12 @@ func (e *eventStream) send(values ...any) error {
 	return e.text(string(text))
 }
 
-// fail reports an error in the midst of the stream.
+// fail reports an error after the first event, as an event.
 func (e *eventStream) fail(err *httpError) {
-	e.send(err.body) //nolint:errcheck // the client is gone
+	e.send(err.body) //nolint:errcheck // fails only if the client has left
 }
 
-// text writes whole events and comments.
+// text writes whole events or comments.
 func (e *eventStream) text(s string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +85,7 @@ func (e *eventStream) text(s string) error {
 		h := e.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no") // nginx
+		h.Set("X-Accel-Buffering", "no") // turns off buffering in nginx
 	}
 	e.last = time.Now()
 	if _, err := e.w.Write([]byte(s)); err != nil {
@@ -97,8 +97,8 @@ func (e *eventStream) text(s string) error {
 	return nil
 }
 
-// keepAlive writes a comment whenever there was no event for some time, so that neither client nor proxy gives up. It does so until
-// stop is called, which waits until it has ended.
+// keepAlive writes a comment whenever there was no event for the time every, so that clients and proxies do not time out. stop ends it
+// and waits until it has ended.
 func (e *eventStream) keepAlive(every time.Duration) (stop func()) {
 	ended := make(chan struct{})
 	var running sync.WaitGroup
@@ -118,7 +118,7 @@ func (e *eventStream) keepAlive(every time.Duration) (stop func()) {
 			if idle >= every {
 				idle = 0
 				if e.text(": keep-alive\n\n") != nil {
-					return // the client is gone, which its request's context shows
+					return // the client has left, so the context of its request is done
 				}
 			}
 			timer.Reset(every - idle)

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/serve"
 )
 
-// chunk is an event of a stream, of either endpoint.
+// chunk is one event of a stream, for either endpoint.
 type chunk struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -38,7 +38,7 @@ type chunk struct {
 	Error *errorDetail    `json:"error"`
 }
 
-// stream sends a request and returns the chunks of its response, which must end as OpenAI's do.
+// stream sends a request and returns the chunks of its response. The stream must end as OpenAI's streams do.
 func (b *bench) stream(t testing.TB, path, body string) []chunk {
 	t.Helper()
 	got := b.send(t, http.MethodPost, path, body)
@@ -57,10 +57,10 @@ func (b *bench) stream(t testing.TB, path, body string) []chunk {
 	return chunks
 }
 
-// choice is what a response has about a choice, streamed or not.
+// choice has the content of a choice, from a stream or a whole response.
 type choice struct {
 	role, text, finish string
-	logprobs           []string // per token: text, log-probability, offset
+	logprobs           []string // one entry per token: text, log-probability, offset
 }
 
 type chatTokens struct {
@@ -98,7 +98,7 @@ func (c *choice) addLogprobs(t testing.TB, raw json.RawMessage) {
 	}
 }
 
-// TestStreamIsTheResponse: the chunks of a stream, put together, are the response that the same request gets without streaming.
+// TestStreamIsTheResponse: the chunks of a stream, joined, equal the response to the same request without streaming.
 func TestStreamIsTheResponse(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
@@ -182,9 +182,9 @@ func testStreams(t *testing.T, b *bench) {
 					if g == nil {
 						g = &choice{}
 						got[c.Index] = g
-						require.True(t, c.Delta == nil || c.Delta.Role == "assistant", "the first chunk of a choice has its role")
+						require.True(t, c.Delta == nil || c.Delta.Role == "assistant", "the first chunk of a choice has the role")
 					}
-					require.Empty(t, g.finish, "nothing follows the end of a choice")
+					require.Empty(t, g.finish, "no chunk follows the end of a choice")
 					g.text += c.Text
 					if c.Delta != nil {
 						g.role += c.Delta.Role
@@ -201,7 +201,7 @@ func testStreams(t *testing.T, b *bench) {
 	}
 }
 
-// Errors in a request's settings and prompts are responses, although the request wants a stream.
+// An error in the settings or prompts of a request for a stream is an ordinary response.
 func TestStreamsAreCheckedFirst(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -218,11 +218,11 @@ func TestStreamsAreCheckedFirst(t *testing.T) {
 	} {
 		require.Equal(t, "invalid_request_error", b.fails(t, 400, http.MethodPost, "/v1/completions", body).Type)
 	}
-	// Nulls are absent.
+	// Fields that are null count as absent.
 	b.stream(t, "/v1/completions", `{"model":"tiny","prompt":"a","max_tokens":1,"stream":true,"stream_options":null,"stop":null,"n":null,"logprobs":null}`)
 }
 
-// slow is an Answerer that does what a test wants.
+// slow is an Answerer whose Answer a test provides.
 type slow struct {
 	serve.Answerer
 	answer func(ctx context.Context, c serve.Call) (serve.Answer, error)
@@ -232,7 +232,7 @@ func (s slow) Answer(ctx context.Context, c serve.Call) (serve.Answer, error) {
 	return s.answer(ctx, c)
 }
 
-// A stream without tokens gets comments, and an error after the first byte is an event.
+// A stream without tokens gets comments, and an error after the first event is sent as an event.
 func TestStreamStaysAliveAndReportsLateErrors(t *testing.T) {
 	t.Parallel()
 	fail := make(chan struct{})
@@ -270,14 +270,14 @@ func TestStreamStaysAliveAndReportsLateErrors(t *testing.T) {
 	require.Equal(t, "server_error", c.Error.Type)
 }
 
-// A client that leaves a stream ends its generation.
+// If a client leaves a stream, the generation ends.
 func TestClientLeavesStream(t *testing.T) {
 	t.Parallel()
 	b := setUpAlone(t)
 	b.leaveStream(t)
 }
 
-// leaveStream begins a long stream, leaves it after its first line, and waits until the engine has nothing to do.
+// leaveStream begins a long stream, closes it after the first line, and waits until the engine is idle.
 func (b *bench) leaveStream(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,9 +10,9 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// The three paths of a model's tokenizer are those of vLLM, which lm-eval uses: they need no tokenizer of their own at the client.
+// /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs no tokenizer of its own.
 
-// engineOf returns the engine of the model that a request names; if it names none, that of the first model.
+// engineOf returns the engine of the model that a request names, or of the first model if it names none.
 func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model, error) {
 	models, err := s.usable(r)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model,
 	notesOf(r.Context()).model = m.Alias
 	eng := s.answerer.Engine(alias)
 	if eng == nil {
-		return nil, Model{}, failf(http.StatusNotFound, "", "unsupported", "the tokenizers are with the workers: ask a server that has the model itself")
+		return nil, Model{}, failf(http.StatusNotFound, "", "unsupported", "this server has no tokenizer, since its workers have the models: ask a server that was started with --model")
 	}
 	return eng, m, nil
 }
@@ -37,7 +37,7 @@ type tokenizeRequest struct {
 	Model        string          `json:"model"`
 	Prompt       *string         `json:"prompt"`
 	Messages     json.RawMessage `json:"messages"`
-	Special      *bool           `json:"add_special_tokens"` // of a prompt; true if it is not given
+	Special      *bool           `json:"add_special_tokens"` // for a prompt: add special tokens such as BOS; true if absent
 	TokenStrings bool            `json:"return_token_strs"`
 }
 
@@ -48,7 +48,7 @@ type tokenizeResponse struct {
 	Strings []string `json:"token_strs"`
 }
 
-// tokenize answers POST /tokenize: the ids of a prompt, or of a chat as the model gets it.
+// tokenize answers POST /tokenize with the token ids of a prompt, or of a chat after the chat template.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	body, done, err := s.readBody(r)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// detokenize answers POST /detokenize: the text of ids.
+// detokenize answers POST /detokenize with the text of token ids.
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	var req struct {
 		Model  string  `json:"model"`
@@ -119,7 +119,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tokenizerInfo answers GET /tokenizer_info: the special tokens and the chat template as text.
+// tokenizerInfo answers GET /tokenizer_info with the special tokens and the chat template as texts.
 func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {
 	eng, _, err := s.engineOf(r, r.URL.Query().Get("model"))
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {
 	}
 	if id, ok := t.EOS(); ok {
 		info["eos_token"] = t.Token(id)
-		info["pad_token"] = t.Token(id) // prompts need no padding here; clients expect a name
+		info["pad_token"] = t.Token(id) // clients expect a padding token, although Ingot needs none
 	}
 	if template, ok := eng.ChatTemplate(); ok {
 		info["chat_template"] = template

@@ -18,7 +18,7 @@ type tokens struct {
 	Strings []string `json:"token_strs"`
 }
 
-// The paths that lm-eval probes: without /v1, and without a model.
+// lm-eval requests these paths without /v1 and without a model.
 func TestTokenizer(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -55,7 +55,7 @@ func TestTokenizer(t *testing.T) {
 	b.post(t, "/detokenize", `{"tokens":`+string(ids)+`}`, &back)
 	require.Equal(t, map[string]string{"prompt": text}, back)
 
-	// A chat has as many tokens as its completion counts.
+	// /tokenize counts as many tokens for a chat as the usage of its response.
 	var chat chatResponse
 	b.post(t, "/v1/chat/completions", `{`+hello+`,"max_tokens":1}`, &chat)
 	b.post(t, "/tokenize", `{`+hello+`}`, &got)
@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 		`ingot_http_requests_total{path="GET /v1/models/{id...}",status="404"} 1`,
 		`ingot_http_completion_tokens_total{model="tiny"} 6`,
 		`ingot_http_ttft_seconds_count{model="tiny"} 2`,
-		`ingot_http_requests_running 1`, // this one
+		`ingot_http_requests_running 1`, // the request for the metrics
 		`ingot_engine_running_sequences{model="tiny"}`,
 	} {
 		require.Contains(t, text, line)

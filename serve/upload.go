@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// formBytes is the maximum size of an upload's form without the file.
+	// formBytes is the maximum size of an upload's form without the file, in bytes.
 	formBytes = 64 << 10
-	// maxField is the maximum size of a field of the form.
+	// maxField is the maximum size of a form field other than the file, in bytes.
 	maxField = 1 << 10
 )
 
-// upload answers POST /v1/files. The file is written to the disk while it arrives.
+// upload answers POST /v1/files. It writes the file to the disk while the request arrives.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	store, err := s.store()
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// formError is the response to an error while a form is read.
+// formError returns the response to an error that occurred while a form was read.
 func formError(err error, store *batch.Store) error {
 	var tooLarge *http.MaxBytesError
 	var form multipartError
@@ -59,22 +59,22 @@ func formError(err error, store *batch.Store) error {
 	case errors.Is(err, batch.ErrTooLarge), errors.As(err, &tooLarge):
 		return failf(http.StatusRequestEntityTooLarge, "file", "file_too_large", "the file is larger than %d bytes", store.MaxFileBytes())
 	case errors.As(err, &form) && !errors.As(err, &network):
-		return failf(http.StatusBadRequest, "", "invalid_form", "the form is damaged or ends too early: %v", err)
+		return failf(http.StatusBadRequest, "", "invalid_form", "the form cannot be read, since it is damaged or incomplete: %v", err)
 	}
 	return err
 }
 
-// uploadForm is the form of an upload. Its fields come in any order.
+// uploadForm is the form of an upload. Its fields can have any order.
 type uploadForm struct {
 	store   *batch.Store
-	file    *batch.Upload // nil before the file
+	file    *batch.Upload // nil until the file's field is read
 	name    string
 	purpose string
 	anchor  string
 	seconds string
 }
 
-// read reads a field.
+// read reads one field of the form.
 func (f *uploadForm) read(part *multipart.Part) error {
 	name := part.FormName()
 	if name == "file" {
@@ -93,7 +93,7 @@ func (f *uploadForm) read(part *multipart.Part) error {
 
 func (f *uploadForm) readFile(part *multipart.Part) error {
 	if f.file != nil {
-		return failf(http.StatusBadRequest, "file", openai.CodeInvalidValue, `"file" is given twice: upload one file per request`)
+		return failf(http.StatusBadRequest, "file", openai.CodeInvalidValue, `"file" occurs twice: upload one file per request`)
 	}
 	f.name = part.FileName()
 	var err error
@@ -127,7 +127,7 @@ func (f *uploadForm) discard() {
 	}
 }
 
-// multipartError is an error of the form itself or of the connection, not of the disk.
+// multipartError marks an error of the form or the connection, in contrast to an error of the disk.
 type multipartError struct{ error }
 
 func (e multipartError) Unwrap() error { return e.error }
@@ -139,7 +139,7 @@ func asMultipart(err error) error {
 	return multipartError{err}
 }
 
-// multipartReader marks the errors of a part.
+// multipartReader reads a part and marks its errors as multipartError.
 type multipartReader struct{ part *multipart.Part }
 
 func (r multipartReader) Read(p []byte) (int, error) {

@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// arrayReader reads an array of JSON objects, or objects one after another.
+// arrayReader reads JSON objects: the elements of one array, or objects one after another.
 type arrayReader struct {
 	file   *file
 	limit  *limitedReader
 	in     *json.Decoder
-	inside bool // in an array
+	inside bool // the last token read was inside an array
 	begun  bool
 	number int
 	fields []Field
@@ -38,7 +38,7 @@ func (r *arrayReader) Next() (Record, error) {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return Record{}, r.file.fail(r.number, fmt.Errorf("it is not JSON at byte %d: %w", syntax.Offset, err))
+		return Record{}, r.file.fail(r.number, fmt.Errorf("the text is not JSON at byte %d: %w", syntax.Offset, err))
 	case err != nil:
 		return Record{}, r.file.fail(r.number, err)
 	}
@@ -48,7 +48,7 @@ func (r *arrayReader) Next() (Record, error) {
 	return Record{Number: r.number, Fields: r.fields}, nil
 }
 
-// read reads the next element.
+// read returns the next element of the array, or the next object.
 func (r *arrayReader) read() (json.RawMessage, error) {
 	r.limit.left = maxRecord
 	if !r.begun {

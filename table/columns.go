@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// MaxColumns is the maximum number of columns of a table. Records of JSON that use values as names would otherwise make one column each.
+// MaxColumns is the maximum number of columns of a table. Without a limit, JSON records that use values as names would make a column
+// each.
 const MaxColumns = 10_000
 
-// Columns returns the columns of r. If each record has columns of its own, Columns reads all records: the columns are in the order in
-// which they first occur, and have the kind that fits all their values. It skips records that have an error.
+// Columns returns the columns of r. If each record has its own columns, Columns reads all records: the columns have the order in which
+// they first occur, and the kind that fits all their values. It skips records with errors.
 func Columns(r Reader) ([]Column, error) {
 	if columns := r.Columns(); columns != nil {
 		return columns, nil
@@ -44,10 +45,10 @@ type scan struct {
 	seen  map[string]*scanned
 }
 
-// scanned is what is known of a column.
+// scanned is what the records so far show about a column.
 type scanned struct {
 	kind Kind // empty if all values were null
-	wide bool // it has an integer that float64 cannot represent exactly
+	wide bool // the column has an integer that float64 cannot represent exactly
 }
 
 func (s *scan) add(r Record) error {
@@ -100,8 +101,8 @@ func isNull(value json.RawMessage) bool {
 	return len(value) == 0 || string(bytes.TrimSpace(value)) == "null"
 }
 
-// kindOf returns the kind of a value; it is empty for null. wide reports whether the value is an integer that float64 cannot represent
-// exactly. Numbers that have no exact kind are JSON.
+// kindOf returns the kind of a value; empty for null. wide reports whether the value is an integer that float64 cannot represent exactly.
+// A number that neither Integer nor Number represents has the kind JSON.
 func kindOf(value json.RawMessage) (kind Kind, wide bool) {
 	text := string(bytes.TrimSpace(value))
 	switch {
@@ -123,7 +124,7 @@ func kindOf(value json.RawMessage) (kind Kind, wide bool) {
 	return Number, false
 }
 
-// layout puts the values of records into the order of a table's columns.
+// layout arranges the values of records in the order of a table's columns.
 type layout struct {
 	columns []Column
 	index   map[string]int
@@ -132,19 +133,19 @@ type layout struct {
 
 func newLayout(columns []Column) (*layout, error) {
 	if len(columns) == 0 {
-		return nil, errors.New("a table needs a column")
+		return nil, errors.New("the table has no columns: it needs at least one")
 	}
 	l := &layout{columns: columns, index: make(map[string]int, len(columns)), values: make([]json.RawMessage, len(columns))}
 	for i, c := range columns {
 		if _, twice := l.index[c.Name]; twice {
-			return nil, fmt.Errorf("the table has two columns %q", c.Name)
+			return nil, fmt.Errorf("the table has two columns with the name %q", c.Name)
 		}
 		l.index[c.Name] = i
 	}
 	return l, nil
 }
 
-// of returns the values of a record by column, nil for null. They are valid until the next call.
+// of returns the values of a record in the order of the columns, with nil for null. They are valid until the next call.
 func (l *layout) of(r Record) ([]json.RawMessage, error) {
 	clear(l.values)
 	for i, f := range r.Fields {
@@ -152,7 +153,7 @@ func (l *layout) of(r Record) ([]json.RawMessage, error) {
 		if i >= len(l.columns) || l.columns[i].Name != f.Name {
 			var ok bool
 			if at, ok = l.index[f.Name]; !ok {
-				return nil, fmt.Errorf("record %d has a field %q, and the table has no such column", r.Number, f.Name)
+				return nil, fmt.Errorf("record %d has a field %q, but the table has no such column", r.Number, f.Name)
 			}
 		}
 		if !isNull(f.Value) {
@@ -162,7 +163,7 @@ func (l *layout) of(r Record) ([]json.RawMessage, error) {
 	return l.values, nil
 }
 
-// textOf returns a value as text: a string without its quotes, anything else as JSON on one line.
+// textOf returns a value as text: a string as its content, any other value as JSON on one line.
 func textOf(value json.RawMessage) (string, error) {
 	if len(value) > 0 && value[0] == '"' {
 		var s string
@@ -173,7 +174,7 @@ func textOf(value json.RawMessage) (string, error) {
 	return string(compact), err
 }
 
-// onOneLine returns a value without white space around its parts.
+// onOneLine returns a JSON value without white space between its tokens.
 func onOneLine(value json.RawMessage) ([]byte, error) {
 	var b bytes.Buffer
 	err := json.Compact(&b, value)

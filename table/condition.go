@@ -20,7 +20,7 @@ type condition struct {
 	machine vm.VM
 }
 
-// newCondition compiles an expression. It must not name columns that a table does not have; columns is nil if they are not known.
+// newCondition compiles an expression. The expression may name only the given columns; nil allows any names.
 func newCondition(source string, columns []string) (*condition, error) {
 	c := &condition{source: source}
 	env := types.Map{}
@@ -44,8 +44,8 @@ func newCondition(source string, columns []string) (*condition, error) {
 	return c, nil
 }
 
-// Visit collects the names in the expression.
-func (c *condition) Visit(node *ast.Node) { //nolint:gocritic // ast.Visitor has it so
+// Visit implements ast.Visitor. It collects the names in the expression.
+func (c *condition) Visit(node *ast.Node) { //nolint:gocritic // ast.Visitor requires the pointer
 	if n, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(c.names, n.Value) {
 		c.names = append(c.names, n.Value)
 	}
@@ -68,13 +68,13 @@ func (c *condition) holds(r Record) (bool, error) {
 	result, err := c.machine.Run(c.program, env)
 	if err != nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
-		return false, fmt.Errorf("record %d: condition %q: %s (values of CSV are texts: use int(x) or float(x); a missing value is nil: use x ?? 0)",
+		return false, fmt.Errorf("record %d: condition %q: %s (values in CSV are strings: use int(x) or float(x); a missing value is nil: use x ?? 0)",
 			r.Number, c.source, text)
 	}
 	return result.(bool), nil
 }
 
-// valueOf returns a value as expressions read it.
+// valueOf converts a JSON value to the types that expressions use.
 func valueOf(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()
@@ -89,7 +89,7 @@ func withNumbers(v any) any {
 		if i, err := v.Int64(); err == nil {
 			return int(i)
 		}
-		f, _ := v.Float64() // out of range is infinite
+		f, _ := v.Float64() // a number out of range becomes infinite
 		return f
 	case []any:
 		for i := range v {

@@ -13,13 +13,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Extensions of names of compressed files.
+// Extensions of compressed files.
 const (
 	gzipExtension = ".gz"
 	zstdExtension = ".zst"
 )
 
-// TrimCompression returns a path without the extension of a compressed file, and reports whether it has one.
+// TrimCompression returns a path without the extension of a compressed file. compressed reports whether the path had one.
 func TrimCompression(path string) (rest string, compressed bool) {
 	switch extension := strings.ToLower(filepath.Ext(path)); extension {
 	case gzipExtension, zstdExtension:
@@ -28,16 +28,16 @@ func TrimCompression(path string) (rest string, compressed bool) {
 	return path, false
 }
 
-// File is a file that appears under its name when it is complete. What is written to a name that ends in .gz or .zst is compressed.
+// File is a file that appears under its name only when it is complete. If the name ends in .gz or .zst, File compresses what is written.
 type File struct {
 	out    io.Writer
-	packer io.Closer // compresses; nil if out is the file
+	packer io.Closer // the compressor; nil if the file is not compressed
 	file   *os.File
-	target string // path that file will have; empty if it has it already
+	target string // path that Commit gives the file; empty if the file is written in place
 }
 
-// CreateFile begins a file, which Commit puts under its path. Until then, a file that has this path stays as it is. A path that is not
-// a regular file, such as a pipe, is written to at once.
+// CreateFile creates a file that Commit puts under its path. Until then, an earlier file with this path stays unchanged. A path that is
+// not a regular file, such as a pipe, is written to directly.
 func CreateFile(path string) (*File, error) {
 	f, err := create(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func create(path string) (*File, error) {
 // Write appends to the file.
 func (f *File) Write(p []byte) (int, error) { return f.out.Write(p) }
 
-// Commit completes the file, syncs it to the disk and gives it its name. If it fails, the file is discarded.
+// Commit completes the file, syncs it to the disk and puts it under its path. With an error, the file is discarded.
 func (f *File) Commit() (err error) {
 	if f.packer != nil {
 		err = f.packer.Close()
@@ -112,20 +112,20 @@ func (f *File) Commit() (err error) {
 		err = os.Rename(name, target)
 	}
 	if err != nil {
-		os.Remove(name) //nolint:errcheck // the first error is the one to report
+		os.Remove(name) //nolint:errcheck // the first error is reported
 	}
 	return err
 }
 
-// Discard ends the file without giving it its name. After Commit it does nothing.
+// Discard deletes the incomplete file. After Commit it does nothing.
 func (f *File) Discard() {
 	if f.file == nil {
 		return
 	}
 	name := f.file.Name()
-	f.file.Close() //nolint:errcheck // what was written is not wanted
+	f.file.Close() //nolint:errcheck // the content is discarded
 	f.file = nil
 	if f.target != "" {
-		os.Remove(name) //nolint:errcheck // nothing depends on it
+		os.Remove(name) //nolint:errcheck // a temporary file that stays does no harm
 	}
 }

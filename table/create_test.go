@@ -50,7 +50,7 @@ func TestAFileAppearsWhenItIsComplete(t *testing.T) {
 	require.Equal(t, []string{"out.csv"}, filesIn(t, folder), "nothing is left behind")
 }
 
-// A rename would replace a link by a file.
+// Renaming would replace a link by a file.
 func TestAFileIsWrittenWhereALinkLeads(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -65,7 +65,7 @@ func TestAFileIsWrittenWhereALinkLeads(t *testing.T) {
 	require.Equal(t, "new", read(t, target))
 }
 
-// A rename would replace a device, which root may do.
+// Renaming would replace a device by a file, if root runs the program.
 func TestADeviceIsWrittenTo(t *testing.T) {
 	t.Parallel()
 	f, err := table.CreateFile(os.DevNull)

@@ -17,7 +17,7 @@ type csvReader struct {
 	limit   *limitedReader
 	columns []Column
 	number  int
-	fields  []Field // of the last record; reused
+	fields  []Field // fields of the last record; reused for the next one
 }
 
 func newCSV(f *file, separator rune) (Reader, error) {
@@ -25,7 +25,7 @@ func newCSV(f *file, separator rune) (Reader, error) {
 	r := &csvReader{file: f, limit: &limitedReader{in: &lineEnds{in: f.in, separator: byte(separator)}}}
 	r.in = csv.NewReader(r.limit)
 	r.in.Comma, r.in.ReuseRecord = separator, true
-	r.in.FieldsPerRecord = -1 // checked below, since the number of fields concerns a record alone
+	r.in.FieldsPerRecord = -1 // not checked by encoding/csv: a wrong number of fields is an error of only one record
 	names, err := r.read()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: the file is empty: its first line must name the columns", f.name)
@@ -37,11 +37,11 @@ func newCSV(f *file, separator rune) (Reader, error) {
 	for i, name := range names {
 		switch {
 		case name == "":
-			return nil, fmt.Errorf("read %s: column %d of the header has no name: give it one", f.name, i+1)
+			return nil, fmt.Errorf("read %s: column %d of the header has no name: name it", f.name, i+1)
 		case !utf8.ValidString(name):
 			return nil, fmt.Errorf("read %s: the header is not UTF-8: convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8", f.name)
 		case seen[name]:
-			return nil, fmt.Errorf("read %s: the header has the column %q twice: rename one", f.name, name)
+			return nil, fmt.Errorf("read %s: the header has the column %q twice: rename one of them", f.name, name)
 		}
 		seen[name] = true
 		r.columns = append(r.columns, Column{strings.Clone(name), String})
@@ -102,7 +102,7 @@ func quote(s string) json.RawMessage {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// plain reports whether JSON writes a string as it is.
+// plain reports whether JSON needs no escapes for a string.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
@@ -112,13 +112,13 @@ func plain(s string) bool {
 	return true
 }
 
-// limitedReader limits the bytes that are read for one record, so that a missing quote does not read a whole file into memory.
+// limitedReader limits the number of bytes per record, so that a missing quote cannot make the reader hold a whole file in memory.
 type limitedReader struct {
 	in   io.Reader
 	left int
 }
 
-var errLongRecord = fmt.Errorf("it is longer than %d MiB: a quote or bracket may be missing before it", maxRecord>>20)
+var errLongRecord = fmt.Errorf("the record is longer than %d MiB: a quote or bracket may be missing before this point", maxRecord>>20)
 
 // Read implements io.Reader.
 func (r *limitedReader) Read(p []byte) (int, error) {

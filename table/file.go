@@ -12,26 +12,26 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxRecord is the maximum length of a record in its file, in bytes. Readers do not hold more in memory.
+// maxRecord is the maximum length of a record in its file, in bytes. Readers hold at most one record of this length in memory.
 const maxRecord = 16 << 20
 
-// peekSize is the number of bytes by which a file is recognised.
+// peekSize is the number of bytes at the start of a file from which its format is recognised.
 const peekSize = 4 << 10
 
-// maxWindow is the maximum memory of a zstd frame, which its writer chooses. The maximum of "zstd --ultra --long=27".
+// maxWindow is the maximum window of a zstd frame, in bytes, as "zstd --ultra --long=27" uses it. A reader needs this much memory.
 const maxWindow = 128 << 20
 
 var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
 
 // file is an open file.
 type file struct {
-	name   string // for messages
+	name   string // name of the file in messages
 	plain  *os.File
-	in     *bufio.Reader // the content, decompressed
+	in     *bufio.Reader // the decompressed content
 	closes []func() error
 }
 
-// openFile opens a file. stdin is read for the path Stdin.
+// openFile opens a file. For the path Stdin, it reads stdin.
 func openFile(path string, stdin io.Reader) (*file, error) {
 	f := &file{name: path}
 	r := stdin
@@ -52,21 +52,21 @@ func openFile(path string, stdin io.Reader) (*file, error) {
 	return f, nil
 }
 
-// start returns the first bytes of the content.
+// start returns the first bytes of the content, at most peekSize.
 func (f *file) start() ([]byte, error) {
-	for n := 8; ; n *= 2 { // no more than needed: the rest of a pipe may come later
+	for n := 8; ; n *= 2 { // reads no more than needed, since a pipe may have no more bytes yet
 		start, err := f.in.Peek(min(n, peekSize))
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("read %s: %w", f.name, err)
 		}
 		known := len(bytes.TrimSpace(bytes.TrimPrefix(start, byteOrderMark))) > 1
 		if known || err != nil || len(start) == peekSize {
-			return start, nil //nolint:nilerr // the file is shorter
+			return start, nil //nolint:nilerr // the file is shorter than n
 		}
 	}
 }
 
-// decompress recognises compressed files by their first bytes, and refuses other binary files.
+// decompress recognises compressed files by their first bytes and decompresses them. Other binary files are errors.
 func (f *file) decompress() error {
 	start, err := f.in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -97,7 +97,7 @@ func (f *file) decompress() error {
 	return refuseBinary(start)
 }
 
-// refuseBinary returns an error for the first bytes of formats that are not read.
+// refuseBinary returns an error if the first bytes are those of a binary format that cannot be read.
 func refuseBinary(start []byte) error {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
@@ -115,10 +115,10 @@ func refuseBinary(start []byte) error {
 	return nil
 }
 
-// Read reads the content.
+// Read implements io.Reader for the decompressed content.
 func (f *file) Read(p []byte) (int, error) { return f.in.Read(p) }
 
-// Close closes the file, but not stdin.
+// Close closes the file. It does not close stdin.
 func (f *file) Close() error {
 	var err error
 	for _, c := range f.closes {
@@ -128,10 +128,10 @@ func (f *file) Close() error {
 	return err
 }
 
-// fail adds the file's name to an error of reading it.
+// fail adds the names of the file and of the record to an error.
 func (f *file) fail(record int, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errors.New("the file ends too early: it is incomplete")
+		err = errors.New("the file is incomplete: it ends too early")
 	}
 	return fmt.Errorf("read %s: record %d: %w", f.name, record, err)
 }
@@ -139,6 +139,6 @@ func (f *file) fail(record int, err error) error {
 // skipMark removes a UTF-8 byte order mark.
 func (f *file) skipMark() {
 	if start, err := f.in.Peek(len(byteOrderMark)); err == nil && bytes.Equal(start, byteOrderMark) {
-		f.in.Discard(len(byteOrderMark)) //nolint:errcheck // it is in the buffer
+		f.in.Discard(len(byteOrderMark)) //nolint:errcheck // the bytes are in the buffer
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Format names a format of input files.
+// Format is the name of a format of input files.
 type Format string
 
 // The formats.
 const (
-	Auto    Format = "auto" // by the extension of the file's name and by its first bytes
+	Auto    Format = "auto" // chosen by the file's extension or its first bytes
 	CSV     Format = "csv"
 	TSV     Format = "tsv"
 	Parquet Format = "parquet"
@@ -26,18 +26,18 @@ const (
 // fileFormat describes how to recognise and read files of one format.
 type fileFormat struct {
 	name       Format
-	help       string   // one line
+	help       string   // one line of help
 	extensions []string // extensions of file names, in lower case
-	// claims reports whether a file whose extension is not known has this format, by its first bytes after a byte order mark and white
-	// space. nil claims none.
+	// claims reports whether a file with an unknown extension has this format. start is the file's first bytes after a byte order mark
+	// and white space. If claims is nil, no such file has the format.
 	claims func(start []byte) bool
 	open   func(f *file) (Reader, error)
 }
 
-// formats are all formats. Auto selects the first that claims a file.
+// formats lists all formats. Auto selects the first format that claims a file.
 var formats []fileFormat
 
-func init() { // not a literal, since opening a file reads it
+func init() { // a literal would be an initialisation cycle, since opening a file reads formats
 	formats = []fileFormat{
 		{CSV, "a table with a header, separated by commas", []string{".csv"}, nil, func(f *file) (Reader, error) { return newCSV(f, ',') }},
 		{TSV, "a table with a header, separated by tabs", []string{".tsv", ".tab"}, nil, func(f *file) (Reader, error) { return newCSV(f, '\t') }},
@@ -50,7 +50,7 @@ func init() { // not a literal, since opening a file reads it
 	}
 }
 
-// Formats iterates over the formats except Auto, with a line of help for each.
+// Formats iterates over all formats except Auto, with a line of help for each.
 func Formats() iter.Seq2[Format, string] {
 	return func(yield func(Format, string) bool) {
 		for _, f := range formats {
@@ -61,7 +61,7 @@ func Formats() iter.Seq2[Format, string] {
 	}
 }
 
-// FormatNames lists the names of the formats for messages: "auto, x or y".
+// FormatNames lists the names of the formats for messages, as "auto, x or y".
 func FormatNames() string {
 	names := string(Auto)
 	for i, f := range formats {
@@ -74,7 +74,7 @@ func FormatNames() string {
 	return names
 }
 
-// ParseFormat checks a format's name.
+// ParseFormat returns the format with a name.
 func ParseFormat(s string) (Format, error) {
 	if f := Format(s); f == Auto || lookup(f) != nil {
 		return f, nil
@@ -91,7 +91,7 @@ func lookup(f Format) *fileFormat {
 	return nil
 }
 
-// formatOf returns the format of a file by the extension of its name, or nil if no format has the extension.
+// formatOf returns the format that the extension of a path selects, or nil if no format has this extension.
 func formatOf(path string) *fileFormat {
 	path, _ = TrimCompression(path)
 	extension := strings.ToLower(filepath.Ext(path))
@@ -103,7 +103,7 @@ func formatOf(path string) *fileFormat {
 	return nil
 }
 
-// detect returns the format of a file. start is the beginning of its content.
+// detect returns the format of a file. start is the beginning of the file's content.
 func detect(f Format, path string, start []byte) *fileFormat {
 	if found := lookup(f); found != nil {
 		return found
@@ -112,7 +112,7 @@ func detect(f Format, path string, start []byte) *fileFormat {
 	found := formatOf(path)
 	json := found != nil && (found.name == Lines || found.name == Array)
 	if json && beginsArray(start) {
-		return lookup(Array) // whatever the extension
+		return lookup(Array) // an array is read as one whatever the extension is
 	}
 	if json && beginsObject(start) {
 		return lookup(Lines)

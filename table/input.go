@@ -20,23 +20,23 @@ const stdinName = "stdin"
 // Options are the settings of an Input.
 type Options struct {
 	Format Format    // Auto if empty
-	Stdin  io.Reader // is read for the path Stdin
+	Stdin  io.Reader // read for the path Stdin
 	Select Selection
 }
 
-// Input is one or several files that are read as one table.
+// Input is one or more files that are read as one table.
 type Input struct {
 	paths   []string
 	options Options
-	once    string   // the file that can be read only once, such as a pipe; empty if there is none
-	start   int64    // offset of stdin, if it is a regular file
+	once    string   // name of the file that can be read only once, such as a pipe; empty if there is none
+	start   int64    // offset at which stdin begins, if it is a regular file
 	read    bool     // Records was called
-	copied  *os.File // a copy of once; nil if there is none
-	sample  *sample  // nil before it is drawn
+	copied  *os.File // copy of the file once; nil without a copy
+	sample  *sample  // the records that Options.Select.Sample selects; nil before they are drawn
 }
 
-// Open finds the files of an input. A path can be a pattern such as data/*.csv.gz, or Stdin. Files are read in the order of the paths, those of
-// a pattern in the order of their names.
+// Open finds the files of an input. A path can be a pattern such as data/*.csv.gz, or Stdin. Files are read in the order of the paths;
+// the files of a pattern are read in alphabetical order.
 func Open(paths []string, o Options) (*Input, error) {
 	in := &Input{options: o}
 	for _, path := range paths {
@@ -54,7 +54,7 @@ func Open(paths []string, o Options) (*Input, error) {
 	return in, nil
 }
 
-// check finds out whether a file can be read more than once.
+// check checks that a file can be opened, and whether it can be read more than once.
 func (in *Input) check(path string) error {
 	if path == Stdin {
 		f, ok := in.options.Stdin.(*os.File)
@@ -87,7 +87,7 @@ func isRegular(f *os.File) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// expand returns the files of a path.
+// expand returns the files that a path or pattern names.
 func expand(path string) ([]string, error) {
 	if path == Stdin || !strings.ContainsAny(path, "*?[") {
 		return []string{path}, nil
@@ -105,10 +105,10 @@ func expand(path string) ([]string, error) {
 	return files, nil
 }
 
-// Paths returns the files.
+// Paths returns the paths of the input's files.
 func (in *Input) Paths() []string { return in.paths }
 
-// Name names the input in messages: its first file, and how many more there are.
+// Name returns a name of the input for messages: its first file, and the number of other files.
 func (in *Input) Name() string {
 	switch {
 	case len(in.paths) > 1:
@@ -119,10 +119,10 @@ func (in *Input) Name() string {
 	return in.paths[0]
 }
 
-// Seekable reports whether the input can be read again.
+// Seekable reports whether the input can be read more than once.
 func (in *Input) Seekable() bool { return in.once == "" || in.copied != nil }
 
-// Copy copies what can be read only once to a temporary file, so that it can be read again. It must be called before Records.
+// Copy copies a file that can be read only once to a temporary file, so that it can be read again. It must be called before Records.
 func (in *Input) Copy() error {
 	if in.Seekable() {
 		return nil
@@ -147,11 +147,11 @@ func (in *Input) Copy() error {
 	return nil
 }
 
-// temporary creates a file that the system deletes when it is closed.
+// temporary creates a file without a name, which the system deletes when it is closed.
 func temporary() (*os.File, error) {
 	temp, err := os.CreateTemp("", "ingot-table-*")
 	if err == nil {
-		os.Remove(temp.Name()) //nolint:errcheck // it is read through its descriptor
+		os.Remove(temp.Name()) //nolint:errcheck // the open file can still be used
 	}
 	return temp, err
 }
@@ -166,8 +166,8 @@ func (in *Input) Close() error {
 	return err
 }
 
-// Records begins to read the selected records from the start. The numbers of records go on from one file to the next, and do not depend
-// on the selection.
+// Records returns a reader of the selected records from the start. Records are numbered across files, and the selection does not change
+// their numbers.
 func (in *Input) Records() (Reader, error) {
 	s := in.options.Select
 	if s.Sample > 0 && in.sample == nil {
@@ -186,7 +186,7 @@ func (in *Input) Records() (Reader, error) {
 	return in.selected(s)
 }
 
-// selected begins to read the records of a selection whose sample is drawn.
+// selected returns a reader of the records that s selects. Their sample, if any, has been drawn.
 func (in *Input) selected(s Selection) (Reader, error) {
 	if in.read && !in.Seekable() {
 		return nil, fmt.Errorf("%s cannot be read a second time: write it to a file first", in.once)
@@ -216,11 +216,11 @@ func (in *Input) selected(s Selection) (Reader, error) {
 	return r, nil
 }
 
-// sampled is the number of records that are read to find the columns of a file without a header, such as JSON Lines.
+// sampled is the number of records from which the columns of a file without a header, such as JSON Lines, are taken.
 const sampled = 100
 
-// knownColumns returns the names of the columns. Without a header, they are the names in the first records. It returns nil if the columns
-// cannot be known in advance, as for stdin.
+// knownColumns returns the names of the columns. Without a header, it takes them from the first records. It returns nil if the columns
+// cannot be known before reading, as for stdin.
 func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	if files.columns != nil {
 		list := make([]string, len(files.columns))
@@ -258,8 +258,8 @@ func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	}
 }
 
-// Content begins to read the content of an input of one file, decompressed. The error is errors.ErrUnsupported for several files and for
-// what can be read only once.
+// Content returns a reader of the decompressed content of an input of one file. The error is errors.ErrUnsupported if there are several
+// files, a selection, or a file that can be read only once.
 func (in *Input) Content() (io.ReadCloser, error) {
 	if len(in.paths) > 1 || !in.Seekable() || in.options.Select != (Selection{}) {
 		return nil, errors.ErrUnsupported
@@ -303,14 +303,14 @@ func (in *Input) open(path string) (Reader, error) {
 // filesReader reads files one after another.
 type filesReader struct {
 	in      *Input
-	next    int    // file
+	next    int    // index of the next file
 	current Reader // nil after the last file
 	columns []Column
-	before  int // number of the last record of the files before
-	number  int // of the last record
+	before  int // number of the last record in the earlier files
+	number  int // number of the last record
 }
 
-// open opens the next file, which must have the columns of the first.
+// open opens the next file. It must have the same columns as the first file.
 func (r *filesReader) open() error {
 	path := r.in.paths[r.next]
 	current, err := r.in.open(path)
@@ -320,7 +320,7 @@ func (r *filesReader) open() error {
 	if r.next == 0 {
 		r.columns = current.Columns()
 	} else if !slices.Equal(names(r.columns), names(current.Columns())) {
-		return errors.Join(fmt.Errorf("%s has other columns (%s) than %s (%s): read them separately", path, quoteNames(current.Columns()),
+		return errors.Join(fmt.Errorf("%s has other columns (%s) than %s (%s): give them in separate commands", path, quoteNames(current.Columns()),
 			r.in.paths[0], quoteNames(r.columns)), current.Close())
 	}
 	r.current, r.before = current, r.number
@@ -370,7 +370,7 @@ func (r *filesReader) Close() error {
 	return err
 }
 
-// names returns the names of columns in order of name.
+// names returns the names of columns in alphabetical order.
 func names(columns []Column) []string {
 	list := make([]string, len(columns))
 	for i, c := range columns {

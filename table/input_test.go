@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// put writes a file of a test.
+// put writes a file for a test and returns its path.
 func put(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -25,7 +25,7 @@ func put(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// numbered returns records as "number: JSON", with errors among them.
+// numbered returns the records of r as "number: JSON", and their errors as "number! message".
 func numbered(t *testing.T, r table.Reader) (list []string, err error) {
 	t.Helper()
 	for {
@@ -97,7 +97,7 @@ func TestFormats(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
 
-			// Compressed, in two parts, under a name without an extension.
+			// The same content, compressed in two parts and without an extension in the name.
 			format, err := table.ParseFormat(strings.TrimPrefix(filepath.Ext(c.name), "."))
 			if err != nil || format == table.Array || format == table.Lines {
 				format = table.Auto
@@ -116,13 +116,13 @@ func TestFormats(t *testing.T) {
 
 func gzipPart(b *bytes.Buffer, text string) {
 	w := gzip.NewWriter(b)
-	_, _ = w.Write([]byte(text)) // into memory
+	_, _ = w.Write([]byte(text)) // writes to memory
 	_ = w.Close()
 }
 
 func zstdPart(b *bytes.Buffer, text string) {
 	w, _ := zstd.NewWriter(b)
-	_, _ = w.Write([]byte(text)) // into memory
+	_, _ = w.Write([]byte(text)) // writes to memory
 	_ = w.Close()
 }
 
@@ -133,14 +133,14 @@ func TestRefusedFiles(t *testing.T) {
 	gzipPart(&twice, cut.String())
 	for _, c := range []struct{ name, text, want string }{
 		{"empty.csv", "", "the file is empty: its first line must name the columns"},
-		{"twice.csv", "a,b,a\n", `the header has the column "a" twice: rename one`},
-		{"unnamed.csv", "a,,b\n", "column 2 of the header has no name: give it one"},
+		{"twice.csv", "a,b,a\n", `the header has the column "a" twice: rename one of them`},
+		{"unnamed.csv", "a,,b\n", "column 2 of the header has no name: name it"},
 		{"latin.csv", "caf\xe9\n", "the header is not UTF-8"},
-		{"open.csv", "a,b\n1,\"" + strings.Repeat("x", 17<<20), "record 1: it is longer than 16 MiB: a quote or bracket may be missing before it"},
-		{"open.json", "[{\"a\":\"" + strings.Repeat("x", 17<<20), "record 1: it is longer than 16 MiB"},
-		{"broken.json", "[{\"a\":1},\n{\"a\"1}]", "record 2: it is not JSON at byte"},
-		{"cut.json", "[{\"a\":1}", "record 2: the file ends too early: it is incomplete"},
-		{"cut.csv.gz", cut.String()[:cut.Len()-20], "the file ends too early: it is incomplete"},
+		{"open.csv", "a,b\n1,\"" + strings.Repeat("x", 17<<20), "record 1: the record is longer than 16 MiB: a quote or bracket may be missing before this point"},
+		{"open.json", "[{\"a\":\"" + strings.Repeat("x", 17<<20), "record 1: the record is longer than 16 MiB"},
+		{"broken.json", "[{\"a\":1},\n{\"a\"1}]", "record 2: the text is not JSON at byte"},
+		{"cut.json", "[{\"a\":1}", "record 2: the file is incomplete: it ends too early"},
+		{"cut.csv.gz", cut.String()[:cut.Len()-20], "the file is incomplete: it ends too early"},
 		{"twice.csv.gz", twice.String(), "the file is compressed twice"},
 		{"utf16.csv", "\xff\xfea\x00", "the file is UTF-16: convert it"},
 		{"sheet.csv", "PK\x03\x04", "the file is a zip archive or a spreadsheet"},
@@ -174,7 +174,7 @@ func TestSeveralFiles(t *testing.T) {
 		paths []string
 		want  string
 	}{
-		{[]string{at("a.csv"), at("other.csv")}, `other.csv has other columns ("y") than ` + at("a.csv") + ` ("x"): read them separately`},
+		{[]string{at("a.csv"), at("other.csv")}, `other.csv has other columns ("y") than ` + at("a.csv") + ` ("x"): give them in separate commands`},
 		{[]string{at("none*.csv")}, "no file matches the pattern"},
 		{[]string{at("missing.csv")}, "open " + at("missing.csv") + ": no such file or directory"},
 		{[]string{dir}, "it is a folder: give its files, such as '" + dir + "/*.csv'"},
@@ -185,7 +185,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestStdin is read once, unless it is a file, or was copied.
+// TestStdin: stdin can be read once, or repeatedly if it is a file or was copied.
 func TestStdin(t *testing.T) {
 	t.Parallel()
 	const text = "x\n1\n2\n"

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// NewJSONWriter returns a writer of a table as JSON Lines: an object per record with all columns in order, null where a record has no
-// value. Values are written as they are. Close does not close w.
+// NewJSONWriter returns a writer of a table as JSON Lines. Each record is an object with all columns in order, and null for a missing
+// value. Values are written unchanged. Close does not close w.
 func NewJSONWriter(w io.Writer, columns []Column) (Writer, error) {
 	l, err := newLayout(columns)
 	if err != nil {
@@ -32,7 +32,7 @@ func NewJSONWriter(w io.Writer, columns []Column) (Writer, error) {
 type jsonWriter struct {
 	layout *layout
 	out    *bufio.Writer
-	names  []string // what precedes the value of each column
+	names  []string // the text before the value of each column
 }
 
 func (w *jsonWriter) Write(r Record) error {
@@ -47,7 +47,7 @@ func (w *jsonWriter) Write(r Record) error {
 				return fmt.Errorf("record %d: column %q: %w", r.Number, w.layout.columns[i].Name, err)
 			}
 		}
-		w.out.WriteString(w.names[i]) //nolint:errcheck // the next call returns it
+		w.out.WriteString(w.names[i]) //nolint:errcheck // the next write returns the error
 		if _, err := w.out.Write(text); err != nil {
 			return err
 		}

@@ -6,22 +6,23 @@ import (
 	"io"
 )
 
-// lineEnds reads CSV and keeps line ends in quoted cells as they are. encoding/csv drops the \r of each \r\n, so lineEnds
-// returns these in quoted cells as \r\r\n.
+// lineEnds is a reader of CSV text for encoding/csv that preserves line ends in quoted cells. encoding/csv drops the \r of each \r\n, so
+// lineEnds writes \r\n in quoted cells as \r\r\n.
 type lineEnds struct {
 	in        *bufio.Reader
 	separator byte
 	state     cellState
-	pending   byte // to be returned next, if not 0
+	pending   byte // the byte that Read returns next; 0 for none
 }
 
 type cellState byte
 
 const (
 	cellStart cellState = iota
-	plainCell           // up to the next separator or line end; quotes in it are errors, after which encoding/csv goes on with the next line
+	plainCell           // in an unquoted cell
 	quotedCell
-	afterQuote // which ends a quoted cell, or is the first of two that stand for one
+	afterQuote  // after a quote that ends a quoted cell, or that is the first of two quotes for one
+	damagedLine // after a misplaced quote: encoding/csv reports an error and skips the rest of the line
 )
 
 // Read implements io.Reader.
@@ -32,7 +33,7 @@ func (l *lineEnds) Read(p []byte) (int, error) {
 			p[n], l.pending = l.pending, 0
 			continue
 		}
-		if n > 0 && l.in.Buffered() == 0 { // the rest of a pipe may come later
+		if n > 0 && l.in.Buffered() == 0 { // a pipe may have no more bytes yet
 			return n, nil
 		}
 		c, err := l.in.ReadByte()
@@ -61,8 +62,10 @@ func (l *lineEnds) advance(c byte) {
 		}
 	case c == '"' && (l.state == cellStart || l.state == afterQuote):
 		l.state = quotedCell
-	case c == l.separator || c == '\n':
+	case c == '\n', c == l.separator && l.state != damagedLine:
 		l.state = cellStart
+	case c == '"' || l.state == afterQuote || l.state == damagedLine:
+		l.state = damagedLine
 	default:
 		l.state = plainCell
 	}

@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// lineReader reads files of lines. Empty lines are counted and left out.
+// lineReader reads files of lines. Empty lines are skipped, but they count in line numbers.
 type lineReader struct {
 	file    *file
 	columns []Column
-	parse   func(line []byte, fields []Field) ([]Field, error) // appends the fields of a line; they share its memory
+	parse   func(line []byte, fields []Field) ([]Field, error) // appends the fields of a line, which share the line's memory
 	number  int
 	buf     []byte
 	fields  []Field
 }
 
-// largeLine is the length of a line from which its memory is not reused.
+// largeLine is the length, in bytes, from which the memory of a line is not reused for the next line.
 const largeLine = 1 << 20
 
 func newJSONLines(f *file) (Reader, error) {
@@ -28,7 +28,7 @@ func newJSONLines(f *file) (Reader, error) {
 	return &lineReader{file: f, parse: appendObject}, nil
 }
 
-// TextColumn is the column of a text file.
+// TextColumn is the name of the only column of a text file.
 const TextColumn = "text"
 
 func newText(f *file) (Reader, error) {
@@ -60,8 +60,8 @@ func (r *lineReader) Next() (Record, error) {
 	return Record{Number: r.number, Fields: r.fields, Line: line}, nil
 }
 
-// read reads the next line that is not empty, without its end. If the line is longer than maxRecord, read returns its first
-// maxRecord+1 bytes.
+// read returns the next non-empty line without its line end. If the line is longer than maxRecord, whole is false and read returns the
+// first maxRecord+1 bytes.
 func (r *lineReader) read() (line []byte, whole bool, err error) {
 	if cap(r.buf) > largeLine {
 		r.buf = nil
@@ -98,10 +98,10 @@ func appendText(line []byte, fields []Field) ([]Field, error) {
 	return append(fields, Field{TextColumn, quote(string(line))}), nil
 }
 
-// Fields returns the fields of a JSON object. The values share its memory.
+// Fields returns the fields of a JSON object. Their values share the memory of object.
 func Fields(object []byte) ([]Field, error) { return appendObject(object, nil) }
 
-// appendObject appends the fields of a JSON object. The values share its memory.
+// appendObject appends the fields of a JSON object. Their values share the memory of object.
 func appendObject(object []byte, fields []Field) ([]Field, error) {
 	if !json.Valid(object) {
 		var v any
@@ -130,7 +130,7 @@ func appendObject(object []byte, fields []Field) ([]Field, error) {
 
 func skipSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
 
-// valueLength returns the length of the value at the beginning of valid JSON.
+// valueLength returns the length of the first value in a valid JSON text.
 func valueLength(text []byte) int {
 	depth := 0
 	for i := 0; i < len(text); i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadsWhatOtherSoftwareWrote: writers for Node write the hard values of each kind, and the readers return them.
+// TestReadsWhatOtherSoftwareWrote: the readers return the values of each kind that Node's libraries wrote.
 func TestReadsWhatOtherSoftwareWrote(t *testing.T) {
 	t.Parallel()
 	requireNode(t)
@@ -19,7 +19,7 @@ func TestReadsWhatOtherSoftwareWrote(t *testing.T) {
 	for _, text := range hard {
 		var row map[string]json.RawMessage
 		require.NoError(t, json.Unmarshal([]byte(text), &row))
-		if n, ok := row["count"]; ok && string(n) != "null" { // JavaScript's numbers have 53 bits
+		if n, ok := row["count"]; ok && string(n) != "null" { // numbers in JavaScript are exact up to 53 bits
 			row["count"] = json.RawMessage(`"` + string(n) + `"`)
 		}
 		line, err := json.Marshal(row)
@@ -62,7 +62,7 @@ func TestReadsWhatOtherSoftwareWrote(t *testing.T) {
 	}
 }
 
-// cell returns a value as a cell of CSV has it: a text.
+// cell returns a value as a CSV reader returns it: as a text.
 func cell(t *testing.T, v json.RawMessage) json.RawMessage {
 	t.Helper()
 	var s string
@@ -70,7 +70,7 @@ func cell(t *testing.T, v json.RawMessage) json.RawMessage {
 	case v == nil || string(v) == "null":
 	case json.Unmarshal(v, &s) == nil:
 	default:
-		s = strings.ReplaceAll(string(v), "1e300", "1e+300") // as JavaScript writes it
+		s = strings.ReplaceAll(string(v), "1e300", "1e+300") // JavaScript writes the exponent with a sign
 	}
 	text, err := json.Marshal(s)
 	require.NoError(t, err)

@@ -15,28 +15,28 @@ import (
 type parquetReader struct {
 	file    *file
 	columns []Column
-	nodes   []*node // of columns
-	leaves  int     // columns of the file without groups, also of columns that are left out
+	nodes   []*node // one for each column
+	leaves  int     // number of leaf columns in the file, including those of omitted columns
 	groups  []parquet.RowGroup
-	rows    parquet.Rows // of the current group; nil between groups
+	rows    parquet.Rows // rows of the current row group; nil between groups
 	buf     []parquet.Row
-	next    int // in buf
+	next    int // index in buf of the next row
 	number  int
-	values  rowValues // of the last row
+	values  rowValues // values of the last row
 	fields  []Field
 }
 
 // batchRows is the number of rows that are read at once.
 const batchRows = 64
 
-// indexColumn matches columns in which pandas writes the index of its rows. They are left out.
+// indexColumn matches the names of columns in which pandas stores the index of its rows. These columns are omitted.
 var indexColumn = regexp.MustCompile(`^__index_level_\d+__$`)
 
-// errDamaged means that the library could not read a file, and did not return an error of its own.
+// errDamaged means that the library panicked on a file.
 var errDamaged = errors.New("the Parquet file is damaged")
 
-// guard turns a panic of the library on a damaged file into an error.
-func guard(err *error) { //nolint:gocritic // it sets the result of the function that defers it
+// guard turns a panic of the library on a damaged file into an error of the function that defers guard.
+func guard(err *error) { //nolint:gocritic // sets the error of the function that defers guard
 	if p := recover(); p != nil { //nolint:revive // guard is deferred
 		*err = fmt.Errorf("%w: %.200s", errDamaged, fmt.Sprint(p))
 	}
@@ -70,7 +70,7 @@ func newParquet(f *file) (r Reader, err error) {
 	return p, nil
 }
 
-// random returns the file for reads at any offset, and its size. What is not a plain file is copied to a temporary one.
+// random returns the file and its size, for reads at any offset. Stdin, pipes and compressed files are copied to a temporary file.
 func (f *file) random() (*os.File, int64, error) {
 	if f.plain != nil && isRegular(f.plain) {
 		info, err := f.plain.Stat()
@@ -118,7 +118,7 @@ func (p *parquetReader) value(n *node) (v json.RawMessage, err error) {
 	return n.appendTo(nil, &p.values)
 }
 
-// row returns the next row of the file. It is valid until the next call.
+// row returns the next row of the file, which is valid until the next call.
 func (p *parquetReader) row() (row parquet.Row, err error) {
 	defer guard(&err)
 	for p.next == len(p.buf) {

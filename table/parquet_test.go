@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// readAll returns the records of files, and the errors of those that have one, by number.
+// readAll returns the columns, the records, and the errors of damaged records by number.
 func readAll(t *testing.T, paths ...string) (columns []table.Column, all []table.Record, failed map[int]string) {
 	t.Helper()
 	in, err := table.Open(paths, table.Options{})
@@ -77,7 +77,7 @@ func TestReadsWhatDuckDBWrote(t *testing.T) {
 		"flag": table.Boolean, "repeated": table.String, "missing": table.String, "price": table.String, "wide": table.String, "day": table.String,
 		"clock": table.String, "at_us": table.String, "at_ms": table.String, "at_ns": table.String, "at_zone": table.String, "uuid": table.String,
 		"mood": table.String, "messages": table.JSON, "numbers": table.JSON, "lists": table.JSON, "struct": table.JSON, "map": table.JSON, "json": table.JSON,
-	}, kinds, "and no index of pandas")
+	}, kinds, "the index of pandas is omitted")
 	for i, w := range want {
 		require.Equal(t, i+1, got[i].Number)
 		require.Len(t, got[i].Fields, len(w.Fields))
@@ -117,7 +117,7 @@ func TestReadsEveryCodec(t *testing.T) {
 	}
 }
 
-// FuzzParquet: no content of a file causes a panic.
+// FuzzParquet: no file content causes a panic.
 func FuzzParquet(f *testing.F) {
 	for _, name := range []string{"kinds", "uncompressed", "snappy"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name+".parquet"))
@@ -151,8 +151,8 @@ func FuzzParquet(f *testing.F) {
 	})
 }
 
-// TestReadsAMillionRowsInLittleMemory: the heap holds a page of each column, not the table.
-func TestReadsAMillionRowsInLittleMemory(t *testing.T) { // not parallel: it measures the heap
+// TestReadsAMillionRowsInLittleMemory: the heap holds a page of each column, never the whole table.
+func TestReadsAMillionRowsInLittleMemory(t *testing.T) { // not parallel, since it measures the heap
 	rows := 1_000_000
 	if testing.Short() {
 		rows = 100_000

@@ -17,13 +17,14 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// leafType is how values of a leaf column are written as JSON.
+// leafType describes how values of a leaf column are written as JSON.
 type leafType struct {
 	kind   Kind
 	append func(dst []byte, v parquet.Value) ([]byte, error)
 }
 
-// newLeafType returns the JSON of a column's values. Times and decimals are strings, since JSON has no types for them.
+// newLeafType returns the kind and the JSON form of a column's values. Times and decimals become strings, since JSON has no types for
+// them.
 func newLeafType(t parquet.Type) (leafType, error) {
 	text := func(value func(v parquet.Value) (string, error)) (leafType, error) {
 		return leafType{String, func(dst []byte, v parquet.Value) ([]byte, error) {
@@ -56,7 +57,7 @@ func newLeafType(t parquet.Type) (leafType, error) {
 		return text(func(v parquet.Value) (string, error) {
 			b := v.ByteArray()
 			if len(b) != 16 {
-				return "", errors.New("a UUID has not 16 bytes")
+				return "", errors.New("a UUID does not have 16 bytes")
 			}
 			h := hex.EncodeToString(b)
 			return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
@@ -69,7 +70,7 @@ func newLeafType(t parquet.Type) (leafType, error) {
 		return leafType{Number, func(dst []byte, v parquet.Value) ([]byte, error) {
 			b := v.ByteArray()
 			if len(b) != 2 {
-				return nil, errors.New("a float16 has not 2 bytes")
+				return nil, errors.New("a float16 does not have 2 bytes")
 			}
 			return appendFloat(dst, halfFloat(binary.LittleEndian.Uint16(b)), 32), nil
 		}}, nil
@@ -101,7 +102,8 @@ func utf8Text(v parquet.Value) (string, error) {
 	return string(b), nil
 }
 
-// bytesText returns bytes that are not marked as text. Older writers do not mark texts; other bytes are written in Base64.
+// bytesText returns a byte array whose type is not text. UTF-8 is returned unchanged, since old writers do not mark texts as such. Other
+// bytes are written in Base64.
 func bytesText(v parquet.Value) (string, error) {
 	if s, err := utf8Text(v); err == nil {
 		return s, nil
@@ -130,7 +132,7 @@ func appendUnsigned(dst []byte, v parquet.Value) ([]byte, error) {
 	return strconv.AppendUint(dst, v.Uint64(), 10), nil
 }
 
-// appendFloat appends a number. JSON has no infinite numbers: they are null, as is what is not a number.
+// appendFloat appends a number. JSON has neither infinity nor NaN, so these become null.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)
@@ -142,7 +144,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(dst, f, verb, -1, bits)
 }
 
-// halfFloat converts a number of 16 bits: a sign, 5 bits of exponent, 10 of fraction.
+// halfFloat converts a float16: a sign bit, 5 bits of exponent, and 10 bits of fraction.
 func halfFloat(bits uint16) float64 {
 	sign := 1.0
 	if bits>>15 == 1 {
@@ -161,13 +163,13 @@ func halfFloat(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// decimal returns a decimal number with a number of digits after its point.
+// decimal formats a decimal number that has scale digits after its point.
 func decimal(v parquet.Value, scale int) string {
 	n := new(big.Int)
 	switch v.Kind() {
 	case parquet.Int32, parquet.Int64:
 		n.SetInt64(integer(v))
-	default: // two's complement, the highest byte first
+	default: // a big-endian number in two's complement
 		b := v.ByteArray()
 		n.SetBytes(b)
 		if len(b) > 0 && b[0]&0x80 != 0 {
@@ -200,7 +202,7 @@ func timeOf(v parquet.Value, unit format.TimeUnit) time.Time {
 	return time.Unix(n/1e9, n%1e9).UTC()
 }
 
-// int96Time returns the time of an old type: nanoseconds of the day, and the day as a Julian day number.
+// int96Time returns the time of the deprecated type INT96: nanoseconds of the day, followed by the Julian day number.
 func int96Time(v parquet.Value) time.Time {
 	const epoch = 2440588 // the Julian day of 1970-01-01
 	i := v.Int96()

@@ -9,8 +9,9 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// rowValues are the values of a row, by leaf column. Parquet stores the values of nested columns as lists with two levels each:
-// the definition level says how much of the path to the value is there, the repetition level in which list a new element begins.
+// rowValues has the values of a row that are not read yet, by leaf column. Parquet stores nested values as lists with two levels per
+// value. The definition level tells how many optional nodes on the path to the value are present. The repetition level tells in which
+// list on the path the value begins a new element.
 type rowValues struct{ left [][]parquet.Value }
 
 func (r *rowValues) set(row parquet.Row, leaves int) {
@@ -28,7 +29,7 @@ func (r *rowValues) set(row parquet.Row, leaves int) {
 
 var errNoValue = errors.New("the row has too few values: the file is damaged")
 
-// peek returns the next value of a leaf column.
+// peek returns the next value of a leaf column without removing it.
 func (r *rowValues) peek(leaf int) (parquet.Value, error) {
 	if len(r.left[leaf]) == 0 {
 		return parquet.Value{}, errNoValue
@@ -41,22 +42,22 @@ type node struct {
 	name        string
 	form        form
 	optional    bool
-	definition  int // level from which the node is there
-	repetition  int // level of the list that the node is or is in
-	elements    int // definition level from which a list is not empty
-	first, last int // its leaf columns are from first to before last
+	definition  int // definition level from which the node is present
+	repetition  int // repetition level of the node, if it is a list, or of the list around it
+	elements    int // definition level from which the list has elements
+	first, last int // its leaf columns are those from first to last-1
 	children    []*node
 	leaf        leafType
 }
 
-// form is how a node is written as JSON.
+// form is the way in which a node is written as JSON.
 type form int
 
 const (
 	leafForm     form = iota
 	groupForm         // an object
-	repeatedForm      // a list of its only child, which may repeat
-	mapForm           // an object, of the repeated pairs of its only child
+	repeatedForm      // a list of its only child
+	mapForm           // an object made from pairs: a repeated only child with a name and a value
 )
 
 // maxDepth is the maximum depth of a schema.
@@ -65,7 +66,7 @@ const maxDepth = 64
 // newNode describes a column below a parent. leaves is the number of leaf columns so far.
 func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	if c.Depth() > maxDepth {
-		return nil, fmt.Errorf("it is nested more than %d times", maxDepth)
+		return nil, fmt.Errorf("the column is nested more than %d levels deep", maxDepth)
 	}
 	n := &node{name: c.Name(), optional: c.Optional(), definition: parent.definition, repetition: parent.repetition, first: *leaves}
 	switch {
@@ -93,14 +94,14 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 			n.children = append(n.children, each)
 		}
 		if n.first == *leaves {
-			return nil, errors.New("it is a group without values")
+			return nil, errors.New("the column is a group without values")
 		}
 		n.annotate(c)
 	}
 	if !c.Repeated() {
 		return n, nil
 	}
-	// A repeated node is a list of what it would be once.
+	// A repeated node is a list, whose elements are the same node without the repetition.
 	once := *n
 	once.optional, once.last = false, *leaves
 	*n = element
@@ -108,7 +109,7 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	return n, nil
 }
 
-// annotate recognises lists and maps, which are groups of a certain form with an annotation.
+// annotate recognises lists and maps: groups of a certain structure with an annotation.
 func (n *node) annotate(c *parquet.Column) {
 	if len(n.children) != 1 || n.children[0].form != repeatedForm {
 		return
@@ -117,7 +118,7 @@ func (n *node) annotate(c *parquet.Column) {
 	switch logicalType(c.Type()).(type) {
 	case *format.ListType:
 		n.form = repeatedForm
-		// Old writers repeat the element itself.
+		// Old writers repeat the element itself instead of a group around it.
 		old := element.name == "array" || strings.HasSuffix(element.name, "_tuple")
 		if element.form == groupForm && len(element.children) == 1 && !old {
 			element = element.children[0]
@@ -202,7 +203,7 @@ func (n *node) appendElements(dst []byte, r *rowValues) ([]byte, error) {
 	}
 }
 
-// appendPair appends a name and a value of a map.
+// appendPair appends the name and the value of a map's pair.
 func (n *node) appendPair(dst []byte, r *rowValues) ([]byte, error) {
 	pair := n.children[0]
 	dst, err := pair.children[0].appendTo(dst, r)

@@ -10,14 +10,14 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The size of a row group, which the writer holds in memory: it ends at the first of these.
+// The writer holds a row group in memory. The group ends at groupRows rows or groupBytes bytes, whichever comes first.
 const (
 	groupRows  = 50_000
-	groupBytes = 32 << 20 // of values, before compression
+	groupBytes = 32 << 20 // bytes of values before compression
 )
 
-// NewParquetWriter returns a writer of a table as Parquet, compressed with Snappy, which every reader knows. All columns are optional.
-// A JSON column holds text of Parquet's type JSON. The writer holds a row group in memory. Close does not close w.
+// NewParquetWriter returns a writer of a table as Parquet, compressed with Snappy, which all readers support. All columns are optional. A
+// JSON column has Parquet's type JSON. The writer holds a row group in memory. Close does not close w.
 func NewParquetWriter(w io.Writer, columns []Column) (Writer, error) {
 	l, err := newLayout(columns)
 	if err != nil {
@@ -38,7 +38,7 @@ func NewParquetWriter(w io.Writer, columns []Column) (Writer, error) {
 	}, nil
 }
 
-// orderedGroup is a group whose fields have the order of the table's columns. Those of a parquet.Group are sorted by name.
+// orderedGroup is a group whose fields have the order of the table's columns. A parquet.Group sorts its fields by name.
 type orderedGroup struct {
 	parquet.Group
 	index map[string]int
@@ -69,8 +69,8 @@ func parquetNode(c Column) (parquet.Node, error) {
 type parquetWriter struct {
 	layout *layout
 	out    *parquet.GenericWriter[any]
-	row    parquet.Row // reused
-	rows   int         // in the row group
+	row    parquet.Row // the row that is written; reused
+	rows   int         // number of rows in the current row group
 	bytes  int
 }
 
@@ -100,7 +100,7 @@ func (w *parquetWriter) Write(r Record) error {
 	return w.out.Flush()
 }
 
-// parquetValue returns a value that is not null.
+// parquetValue returns the Parquet value of a JSON value that is not null.
 func parquetValue(v json.RawMessage, k Kind) (parquet.Value, error) {
 	got, _ := kindOf(v)
 	switch {
@@ -109,7 +109,7 @@ func parquetValue(v json.RawMessage, k Kind) (parquet.Value, error) {
 		return parquet.ByteArrayValue(text), err
 	case k == Number && got == Integer:
 	case k != got:
-		return parquet.Value{}, fmt.Errorf("%.40s is not of its kind, %s", v, k)
+		return parquet.Value{}, fmt.Errorf("%.40s is not a value of the column's kind, %s", v, k)
 	}
 	switch k {
 	case Integer:

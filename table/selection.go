@@ -6,22 +6,22 @@ import (
 	"io"
 )
 
-// Selection leaves out records of a table. Conditions apply in the order of the fields. Records that cannot be read satisfy Where.
+// Selection selects records of a table. Its conditions apply in the order of the fields. Records that cannot be read satisfy Where.
 type Selection struct {
 	Where  string // an expression over the columns, such as lang == "de" (see expr-lang.org); empty for all records
-	Skip   int    // records to leave out at the beginning
-	Sample int    // records to draw at random, in the order of the table; 0 for all
-	Seed   int64  // of Sample
-	Limit  int    // maximum of records; 0 for all
+	Skip   int    // number of records to leave out at the beginning
+	Sample int    // number of records to draw at random, kept in the order of the table; 0 for all
+	Seed   int64  // seed of the draw for Sample
+	Limit  int    // maximum number of records; 0 for all
 }
 
-// selected reads the records of a selection.
+// selected is a Reader of the records that a Selection selects.
 type selected struct {
 	Reader
-	where  *condition // nil for all
+	where  *condition // nil selects all records
 	skip   int
-	sample *sample // nil for all
-	left   int     // of the limit; negative for no limit
+	sample *sample // nil selects all records
+	left   int     // number of records before the limit is reached; negative for no limit
 }
 
 // Next implements Reader.
@@ -57,8 +57,8 @@ func (s *selected) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// sample is a number of records drawn at random: those whose numbers have the smallest hashes. The draw depends on the seed and the
-// numbers alone, and needs 16 bytes for each record of the sample.
+// sample is a random draw of records: those whose numbers have the smallest hashes. The draw depends only on the seed and the record
+// numbers. It needs 16 bytes for each drawn record.
 type sample struct {
 	seed uint64
 	size int
@@ -76,7 +76,7 @@ func (k key) less(other key) bool {
 
 func (s *sample) key(number int) key { return key{mix(s.seed ^ mix(uint64(number))), number} }
 
-// mix is the finaliser of SplitMix64 (Steele, Lea, Flood, 2014).
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -84,7 +84,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// add offers a record to the sample.
+// add adds a record to the sample if its hash is small enough.
 func (s *sample) add(number int) {
 	k := s.key(number)
 	if len(s.keys) < s.size {
@@ -95,7 +95,7 @@ func (s *sample) add(number int) {
 	}
 }
 
-// has reports whether a record is in the sample, to which all records were offered.
+// has reports whether a record is in the sample. It must be called only after add was called for all records.
 func (s *sample) has(number int) bool {
 	return len(s.keys) > 0 && !s.keys[0].less(s.key(number))
 }
@@ -105,7 +105,7 @@ func (s *sample) Len() int           { return len(s.keys) }
 func (s *sample) Less(i, j int) bool { return s.keys[j].less(s.keys[i]) }
 func (s *sample) Swap(i, j int)      { s.keys[i], s.keys[j] = s.keys[j], s.keys[i] }
 func (s *sample) Push(x any)         { s.keys = append(s.keys, x.(key)) }
-func (s *sample) Pop() any           { panic("a sample does not shrink") }
+func (s *sample) Pop() any           { panic("elements are never removed from a sample") }
 
 // draw reads all records and draws the sample.
 func draw(r Reader, seed int64, size int) (*sample, error) {

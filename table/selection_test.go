@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// TestSelection compares a selection with the same choice made from a list of all records.
+// TestSelection compares a selection with the same choice from a list of all records.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -34,7 +34,7 @@ func TestSelection(t *testing.T) {
 			}
 		}
 		got := select1(t, text.String(), s)
-		require.Equal(t, got, select1(t, text.String(), s), "the same draw each time")
+		require.Equal(t, got, select1(t, text.String(), s), "the same seed draws the same sample")
 		all = all[min(s.Skip, len(all)):]
 		want := len(all)
 		if s.Sample > 0 {
@@ -49,7 +49,7 @@ func TestSelection(t *testing.T) {
 			return
 		}
 		at := -1
-		for _, g := range got { // a part of all, in the same order
+		for _, g := range got { // got is a part of all, in the same order
 			i := slices.Index(all, g)
 			require.Greater(t, i, at)
 			at = i
@@ -63,7 +63,7 @@ func select1(t *testing.T, text string, s table.Selection) []string {
 	return got
 }
 
-// TestSamplesAreUniform: each record is drawn as often as any other.
+// TestSamplesAreUniform: all records are drawn equally often.
 func TestSamplesAreUniform(t *testing.T) {
 	t.Parallel()
 	const rows, size, draws = 50, 10, 2000
@@ -93,7 +93,7 @@ func TestConditions(t *testing.T) {
 		{`lnag == "de"`, "", `unknown name lnag (1:1); the columns are "lang", "score", "First Name"`},
 		{`lang ==`, "", `condition "lang ==": unexpected token EOF`},
 		{`lang`, "", `invalid operation: bool(string)`},
-		{`score > 2`, "", `record 1: condition "score > 2": invalid operation: string > int (1:7) (values of CSV are texts: use int(x) or float(x)`},
+		{`score > 2`, "", `record 1: condition "score > 2": invalid operation: string > int (1:7) (values in CSV are strings: use int(x) or float(x)`},
 	} {
 		got, err := readInput(t, table.Options{Format: table.CSV, Stdin: strings.NewReader(csv), Select: table.Selection{Where: c.where}}, "-")
 		if c.err != "" {
@@ -109,7 +109,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsOnRecordsWithColumnsOfTheirOwn: names are those of the first records, and an absent value is nil.
+// TestConditionsOnRecordsWithColumnsOfTheirOwn: a condition can use the names in the first records, and an absent value is nil.
 func TestConditionsOnRecordsWithColumnsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	path := put(t, t.TempDir(), "a.jsonl", `{"a":1}`+"\n"+`{"b":2}`+"\nnot JSON\n"+`{"a":null,"b":3.5}`+"\n")

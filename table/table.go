@@ -24,42 +24,42 @@ type Column struct {
 // Field is a value of a record with its column's name.
 type Field struct {
 	Name  string
-	Value json.RawMessage // one JSON value; null if the record has none
+	Value json.RawMessage // the value as JSON; null if the record has no value
 }
 
 // Record is one record of a table.
 type Record struct {
-	Number int     // from 1, in the order of the file; in files of lines, the line number
+	Number int     // line number in a file of lines, else the position in the file, from 1
 	Fields []Field // in the order of the columns
-	Line   []byte  // the line as it stands, without its end; nil if the file does not consist of lines
+	Line   []byte  // the unchanged line without its line end; nil if the file does not consist of lines
 }
 
 // Reader reads the records of a table in order.
 type Reader interface {
-	// Columns returns the columns that all records have. It returns nil if each record has its own, as in JSON Lines.
+	// Columns returns the columns that all records have. It returns nil if each record has its own columns, as in JSON Lines.
 	Columns() []Column
-	// Next returns the next record, or io.EOF. A *RecordError concerns this record alone, and reading can go on. A record is valid
-	// until the next call.
+	// Next returns the next record, or io.EOF. After a *RecordError, which concerns only one record, reading can continue. A record is
+	// valid until the next call.
 	Next() (Record, error)
 	Close() error
 }
 
 // RecordError is an error of one record.
 type RecordError struct {
-	Number int    // of the record, from 1
+	Number int    // number of the record, as in Record
 	Line   []byte // as in Record
 	Err    error
 }
 
-// Error returns the reason without the number.
+// Error returns the reason without the number of the record.
 func (e *RecordError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// Writer writes the records of a table. A file is complete only after Close.
+// Writer writes the records of a table. The output is complete only after Close.
 type Writer interface {
-	// Write appends a record. Columns that it lacks are null.
+	// Write appends a record. Columns that the record lacks are null.
 	Write(Record) error
 	Close() error
 }

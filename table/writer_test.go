@@ -33,7 +33,7 @@ func (r *records) Next() (table.Record, error) {
 	return r.rows[r.next-1], nil
 }
 
-// record makes a record of a JSON object; its keys are in the order of names.
+// record returns the record of a JSON object, with the keys in the order of names.
 func record(t *testing.T, number int, object string, names ...string) table.Record {
 	t.Helper()
 	var values map[string]json.RawMessage
@@ -47,7 +47,7 @@ func record(t *testing.T, number int, object string, names ...string) table.Reco
 	return r
 }
 
-// open returns a writer of the format that the extension of a path names.
+// open returns a writer for the format that the extension of path selects.
 func open(t *testing.T, path string, w io.Writer, columns []table.Column) table.Writer {
 	t.Helper()
 	var out table.Writer
@@ -78,18 +78,18 @@ func write(t *testing.T, path string, columns []table.Column, rows []table.Recor
 	require.NoError(t, f.Commit())
 }
 
-// requireNode skips a test if Node's readers and writers are not here.
+// requireNode skips a test if Node or its libraries are not installed.
 func requireNode(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("no node here, so files were not exchanged with other software: install Node and run npm ci in table/node")
+		t.Skip("the exchange of files with other software is not tested: install Node and run npm ci in table/node")
 	}
 	if _, err := os.Stat(filepath.Join("node", "node_modules", "hyparquet-writer")); err != nil {
-		t.Skip("Node's readers and writers are not here, so files were not exchanged with other software: run npm ci in table/node")
+		t.Skip("the exchange of files with other software is not tested: run npm ci in table/node")
 	}
 }
 
-// readWithNode returns the columns and the rows of a file as readers for Node see them.
+// readWithNode returns the columns and rows of a file as Node's libraries read them.
 func readWithNode(t *testing.T, path string) (columns string, rows []string) {
 	t.Helper()
 	requireNode(t)
@@ -111,7 +111,7 @@ var kinds = []table.Column{
 	{Name: "nested", Kind: table.JSON},
 }
 
-// The hard values of each kind.
+// hard has records with values of each kind that are hard to write and read.
 var hard = []string{
 	`{"text":"plain","count":1,"share":0.5,"flag":true,"nested":{"b":[1,2],"a":"x"}}`,
 	`{"text":"a, \"b\"\nand\r\nc\td","count":9223372036854775807,"share":1e300,"flag":false,"nested":[{"role":"user","content":"a,\n\"b\""}]}`,
@@ -162,7 +162,7 @@ func TestOtherSoftwareReadsTheSameValues(t *testing.T) {
 	}
 }
 
-// seen returns a value as a reader for Node is to see it in a format.
+// seen returns a value as Node's libraries must read it from a file of a format.
 func seen(t *testing.T, path string, k table.Kind, v json.RawMessage) string {
 	t.Helper()
 	null := len(v) == 0 || string(v) == "null"
@@ -241,19 +241,19 @@ func TestWritersRefuse(t *testing.T) {
 	one := []table.Column{{Name: "a", Kind: table.Integer}}
 	for _, path := range []string{"x.csv", "x.jsonl", "x.parquet"} {
 		err := open(t, path, io.Discard, one).Write(record(t, 7, `{"b":1}`, "b"))
-		require.EqualError(t, err, `record 7 has a field "b", and the table has no such column`)
+		require.EqualError(t, err, `record 7 has a field "b", but the table has no such column`)
 	}
 	err := open(t, "x.parquet", io.Discard, one).Write(record(t, 7, `{"a":"x"}`, "a"))
-	require.EqualError(t, err, `record 7: column "a": "x" is not of its kind, integer`)
+	require.EqualError(t, err, `record 7: column "a": "x" is not a value of the column's kind, integer`)
 	_, err = table.NewJSONWriter(io.Discard, append(one, one...))
-	require.EqualError(t, err, `the table has two columns "a"`)
+	require.EqualError(t, err, `the table has two columns with the name "a"`)
 	_, err = table.NewCSVWriter(io.Discard, ',', nil)
-	require.EqualError(t, err, "a table needs a column")
+	require.EqualError(t, err, "the table has no columns: it needs at least one")
 	_, err = table.NewParquetWriter(io.Discard, []table.Column{{Name: "a", Kind: "date"}})
 	require.EqualError(t, err, `column "a" has the unknown kind "date"`)
 }
 
-// A reader would skip an empty line.
+// Readers skip empty lines, so an empty cell in a table of one column must not become one.
 func TestCSVOfOneColumnHasNoEmptyLines(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

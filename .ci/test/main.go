@@ -4,8 +4,8 @@
 //	go run ./.ci/test [-record FILE] ARGUMENTS OF GO TEST
 //	go run ./.ci/test -skips FILE
 //
-// -record appends the outcome of every test to FILE. -skips prints the tests that were skipped but never passed, according to FILE.
-// It sums up several runs.
+// -record appends the outcome of every test to FILE. -skips prints the tests that were skipped and never passed in any of the runs that FILE
+// records.
 package main
 
 import (
@@ -25,10 +25,10 @@ import (
 // event is a line of `go test -json`; see `go doc test2json`.
 type event struct {
 	Action, Package, Test, Output string
-	ImportPath                    string // for build output, replaces Package
+	ImportPath                    string // set instead of Package for build output
 }
 
-// outcome is the outcome of a test in a record.
+// outcome is the outcome of one test, a line of a record.
 type outcome struct {
 	Action, Package, Test, Reason string
 }
@@ -89,7 +89,7 @@ func run(args []string, record string) (int, error) {
 // read prints the same text as go test without -json: the output of failed tests, then a line per package.
 func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	var outcomes []outcome
-	output := map[string][]string{} // output of a test that is not finished, or of a package outside tests
+	output := map[string][]string{} // output of each unfinished test, and of each package outside its tests
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -133,7 +133,7 @@ func printPackage(out io.Writer, e event, output []string) {
 	fmt.Fprint(out, strings.Join(output, ""))
 }
 
-// at matches the place before a message that a test logged.
+// at matches the file and line before a message that a test logged.
 var at = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
 // reason returns the message with which a test was skipped.
@@ -149,9 +149,9 @@ func reason(e event, output []string) string {
 	return "no reason given"
 }
 
-// printSkips lists skipped tests under their reasons. Subtests that were skipped for the same reason are counted, not listed.
+// printSkips lists skipped tests under their reasons. Of subtests that were skipped for the same reason, it prints only the number.
 func printSkips(out io.Writer, outcomes []outcome) {
-	byReason := map[string]map[string]int{} // the number of skipped subtests of each test; 0 for the test itself
+	byReason := map[string]map[string]int{} // for each reason and test: the number of skipped subtests, or 0 if the test itself was skipped
 	for _, o := range outcomes {
 		if o.Action != "skip" {
 			continue
@@ -192,7 +192,7 @@ func appendTo(path string, outcomes []outcome) error {
 	return f.Close()
 }
 
-// sumUp prints the tests that were skipped but never passed, according to a record, and the number of tests by outcome.
+// sumUp prints, from a record, the tests that were skipped and never passed, and the number of tests for each outcome.
 func sumUp(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "skipped: needs a GPU: none here\n    a TestTwo\n", out.String())
 }
 
-// TestPrintSkips lists tests by reason; subtests are counted.
+// TestPrintSkips checks that tests are listed by reason and that subtests are counted.
 func TestPrintSkips(t *testing.T) {
 	var out strings.Builder
 	printSkips(&out, []outcome{

@@ -85,7 +85,7 @@ func expertsWork(r *rig, f *family) work {
 	}
 	router := r.weight(gguf.TypeF32, hidden, experts)
 	rule := compute.RouteShape{Experts: experts, Used: expertsUsed, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1}
-	// Each repetition has different rows, which choose different experts, so that a step reads most experts.
+	// The rows of each repetition choose different experts, so that a step reads most experts.
 	times := (experts/expertsUsed + f.Rows - 1) / f.Rows
 	x, routing := r.values(times*f.Rows, hidden), r.buffer(times*f.Rows, 2*expertsUsed)
 	ffn, dst := r.buffer(f.Rows, expertsUsed*expertFFN), r.buffer(f.Rows, hidden)
@@ -117,7 +117,7 @@ func expertsWork(r *rig, f *family) work {
 	}
 }
 
-// distinct returns the number of experts that rows of a routing choose.
+// distinct returns the number of different experts that the rows of a routing choose.
 func distinct(rows [][]float32) int {
 	used := map[float32]bool{}
 	for _, row := range rows {
@@ -142,7 +142,7 @@ func normWork(r *rig, f *family) work {
 	}
 }
 
-// pages returns page tables of sequences with the given number of positions.
+// pages returns page tables for sequences of the given number of positions.
 func pages(sequences, positions int) [][]int32 {
 	tables := make([][]int32, sequences)
 	next := int32(0)
@@ -230,7 +230,7 @@ func mlaWork(r *rig, f *family) work {
 	rows := make([]int32, pageSize)
 	r.fill(tables, func(s compute.Step) {
 		for layer := range layers {
-			s.Gather(a, values, rows) // a copy, since Latents works in place
+			s.Gather(a, values, rows) // a copy, because Latents changes its input
 			s.Latents(a, nil, gain, epsilon, rope, cache, layer)
 		}
 	})

@@ -21,20 +21,20 @@ type Measurement struct {
 	Family  string `json:"family"`
 	Type    string `json:"type"`    // type of the weights or the cache
 	Rows    int    `json:"rows"`    // for attention, the number of sequences with one row each
-	Context int    `json:"context"` // positions of each sequence; 0 if it does not matter
+	Context int    `json:"context"` // number of positions of each sequence; 0 if the operation does not depend on it
 
 	Microseconds float64 `json:"microseconds"` // median
 	GBPerS       float64 `json:"gb_per_s"`     // rate of reading weights or cache; of reading values if the operation reads neither
-	GFLOPS       float64 `json:"gflops"`       // 0 if arithmetic does not matter
+	GFLOPS       float64 `json:"gflops"`       // 0 if the operation has little arithmetic
 
 	Backend string `json:"backend"`
 	Threads int    `json:"threads"`
 }
 
-// work is an operation with its memory.
+// work is a step that repeats an operation, with the operation's memory.
 type work struct {
-	bytes, flops float64 // bytes read and floating-point operations of one repetition
-	times        int     // repetitions in a step; each has its own memory
+	bytes, flops float64 // number of bytes read and of floating-point operations in one repetition
+	times        int     // number of repetitions in a step; each has its own memory
 	batch        *compute.Batch
 	step         func(compute.Step)
 }
@@ -43,17 +43,17 @@ type work struct {
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
-	cold   int   // bytes that all repetitions of an operation in a step read together; more than caches hold
-	err    error // the first error
+	cold   int   // number of bytes that all repetitions of an operation in a step read together; more than caches hold
+	err    error // the first error; nil if there is none
 }
 
-// coldBytes is more than the size of caches.
+// coldBytes is the number of bytes that the repetitions of an operation read, more than caches hold.
 const coldBytes = 96 << 20
 
 // repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Measure measures each family of operations on a new backend. It calls each with every result.
+// Measure measures each family of operations on a backend of its own. It calls each with every result.
 func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {
@@ -95,8 +95,8 @@ func (f *family) measure(open func() (compute.Backend, error)) (m Measurement, e
 }
 
 const (
-	minTime = 200 * time.Millisecond // minimum time for measuring an operation
-	minRuns = 5                      // minimum number of runs of an operation
+	minTime = 200 * time.Millisecond // minimum duration of measuring an operation
+	minRuns = 5                      // minimum number of timed runs of an operation
 )
 
 // seconds returns the median time of one repetition. The measurement takes at least minTime.
@@ -171,7 +171,7 @@ func (r *rig) fail(err error) bool {
 	return err != nil
 }
 
-// vocab is the number of rows of the table that random values are taken from.
+// vocab is the number of rows of the embedding table from which values takes random rows.
 const vocab = 64
 
 // separate returns a batch in which each row belongs to another sequence. With pages, the position of a row is the

@@ -12,19 +12,19 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model that can be tuned: its kernels have a metal.Geometry. One kernel is for few rows, the other one
+// Operation is an operation of a model whose kernels have a metal.Geometry, which a sweep can tune. One kernel is for few rows, another
 // works in tiles. The operation's weights or pages have one type and shape.
 type Operation struct {
-	Kernel   string // a constant of package metal for a kernel for few rows
+	Kernel   string // the kernel for few rows, a constant of package metal
 	Type     gguf.Type
 	In, Out  int                    // for attention, the length of a key and of a value
 	Matrices int                    // number of experts or of MLA's heads; otherwise 1
-	Used     int                    // experts per row
+	Used     int                    // number of experts per row
 	Heads    compute.AttentionShape // only for attention
-	Latent   bool                   // only for attention: values are the leading part of the keys
+	Latent   bool                   // only for attention: the values are the first columns of the keys
 }
 
-// kernelsOf has the kernel that reads a tensor. The key is the end of the tensor's name in GGUF files.
+// kernelsOf has the kernel that reads each tensor, by the end of the tensor's name in GGUF files.
 var kernelsOf = map[string]string{
 	"attn_q": metal.Product, "attn_k": metal.Product, "attn_v": metal.Product, "attn_output": metal.Product,
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
@@ -100,8 +100,8 @@ func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
 }
 
-// work makes the operation's weights and memory for up to maxRows rows and context positions. It returns a function, which returns
-// the work of a step with that many rows and positions or fewer. The rows of attention belong to one sequence.
+// work makes the operation's weights and memory for up to maxRows rows and context positions. It returns a function that returns the work
+// of a step with the given numbers of rows and positions. The rows of attention belong to one sequence.
 func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
 	switch o.Kernel {
 	case metal.Route:
@@ -114,9 +114,9 @@ func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) w
 	return o.products(r, maxRows)
 }
 
-// products is work for products: with one matrix, with the two matrices of a gated product, or with the matrices of MLA's heads.
+// products is work for products with one matrix, with the two matrices of a gated product, or with the matrices of MLA's heads.
 func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
-	const dims = 32 // rotated values in absorb
+	const dims = 32 // number of rotated values of a head in Absorb
 	shape := []int{o.In, o.Out}
 	if o.Matrices > 1 {
 		shape = append(shape, o.Matrices)
@@ -153,7 +153,7 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	}}
 }
 
-// route is work for the choice of experts.
+// route is work for the routing of rows to experts.
 func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	ws, _ := r.weights(o.Type, o.In, o.Out)
 	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
@@ -163,7 +163,7 @@ func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// experts is work for one half of a layer of experts. Each row and each repetition chooses different experts.
+// experts is work for GatedExperts or ExpertsAdd. Each row and each repetition chooses different experts.
 func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
 	e := compute.Experts{Gate: w, Up: w, Down: w}

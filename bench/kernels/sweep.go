@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Swept is the best choice for a kernel.
+// Swept is the best geometry that a sweep found for a kernel, with its time.
 type Swept struct {
 	metal.Choice
 	Default float64 // microseconds of the default choice
@@ -22,13 +22,13 @@ type Swept struct {
 
 // Sweep finds the best geometries of a GPU's kernels for the operations of a model.
 type Sweep struct {
-	// Open opens a backend with all candidates. Each operation has its own backend, since only Close frees the memory.
+	// Open opens a backend with all candidate geometries. Each operation has its own backend, because only Close frees the memory.
 	Open func() (*metal.Backend, error)
 	Each func(Swept) // called with each result
 
 	time time.Duration // minimum time for measuring a candidate
-	cold int           // bytes that the repetitions of an operation read
-	rows []int         // numbers of rows with which tiles and the kernels for few rows are compared
+	cold int           // number of bytes that the repetitions of an operation read together; see rig
+	rows []int         // numbers of rows for which tiles are compared with the kernel for few rows
 }
 
 // NewSweep returns a sweep that takes a few seconds per operation.
@@ -37,16 +37,16 @@ func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
 }
 
 const (
-	// A candidate replaces the default if it takes at most this share of the default's time. A smaller difference can be chance.
+	// A candidate replaces the default if it takes at most this share of the default's time. Smaller differences can be chance.
 	gain = 0.97
 	// tileRows is the number of rows with which sizes of tiles are compared.
 	tileRows = 128
-	// sweptContext is the number of positions of attention.
+	// sweptContext is the number of positions to which attention is measured.
 	sweptContext = 2048
 	never        = 1 << 20 // a minimum of rows or positions that is never reached
 )
 
-// tilesOf has the kernel in tiles that corresponds to each kernel for few rows.
+// tilesOf has, for each kernel for few rows, the kernel that does the same in tiles.
 var tilesOf = map[string]string{
 	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
 	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
@@ -66,8 +66,8 @@ type tuner struct {
 	*Operation
 	be   *metal.Backend
 	work func(rows, context int) work
-	few  metal.Geometry // the choices for few rows that were found so far
-	many metal.Choice   // the choice for tiles
+	few  metal.Geometry // the best choices for few rows found so far
+	many metal.Choice   // the best choice for tiles; empty until it is found
 }
 
 func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
@@ -98,12 +98,12 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds measures the operation with the choices found so far and the given choices.
+// microseconds returns the time of the operation with the choices found so far and the given choices.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // the empty choice for tiles, if the operation has no tiles
+	choices = slices.DeleteFunc(choices, func(c metal.Choice) bool { return c.Kernel == "" }) // removes the choice for tiles if it is empty
 	if err := t.be.Use(t.few.With(choices)); err != nil {
 		return 0, err
 	}
@@ -112,8 +112,8 @@ func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...
 	return seconds * 1e6, err
 }
 
-// best returns the default, unless a candidate is clearly faster; then it returns the fastest candidate. The default is measured
-// before and after the candidates, so that they do not profit from a device that has warmed up.
+// best returns the fastest candidate if it is clearly faster than the default, and otherwise the default. The default is measured before
+// and after the candidates, so that they have no advantage from a warm device.
 func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
 	before, err := measure(byDefault)
 	if err != nil {
@@ -146,7 +146,7 @@ func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.
 // rounded rounds a time to hundredths.
 func rounded(us float64) float64 { return math.Round(100*us) / 100 }
 
-// findFew finds the geometry of the kernel for few rows with a number of inputs. inputs is 0 for attention.
+// findFew finds the best geometry of the kernel for few rows with the given number of inputs. inputs is 0 for attention.
 func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	candidates := metal.Candidates(t.Kernel, inputs)
 	if t.Kernel == metal.Attention {

@@ -57,7 +57,7 @@ func TestSweep(t *testing.T) {
 	defer f.Close()
 	operations, err := Operations(f, gguf.TypeF16)
 	require.NoError(t, err)
-	// One of each kernel is enough.
+	// One operation for each kernel is enough.
 	operations = slices.CompactFunc(operations, func(a, b Operation) bool { return a.Kernel == b.Kernel })
 	require.Len(t, operations, 7)
 

@@ -1,5 +1,6 @@
-// Package roofline predicts the speed of a model on Apple's chips: the limit, from the bytes and operations of each dispatch of a step,
-// and an expectation, from the times of the same kernels on another GPU. It also measures these times, on any GPU.
+// Package roofline predicts the speed of a model on Apple's chips. A prediction has a limit, computed from the bytes and operations of each
+// dispatch of a step, and an expected speed, computed from the times of the same kernels on another GPU. The package also measures these
+// times, on any GPU.
 package roofline
 
 import (
@@ -13,22 +14,22 @@ type Chip struct {
 	Variants []Variant
 }
 
-// Variant is a variant of a chip, with the most cores that have its bandwidth.
+// Variant is a variant of a chip. Of the variants with the same bandwidth, it is the one with the most cores.
 type Variant struct {
 	GBPerS float64 // gigabytes (1e9 bytes) per second that Apple specifies
-	Cores  int     // of the GPU, as Apple specifies
-	GHz    float64 // clock of the GPU, as others measured it, rounded; that of M5 is assumed to be that of M4
+	Cores  int     // number of GPU cores that Apple specifies
+	GHz    float64 // clock of the GPU, as measured by others, rounded; for M5, that of M4 is assumed
 }
 
-// flopsPerClock is the number of float32 operations of a core in a clock: 128 multiplications with an addition.
+// flopsPerClock is the number of float32 operations of a core per clock: 128 fused multiply-adds.
 const flopsPerClock = 2 * 128
 
-// Limits returns what the variant can do at most.
+// Limits returns the maximum bandwidth and arithmetic of the variant.
 func (v Variant) Limits() Limits {
 	return Limits{Bandwidth: v.GBPerS * 1e9, FLOPS: flopsPerClock * float64(v.Cores) * v.GHz * 1e9}
 }
 
-// chips are the Mac chips whose GPU can run the kernels.
+// chips has the Mac chips whose GPU can run the kernels.
 var chips = []Chip{
 	{"M1", []Variant{{68, 8, 1.3}}}, {"M1-Pro", []Variant{{200, 16, 1.3}}}, {"M1-Max", []Variant{{400, 32, 1.3}}}, {"M1-Ultra", []Variant{{800, 64, 1.3}}},
 	{"M2", []Variant{{100, 10, 1.4}}}, {"M2-Pro", []Variant{{200, 19, 1.4}}}, {"M2-Max", []Variant{{400, 38, 1.4}}}, {"M2-Ultra", []Variant{{800, 76, 1.4}}},

@@ -7,17 +7,17 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// counter is a metal.Device that computes nothing: it accepts all work and counts it. Every result is 0, so that the backend finds the
-// same values with and without simdgroup matrices and uses them. Only shared buffers have memory, so that a model of any size can be
-// loaded on it.
+// counter is a metal.Device that computes nothing: it only counts the dispatches that it receives. Every result is 0. When the backend
+// compares kernels with and without simdgroup matrices, the results are therefore equal, and it uses simdgroup matrices. Only shared
+// buffers have memory, so that a model of any size can be loaded.
 type counter struct {
-	handles  uint32 // number of handles so far, of libraries, pipelines and private buffers
+	handles  uint32 // number of pipelines and buffers made so far
 	shared   map[metal.Buffer][]byte
 	ticket   metal.Ticket
 	counters metal.Counters
 }
 
-// Limits of the GPUs that the kernels run on: family Apple7 and later, in Apple's Metal feature set tables.
+// Limits of the GPUs on which the kernels run: family Apple7 and later, from Apple's Metal feature set tables.
 const (
 	simdWidth         = 32
 	maxThreadgroup    = 1024
@@ -96,7 +96,7 @@ func (c *counter) Memory() int { return 0 }
 // Counters implements metal.Device. Only dispatches are counted.
 func (c *counter) Counters() metal.Counters { return c.counters }
 
-var errNoWork = errors.New("capture the GPU's work: there is no GPU, since dispatches are only counted")
+var errNoWork = errors.New("capture the GPU's work: this device has no GPU and only counts dispatches")
 
 // StartCapture implements metal.Device.
 func (c *counter) StartCapture(string) error { return errNoWork }

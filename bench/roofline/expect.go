@@ -6,42 +6,50 @@ import (
 	"slices"
 )
 
-// Limits are what a chip can do in a second at most.
+// Limits has the maximum speeds of a chip.
 type Limits struct {
-	Bandwidth float64 // bytes
-	FLOPS     float64 // float32 operations; a multiplication with an addition counts as two
+	Bandwidth float64 // bytes per second
+	FLOPS     float64 // float32 operations per second; a multiply-add counts as two
 }
 
-// Limit returns the seconds of a dispatch at the limits, without its launch.
+// Limit returns the minimum seconds of a dispatch, without its launch.
 func (l Limits) Limit(d Dispatch) float64 {
 	return max(d.Bytes/l.Bandwidth, 2*d.Macs/l.FLOPS)
 }
 
-// Gaps are the kernels that an expectation could not take from measurements of the same kind. A name is followed by its type.
+// Gaps lists the kernels whose expected time does not come from measurements of the same kernel, type and about the same number of rows.
+// Each name is followed by the type.
 type Gaps struct {
-	// Missing have no measured share: they were not measured, or only their time. What they read and compute counts at the limits of the
-	// chip.
+	// Missing has kernels without a measured share: they were not measured, or the measurements give only a time. Their bytes and
+	// operations are expected to take as long as at the limits of the chip.
 	Missing []string `json:"missing,omitempty"`
-	// OtherType were measured with another type of weights or pages.
+	// OtherType has kernels that were measured with another type of weights or pages.
 	OtherType []string `json:"other_type,omitempty"`
-	// OtherRows were measured in steps with less than a quarter or more than 4 times the number of rows.
+	// OtherRows has kernels that were measured only in steps with less than a quarter or more than 4 times the number of rows.
 	OtherRows []string `json:"other_rows,omitempty"`
 }
 
-// Expect returns the expected seconds of a dispatch in a step with a number of rows, without its launch, and adds to the gaps. known is
-// false if the kernel was not measured, or only at a very different number of rows (Gaps.OtherRows). The expectation is the longest of three times:
+// Expect returns the expected seconds of a dispatch in a step with the given number of rows, without its launch. It adds the kernel to g if
+// there are no measurements of the same kind. known is false if the kernel was not measured, or only at a very different number of rows
+// (Gaps.OtherRows). The expected time is the longest of three times:
 //
 //   - the time that the dispatch takes on the device that was measured, which does not depend on the chip: small kernels wait for
 //     latencies, which are similar on all GPUs
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //
-// A measurement gives the larger one of its two shares, and the best of a kernel counts. Measurements with fewer threadgroups than the
-// device has cores give none: they leave a part of the device idle.
+// Measurements.shares returns the shares that a kernel reached. For a kernel without shares, those of the same kernel with any type are
+// used.
 func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds float64, known bool) {
 	same := m.of(d, g)
 	bandwidth, arithmetic := m.shares(same)
-	if len(same) == 0 || bandwidth == 0 && arithmetic == 0 && l.Limit(d) > 0 {
+	if bandwidth == 0 && arithmetic == 0 && l.Limit(d) > 0 {
+		if bandwidth, arithmetic = m.shares(m.named(d.Kernel)); bandwidth > 0 || arithmetic > 0 {
+			add(&g.OtherType, d)
+		} else {
+			add(&g.Missing, d)
+		}
+	} else if len(same) == 0 {
 		add(&g.Missing, d)
 	}
 	near := nearest(same, rows)
@@ -60,8 +68,8 @@ func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds 
 	return t, known
 }
 
-// of returns the measurements of a dispatch's kernel with its type. If there are none, it returns those with the type that is
-// listed first.
+// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns the
+// measurements of the kernel with another type, the first in the list.
 func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	var other []Measurement
 	for _, k := range m.Kernels {
@@ -80,7 +88,7 @@ func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	return same
 }
 
-// add adds a dispatch's kernel to a list of names, once.
+// add adds the kernel and type of a dispatch to a sorted list of names, unless the list has it already.
 func add(names *[]string, d Dispatch) {
 	name := d.Kernel
 	if d.Type != "" {
@@ -91,23 +99,48 @@ func add(names *[]string, d Dispatch) {
 	}
 }
 
-// shares returns the best shares of the bandwidth and of the arithmetic that kernels reached with threadgroups for all cores. A share
-// is 0 if there are none.
+// named returns the measurements of a kernel, with any type.
+func (m *Measurements) named(kernel string) (list []Measurement) {
+	for _, k := range m.Kernels {
+		if k.Kernel == kernel {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// minShareTime is the minimum time, in microseconds, of a measurement from which a share is computed. The error of shorter times is too
+// large: the data can still be in a cache, and the subtracted time of the launch is about as long.
+const minShareTime = 5
+
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it limited the kernel in no
+// measurement. The larger share of a measurement is taken as its limit, if the kernel had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
+	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
+		if k.Microseconds < minShareTime {
+			continue
+		}
+		best.bandwidth, best.arithmetic = max(best.bandwidth, k.Share), max(best.arithmetic, k.Arithmetic)
 		switch {
 		case k.Groups < m.Cores:
 		case k.Share >= k.Arithmetic:
-			bandwidth = max(bandwidth, k.Share)
+			bandwidth = k.Share
 		default:
-			arithmetic = max(arithmetic, k.Arithmetic)
+			arithmetic = k.Arithmetic
 		}
+	}
+	if bandwidth > 0 {
+		bandwidth = best.bandwidth
+	}
+	if arithmetic > 0 {
+		arithmetic = best.arithmetic
 	}
 	return bandwidth, arithmetic
 }
 
-// nearest returns the measurements with the number of rows whose ratio to rows is closest to 1, the smaller number if two are equally
-// close. They are sorted by size.
+// nearest returns the measurements with the number of rows whose ratio to rows is closest to 1; of two equally close numbers, the smaller
+// one. The measurements are sorted by size.
 func nearest(list []Measurement, rows int) (near []Measurement) {
 	distance := func(k Measurement) float64 { return math.Abs(math.Log(float64(k.Rows) / float64(rows))) }
 	best := 0
@@ -127,8 +160,8 @@ func nearest(list []Measurement, rows int) (near []Measurement) {
 	return slices.CompactFunc(near, func(a, b Measurement) bool { return a.MB == b.MB }) // the shortest time of each size
 }
 
-// interpolate returns the seconds for the bytes of a dispatch between the next smaller and the next larger measurement. Outside of
-// all measurements, it returns the time of the nearest.
+// interpolate returns the seconds of a dispatch, interpolated by its bytes between the next smaller and the next larger measurement. Beyond
+// the smallest or largest measurement, it returns that measurement's time.
 func interpolate(list []Measurement, d Dispatch) float64 {
 	if len(list) == 0 {
 		return 0

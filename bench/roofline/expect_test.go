@@ -18,6 +18,7 @@ const small = `{"device": "small", "gb_per_s": 1000, "tflops": 10, "cores": 8, "
 	{"kernel":"product","type":"Q4_K","rows":1,"groups":8,"mb":2,"mmac":4,"us":10,"share":0.2,"source":"x"},
 	{"kernel":"product","type":"Q4_K","rows":1,"groups":80,"mb":100,"mmac":200,"us":200,"share":0.5,"source":"x"},
 	{"kernel":"product","type":"Q4_K","rows":16,"groups":80,"mb":100,"mmac":3200,"us":1600,"arithmetic":0.4,"source":"x"},
+	{"kernel":"product","type":"Q4_0","rows":1,"groups":80,"mb":1,"us":2,"source":"x"},
 	{"kernel":"route","type":"F32","rows":1,"groups":1,"mb":1,"us":50,"source":"x"},
 	{"kernel":"rms_norm","rows":1,"groups":1,"us":5,"source":"x"}
 ]}`
@@ -43,16 +44,17 @@ func TestExpect(t *testing.T) {
 		us   float64
 		gaps roofline.Gaps
 	}{
-		"latency, below the smallest":  {product(0.1, 0.2), 1, 10, roofline.Gaps{}},
-		"bandwidth":                    {product(100, 200), 1, 100 / 0.1 / 0.5, roofline.Gaps{}},
-		"bandwidth, two rows":          {product(100, 400), 2, 100 / 0.1 / 0.5, roofline.Gaps{}},
-		"arithmetic":                   {product(100, 3200), 16, 2 * 3200 / 5 / 0.4, roofline.Gaps{}},
-		"the nearest rows are far":     {product(100, 25600), 128, 2 * 25600 / 5 / 0.4, roofline.Gaps{OtherRows: []string{"product Q4_K"}}},
-		"another type":                 {roofline.Dispatch{Kernel: "product", Type: "Q6_K", Bytes: 100e6}, 1, 2000, roofline.Gaps{OtherType: []string{"product Q6_K"}}},
-		"time alone":                   {roofline.Dispatch{Kernel: "rms_norm"}, 1, 5, roofline.Gaps{}},
-		"too few threadgroups":         {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 1e6}, 1, 50, roofline.Gaps{Missing: []string{"route F32"}}},
-		"too few threadgroups, larger": {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 10e6}, 1, 100, roofline.Gaps{Missing: []string{"route F32"}}},
-		"not measured":                 {roofline.Dispatch{Kernel: "gate", Bytes: 1e6, Macs: 50e6}, 1, 20, roofline.Gaps{Missing: []string{"gate"}}},
+		"latency, below the smallest size": {product(0.1, 0.2), 1, 10, roofline.Gaps{}},
+		"bandwidth":                        {product(100, 200), 1, 100 / 0.1 / 0.5, roofline.Gaps{}},
+		"bandwidth, two rows":              {product(100, 400), 2, 100 / 0.1 / 0.5, roofline.Gaps{}},
+		"arithmetic":                       {product(100, 3200), 16, 2 * 3200 / 5 / 0.4, roofline.Gaps{}},
+		"only measured at far fewer rows":  {product(100, 25600), 128, 2 * 25600 / 5 / 0.4, roofline.Gaps{OtherRows: []string{"product Q4_K"}}},
+		"another type":                     {roofline.Dispatch{Kernel: "product", Type: "Q6_K", Bytes: 100e6}, 1, 2000, roofline.Gaps{OtherType: []string{"product Q6_K"}}},
+		"too short for a share":            {roofline.Dispatch{Kernel: "product", Type: "Q4_0", Bytes: 1e6}, 1, 20, roofline.Gaps{OtherType: []string{"product Q4_0"}}},
+		"only a time":                      {roofline.Dispatch{Kernel: "rms_norm"}, 1, 5, roofline.Gaps{}},
+		"too few threadgroups":             {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 1e6}, 1, 50, roofline.Gaps{Missing: []string{"route F32"}}},
+		"too few threadgroups, larger":     {roofline.Dispatch{Kernel: "route", Type: "F32", Bytes: 10e6}, 1, 100, roofline.Gaps{Missing: []string{"route F32"}}},
+		"not measured":                     {roofline.Dispatch{Kernel: "gate", Bytes: 1e6, Macs: 50e6}, 1, 20, roofline.Gaps{Missing: []string{"gate"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,19 +74,27 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TestExpectOnTheMeasuredDevice expects every measured kernel of the file to take its measured time on the device itself.
+// TestExpectOnTheMeasuredDevice checks that the expected time of every measured kernel on the measured device is its measured time, except
+// times that are too short to give a share, and times of the same size in two models.
 func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()
-	for _, k := range m.Kernels {
+	l := roofline.Limits{Bandwidth: m.GBPerS * 1e9, FLOPS: m.TFLOPS * 1e12}
+	compared := 0
+	for i, k := range m.Kernels {
+		twice := slices.ContainsFunc(slices.Delete(slices.Clone(m.Kernels), i, i+1), func(o roofline.Measurement) bool {
+			return o.Kernel == k.Kernel && o.Type == k.Type && o.Rows == k.Rows && o.MB == k.MB
+		})
+		if twice || k.Microseconds < 5 {
+			continue
+		}
+		compared++
 		d := roofline.Dispatch{Kernel: k.Kernel, Type: k.Type, Groups: k.Groups, Bytes: k.MB * 1e6, Macs: k.Mmac * 1e6}
-		var gaps roofline.Gaps
-		seconds, known := m.Expect(d, k.Rows, roofline.Limits{Bandwidth: m.GBPerS * 1e9, FLOPS: m.TFLOPS * 1e12}, &gaps)
+		seconds, known := m.Expect(d, k.Rows, l, &roofline.Gaps{})
 		require.True(t, known)
-		require.InEpsilon(t, k.Microseconds+1, seconds*1e6+1, 0.01, "%+v", k)
-		require.Empty(t, gaps.OtherRows)
-		require.Empty(t, gaps.OtherType)
+		require.InEpsilon(t, max(k.Microseconds*1e-6, l.Limit(d)), seconds, 0.05, "%+v", k)
 	}
+	require.GreaterOrEqual(t, compared, 10)
 }
 
 // TestExpectIsMonotonic checks that more bandwidth or arithmetic never makes a dispatch slower, and that no expectation is faster than
@@ -110,8 +120,8 @@ func TestExpectIsMonotonic(t *testing.T) {
 	})
 }
 
-// TestKernelsAreMeasuredOrListed checks that each kernel of the predicted steps has a measurement with a share, or is listed, or reads
-// nothing and has a time.
+// TestKernelsAreMeasuredOrListed checks that each kernel of the predicted steps has a measurement at a similar number of rows, or is listed
+// in Gaps.
 func TestKernelsAreMeasuredOrListed(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()
@@ -130,28 +140,28 @@ func TestKernelsAreMeasuredOrListed(t *testing.T) {
 				var gaps roofline.Gaps
 				_, known := m.Expect(d, step.Sequences*step.Rows, limits, &gaps)
 				measured := slices.ContainsFunc(m.Kernels, func(k roofline.Measurement) bool { return k.Kernel == d.Kernel })
-				require.Equal(t, known, measured && len(gaps.OtherRows) == 0, "%s: %s", name, d.Kernel)
-				shared := slices.ContainsFunc(m.Kernels, func(k roofline.Measurement) bool {
-					return k.Kernel == d.Kernel && k.Groups >= m.Cores && k.Share+k.Arithmetic > 0
-				})
-				if !measured || !shared && limits.Limit(d) > 0 {
+				switch {
+				case !measured:
+					require.False(t, known, "%s: %s", name, d.Kernel)
 					require.Len(t, gaps.Missing, 1, "%s: %s", name, d.Kernel)
 					require.Contains(t, gaps.Missing[0], d.Kernel)
+				case !known:
+					require.Len(t, gaps.OtherRows, 1, "%s: %s", name, d.Kernel)
 				}
 			}
 		}
 	}
 }
 
-// TestReadMeasurements checks the errors of files that contradict themselves.
+// TestReadMeasurements checks the errors of files that are incomplete or inconsistent.
 func TestReadMeasurements(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ from, to, want string }{
 		"no device":       {`"small"`, `""`, `"device" is missing`},
 		"no bandwidth":    {`"gb_per_s": 1000`, `"gb_per_s": 0`, `take them from its data sheet`},
 		"no cores":        {`"cores": 8`, `"cores": 0`, `"cores" is 0`},
-		"no kernel":       {`"kernel":"rms_norm"`, `"kernel":""`, `number 5, kernel "": "kernel" or "source" is missing`},
-		"unknown type":    {`"type":"F32"`, `"type":"F33"`, `number 4, kernel "route": type "F33" is not known`},
+		"no kernel":       {`"kernel":"rms_norm"`, `"kernel":""`, `number 6, kernel "": "kernel" or "source" is missing`},
+		"unknown type":    {`"type":"F32"`, `"type":"F33"`, `number 5, kernel "route": type "F33" is not known`},
 		"no rows":         {`"rms_norm","rows":1`, `"rms_norm","rows":0`, `"rows" is 0`},
 		"a negative time": {`"us":5,`, `"us":-5,`, `must not be negative`},
 		"a wrong share":   {`"share":0.5`, `"share":0.7`, `number 2, kernel "product": "share" is 0.7 and "arithmetic" is 0, but the time and the size give 0.500 and 0.200`},

@@ -14,31 +14,30 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Dispatch is what a dispatch of a step has to do at least.
+// Dispatch has the minimum work of a dispatch of a step.
 type Dispatch struct {
 	Kernel string  // name of the kernel, without the type of its weights or pages and its geometry
 	Type   string  // type of its weights or pages; empty for kernels of activations alone
-	Groups int     // threadgroups
-	Bytes  float64 // weights, cached positions and logits that it reads, each once
-	Macs   float64 // multiplications with an addition, of weights or cached values
+	Groups int     // number of threadgroups
+	Bytes  float64 // bytes of the weights, cached positions and logits that it reads, each counted once
+	Macs   float64 // number of multiply-adds with weights or cached values
 }
 
-// ledger is a device that lists the kernels of a step with what each has to do. It computes that from the buffers that a dispatch is
-// bound to.
+// ledger is a device that lists the dispatches of a step with their minimum work. It computes the work from the buffers of a dispatch.
 type ledger struct {
 	metal.Device
 	shape         Step
-	experts, used int // experts of a layer; experts of a row
-	slots         int // positions in a layer of the cache
+	experts, used int // number of experts in a layer, and for a row
+	slots         int // number of positions in a layer of the cache
 
 	kernels map[metal.Pipeline]kernel
 	sizes   map[metal.Buffer]int
 	step    []Dispatch
-	rows    int // rows of the next dispatch
+	rows    int // number of rows of the next dispatch
 }
 
-// kernel is a function of a library. Kernels of attention for heads of up to 128 and of up to 512 values have different names, but the
-// same family.
+// kernel is a function of a Metal library. kind is the type of its weights or pages. The attention kernels for heads of up to 128 values
+// and for heads of up to 512 values have different names, but the same family.
 type kernel struct{ name, family, kind string }
 
 func newLedger(dev metal.Device, f *gguf.File, s Step) (*ledger, error) {
@@ -74,7 +73,7 @@ func (l *ledger) Info() metal.Info {
 // the geometry.
 var functionName = regexp.MustCompile(`^(.+?)_(` + strings.Join(slices.Collect(maps.Keys(types)), "|") + `)(_[vc]\d+)?(_[a-z0-9_]+)?$`)
 
-// types are the types of weights and pages by name.
+// types has the types of weights and pages by name.
 var types = func() map[string]gguf.Type {
 	byName := map[string]gguf.Type{}
 	for _, t := range gguf.Types() {
@@ -109,26 +108,26 @@ func (l *ledger) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return l.Device.Submit(work)
 }
 
-// weights is how many of the first buffers of a kernel are weights: first the routed experts', of which a step reads those that it
-// uses, then others. Weights of a few values per column, such as norms, are left out.
+// weights has, for each kernel, the number of its first buffers that are weights: first those of routed experts, of which a step reads only
+// the experts that it uses, and then others. Small weights, such as norms and biases, are not counted.
 var weights = map[string]struct{ routed, others int }{
 	metal.Product: {0, 3}, metal.GatedProduct: {0, 2}, metal.ProductTile: {0, 1}, metal.GatedTile: {0, 2}, metal.Absorb: {0, 1}, metal.Route: {0, 1},
 	metal.GatedExperts: {2, 2}, metal.ExpertsAdd: {1, 1}, metal.ExpertGatedTile: {2, 0}, metal.ExpertDownTile: {1, 0},
 }
 
-// of returns what a dispatch has to do.
+// of returns the minimum work of a dispatch.
 func (l *ledger) of(w *metal.Dispatch) Dispatch {
 	k := l.kernels[w.Pipeline]
 	d := Dispatch{Kernel: k.name, Type: k.kind, Groups: w.Groups[0] * w.Groups[1] * w.Groups[2]}
 	switch k.family {
 	case "gather":
-		l.rows = w.Groups[1] // only the rows that reach the output head go on
+		l.rows = w.Groups[1] // all further dispatches have only the rows that reach the output head
 	case "top":
 		d.Bytes = 4 * float64(argument(w, 0)) * float64(l.rows)
 	case metal.Attention, metal.AttentionTile:
 		l.attention(&d, w)
 	case metal.Absorb:
-		if w.Groups[0] > 1 { // else tiles multiply, and this dispatch only rotates
+		if w.Groups[0] > 1 { // otherwise, another dispatch multiplies in tiles, and this one only rotates
 			l.products(&d, k, w)
 		}
 	default:
@@ -137,13 +136,13 @@ func (l *ledger) of(w *metal.Dispatch) Dispatch {
 	return d
 }
 
-// products adds the weights that a dispatch reads.
+// products adds the work of the weights that a dispatch reads.
 func (l *ledger) products(d *Dispatch, k kernel, w *metal.Dispatch) {
 	count := weights[k.family]
 	seen := map[metal.Buffer]bool{}
 	for i := range min(count.routed+count.others, len(w.Buffers)) {
 		b := w.Buffers[i].Buffer
-		if seen[b] { // a binding without a weight repeats another one
+		if seen[b] { // an unused binding repeats another buffer
 			continue
 		}
 		seen[b] = true
@@ -157,21 +156,21 @@ func (l *ledger) products(d *Dispatch, k kernel, w *metal.Dispatch) {
 	}
 }
 
-// values returns how many values of a type take a number of bytes.
+// values returns the number of values of a type in the given number of bytes.
 func values(kind string, bytes int) float64 {
 	t := types[kind]
 	return float64(bytes) / float64(t.BlockBytes()) * float64(t.BlockSize())
 }
 
-// routedShare is the expected share of a layer's experts that rows use, if routing is uniform.
+// routedShare returns the expected share of a layer's experts that the rows use, if routing is uniform.
 func (l *ledger) routedShare() float64 {
 	return 1 - math.Pow(1-float64(l.used)/float64(l.experts), float64(l.rows))
 }
 
-// argument returns a 32-bit argument of a dispatch. The argument structs are in package metal.
+// argument returns the i-th 32-bit argument of a dispatch. Package metal has the structs of the arguments.
 func argument(w *metal.Dispatch, i int) uint32 { return binary.NativeEndian.Uint32(w.Args[4*i:]) }
 
-// Places of arguments of the kernels of attention.
+// Indices of arguments of the attention kernels.
 const (
 	argHeads    = 0
 	argKeyDim   = 2
@@ -179,7 +178,7 @@ const (
 	argWindow   = 10
 )
 
-// attention adds the cached positions that a dispatch reads.
+// attention adds the work of the cached positions that a dispatch reads.
 func (l *ledger) attention(d *Dispatch, w *metal.Dispatch) {
 	arg := func(i int) float64 { return float64(argument(w, i)) }
 	position := float64(l.sizes[w.Buffers[1].Buffer])

@@ -14,10 +14,10 @@ import (
 type Measurements struct {
 	Device string  `json:"device"`
 	GBPerS float64 `json:"gb_per_s"` // the device's bandwidth, by its data sheet
-	TFLOPS float64 `json:"tflops"`   // its float32 arithmetic, by its data sheet; a multiplication with an addition counts as two
+	TFLOPS float64 `json:"tflops"`   // the device's float32 arithmetic, by its data sheet; a multiply-add counts as two
 
-	Cores int `json:"cores"` // each runs at least one threadgroup at a time
-	// Kernels are in no order.
+	Cores int `json:"cores"` // number of cores; each runs at least one threadgroup at a time
+	// Kernels has the measurements, in any order.
 	Kernels []Measurement `json:"kernels"`
 }
 
@@ -25,13 +25,13 @@ type Measurements struct {
 type Measurement struct {
 	Kernel       string  `json:"kernel"`         // as in Dispatch
 	Type         string  `json:"type,omitempty"` // as in Dispatch
-	Rows         int     `json:"rows"`           // rows of the step
+	Rows         int     `json:"rows"`           // number of rows of the step
 	Groups       int     `json:"groups"`         // as in Dispatch
 	MB           float64 `json:"mb,omitempty"`   // Dispatch.Bytes in millions; 0 if only the time is known
 	Mmac         float64 `json:"mmac,omitempty"` // Dispatch.Macs in millions
-	Microseconds float64 `json:"us"`             // of a dispatch, without its launch
-	// Share is the share of the bandwidth, Arithmetic the share of the arithmetic. They follow from the other fields. A file can repeat
-	// them for its readers.
+	Microseconds float64 `json:"us"`             // time of a dispatch, without its launch
+	// Share is the share of the bandwidth that the kernel reached, and Arithmetic the share of the arithmetic. They follow from the other
+	// fields. A file can have them for people who read it.
 	Share      float64 `json:"share,omitempty"`
 	Arithmetic float64 `json:"arithmetic,omitempty"`
 	Source     string  `json:"source"` // where the time comes from
@@ -49,7 +49,7 @@ var Measured = sync.OnceValue(func() Measurements {
 	return m
 })
 
-// ReadMeasurements reads a file of measurements. It returns an error for the first measurement that contradicts itself.
+// ReadMeasurements reads a file of measurements. It returns an error for the first measurement that is incomplete or inconsistent.
 func ReadMeasurements(r io.Reader) (m Measurements, err error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
@@ -63,7 +63,7 @@ func ReadMeasurements(r io.Reader) (m Measurements, err error) {
 		return m, fmt.Errorf(`read measurements of %s: "gb_per_s" is %v, "tflops" is %v and "cores" is %d: take them from its data sheet`,
 			m.Device, m.GBPerS, m.TFLOPS, m.Cores)
 	case len(m.Kernels) == 0:
-		return m, fmt.Errorf(`read measurements of %s: "kernels" is empty`, m.Device)
+		return m, fmt.Errorf(`read measurements of %s: "kernels" is empty: give at least one measurement`, m.Device)
 	}
 	for i := range m.Kernels {
 		if err := m.check(&m.Kernels[i]); err != nil {
@@ -73,14 +73,14 @@ func ReadMeasurements(r io.Reader) (m Measurements, err error) {
 	return m, nil
 }
 
-// check computes the shares of a measurement. It returns an error for a measurement that contradicts itself.
+// check computes the shares of a measurement. It returns an error if the measurement is incomplete or inconsistent.
 func (m *Measurements) check(k *Measurement) error {
 	_, known := types[k.Type]
 	switch {
 	case k.Kernel == "" || k.Source == "":
 		return fmt.Errorf(`"kernel" or "source" is missing`)
 	case k.Type != "" && !known:
-		return fmt.Errorf("type %q is not known", k.Type)
+		return fmt.Errorf("type %q is not known: use the name of a type of weights, such as Q4_K", k.Type)
 	case k.Rows < 1 || k.Groups < 1:
 		return fmt.Errorf(`"rows" is %d and "groups" is %d, but both must be at least 1`, k.Rows, k.Groups)
 	case k.Microseconds < 0 || k.MB < 0 || k.Mmac < 0:
@@ -96,7 +96,8 @@ func (m *Measurements) check(k *Measurement) error {
 	return nil
 }
 
-// setShares computes the shares of a measurement from its size and time, at most 1. A time of 0 is shorter than what can be measured.
+// setShares computes the shares of a measurement from its size and time. A share is at most 1. A time of 0 means that the time was too
+// short to be measured.
 func (m *Measurements) setShares(k *Measurement) {
 	share := func(used, limit float64) float64 {
 		if used == 0 {
@@ -107,7 +108,7 @@ func (m *Measurements) setShares(k *Measurement) {
 	k.Share, k.Arithmetic = share(k.MB*1e6, m.GBPerS*1e9), share(2*k.Mmac*1e6, m.TFLOPS*1e12)
 }
 
-// Write writes measurements with one line per kernel.
+// Write writes measurements as JSON, with one line for each.
 func (m *Measurements) Write(w io.Writer) error {
 	var text bytes.Buffer
 	device, err := json.Marshal(m.Device)

@@ -18,11 +18,11 @@ const (
 	MaxBatch = engine.DefaultStepTokens
 	// PromptRows is the number of rows of a step that computes a prompt.
 	PromptRows = engine.DefaultStepTokens
-	// DispatchTime is the time on the GPU for launching a dispatch. The value was published by others, who measured it on an M1 Pro.
+	// DispatchTime is the time on the GPU for launching a dispatch. It is a published value, which others measured on an M1 Pro.
 	DispatchTime = 3800 * time.Nanosecond
 )
 
-// maxUnmeasured is the maximum share of kernels without measurements in the time of an expectation.
+// maxUnmeasured is the maximum share of ExpectedMs that kernels without measurements may take.
 const maxUnmeasured = 0.1
 
 // Prediction is a range for the speed of a model on a chip. It is not a measurement.
@@ -32,28 +32,28 @@ type Prediction struct {
 	Bandwidth float64 `json:"bandwidth"` // bytes per second
 	FLOPS     float64 `json:"flops"`     // float32 operations per second
 	Mode      string  `json:"mode"`      // "decode" or "prefill"
-	Batch     int     `json:"batch"`     // streams: with one row each, or with a prompt
-	Prompt    int     `json:"prompt"`    // tokens of a prompt; 0 when decoding
-	Context   int     `json:"context"`   // positions before the row or the prompt
+	Batch     int     `json:"batch"`     // number of streams, with one row each or with a prompt
+	Prompt    int     `json:"prompt"`    // number of tokens of a prompt; 0 when decoding
+	Context   int     `json:"context"`   // number of positions before the row or the prompt
 
-	Steps         int     `json:"steps"` // 1 when decoding, those of the prompt otherwise; the next figures are means over them
+	Steps         int     `json:"steps"` // number of steps: 1 when decoding; the following fields are means over the steps
 	BytesPerStep  float64 `json:"bytes_per_step"`
 	Dispatches    int     `json:"dispatches"`
 	DispatchingMs float64 `json:"dispatching_ms"` // dispatches times DispatchTime; part of both times below
-	LimitMs       float64 `json:"limit_ms"`       // at the chip's full bandwidth and arithmetic
-	ExpectedMs    float64 `json:"expected_ms"`    // by the measurements of MeasuredOn
-	UnmeasuredMs  float64 `json:"unmeasured_ms"`  // part of ExpectedMs: kernels that were not measured, or at other rows
+	LimitMs       float64 `json:"limit_ms"`       // time at the chip's full bandwidth and arithmetic
+	ExpectedMs    float64 `json:"expected_ms"`    // time computed from the measurements on MeasuredOn
+	UnmeasuredMs  float64 `json:"unmeasured_ms"`  // part of ExpectedMs for kernels that were not measured, or only at other numbers of rows
 
 	LimitTokensPerS float64 `json:"limit_tokens_per_s"`
-	// ExpectedTokensPerS is 0 if too much was not measured: more than maxUnmeasured of ExpectedMs.
+	// ExpectedTokensPerS is 0 if UnmeasuredMs is more than the share maxUnmeasured of ExpectedMs.
 	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"`
 
 	MeasuredOn string `json:"measured_on"` // the device that was measured
 	Gaps       Gaps   `json:"gaps"`
 }
 
-// Workload is what is predicted: decoding by a number of streams, each after Context positions, or if Prompt is not 0, the
-// prompt of one stream.
+// Workload describes the computation to predict: a decoding step of a number of streams, each after Context positions, or, if Prompt is not
+// 0, the prompt of one stream.
 type Workload struct {
 	Streams, Context, Prompt int
 }
@@ -74,8 +74,8 @@ func (w Workload) steps() (list []Step, tokens int) {
 //
 //	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)
 //
-// since a dispatch waits for those before it. Measurements.Expect has the seconds of a dispatch for the expectation, and
-// Limits.Limit for the limit.
+// because a dispatch waits for the one before it. The seconds of a dispatch are those of Measurements.Expect for the expected speed, and
+// those of Limits.Limit for the limit.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measurements) ([]Prediction, error) {
 	steps, tokens := w.steps()
 	list := make([]Prediction, len(chip.Variants))
@@ -128,7 +128,7 @@ func (p *Prediction) add(all []Dispatch, rows int, l Limits, measured *Measureme
 	}
 }
 
-// WriteTable writes predictions as a table, with a note on what they are.
+// WriteTable writes predictions as a table, followed by a note that explains the columns.
 func WriteTable(w io.Writer, list []Prediction) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "model\tchip\tGB/s\tTFLOPS\tstep\tMB\tdispatches\tlaunch ms\tlimit ms\texpected ms\texpected tok/s\tlimit tok/s\t") //nolint:errcheck // Flush reports it
@@ -150,14 +150,18 @@ func WriteTable(w io.Writer, list []Prediction) error {
 	return note(w, list)
 }
 
-// note writes what the table is, and what the expectations lack.
+// note writes what the columns of the table mean, and for which kernels measurements are missing.
 func note(w io.Writer, list []Prediction) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "A prediction, not a measurement: nothing was run, and no Mac was measured.\n"+
+	fmt.Fprintf(&text, "A prediction, not a measurement: nothing was run.\n"+
 		"Limit: bytes over bandwidth or operations over arithmetic, and %v per dispatch.\n", DispatchTime)
 	if len(list) > 0 {
-		fmt.Fprintf(&text, "Expected: the same with the times and shares that our kernels reached on an %s; - if too much of the step was not measured.\n",
-			list[0].MeasuredOn)
+		device, mac := list[0].MeasuredOn, ""
+		if !strings.HasPrefix(device, "Apple") {
+			mac = " No Mac was measured."
+		}
+		fmt.Fprintf(&text, "Expected: the same with the times and shares that Ingot's kernels reached on an %s.%s A - means that too much of the step was not measured.\n",
+			device, mac)
 	}
 	var all Gaps
 	for i := range list {
@@ -169,7 +173,7 @@ func note(w io.Writer, list []Prediction) error {
 		what  string
 		names []string
 	}{
-		{"No share was measured of these, which count at the limit, so that the expectation is too high", all.Missing},
+		{"Without a measured share, so that the limit is used and the expected speed is too high", all.Missing},
 		{"Measured with another type of weights or cache", all.OtherType},
 		{"Measured with another number of rows", all.OtherRows},
 	} {

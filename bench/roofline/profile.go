@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// ProfileSteps are the steps that a profile measures.
+// ProfileSteps has the steps that a profile measures.
 var ProfileSteps = []Step{
 	{1, 1, 128, true}, {1, 1, 2048, true}, {16, 1, 128, true}, {16, 1, 2048, true}, {64, 1, 128, true}, {64, 1, 2048, true},
 	{1, PromptRows, 0, false}, {1, PromptRows, 3 * PromptRows, true},
@@ -22,11 +22,11 @@ var ProfileSteps = []Step{
 // profileRuns is the number of timed runs of a step.
 const profileRuns = 9
 
-// Profile measures the kernels of steps of a model on a GPU. It runs the kernels that Apple's GPUs run, on any GPU. open returns the
-// device, which Profile closes; it is called once per step.
+// Profile measures the kernels of steps of a model on a GPU. On any GPU, it runs the kernels that Apple's GPUs run. It calls open once per
+// step and closes the returned device. source is Measurement.Source.
 //
-// Each dispatch is submitted alone, and waited for before the next. The GPU's clock therefore counts a launch to an idle GPU in each time.
-// The shortest time of all is taken as that of the launch, and subtracted from the others.
+// Profile submits each dispatch alone and waits for it before the next one. Each time therefore includes a launch on an idle GPU. The
+// shortest time of all dispatches is taken as the time of a launch and subtracted from the others.
 func Profile(ctx context.Context, open func() (metal.Device, error), f *gguf.File, kv gguf.Type, source string, steps []Step) (p Measurements, err error) {
 	var list []sample
 	for _, s := range steps {
@@ -55,7 +55,7 @@ func Profile(ctx context.Context, open func() (metal.Device, error), f *gguf.Fil
 			return nil
 		})
 		if err != nil {
-			return p, fmt.Errorf("profile a step of %d sequences with %d rows after %d positions: %w", s.Sequences, s.Rows, s.Context, err)
+			return p, fmt.Errorf("profile a step of %d sequences with %d rows each after %d positions: %w", s.Sequences, s.Rows, s.Context, err)
 		}
 	}
 	p.Kernels = summarize(list, source)
@@ -101,8 +101,8 @@ func samples(step []Dispatch, rows int, runs [][]time.Duration) []sample {
 	return list
 }
 
-// summarize returns a measurement for each kernel, number of rows and size: the median of its dispatches, less the shortest of all
-// times. Measurements have the order of the samples.
+// summarize returns a measurement for each kernel, number of rows and size. Its time is the median time of the dispatches minus the
+// shortest time of all. The measurements are in the order of the samples.
 func summarize(list []sample, source string) (all []Measurement) {
 	type size struct {
 		d    Dispatch
@@ -134,7 +134,7 @@ func summarize(list []sample, source string) (all []Measurement) {
 
 func rounded(v, parts float64) float64 { return math.Round(v*parts) / parts }
 
-// timer is a device that submits each dispatch alone while it is on, and notes how long the GPU takes for it.
+// timer is a device that, while on is set, submits each dispatch alone and records how long the GPU takes for it.
 type timer struct {
 	metal.Device
 	on     bool

@@ -13,12 +13,12 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestProfile measures a small model on the emulator with memory of its own, as NVIDIA's GPUs have. The profile has the kernels that
-// the roofline counts, in the same sizes, and is a file of measurements once the device's figures are added.
+// TestProfile profiles a small model on the emulator with dedicated memory, as NVIDIA's GPUs have. The profile must have the same kernels
+// and sizes as Record. With the figures of the device added, it must be a valid file of measurements.
 func TestProfile(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{Discrete: true})
 	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("no kernel can be timed: %v", err)
+		t.Skipf("the profile is not tested, because the emulator cannot run: %v", err)
 	}
 	require.NoError(t, err)
 	cached := metal.NewCachedDevice(dev)

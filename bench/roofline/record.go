@@ -14,15 +14,15 @@ import (
 // Step is a step of the engine: sequences with the same number of rows, after the same number of cached positions.
 type Step struct {
 	Sequences int
-	Rows      int  // of each sequence: 1 while it generates
-	Context   int  // positions before the rows
-	Outputs   bool // reports whether the last row of each sequence reaches the output head
+	Rows      int  // number of rows of each sequence: 1 while it generates
+	Context   int  // number of positions before the rows
+	Outputs   bool // the last row of each sequence reaches the output head
 }
 
-// all returns the rows of all sequences.
+// all returns the number of rows of all sequences.
 func (s Step) all() int { return s.Sequences * s.Rows }
 
-// batch returns the step's batch and the pages that it needs. All tokens differ, so that rows choose different experts.
+// batch returns the step's batch and the number of pages that it needs. All tokens differ, so that rows choose different experts.
 func (s Step) batch(vocab int) (b *compute.Batch, pages int) {
 	each := (s.Context+s.Rows-1)/engine.DefaultPageSize + 1
 	b = &compute.Batch{}
@@ -43,8 +43,7 @@ func (s Step) batch(vocab int) (b *compute.Batch, pages int) {
 	return b, s.Sequences * each
 }
 
-// Record returns the dispatches of a step on a device without native kernels, such as Apple's. The backend records the step as usual, on
-// a device that only counts.
+// Record returns the dispatches of a step on Apple's GPUs. The backend records the step as usual, on a device that only counts dispatches.
 func Record(f *gguf.File, kv gguf.Type, s Step) ([]Dispatch, error) {
 	var list []Dispatch
 	err := onDevice(&counter{shared: map[metal.Buffer][]byte{}}, f, kv, s, func(l *ledger, forward func() error) error {

@@ -73,8 +73,8 @@ func counted(t *testing.T, dev metal.Device, f *gguf.File, s roofline.Step) int 
 	return be.Counters().Dispatches - before
 }
 
-// TestRecord compares the counted dispatches with the dispatches on the emulator. Some files have weights of one type,
-// others of several types.
+// TestRecord compares the number of recorded dispatches with the number on the emulator. Some files have weights of one type, others of
+// several types.
 func TestRecord(t *testing.T) {
 	const (
 		llama = "../../models/tiny-llama.q4_0.gguf"
@@ -83,7 +83,7 @@ func TestRecord(t *testing.T) {
 	)
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {
-		t.Skipf("predicted dispatches are not compared with those on the emulator: %v", err)
+		t.Skipf("cannot compare predicted dispatches with those on the emulator: %v", err)
 	}
 	require.NoError(t, err)
 	cached := metal.NewCachedDevice(dev)
@@ -121,8 +121,8 @@ func layout(t *testing.T, name string, quant gguf.Type) *gguf.File {
 	return f
 }
 
-// TestBytes compares the bytes of all dispatches with those of package bench, which adds up the tensors of the file. The difference is
-// in rows of the embedding, norms and biases. Package bench leaves out logits.
+// TestBytes compares the bytes of all dispatches with those of package bench, which adds up the tensors of the file. The differences are
+// rows of the embedding, norms and biases, and logits, which package bench does not count.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -146,7 +146,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestMacs compares the multiplications of a prompt's step with a calculation by hand.
+// TestMacs compares the number of multiply-adds in a prompt's step with a calculation by hand.
 func TestMacs(t *testing.T) {
 	t.Parallel()
 	const (

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// decoder is the shape of a model with grouped-query attention. The fields after the sizes are what a family has in addition to
-// Llama; engine/model has their meaning.
+// decoder is the shape of a model with grouped-query attention. The fields after the sizes describe how a family differs from Llama;
+// package engine/model documents them.
 type decoder struct {
 	arch                                                         string
 	hidden, layers, ffn, heads, kvHeads, headDim, vocab, context int
@@ -107,7 +107,7 @@ var decoders = map[string]decoder{
 	},
 }
 
-// decoderNames lists the shapes. A number of layers can follow each name.
+// decoderNames lists the names of the shapes. A name can be followed by a number of layers.
 var decoderNames = strings.Join(slices.Sorted(maps.Keys(decoders)), "[:LAYERS], ") + "[:LAYERS]"
 
 func parseDecoder(name string) (*Shape, error) {

@@ -9,13 +9,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// deviation is the standard deviation of the weights. With this value, the activations of these models are in the usual range.
+// deviation is the standard deviation of the weights. With this value, activations have magnitudes as in trained models.
 const deviation = 0.03
 
-// Randomize fills whole blocks of a type with random weights.
+// Randomize fills data, which must be whole blocks of type t, with random weights.
 func Randomize(r *rand.Rand, t gguf.Type, data []byte) { gguf.Randomize(r, t, data, deviation) }
 
-// vector returns the bytes of a float32 vector: gains around one, biases around zero.
+// vector returns the bytes of a float32 vector. Its values are around one for gains and around zero for biases.
 func vector(r *rand.Rand, name string, n int) []byte {
 	mean := 1.0
 	if strings.HasSuffix(name, ".bias") {

@@ -1,5 +1,5 @@
-// Package shape writes GGUF files with the shapes of known models and random weights. They allow measuring the speed of this and
-// other engines without a download.
+// Package shape writes GGUF files with the shapes of known models and random weights. With such files, the speed of this and other engines
+// can be measured without downloading models.
 package shape
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// families are the families of models. A family lists the names of its shapes, for messages, and finds a shape by its name. The
-// shape is nil if the name belongs to another family.
+// families has the families of models. names lists the shapes of a family, for messages. parse returns the shape with a name; nil if the
+// name belongs to another family.
 var families = []struct {
 	names string
 	parse func(name string) (*Shape, error)
@@ -21,7 +21,7 @@ var families = []struct {
 	{glmNames, parseGLM},
 }
 
-// Names lists the shapes that Parse knows, for messages.
+// Names lists the names that Parse accepts, for messages.
 func Names() string {
 	var all []string
 	for _, f := range families {
@@ -41,7 +41,7 @@ type Shape struct {
 // Name returns the shape's name, such as "glm-4.7-flash:8".
 func (s *Shape) Name() string { return s.name }
 
-// Parse finds a shape by its name.
+// Parse returns the shape with the given name.
 func Parse(name string) (*Shape, error) {
 	for _, f := range families {
 		if s, err := f.parse(name); s != nil || err != nil {
@@ -51,10 +51,9 @@ func Parse(name string) (*Shape, error) {
 	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names())
 }
 
-// Write writes a file of the shape with matrices of type quant, which must be one of gguf.Types. Like llama.cpp's
-// quantiser, it uses a type with more bits for the output head, and another type for rows that are not whole blocks of 256.
-// The tensors of a type share one pool of random values, so that a few hundred megabytes of memory are enough. The file
-// depends only on the shape and the type.
+// Write writes a GGUF file of the shape with matrices of type quant, which must be one of gguf.Types. Like llama.cpp's quantiser, it uses a
+// type with more bits for the output head, and another type for rows that are not whole blocks of 256. The tensors of a type share one pool
+// of random values, so that a few hundred megabytes of memory are enough. The content of the file depends only on the shape and the type.
 func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -67,8 +66,8 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	return gguf.Write(w, meta, b.list)
 }
 
-// Layout returns the same file as Write, except that all weights are 0 and share their memory. It is for callers
-// that need only sizes and types.
+// Layout returns the file that Write would write, in memory and with weights of 0 that share their memory. It is for callers that need only
+// sizes and types.
 func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -102,7 +101,7 @@ type builder struct {
 // matrix adds a tensor of the shape's quantised type.
 func (b *builder) matrix(name string, dims ...int) { b.add(name, b.quant, dims...) }
 
-// head adds an output head: in the type of the matrices if that is a float type or Q8_0, otherwise in Q6_K.
+// head adds an output head. It has the type of the matrices if that is a float type or Q8_0, otherwise Q6_K.
 func (b *builder) head(name string, dims ...int) {
 	switch b.quant {
 	case gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80:
@@ -115,8 +114,8 @@ func (b *builder) head(name string, dims ...int) {
 // floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter maps a type with blocks of 256 to the type that is used for rows whose length is not a multiple of 256.
-// For other types, that is Q8_0.
+// shorter maps a type with blocks of 256 to the type for rows whose length is not a multiple of 256.
+// Types that are not in the map are replaced by Q8_0.
 var shorter = map[gguf.Type]gguf.Type{
 	gguf.TypeQ2K: gguf.TypeIQ4NL, gguf.TypeQ3K: gguf.TypeIQ4NL, gguf.TypeIQ4XS: gguf.TypeIQ4NL,
 	gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80,

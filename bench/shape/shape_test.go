@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestLayouts checks that every shape is a model, by planning its memory.
+// TestLayouts plans the memory of every shape, which fails if the shape is not a complete model.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)
@@ -64,7 +64,7 @@ func write(t testing.TB, name string, quant gguf.Type) string {
 	return path
 }
 
-// load loads a file for steps of up to 512 rows, and for up to the given number of sequences with 1024 positions each.
+// load loads a file for steps of up to 512 rows and for the given number of sequences of 1024 positions.
 func load(t testing.TB, path string, sequences int) (model.Model, *gguf.File) {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -106,7 +106,7 @@ func TestWrite(t *testing.T) {
 			}
 			n := float64(len(logits[0]))
 			deviation := math.Sqrt(squares/n - sum/n*sum/n)
-			require.True(t, deviation > 0.1 && deviation < 20, "logits of %s spread %v", name, deviation)
+			require.True(t, deviation > 0.1 && deviation < 20, "the standard deviation of the logits of %s is %v", name, deviation)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestWriteRepeats(t *testing.T) {
 	require.True(t, bytes.Equal(a.Bytes(), b.Bytes()))
 }
 
-// rowsOf returns n rows of each sequence from a position on. The last row of each is an output.
+// rowsOf returns a batch with n rows of each sequence, from a position on. The last row of each sequence is an output.
 func rowsOf(position, sequences, n, seed int) compute.Batch {
 	var b compute.Batch
 	for s := range sequences {

@@ -12,7 +12,7 @@ const (
 	controlToken = 3
 )
 
-// vocabulary sets a byte-level vocabulary of n tokens: the 256 bytes, some merges, unused tokens, and one that ends a text.
+// vocabulary sets a byte-level vocabulary of n tokens: the 256 bytes, some merges, unused tokens, and a token that ends a text.
 func vocabulary(meta *gguf.Metadata, n int) {
 	tokens, types := make([]string, 0, n), make([]int32, n)
 	for b := range 256 {
@@ -43,7 +43,7 @@ func vocabulary(meta *gguf.Metadata, n int) {
 	meta.Set("tokenizer.ggml.add_bos_token", false)
 }
 
-// byteRune returns GPT-2's character for a byte: the byte itself if it is printable, otherwise a character from 256 on.
+// byteRune returns GPT-2's character for a byte: that of the byte itself if it is printable, otherwise one from U+0100 on.
 func byteRune(b int) rune {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(b) {

@@ -42,7 +42,7 @@ func TestNoMetalHere(t *testing.T) {
 	} {
 		r := ingot(t, "", append(strings.Fields(args), "--backend", "metal")...)
 		require.Equal(t, exitFailure, r.code, args)
-		require.Contains(t, r.stderr, "backend metal: it requires macOS on Apple silicon", args)
+		require.Contains(t, r.stderr, "backend metal: Metal requires macOS on Apple silicon", args)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestGeometry(t *testing.T) {
 	r = ingot(t, "", answer...)
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
-	require.Contains(t, r.stderr, "remove the file, or sweep again")
+	require.Contains(t, r.stderr, "remove the file, or write it again")
 	require.Contains(t, doctor(t, exitFailure, "--backend", "emulator").backend(t, "emulator").Reason, path+": read a geometry")
 
 	require.NoError(t, os.Remove(path))

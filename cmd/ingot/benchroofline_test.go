@@ -44,8 +44,8 @@ func TestBenchRooflineOfShapes(t *testing.T) {
 			require.Regexp(t, shape+` +M1-Pro +200 +5\.3 +`+step+` +\d`, r.stdout)
 		}
 	}
-	require.Contains(t, r.stdout, "A prediction, not a measurement: nothing was run, and no Mac was measured.")
-	require.Contains(t, r.stdout, "reached on an NVIDIA H100")
+	require.Contains(t, r.stdout, "A prediction, not a measurement: nothing was run.")
+	require.Contains(t, r.stdout, roofline.Measured().Device+". No Mac was measured.")
 	r = ingot(t, "", "bench", "--roofline", "m1", "--shape", "smollm-135m", "--mode", "prefill", "--prompt", "600")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stdout, "prompt of 600 after 0")

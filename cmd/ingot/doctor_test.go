@@ -67,7 +67,7 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 	}
 	require.NotEqual(t, "darwin/arm64", d.System)
 	require.Equal(t, choice{"auto", "cpu", "no GPU can be used"}, d.Chosen)
-	require.Contains(t, d.backend(t, "metal").Reason, "it requires macOS on Apple silicon")
+	require.Contains(t, d.backend(t, "metal").Reason, "Metal requires macOS on Apple silicon")
 }
 
 func TestDoctorCompilesForTheEmulator(t *testing.T) {

@@ -168,7 +168,7 @@ func (f *inputFlags) selection() (table.Selection, error) {
 	return choose, nil
 }
 
-// templates sets the options of the flags with templates.
+// templates sets the options of --prompt, --system and --template.
 func (f *inputFlags) templates(o *prompt.Options) error {
 	if f.given("prompt") && f.given("template") {
 		return errors.New("--prompt and --template cannot be combined: give one")

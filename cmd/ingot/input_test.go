@@ -51,7 +51,7 @@ func TestRunRefusesATableWhoseUseIsNotSaid(t *testing.T) {
 		flags []string
 		want  string
 	}{
-		{nil, `the columns are "id", "text", "lang", and nothing says what to ask about them: give --prompt, such as --prompt 'Translate: {{.text}}'`},
+		{nil, `the columns are "id", "text", "lang", but a prompt is missing: give --prompt, such as --prompt 'Translate: {{.text}}'`},
 		{[]string{"--prompt", "Say {{.txt}}"}, `there is no column "txt": the columns are "id", "text", "lang"`},
 		{[]string{"--prompt", "Say {{.text"}, `--prompt:1: unclosed action`},
 		{[]string{"--prompt", "{{.text}}", "--max-tokens", "-1"}, `--max-tokens: "max_tokens" must be at least 1, not -1`},
@@ -151,5 +151,5 @@ func TestStdinIsATable(t *testing.T) {
 	require.Len(t, readAnswers(t, r.stdout), 2)
 	r = ingot(t, people, "run", "-", "-o", "-", "--model", tinyLlama, "--format", "csv")
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, `the columns are "id", "text", "lang", and nothing says what to ask about them`)
+	require.Contains(t, r.stderr, `the columns are "id", "text", "lang", but a prompt is missing`)
 }

@@ -121,7 +121,7 @@ func TestSeveralModels(t *testing.T) {
 	args := []string{"run", in, "-o", out, "--model", tinyLlama, "--model", "large=" + tinyGLM}
 	r := ingot(t, "", args...)
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, `the input has a column "model", which is also the name of a column of the answers: give these a prefix, such as --column-prefix=answer_`)
+	require.Contains(t, r.stderr, `the input has a column "model", which is also the name of a generated column: give the generated columns a prefix, such as --column-prefix=answer_`)
 	require.NoFileExists(t, out)
 
 	args = append(args, "--column-prefix=answer_")
@@ -204,7 +204,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 		{nil, "-o OUT is missing"},
 		{[]string{"-o", in}, "is both IN and OUT"},
 		{[]string{"-o", precious}, "precious.csv exists, but " + precious + ".answers.jsonl does not, so it was not made by this command: choose another OUT, or remove the file"},
-		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file is compressed inside: leave out the extension .gz"},
+		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file has its own compression: leave out the extension .gz"},
 		{[]string{"-o", "x.csv", "--output-format", "xlsx"}, `--output-format: "xlsx" is not known: use batch, simple, csv, tsv or parquet`},
 		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple"},
 		{[]string{"-o", "-", "--ordered"}, "--ordered needs a file as OUT"},
@@ -248,7 +248,7 @@ func TestResultsWriteATable(t *testing.T) {
 	require.Contains(t, r.stdout, `{"custom_id":"a","sample_index":0,"response":"Helsinki.","finish_reason":"stop","model":"tiny-llama",`)
 	r = ingot(t, "", "export", out+".answers.jsonl", "--input", write(t, "other.csv", "id,text\nb,x\n"), "-o", "-", "--output-format", "csv")
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, `made from a different input file: row 1 is "a" there, and "b" in the input`)
+	require.Contains(t, r.stderr, `made from a different input file: row 1 has the id "a" in the answers, but "b" in the input`)
 }
 
 // TestTablesOfOtherSoftware answers CSV and Parquet files that Node's libraries wrote. The same libraries read the answers, with the

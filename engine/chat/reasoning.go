@@ -22,7 +22,7 @@ type splitState int
 
 const (
 	splitStart     splitState = iota // the text so far is only space
-	splitReasoning                   // after the opening tag
+	splitReasoning                   // after the opening tag, in the reasoning
 	splitGap                         // after the closing tag, before the content
 	splitContent
 )

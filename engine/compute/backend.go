@@ -113,7 +113,7 @@ func (s CacheShape) Check() error {
 // Tensor is a matrix of float32 in a buffer of a backend, or a view of a matrix. It has Rows rows of Cols values. The first row
 // begins at Offset; consecutive rows are Stride values apart.
 type Tensor struct {
-	Buffer any // the backend's own handle
+	Buffer any // the backend's handle of the buffer
 	Offset int
 	Rows   int
 	Cols   int

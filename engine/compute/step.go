@@ -69,7 +69,7 @@ type Step interface {
 
 // AttentionShape has the sizes and settings of an attention.
 type AttentionShape struct {
-	Heads    int     // query heads
+	Heads    int     // number of query heads
 	KVHeads  int     // key heads, a divisor of Heads; query head h reads key head h/(Heads/KVHeads)
 	KeyDim   int     // length of a head's query and key
 	ValueDim int     // length of a head's value

@@ -46,7 +46,7 @@ func (m *memory) release() error {
 	var first error
 	for _, c := range m.chunks {
 		if err := unix.Munmap(c); err != nil && first == nil {
-			first = fmt.Errorf("free memory: %w", err)
+			first = fmt.Errorf("return memory to the system: %w", err)
 		}
 	}
 	*m = memory{}

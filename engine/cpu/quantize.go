@@ -19,9 +19,9 @@ type activations struct {
 	scales []kernels.Scale
 }
 
-// rowBlocks returns the number of blocks from the start of a row of n activations to the start of the next row: those of an odd number of
-// cache lines. If 16 rows of 4096 bytes followed one another without a gap, all their bytes of a column would be in one set of the
-// first-level cache, which has room for fewer.
+// rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The distance is an odd number of cache lines.
+// With a distance of 4096 bytes, for example, the same column of all rows would be in one set of the first-level cache, which has fewer
+// than 16 places.
 func rowBlocks(n int) int {
 	const lineBlocks = 64 / blockValues
 	return lineBlocks * ((n+63)/64 | 1)

@@ -70,9 +70,9 @@ func (s *step) token(r int) int {
 // rowsTask is the task of operations that compute each row independently. A part has a few rows.
 type rowsTask struct {
 	step *step
-	do   func(t *rowsTask, thread, r int) // does row r
+	do   func(t *rowsTask, thread, r int) // computes row r
 	n    int                              // number of rows
-	each int                              // rows per part
+	each int                              // number of rows per part
 
 	dst, src  compute.Tensor
 	gain      []float32

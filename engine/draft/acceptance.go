@@ -47,7 +47,7 @@ func (a *acceptance) init() {
 
 // record tracks how many drafts of one sequence were right.
 type record struct {
-	tried, right float64 // numbers of verified and of right drafts; old chains fade
+	tried, right float64 // numbers of verified drafts and of right drafts; older chains have less weight
 }
 
 // fade is the factor by which each chain reduces the weight of a sequence's earlier chains.

@@ -130,6 +130,6 @@ func TestPlanWantsAMargin(t *testing.T) {
 	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})
 	for chance, want := range map[float64]int{0.05: 0, 0.2: 1} { // if rows are free, the gain of a draft is its chance
 		p := planner{Verify: cost.NewSteps(free, 0, 0, 0), Limit: 1}
-		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "a gain of %g", 1+chance)
+		require.Equal(t, want, p.Plan(candidates(1, chance, true), 0), "with an expected speedup of %g", 1+chance)
 	}
 }

@@ -13,7 +13,7 @@ func Dequantize(dst []float32, t Type, src []byte) {
 	info := t.info()
 	switch info.blockSize {
 	case 0:
-		panic(fmt.Sprintf("gguf: dequantize %v: not a readable type", t))
+		panic(fmt.Sprintf("gguf: dequantize: type %v is not readable", t))
 	case 1:
 		info.dequantize(dst, src)
 		return

@@ -149,7 +149,7 @@ func TestEveryCut(t *testing.T) {
 	for n := range end {
 		_, _, err := parse("x", data[:n])
 		var format *FormatError
-		require.ErrorAs(t, err, &format, "%d bytes", n)
+		require.ErrorAs(t, err, &format, "a file cut to %d bytes", n)
 		require.LessOrEqual(t, format.Offset, int64(n))
 	}
 	_, _, err := parse("x", data[:end])

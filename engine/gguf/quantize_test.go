@@ -41,7 +41,7 @@ func TestRequantize(t *testing.T) {
 		for _, x := range f.Tensors() {
 			got := make([]byte, len(x.Data))
 			require.NoError(t, Quantize(got, x.Type, x.Values()))
-			require.True(t, bytes.Equal(x.Data, got), "%s: %s of %v", path, x.Name, x.Type)
+			require.True(t, bytes.Equal(x.Data, got), "%s: bytes of tensor %s of type %v", path, x.Name, x.Type)
 		}
 		require.NoError(t, f.Close())
 	}

@@ -113,7 +113,7 @@ func TestConcurrentRendering(t *testing.T) {
 					return
 				}
 				if out, err = tmpl.Render(shared, time.Time{}); err != nil || out != "<É><B>3" {
-					t.Errorf("goroutine %d, shared: %q, %v", i, out, err)
+					t.Errorf("goroutine %d, shared context: %q, %v", i, out, err)
 					return
 				}
 			}

@@ -88,8 +88,8 @@ func (r *render) prompt() (prompt string, err error) {
 // Error is a mistake in a template, found when it was parsed or rendered.
 type Error struct {
 	Template string // name of the template
-	Line     int    // from 1
-	Column   int    // from 1, in characters
+	Line     int    // counted from 1
+	Column   int    // counted from 1, in characters
 	Err      error
 }
 

@@ -59,7 +59,7 @@ func renderAll(t *testing.T, dir string) {
 				require.NoError(t, err)
 				got, err := tmpl.Render(ctx.(*ordered.Object), vectorsNow)
 				if want.Out == nil {
-					require.Error(t, err, "%s: jinja2 fails with %s", name, *want.Err)
+					require.Error(t, err, "%s: rendering must fail, because jinja2 fails with %s", name, *want.Err)
 					continue
 				}
 				require.NoError(t, err, name)

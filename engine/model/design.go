@@ -17,7 +17,7 @@ type design struct {
 	// slides reports whether a layer has a sliding window; nil if no layer has one. window is the number of positions in the window.
 	slides func(layer int) bool
 	window int
-	// slidingFreqs is the rotation of the layers with a sliding window; nil if it is freqs.
+	// slidingFreqs is the rotation of the layers with a sliding window; nil if they also use freqs.
 	slidingFreqs *compute.RopeFreqs
 
 	qkvBias, outputBias bool // biases of the products before and after attention

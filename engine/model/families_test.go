@@ -36,7 +36,7 @@ func TestFamilyTypes(t *testing.T) {
 				blocks = blocks || tensor.Type.BlockSize() > 1
 				want, ok := exact.Tensor(tensor.Name)
 				require.True(t, ok)
-				require.Equal(t, want.Values(), tensor.Values(), "%s of %v", tensor.Name, tensor.Type)
+				require.Equal(t, want.Values(), tensor.Values(), "weights of tensor %s of type %v", tensor.Name, tensor.Type)
 			}
 			if !blocks { // if weights are in blocks, the CPU rounds activations to 8 bits
 				t.Logf("%s: log-probabilities differ by at most %.2g", filepath.Base(path), modeltest.Compare(t, loadFamily(t, path), f.Prompts[:3], 1e-3))

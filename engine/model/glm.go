@@ -62,7 +62,7 @@ type glmLayer struct {
 	// The weights of a dense layer:
 	ffnGate, ffnUp compute.Weight // {hidden, ffn}
 	ffnDown        compute.Weight // {ffn, hidden}
-	mixture        mixture        // the experts of another layer
+	mixture        mixture        // the experts, if the layer is not dense
 }
 
 // glmMTP is the layer of multi-token prediction.

@@ -135,7 +135,7 @@ func (q *queue) preempt(i int) {
 
 // need has the steps and pages that a sequence is expected to need until it ends.
 type need struct {
-	steps int // until it ends
+	steps int // number of steps until it ends
 	now   int // positions for which it needs pages
 	has   int // pages that it has, or will find in tables of others
 	frees int // pages that become free when it ends, because it computed them itself
@@ -200,8 +200,8 @@ func (q *queue) held(s *sequence) int {
 	return q.pool.Held(s.prefix)
 }
 
-// choose returns the index of the sequence to admit next among waiting sequences of one class: the first one with pages in the cache, or
-// the first of all.
+// choose returns the index of the sequence to admit next among waiting sequences of one class: the first one whose prompt begins with pages
+// in the cache or, if there is none, the first of all.
 func (q *queue) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

@@ -98,7 +98,7 @@ func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
 				accepted = append(accepted, c.seqs[0].Total.Accepted-before)
 			}
 			for _, n := range accepted {
-				require.InDelta(t, 55, n, 8, "of 60 tokens: %v", accepted)
+				require.InDelta(t, 55, n, 8, "accepted drafts of 60 tokens in each request: %v", accepted)
 			}
 		})
 	}

@@ -56,8 +56,8 @@ const (
 	expectedStop = 128
 	// stopMemory is the number of tokens after which the counts are halved.
 	stopMemory = 4096
-	// At most 1/stopShare of the expected length of an answer is in flight. A stop wastes half of the steps in flight on average, so
-	// about 1 row in 32 is wasted.
+	// The number of steps in flight is at most 1/stopShare of the expected length of an answer. A stop wastes half of the steps in flight
+	// on average, so that about 1 row in 32 is wasted.
 	stopShare = 16
 )
 

@@ -18,7 +18,7 @@ type queue struct {
 	preemptions uint64
 	stops       stopRate
 
-	needs []need // memory of fits
+	needs []need // working memory of fits
 
 	size    cost.Size   // size of the planned step
 	prompts []*sequence // prompts of the planned step

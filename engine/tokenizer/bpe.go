@@ -43,7 +43,7 @@ type bpe struct {
 	bytes  [256]int32 // symbol of each byte; noSymbol if it has none
 	merges map[uint64]merge
 	words  map[string]int32 // tokens by their bytes; only if rule.wholeWords is set
-	pool   sync.Pool        // of *merger
+	pool   sync.Pool        // has *merger values
 }
 
 // merge is the result of joining two symbols. The key is left<<32 | right.

@@ -37,7 +37,7 @@ func TestFindSpecialTokens(t *testing.T) {
 }
 
 // The time of a search hardly depends on the number of special tokens that begin with a character of the text.
-func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel: it measures
+func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel, because it measures time
 	const characters, perCharacter = 10_000, 2 * time.Microsecond // a search takes some nanoseconds per character; a look-up for each length of a token would take 80 µs
 	tokens := make([]string, 1748)
 	for i := range tokens {
@@ -46,7 +46,7 @@ func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel: it measu
 	s, text := newSpecialTokens(specialVocabulary(tokens), kindControl), strings.Repeat("a<", characters/2)
 	fastest := time.Hour
 	for begun := time.Now(); fastest > characters*perCharacter; {
-		require.Less(t, time.Since(begun), 5*time.Second, "%v per character", fastest/characters)
+		require.Less(t, time.Since(begun), 5*time.Second, "the search takes %v per character", fastest/characters)
 		start := time.Now()
 		_, length, _ := s.find(text, &pacer{ctx: t.Context()})
 		fastest = min(fastest, time.Since(start))

@@ -20,12 +20,12 @@ type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // [id] 0 for the best score; equal scores have equal ranks
 	joinable       map[string]int32 // ids of the tokens that can result from joining characters
-	bytes          [256]int32       // the <0xXX> tokens
+	bytes          [256]int32       // ids of the tokens <0x00> to <0xFF>
 	hasBytes       bool             // the vocabulary has all 256 byte tokens
 	addSpacePrefix bool
 	// splitAtSpaces reports whether words can be encoded one by one, because no token has a space mark after another character.
 	splitAtSpaces bool
-	pool          sync.Pool // of *merger
+	pool          sync.Pool // has *merger values
 }
 
 func newSPM(meta *gguf.Metadata, v *vocabulary) (*spm, error) {

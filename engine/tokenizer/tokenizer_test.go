@@ -24,7 +24,7 @@ func TestSpecialTokens(t *testing.T) {
 
 	special := EncodeOptions{Special: true}
 	require.Equal(t, []int32{user, 'h', 'i', think}, tok.Encode("<|user|>hi<think>", special))
-	require.Equal(t, []int32{userName, user}, tok.Encode("<|user|>name<|user|>", special), "the longest")
+	require.Equal(t, []int32{userName, user}, tok.Encode("<|user|>name<|user|>", special), "the longest special token at a position is used")
 	require.Equal(t, []int32{unk, unk}, tok.Encode("<unk><unk>", special))
 	require.Equal(t, []int32{'<', user, '>'}, tok.Encode("<<|user|>>", special))
 	require.Equal(t, []int32{'<', '|', 'u', 's', 'e', 'r', '|'}, tok.Encode("<|user|", special))

@@ -45,7 +45,7 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	made := buffer{bytes: bytes, object: o.own(id(o.send(d.device, deviceNewBuffer, whole(bytes), options)))}
 	if made.object == 0 {
 		have := o.send(d.device, deviceAllocated)
-		return made, fmt.Errorf("make a buffer of %d bytes with %d bytes in use: %w", bytes, have, metal.ErrMemory)
+		return made, fmt.Errorf("make a buffer of %d bytes, with %d bytes in use: %w", bytes, have, metal.ErrMemory)
 	}
 	if storage == metal.Shared {
 		made.contents = pointer(o.send(made.object, bufferContents))
@@ -54,10 +54,10 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	return made, nil
 }
 
-// whole rounds bytes up to whole words of four bytes, the units that macOS copies.
+// whole rounds a number of bytes up to a multiple of 4, since macOS copies words of four bytes.
 func whole(bytes int) uintptr { return uintptr(bytes+3) &^ 3 }
 
-// buffer returns a buffer that has not been freed, or nil.
+// buffer returns the buffer of a handle, or nil if there is none or it was freed.
 func (d *Device) buffer(b metal.Buffer) *buffer {
 	if b == 0 || int(b) > len(d.buffers) || d.buffers[b-1].object == 0 {
 		return nil

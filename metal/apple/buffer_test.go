@@ -23,7 +23,7 @@ func TestMemory(t *testing.T) {
 	s.Fail(fakemetal.NoBuffer, 0, "none")
 	_, err := d.NewBuffer(64, metal.Private)
 	require.ErrorIs(t, err, metal.ErrMemory)
-	require.ErrorContains(t, err, "make a buffer of 64 bytes with 1500 bytes in use")
+	require.ErrorContains(t, err, "make a buffer of 64 bytes, with 1500 bytes in use")
 	_, err = d.NewBuffer(8<<30+1, metal.Private)
 	require.ErrorIs(t, err, metal.ErrMemory)
 	_, err = d.NewBuffer(0, metal.Private)
@@ -52,7 +52,7 @@ func TestUpload(t *testing.T) {
 	w := one(kernel(t, d, metal.Release, "increase"), append(args, 0, 0, 0, 0), src, dst)
 	w.Buffers[0].Offset, w.Groups[0] = offset, size/4/32
 	require.NoError(t, run(d, w))
-	require.True(t, bytes.Equal(values, d.Contents(dst)), "what was uploaded is read back")
+	require.True(t, bytes.Equal(values, d.Contents(dst)), "a kernel reads the uploaded bytes")
 
 	require.NoError(t, d.Upload(dst, 8, []byte("some bytes")))
 	require.Equal(t, "some bytes", string(d.Contents(dst)[8:18]))
@@ -60,7 +60,7 @@ func TestUpload(t *testing.T) {
 	require.Equal(t, size+10, d.Counters().UploadedBytes)
 }
 
-// TestUploadOfBrokenWords checks that uploads of partial words are possible only at the end of a buffer.
+// TestUploadOfBrokenWords checks that an upload to a private buffer can have a partial word only at the end of the buffer.
 func TestUploadOfBrokenWords(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// StartCapture implements metal.Device. The path has to end in .gputrace, and the file must not exist.
+// StartCapture implements metal.Device. The path must end in .gputrace, and the file must not exist.
 func (d *Device) StartCapture(path string) error {
 	if d.closed {
 		return fmt.Errorf("capture the GPU's work to %s: %w", path, ErrClosed)
@@ -26,7 +26,7 @@ func (d *Device) startCapture(path string) error {
 	o := d.objc
 	manager := id(o.send(o.classOf("MTLCaptureManager"), captureShared))
 	if !o.sendBool(manager, captureSupports, captureToFile) {
-		return errors.New("captures require that the program is started with MTL_CAPTURE_ENABLED=1 in the environment")
+		return errors.New("captures are not enabled: start the program with MTL_CAPTURE_ENABLED=1 in the environment")
 	}
 	descriptor := o.instance("MTLCaptureDescriptor")
 	defer o.release(&descriptor)
@@ -46,7 +46,7 @@ func (d *Device) StopCapture() error {
 		return fmt.Errorf("end a capture: %w", ErrClosed)
 	}
 	if !d.capturing {
-		return errors.New("end a capture: none is running")
+		return errors.New("end a capture: no capture is running")
 	}
 	d.thread.do(func() { d.objc.send(id(d.objc.send(d.objc.classOf("MTLCaptureManager"), captureShared)), captureStop) })
 	d.capturing = false

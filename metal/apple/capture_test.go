@@ -15,7 +15,7 @@ func TestCapture(t *testing.T) {
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
 	path := filepath.Join(t.TempDir(), "step.gputrace")
-	require.ErrorContains(t, d.StopCapture(), "none is running")
+	require.ErrorContains(t, d.StopCapture(), "no capture is running")
 	require.NoError(t, d.StartCapture(path))
 	require.ErrorContains(t, d.StartCapture(path), "another capture is running")
 	require.NoError(t, run(d, one(p, nil, b), one(p, nil, b)))
@@ -24,9 +24,9 @@ func TestCapture(t *testing.T) {
 	require.NoError(t, run(d, one(p, nil, b)))
 	require.Equal(t, 2, s.Sent("MTLCommandEncoder", "popDebugGroup"))
 	require.True(t, exists(path))
-	require.ErrorContains(t, d.StartCapture(path), "the output file cannot be made") // it exists
+	require.ErrorContains(t, d.StartCapture(path), "the output file cannot be made") // the file exists already
 	require.NoError(t, d.StartCapture(path+"2"))
-	require.NoError(t, d.Close()) // also ends the capture
+	require.NoError(t, d.Close()) // Close also ends the capture
 	require.Equal(t, 2, s.Sent("MTLCaptureManager", "stopCapture"))
 }
 
@@ -38,5 +38,5 @@ func TestCaptureFails(t *testing.T) {
 	require.ErrorContains(t, d.StartCapture(path), "step.gputrace: Capturing is not supported")
 	s.Settings.Captures = 0
 	require.ErrorContains(t, d.StartCapture(path), "MTL_CAPTURE_ENABLED=1")
-	require.ErrorContains(t, d.StopCapture(), "none is running")
+	require.ErrorContains(t, d.StopCapture(), "no capture is running")
 }

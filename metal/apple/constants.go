@@ -6,7 +6,7 @@ const (
 
 	familyApple1   = 1001 // MTLGPUFamilyApple1; the M5 is Apple10, which is 1010
 	familyApple7   = 1007 // MTLGPUFamilyApple7, the family of the M1 and the first with simdgroup matrices
-	maxAppleFamily = 1016 // higher than any existing family, so that later families are recognised
+	maxAppleFamily = 1016 // higher than any family that exists today, so that future ones are recognised
 
 	storageShared  = 0x00 // MTLResourceStorageModeShared
 	storagePrivate = 0x20 // MTLResourceStorageModePrivate
@@ -33,6 +33,6 @@ const (
 // Limits of all families from Apple7 on. They are not properties of MTLDevice; see Apple's Metal feature set tables.
 const (
 	maxThreads = 1024    // maximum threads of a threadgroup
-	maxBuffers = 31      // bound to a kernel
-	maxArgs    = 4 << 10 // bytes of setBytes
+	maxBuffers = 31      // maximum number of buffers that are bound to a kernel
+	maxArgs    = 4 << 10 // maximum bytes of setBytes
 )

@@ -1,5 +1,5 @@
-// Package apple is the driver of metal.Device for Apple's Metal on Apple silicon. It needs no cgo: it opens the system's
-// libraries and sends messages to the Objective-C runtime.
+// Package apple implements metal.Device with Apple's Metal on Apple silicon. It needs no cgo: it opens the system's libraries and sends
+// messages through the Objective-C runtime.
 //
 // One goroutine, locked to its thread, owns the device. Each function that is sent to the goroutine runs in a separate autorelease
 // pool. Only the compilation of libraries runs on other threads. The driver counts its references to objects, and Close reports
@@ -36,7 +36,7 @@ type Device struct {
 	device    id
 	queue     id
 	info      metal.Info
-	supported bool // the GPU can run the kernels
+	supported bool // whether the GPU can run the kernels
 	features  features
 
 	compiling sync.Mutex // guards libraries and the count of owned references while Compile runs
@@ -51,12 +51,12 @@ type Device struct {
 	encoding  encoding
 	inFlight  []submission // oldest first
 	submitted metal.Ticket // ticket of the last submission
-	faulted   bool         // work of the queue has failed, and the next submission has to make a new queue
+	faulted   bool         // set when work of the queue has failed: the next submission makes a new queue
 }
 
-// features are the features that only newer systems have.
+// features reports which features of newer systems are available.
 type features struct {
-	mathMode bool // MTLCompileOptions.mathMode, of macOS 15
+	mathMode bool // MTLCompileOptions.mathMode, available since macOS 15
 }
 
 var _ metal.Device = (*Device)(nil)
@@ -72,23 +72,23 @@ func open(libraries []string) (*Device, error) {
 		return nil, err
 	}
 	if !d.supported {
-		err := metal.Unsupported("%s is of family %q, and the kernels require Apple7 (M1) or later", d.info.Name, d.info.Family)
+		err := metal.Unsupported("%s is of family %q, but the kernels require Apple7 (M1) or later", d.info.Name, d.info.Family)
 		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
 	}
 	return d, nil
 }
 
-// openAny opens the default GPU of the given libraries, even if that GPU cannot run the kernels. It can compile them.
+// openAny opens the default GPU of the given libraries, even if it cannot run the kernels. Such a GPU can still compile them.
 func openAny(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
-		return nil, metal.Unsupported("it requires macOS on Apple silicon")
+		return nil, metal.Unsupported("Metal requires macOS on Apple silicon")
 	}
 	o, err := newObjC(libraries)
 	if err != nil {
 		return nil, fmt.Errorf("open Metal: %w", err)
 	}
 	d := &Device{objc: o, thread: startThread(o)}
-	d.encoding.run, d.encoding.wait = d.encode, d.await // made once, since each use of a method value allocates memory
+	d.encoding.run, d.encoding.wait = d.encode, d.await // stored, since each evaluation of a method value allocates memory
 	d.thread.do(func() { err = d.start() })
 	if err != nil {
 		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
@@ -96,7 +96,7 @@ func openAny(libraries []string) (*Device, error) {
 	return d, nil
 }
 
-// start finds the device, reads its properties and makes the queue.
+// start finds the GPU, reads its properties and makes the command queue.
 func (d *Device) start() error {
 	o := d.objc
 	if err := d.find(); err != nil {
@@ -121,7 +121,7 @@ func (d *Device) start() error {
 	return d.residency.open(d)
 }
 
-// find takes the system's default device or, if there is none, the first device.
+// find sets the device to the system's default device or, if there is none, to the first device.
 func (d *Device) find() error {
 	byDefault, err := purego.Dlsym(d.objc.metal, "MTLCreateSystemDefaultDevice")
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *Device) find() error {
 	return nil
 }
 
-// family returns the latest of Apple's families that the device supports.
+// family returns the latest of Apple's GPU families that the device supports, such as "Apple9".
 func (d *Device) family() string {
 	for f := maxAppleFamily; f >= familyApple1; f-- {
 		if d.objc.sendBool(d.device, deviceSupportsFamily, uintptr(f)) {
@@ -155,17 +155,17 @@ func (d *Device) family() string {
 	return ""
 }
 
-// newQueue makes the queue and releases the previous one.
+// newQueue makes a command queue and releases the previous one.
 func (d *Device) newQueue() error {
 	d.objc.release(&d.queue)
 	if d.queue = d.objc.own(id(d.objc.send(d.device, deviceNewQueue))); d.queue == 0 {
-		return errors.New("make a command queue: Metal returned none")
+		return errors.New("make a command queue: Metal returned nil")
 	}
 	d.residency.attach(d)
 	return nil
 }
 
-// Info implements metal.Device. LanguageVersion and MathMode are set after a Compile.
+// Info implements metal.Device. LanguageVersion and MathMode are empty until Compile is called.
 func (d *Device) Info() metal.Info { return d.info }
 
 // Memory implements metal.Device. It counts all memory of this process on the device, including the memory of pipelines.
@@ -193,7 +193,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// free releases all objects.
+// free releases all objects of the device. It returns an error if references have leaked.
 func (d *Device) free() error {
 	o := d.objc
 	if d.capturing {

@@ -28,7 +28,7 @@ func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 	require.False(t, d.Info().ResidencySets)
 	p := kernel(t, d, metal.Release, "increase")
 	require.Equal(t, "safe", d.Info().MathMode)
-	kernel(t, d, metal.FastMath, "increase") // fast arithmetic of old systems does not handle infinities
+	kernel(t, d, metal.FastMath, "increase") // compiled precisely: fast arithmetic of old systems does not handle infinities
 	require.Equal(t, "safe", d.Info().MathMode)
 	b := newBuffer(t, d, 128, metal.Shared)
 	require.NoError(t, run(d, one(p, make([]byte, 8), b, b)))

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorded opens a device on a fake that only records.
+// recorded opens a device on a fake that only records dispatches.
 func recorded(t testing.TB) (*Device, *fakemetal.Fake) {
 	t.Helper()
 	s := fakemetal.Start(t, nil)
@@ -42,7 +42,7 @@ func opened(t testing.TB, s *fakemetal.Fake) *Device {
 	return d
 }
 
-// source has kernels that tests run.
+// source has the kernels of tests.
 var source = metal.Source{Name: "test.metal", Text: `#include <metal_stdlib>
 using namespace metal;
 struct AddArgs { uint n; uint add; };
@@ -96,7 +96,7 @@ func one(p metal.Pipeline, args []byte, buffers ...metal.Buffer) metal.Dispatch 
 	return w
 }
 
-// TestReal runs the tests of kernels on a Mac's GPU.
+// TestReal runs tests with kernels on a Mac's GPU.
 func TestReal(t *testing.T) {
 	d, err := Open()
 	if errors.Is(err, metal.ErrUnsupported) {

@@ -36,7 +36,7 @@ func generate(t *testing.T, eng *engine.Engine, c modeltest.Case) ([]int32, erro
 	return done.Choices[0].Tokens, nil
 }
 
-// TestGeneration runs whole generations of both families, from the mapped file to the last token.
+// TestGeneration runs whole generations with both micro models, from the mapped file to the last token.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"micro-llama", "micro-glm"} {
@@ -55,7 +55,8 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestGenerationGoesOnAfterAFault checks that a fault fails only the requests of one step: of a prompt, or of several in flight.
+// TestGenerationGoesOnAfterAFault checks that a fault fails only the requests of one step. The step has a prompt, or is one of several in
+// flight.
 func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -86,7 +87,7 @@ func TestGenerationWaits(t *testing.T) {
 	require.LessOrEqual(t, s.Sent("MTLCommandBuffer", "waitUntilCompleted")-waits, 2+len(tokens)/8)
 }
 
-// TestModelTooLarge checks that a model that does not fit is refused, and that no object leaks.
+// TestModelTooLarge checks that a model that does not fit into the GPU's memory is refused, and that no object leaks.
 func TestModelTooLarge(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -99,11 +100,16 @@ func TestModelTooLarge(t *testing.T) {
 	require.Empty(t, s.Live())
 }
 
-// TestConformance runs the suite of all backends through the driver: on a Mac's GPU or, on other machines, with the
-// fake.
-func TestConformance(t *testing.T) {
+// TestDriverConformance runs the conformance suite of backends with this driver: on a Mac's GPU or, on other machines, with the fake.
+// `make test` runs it without the race detector, which would slow down the computation of expected values.
+func TestDriverConformance(t *testing.T) {
 	t.Parallel()
-	computetest.Run(t, func(tb testing.TB) compute.Backend {
+	suite := computetest.RunBrief // package metal runs the whole suite with the same kernels on the emulator
+	if d, err := Open(); err == nil {
+		require.NoError(t, d.Close())
+		suite = computetest.Run
+	}
+	suite(t, func(tb testing.TB) compute.Backend {
 		tb.Helper()
 		d, err := Open()
 		if errors.Is(err, metal.ErrUnsupported) {

@@ -16,14 +16,7 @@ type pipeline struct {
 	info  metal.PipelineInfo
 }
 
-// languageCheck makes the compiler check the language version. Without an effective setLanguageVersion, programs that name no
-// minimum system version, such as Go's, get an old language. __METAL_VERSION__ has three digits.
-const languageCheck = `#if defined(__METAL_VERSION__) && __METAL_VERSION__ < 310
-#error "Metal 3.1 is required, and the compiler reads the source as an older version"
-#endif
-`
-
-// Compile implements metal.Device. Metal can compile on several threads at once, so each call has its own thread.
+// Compile implements metal.Device. Each call runs on its own thread, since Metal can compile on several threads at once.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if d.closed {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, ErrClosed)
@@ -65,9 +58,9 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	}
 	version := o.send(options, optionsLanguage)
 	if version != languageVersion {
-		return compiled{}, fmt.Errorf("the language version was set to %s, but is %s", versionText(languageVersion), versionText(version))
+		return compiled{}, fmt.Errorf("set the language version to %s: Metal uses %s", versionText(languageVersion), versionText(version))
 	}
-	text := o.string(languageCheck + src.Text)
+	text := o.string(src.Text)
 	if text == 0 {
 		return compiled{}, errors.New("the source is not UTF-8")
 	}
@@ -78,9 +71,9 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	return compiled{library, versionText(version), d.mathText(o, options)}, nil
 }
 
-// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode. It handles infinities, which attention needs.
-// Older systems have a switch instead of modes, and their fast arithmetic does not handle infinities, so the driver uses precise
-// arithmetic there. Functions such as exp are always precise: it is not documented how the fast versions handle infinities.
+// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode, which handles infinities, as attention needs. Systems
+// without modes have a fast arithmetic that does not handle infinities, so there the driver always uses precise arithmetic. Functions such as
+// exp are always precise, since Apple does not document how the fast versions handle infinities.
 func (d *Device) setMath(o *objc, options id, mode metal.Mode) {
 	if !d.features.mathMode {
 		o.send(options, optionsSetFastMath, flag(false))
@@ -94,7 +87,7 @@ func (d *Device) setMath(o *objc, options id, mode metal.Mode) {
 	o.send(options, optionsSetMathFunctions, mathFunctionsPrecise)
 }
 
-// mathText returns the precision of arithmetic in the options.
+// mathText returns the value of Info.MathMode for compile options.
 func (d *Device) mathText(o *objc, options id) string {
 	if !d.features.mathMode {
 		if o.sendBool(options, optionsFastMath) {

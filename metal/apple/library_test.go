@@ -28,7 +28,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestKernelsCompile compiles all kernels in all modes with Apple's compiler. A GPU that cannot run them can still compile them.
+// TestKernelsCompile compiles all kernels in all modes with Apple's compiler, even on a GPU that cannot run them.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
 	d, err := openAny(systemLibraries)
@@ -47,7 +47,7 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestConcurrentCompilation compiles on several threads. The fake checks that each thread has an autorelease pool.
+// TestConcurrentCompilation compiles on several threads at once. The fake checks that each thread has an autorelease pool.
 func TestConcurrentCompilation(t *testing.T) {
 	t.Parallel()
 	d, _ := carriedOut(t)

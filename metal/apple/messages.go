@@ -87,8 +87,7 @@ const (
 	messageCount
 )
 
-// messages has the selector of each message, and the class that declares the message or a superclass or protocol of that class.
-// Apple documents the message under these two names.
+// messages has the selector of each message and the class or protocol under which Apple documents it.
 var messages = [messageCount]struct{ class, selector string }{
 	objectAlloc:       {"NSObject", "alloc"},
 	objectInit:        {"NSObject", "init"},

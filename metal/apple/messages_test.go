@@ -25,7 +25,7 @@ func signatures(t *testing.T) map[string]fakemetal.Signature {
 	return byName
 }
 
-// TestMessagesAreApples checks that the driver's messages are exactly those of Apple's declarations in signatures.tsv.
+// TestMessagesAreApples checks that the driver's list of messages is the same as the list of Apple's declarations in signatures.tsv.
 func TestMessagesAreApples(t *testing.T) {
 	declared := signatures(t)
 	for _, m := range messages {
@@ -35,7 +35,7 @@ func TestMessagesAreApples(t *testing.T) {
 	require.Empty(t, declared)
 }
 
-// TestKindsOfArguments compares the parsing of declarations with results found by hand.
+// TestKindsOfArguments compares parsed declarations with results that were written by hand.
 func TestKindsOfArguments(t *testing.T) {
 	declared := signatures(t)
 	for name, want := range map[string]string{
@@ -56,8 +56,8 @@ func TestKindsOfArguments(t *testing.T) {
 	require.Equal(t, 4, declared["MTLComputeCommandEncoder setBuffers:offsets:withRange:"].Words())
 }
 
-// TestCallsPassAllWords parses the driver's source. It checks that every message is sent with as many words as its declaration has,
-// and with the Go method for its kind of result.
+// TestCallsPassAllWords parses the driver's source. It checks that every message is sent with the number of words in its declaration, and with
+// the Go method for its kind of result.
 func TestCallsPassAllWords(t *testing.T) {
 	declared := signatures(t)
 	seen := map[string]int{}
@@ -65,7 +65,7 @@ func TestCallsPassAllWords(t *testing.T) {
 		name, words := constant(call), len(call.Args)-2
 		m, ok := numbered(t)[name]
 		if !ok {
-			require.Equal(t, "m", name) // the methods of objc pass their parameter on
+			require.Equal(t, "m", name) // methods of objc that pass on their parameter m
 			continue
 		}
 		seen[name]++
@@ -82,7 +82,7 @@ func TestCallsPassAllWords(t *testing.T) {
 		}
 	}
 	for name := range numbered(t) {
-		require.NotZero(t, seen[name], "%s is sent nowhere", name)
+		require.NotZero(t, seen[name], "%s is never sent", name)
 	}
 }
 
@@ -129,7 +129,7 @@ func constant(call *ast.CallExpr) string {
 	return ""
 }
 
-// numbered returns the constants of messages.go.
+// numbered returns the constants in messages.go by name.
 func numbered(t *testing.T) map[string]message {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "messages.go", nil, 0)

@@ -10,9 +10,9 @@ import (
 // id is an object or a class of the Objective-C runtime; 0 is nil.
 type id uintptr
 
-// objc is the Objective-C runtime for one thread. A message is sent by a raw call of objc_msgSend with words in registers. This is
-// correct for integers, for pointers, for an NSRange as two words and, on arm64, for the address of a struct of more than 16 bytes.
-// The driver passes nothing else. sendDouble returns floating-point results.
+// objc is the Objective-C runtime for one thread. It sends a message by calling objc_msgSend with the arguments as words in registers. This is
+// correct for integers, pointers, an NSRange (two words) and, on arm64, the address of a struct of more than 16 bytes. The driver passes no
+// other arguments. sendDouble is for messages that return a double.
 type objc struct {
 	runtime  uintptr // handle of the runtime's library
 	metal    uintptr // handle of Metal's library
@@ -27,8 +27,8 @@ type objc struct {
 	selectors [messageCount]uintptr
 	frame     [8]uintptr // the arguments of a call
 	text      []byte     // the C string of the current call
-	failure   id         // receives an NSError
-	owned     int        // references held; Close reports an error unless it is 0
+	failure   id         // the last NSError; messages write to it
+	owned     int        // number of references that the driver holds; Close returns an error unless it is 0
 }
 
 // newObjC opens libraries. The first is the library of the runtime, the last is Metal's.
@@ -59,7 +59,7 @@ func newObjC(libraries []string) (*objc, error) {
 	return o, nil
 }
 
-// forThread returns the runtime for use on another thread. It owns no references yet.
+// forThread returns a copy of the runtime for use on another thread. The copy owns no references.
 func (o *objc) forThread() *objc {
 	return &objc{
 		runtime: o.runtime, metal: o.metal, msgSend: o.msgSend, retainFn: o.retainFn, freeFn: o.freeFn, poolPush: o.poolPush,
@@ -67,7 +67,7 @@ func (o *objc) forThread() *objc {
 	}
 }
 
-// call calls a C function. Words that are addresses must point to live memory outside the Go stack.
+// call calls a C function. Arguments that are addresses must point to live memory outside the Go stack.
 func (o *objc) call(function uintptr, words ...uintptr) uintptr {
 	n := copy(o.frame[:], words)
 	result, _, _ := purego.SyscallN(function, o.frame[:n]...)
@@ -102,12 +102,12 @@ func (o *objc) responds(to id, m message) bool {
 // classOf returns a class by its name, or 0.
 func (o *objc) classOf(name string) id { return id(o.call(o.class, o.cString(name))) }
 
-// instance makes an object. The caller owns it.
+// instance makes an object of a class. The caller must release it.
 func (o *objc) instance(class string) id {
 	return o.own(id(o.send(id(o.send(o.classOf(class), objectAlloc)), objectInit)))
 }
 
-// own counts a reference that a message has passed to the caller: the results of alloc, new... and retain.
+// own counts a reference that the caller of a message now holds. The results of alloc, new... and retain are such references.
 func (o *objc) own(object id) id {
 	if object != 0 {
 		o.owned++
@@ -118,7 +118,7 @@ func (o *objc) own(object id) id {
 // retain takes a reference, so that an object outlives its autorelease pool.
 func (o *objc) retain(object id) id { return o.own(id(o.call(o.retainFn, uintptr(object)))) }
 
-// release releases an owned reference and sets it to 0. It does nothing for 0.
+// release releases an owned reference and sets it to 0. It does nothing if the reference is 0.
 func (o *objc) release(object *id) {
 	if *object == 0 {
 		return
@@ -139,7 +139,7 @@ func (o *objc) string(s string) id {
 	return id(o.send(o.classOf("NSString"), stringWithCString, o.cString(s), utf8Encoding))
 }
 
-// goString copies an NSString.
+// goString returns the text of an NSString.
 func (o *objc) goString(s id) string {
 	text := pointer(o.send(s, stringUTF8))
 	if text == nil {
@@ -162,7 +162,7 @@ func (o *objc) failurePointer() uintptr {
 func (o *objc) failureText() string {
 	text := o.goString(id(o.send(o.failure, errorDescription)))
 	if text == "" {
-		return "Metal gives no reason"
+		return "Metal returned no description of the error"
 	}
 	return text
 }

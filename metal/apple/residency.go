@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// idleTime is the time without submissions after which residency is requested again, since the system may have ended it. Metal does
-// not document when the system ends residency.
+// idleTime is the time without submissions after which residency is requested again. The system may have ended it, and Metal does not document
+// when that happens.
 const idleTime = time.Second
 
-// residency is a residency set with all buffers. The queue keeps them resident: the system does not check them at every submission
-// and does not evict them between submissions. The zero value is for systems without residency sets (before macOS 15).
+// residency is a residency set with all buffers, so that the system neither checks them at every submission nor evicts them between
+// submissions. On systems without residency sets (before macOS 15), it is the zero value, whose methods do nothing.
 type residency struct {
 	set     id
-	changed bool      // the set has changed since it was committed
+	changed bool      // whether the set has changed since it was committed
 	used    time.Time // time of the last submission
 }
 
@@ -53,8 +53,7 @@ func (r *residency) remove(d *Device, buffer id) {
 	}
 }
 
-// commit makes changes effective. After an idle time, it requests residency again, since the system may have ended it. commit is
-// called before work is submitted.
+// commit makes changes of the set effective. After idleTime, it also requests residency again. It is called before each submission.
 func (r *residency) commit(d *Device) {
 	if r.set == 0 {
 		return

@@ -12,11 +12,11 @@ import (
 const (
 	// maxSubmissions is the maximum number of submissions in flight.
 	maxSubmissions = 32
-	// maxParts is the number of command buffers in flight from which on submissions are not split. Each further submission then has
-	// one command buffer, so that the total stays below 64. That is the size of a queue, at which Metal blocks.
+	// maxParts is the number of command buffers in flight above which submissions are not split. At most maxSubmissions more command buffers
+	// can follow, so the total stays below 64, the size of a queue, at which Metal blocks.
 	maxParts = 28
-	// minPart is the minimum number of dispatches in a command buffer before a split. With this many, the gap between two command
-	// buffers is negligible.
+	// minPart is the minimum number of dispatches in a command buffer that is followed by a split. The gap between two command buffers is
+	// negligible compared with the time of this many dispatches.
 	minPart = 24
 )
 
@@ -28,11 +28,11 @@ type submission struct {
 	commands id
 }
 
-// size is MTLSize.
+// size has the layout of MTLSize.
 type size [3]uintptr
 
-// encoding holds the arguments and results that Submit and Wait exchange with the device's thread, and the arrays that messages
-// point to. It is part of the device so that nothing is allocated.
+// encoding holds the arguments and results that Submit and Wait exchange with the device's thread, and the arrays to which messages point. It is
+// part of the device, so that Submit and Wait allocate nothing.
 type encoding struct {
 	run, wait func()
 
@@ -53,7 +53,7 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	if n := d.countInFlight(); n == maxSubmissions {
 		return 0, fmt.Errorf("submit %d dispatches: %d submissions are in flight; wait for one first", len(work), n)
 	}
-	// A violation of Metal's rules can end the process, so the driver checks the rules first.
+	// A violation of Metal's rules can end the process, so the driver checks all dispatches first.
 	for i := range work {
 		if err := d.check(&work[i]); err != nil {
 			return 0, fmt.Errorf("submit dispatch %d, %s: %w", i, work[i].Name, err)
@@ -116,7 +116,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 // encode is the part of Submit that runs on the device's thread.
 func (d *Device) encode() { d.encoding.err = d.commit(d.encoding.work) }
 
-// commit encodes work into a command buffer, or into several if dispatches allow it.
+// commit encodes work into one command buffer, or into several if dispatches have SplitBefore.
 func (d *Device) commit(work []metal.Dispatch) error {
 	if err := d.recover(); err != nil {
 		return err
@@ -135,8 +135,8 @@ func (d *Device) commit(work []metal.Dispatch) error {
 	return d.commitPart(work[from:])
 }
 
-// commitPart encodes work into a command buffer of the last submission. Metal's hazard tracking makes the writes of earlier command
-// buffers visible to this one.
+// commitPart encodes work into one command buffer of the last submission. Metal's hazard tracking makes the writes of earlier command buffers
+// visible to it.
 func (d *Device) commitPart(work []metal.Dispatch) error {
 	o := d.objc
 	commands := o.retain(id(o.send(d.queue, queueCommandBuffer)))
@@ -165,7 +165,7 @@ func (d *Device) commitPart(work []metal.Dispatch) error {
 	return nil
 }
 
-// dispatch binds and encodes a dispatch. It sets all bindings, since an encoder retains those of earlier dispatches.
+// dispatch encodes a dispatch. It sets all bindings, since the encoder would otherwise use those of earlier dispatches.
 func (d *Device) dispatch(encoder id, w *metal.Dispatch) {
 	o, e := d.objc, &d.encoding
 	if d.capturing {

@@ -89,7 +89,7 @@ func TestEncoding(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTimes checks times. Times are doubles, which are returned in another register than other results.
+// TestTimes checks the times of submissions. Metal returns them as doubles, in another register than integers.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	d, _ := recorded(t)
@@ -153,7 +153,7 @@ func TestSeveralUnderWay(t *testing.T) {
 	}
 	_, err := d.Submit([]metal.Dispatch{one(p, nil, b)})
 	require.ErrorContains(t, err, "wait for one first")
-	for _, i := range []int{0, 5, maxSubmissions - 3} { // each wait covers all earlier submissions; Close waits for the rest
+	for _, i := range []int{0, 5, maxSubmissions - 3} { // each wait includes all earlier submissions; Close waits for the last ones
 		_, err := d.Wait(tickets[i])
 		require.NoError(t, err)
 		for _, done := range []int{i, i / 2} {
@@ -180,7 +180,7 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	const parts = 4 // they begin at dispatches 0, 30, 60 and 90
 	require.Equal(t, 24, minPart)
 	var last metal.Ticket
-	for n := 1; n <= maxSubmissions; n++ { // the later ones are not split, so that the queue does not overflow
+	for n := 1; n <= maxSubmissions; n++ { // the last submissions are not split, so that the queue does not overflow
 		ticket, err := d.Submit(work)
 		require.NoError(t, err)
 		if n < 5 {
@@ -201,7 +201,7 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	require.Equal(t, 2, d.Counters().Waits)
 }
 
-// TestFaultInAPart checks that a fault in one part of a split submission is a fault of the submission.
+// TestFaultInAPart checks that a fault in one command buffer of a split submission is reported for the submission.
 func TestFaultInAPart(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -223,7 +223,7 @@ func TestFaultInAPart(t *testing.T) {
 	}
 }
 
-// TestResidencyAfterIdling checks that residency is requested when buffers change and after idle times, and not otherwise.
+// TestResidencyAfterIdling checks that residency is requested only when buffers have changed and after idle times.
 func TestResidencyAfterIdling(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -242,7 +242,7 @@ func TestResidencyAfterIdling(t *testing.T) {
 // objects it makes are two per submission.
 func TestSteadyWorkAllocatesNothing(t *testing.T) {
 	if raced {
-		t.Skip("the race detector allocates by itself")
+		t.Skip("allocations are not tested: the race detector allocates memory, too")
 	}
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
@@ -287,7 +287,7 @@ func TestGPUFault(t *testing.T) {
 	require.ErrorContains(t, err, "submission 2: the GPU failed: Caused GPU Address Fault Error")
 	require.ErrorContains(t, err, "(status 5, code 3)")
 	require.NotErrorIs(t, err, metal.ErrMemory)
-	checkIncrease(t, d, p) // with a new queue, after the work in flight
+	checkIncrease(t, d, p) // runs in a new queue, after the work in flight
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 	_, err = d.Wait(tickets[2])
 	require.ErrorContains(t, err, "not in flight") // the wait for a later submission included this one
@@ -301,7 +301,7 @@ func TestGPUFaultAmongSeveral(t *testing.T) {
 	d, s := carriedOut(t)
 	p := kernel(t, d, metal.Release, "increase")
 	b := newBuffer(t, d, 256, metal.Shared)
-	checkIncrease(t, d, p) // makes the staging memory
+	checkIncrease(t, d, p) // allocates the staging memory
 	live := len(s.Live())
 	for _, failing := range []int{0, 2, 4} {
 		s.Fail(fakemetal.GPUFault, failing, "Caused GPU Hang Error")
@@ -330,7 +330,7 @@ func TestGPUOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, err, "Insufficient Memory")
 }
 
-// TestNoQueueAfterAFault checks that the next submission retries to make a queue.
+// TestNoQueueAfterAFault checks that the next submission tries again to make a queue if that has failed.
 func TestNoQueueAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -342,7 +342,7 @@ func TestNoQueueAfterAFault(t *testing.T) {
 	require.NoError(t, run(d, one(p, nil, b)))
 }
 
-// TestLayouts checks the layouts that messages point to.
+// TestLayouts checks the memory layouts of structs to which messages point.
 func TestLayouts(t *testing.T) {
 	require.Equal(t, uintptr(24), unsafe.Sizeof(size{}))
 	require.Equal(t, uintptr(4), unsafe.Sizeof(metal.Constant{}.Value))

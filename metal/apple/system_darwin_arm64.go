@@ -1,7 +1,7 @@
 package apple
 
-// systemLibraries are the libraries to open. The first is the Objective-C runtime. If Core Graphics is not loaded, a program
-// without windows has no default device.
+// systemLibraries are the paths of the libraries to open. The first one is the Objective-C runtime. Core Graphics is needed because a program
+// without windows has no default device otherwise.
 var systemLibraries = []string{
 	"/usr/lib/libobjc.A.dylib",
 	"/System/Library/Frameworks/Foundation.framework/Foundation",

@@ -27,7 +27,7 @@ func (t *thread) run(o *objc) {
 	close(t.done)
 }
 
-// do runs f on the thread and waits for it. Callers on hot paths make f once, since making a closure allocates memory.
+// do runs f on the thread and waits until f returns. On hot paths, callers should reuse f, since making a closure allocates memory.
 func (t *thread) do(f func()) {
 	t.calls <- f
 	<-t.done

@@ -10,7 +10,7 @@ import (
 // stagingBytes is the size of each of the two staging buffers: the CPU fills one while the GPU copies the other.
 const stagingBytes = 8 << 20
 
-// staging is the memory of uploads. The first upload makes it.
+// staging is the memory through which uploads pass. The first upload allocates it.
 type staging struct {
 	halves [2]half
 }
@@ -34,7 +34,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes", len(src), offset, m.bytes)
 	}
 	if end := offset + len(src); m.contents == nil && (offset%4 != 0 || end%4 != 0 && end != m.bytes) {
-		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: both have to be multiples of 4", len(src), offset)
+		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: both numbers must be multiples of 4", len(src), offset)
 	}
 	var err error
 	if m.contents != nil {
@@ -49,7 +49,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload copies src in pieces and waits for the last copy.
+// upload copies src in pieces of at most stagingBytes and waits for the last copy.
 func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	if err := d.recover(); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	return err
 }
 
-// open makes the halves at least bytes long.
+// open allocates both halves, if they are shorter than bytes (at most stagingBytes).
 func (s *staging) open(d *Device, bytes int) error {
 	if s.halves[0].buffer.bytes >= bytes {
 		d.residency.commit(d)
@@ -103,7 +103,7 @@ func (s *staging) free(d *Device) {
 	}
 }
 
-// copy starts the copy of the first n bytes of a half: whole words, except at the end of a buffer.
+// copy starts a copy of the first n bytes of the half to a buffer. n must be a multiple of 4, except at the end of the buffer.
 func (h *half) copy(d *Device, to id, offset, n int) error {
 	o := d.objc
 	h.commands = o.retain(id(o.send(d.queue, queueCommandBuffer)))

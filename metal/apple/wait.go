@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Wait implements metal.Device. Each submission can be waited for once. The wait for a later submission includes it.
+// Wait implements metal.Device. A submission can be waited for once, and not after a later submission was waited for.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if d.closed {
 		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", t, ErrClosed)
@@ -17,13 +17,13 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	e.ticket, e.timing, e.err = t, metal.Timing{}, nil
 	d.thread.do(e.wait)
 	if e.err != nil {
-		return metal.Timing{}, fmt.Errorf("submission %d: %w", e.ticket, e.err)
+		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", e.ticket, e.err)
 	}
 	return e.timing, nil
 }
 
-// await is the part of Wait that runs on the device's thread. The command buffers of a queue end in order, so await waits for the
-// last one. If a command buffer has failed, await sets the encoding's ticket to the ticket of the failed one.
+// await is the part of Wait that runs on the device's thread. The command buffers of a queue end in order, so await waits only for the last one.
+// If a command buffer has failed, await sets encoding.ticket to the ticket of its submission.
 func (d *Device) await() {
 	o, e := d.objc, &d.encoding
 	n := 0
@@ -58,9 +58,9 @@ func (d *Device) await() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// outcome returns the error of a command buffer. Before, somebody must have waited for that command buffer or a later one;
-// waitUntilCompleted also returns after a fault. Metal does not state that the status of an earlier command buffer is set by then,
-// so outcome waits for the given one, too. The text of the error is copied, since the NSError belongs to the autorelease pool.
+// outcome returns the error of a command buffer, or nil. The caller must have waited for this command buffer or a later one; waitUntilCompleted
+// also returns after a fault. Metal does not document that a wait for a later command buffer sets the status of this one, so outcome waits for
+// this one, too. The text of the error is copied, since the NSError belongs to the autorelease pool.
 func (d *Device) outcome(commands id) error {
 	o := d.objc
 	status := o.send(commands, commandsStatus)
@@ -81,8 +81,8 @@ func (d *Device) outcome(commands id) error {
 	return err
 }
 
-// recover makes a new queue after a fault, since Metal may ignore further work of the old queue. It first waits for the old queue's
-// work in flight, so that work stays in order.
+// recover makes a new queue after a fault, since Metal may ignore further work of the old queue. To preserve the order of work, it first waits
+// for the old queue's work in flight.
 func (d *Device) recover() error {
 	if !d.faulted {
 		return nil

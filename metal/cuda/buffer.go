@@ -7,14 +7,14 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// buffer is a buffer of the device. After it is freed, its address is 0.
+// buffer is a buffer of the device. Its address is 0 after it is freed.
 type buffer struct {
 	address uintptr
 	bytes   int
 	storage metal.Storage
 }
 
-// hostMapped is CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP.
+// hostMapped are the flags CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP of cuMemHostAlloc.
 const hostMapped = 1 | 2
 
 // NewBuffer implements metal.Device. Shared buffers are in the CPU's memory, which the GPU reads slowly.
@@ -53,7 +53,7 @@ func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, erro
 	return metal.Buffer(len(d.buffers)), nil
 }
 
-// buffer returns a buffer that has not been freed, or nil.
+// buffer returns the buffer of a handle, or nil if there is none or it was freed.
 func (d *Device) buffer(b metal.Buffer) *buffer {
 	if b == 0 || int(b) > len(d.buffers) || d.buffers[b-1].address == 0 {
 		return nil
@@ -70,7 +70,7 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 	if m == nil {
 		panic(fmt.Sprintf("cuda: buffer %d does not exist", b))
 	}
-	_ = d.do(func() error { return d.release(m) }) // fails only on a lost device, whose memory is freed already
+	_ = d.do(func() error { return d.release(m) }) // fails only if the device is lost, and its memory with it
 }
 
 // release frees a buffer's memory.
@@ -94,14 +94,14 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 	return unsafe.Slice((*byte)(pointer(m.address)), m.bytes)
 }
 
-// within returns a buffer, or an error if the given bytes from the offset on are not inside it.
+// within returns a buffer. It returns an error unless the buffer has the given number of bytes from offset on.
 func (d *Device) within(b metal.Buffer, offset, bytes int) (*buffer, error) {
 	m := d.buffer(b)
 	if m == nil {
 		return nil, fmt.Errorf("buffer %d does not exist", b)
 	}
 	if offset < 0 || offset > m.bytes || bytes > m.bytes-offset {
-		return nil, fmt.Errorf("bytes %d to %d are not in a buffer of %d bytes", offset, offset+bytes, m.bytes)
+		return nil, fmt.Errorf("bytes %d to %d are not inside a buffer of %d bytes", offset, offset+bytes, m.bytes)
 	}
 	return m, nil
 }

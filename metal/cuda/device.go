@@ -1,6 +1,6 @@
-// Package cuda is the driver of metal.Device for NVIDIA's GPUs of compute capability 8.0 and later. Kernels in Metal's language are
-// translated to CUDA C++, compiled by NVRTC for the installed GPU, and launched through libcuda. Both libraries are loaded when a
-// device is opened; nothing is linked.
+// Package cuda implements metal.Device for NVIDIA's GPUs of compute capability 8.0 and later. It translates kernels in Metal's language to CUDA
+// C++, compiles them with NVRTC for the installed GPU, and launches them through libcuda. It loads both libraries when a device is opened;
+// the program is not linked with them.
 package cuda
 
 import (
@@ -17,12 +17,10 @@ import (
 // ErrClosed is wrapped by the errors of a closed device's methods.
 var ErrClosed = errors.New("the device is closed")
 
-// minCapability is the minimum compute capability, times 10. The kernels need the warp reductions of
-// integers, which are new in 8.0.
+// minCapability is the minimum compute capability, times 10. The kernels use warp reductions of integers, which exist since 8.0.
 const minCapability = 80
 
-// reserved is the number of bytes of the GPU's memory that buffers do not use. Code, the threads' own
-// memory and the driver need it.
+// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local memory and the driver.
 const reserved = 512 << 20
 
 // Device implements metal.Device.
@@ -35,16 +33,16 @@ type Device struct {
 	stream   uintptr
 	info     metal.Info
 	closed   bool
-	lost     error // the error after which the context cannot be used
-	debug    bool  // kernels are compiled for debugging, and each launch is waited for
-	overlaps bool  // kernels of a graph can start before the kernels they depend on end; see graph.go
+	lost     error // the error after which the context cannot be used; nil before
+	debug    bool  // whether kernels are compiled in mode Debug; each launch is then waited for
+	overlaps bool  // whether a kernel of a graph can start before the kernels on which it depends end; see graph.go
 
 	compiling sync.Mutex // guards libraries and info
 	libraries []*library
-	modules   []*module // the loaded modules
+	modules   []*module // loaded modules
 	pipelines []pipeline
 	buffers   []buffer
-	memory    int // bytes of all buffers
+	memory    int // bytes of all existing buffers
 	events    []uintptr
 	counters  metal.Counters
 
@@ -87,7 +85,7 @@ func (d *Device) open() error {
 		return metal.Unsupported("CUDA finds no device")
 	}
 	if d.ordinal >= count {
-		return fmt.Errorf("CUDA finds %d GPUs, which are numbered from 0", count)
+		return fmt.Errorf("there is no GPU with this number: CUDA finds %d, numbered from 0", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
@@ -130,8 +128,8 @@ func (d *Device) open() error {
 	return d.openQueue()
 }
 
-// describe reads the properties of the device. It returns an error if the device is too old. arch is the
-// architecture that code is compiled for.
+// describe reads the properties of the device. It returns an error if the device is too old. arch is the architecture for which code is
+// compiled, such as "sm_90".
 func (d *Device) describe() (arch string, err error) {
 	c := d.driver
 	c.text = make([]byte, 256)
@@ -157,13 +155,13 @@ func (d *Device) describe() (arch string, err error) {
 		d.info.Bandwidth = 2 * 1e3 * float64(clock) * float64(width) / 8 // two transfers per clock
 	}
 	if 10*major+minor < minCapability {
-		return "", metal.Unsupported("%s has compute capability %d.%d, and the kernels require 8.0 or later", d.info.Name, major, minor)
+		return "", metal.Unsupported("%s has compute capability %d.%d, but the kernels require 8.0 or later", d.info.Name, major, minor)
 	}
 	d.overlaps = major >= 9 && c.at[cuGraphAddDependencies] != 0
 	return d.info.Family, nil
 }
 
-// do runs f on a thread whose context is the device's.
+// do runs f on a thread with the device's context. If f fails in a way that destroys the context, later calls return that error.
 func (d *Device) do(f func() error) error {
 	if d.closed {
 		return ErrClosed
@@ -178,13 +176,13 @@ func (d *Device) do(f func() error) error {
 		err = f()
 	}
 	if lost(err) {
-		d.lost = fmt.Errorf("the GPU failed, and the contents of its memory are lost; start the program again: %w", err)
+		d.lost = fmt.Errorf("the GPU failed and lost the contents of its memory; start the program again: %w", err)
 		return d.lost
 	}
 	return err
 }
 
-// event makes an event, which is destroyed with the device.
+// event makes a CUDA event, which is destroyed with the device.
 func (d *Device) event(flags uintptr) (uintptr, error) {
 	e, err := d.driver.value(cuEventCreate, flags)
 	if err != nil {
@@ -200,7 +198,7 @@ const (
 	eventWithoutTiming = 2
 )
 
-// Info implements metal.Device. MathMode is set after a Compile.
+// Info implements metal.Device. MathMode is empty until Compile is called.
 func (d *Device) Info() metal.Info { return d.info }
 
 // Memory implements metal.Device. It counts only buffers.
@@ -226,7 +224,7 @@ func (d *Device) Close() error {
 	if d.context != 0 {
 		err = d.do(d.free)
 		if d.lost != nil {
-			err = nil // the error was reported before, and the memory is freed already
+			err = nil // do has already returned the error of the lost device, and its memory is freed
 		}
 		err = errors.Join(err, d.driver.call(cuDevicePrimaryCtxRelease, d.device))
 	}
@@ -238,7 +236,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// free frees everything that open made.
+// free frees everything that open has made.
 func (d *Device) free() error {
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }

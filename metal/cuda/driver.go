@@ -57,7 +57,7 @@ const (
 	functionCount
 )
 
-// functions are the names under which libcuda exports its functions. Some names include a version.
+// functions are the names of libcuda's functions. Some names include a version.
 var functions = [functionCount]string{
 	cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorName: "cuGetErrorName", cuGetErrorString: "cuGetErrorString",
 	cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",
@@ -89,7 +89,7 @@ const (
 	functionMaxDynShared = 8
 )
 
-// CUresults that callers distinguish. After resultDeinitialized and the results that follow it here, the context cannot be used.
+// Values of CUresult that callers distinguish. After resultDeinitialized and the results below it, the context cannot be used.
 const (
 	resultOutOfMemory = 2
 	resultNoDevice    = 100
@@ -114,8 +114,8 @@ const (
 	resultUnknown              = 999
 )
 
-// driver is libcuda. It has fields for the memory that calls read and write, because memory passed to CUDA must be
-// on the heap and kept alive.
+// driver is libcuda. Its fields frame, out and text are the memory that calls read and write, because such memory must be on the heap and
+// stay alive.
 type driver struct {
 	at    [functionCount]uintptr
 	frame [12]uintptr // the arguments of a call
@@ -132,13 +132,13 @@ func openDriver() (*driver, error) {
 	d := &driver{}
 	for i, name := range &functions {
 		if d.at[i], err = purego.Dlsym(handle, name); err != nil && function(i) != cuGraphAddDependencies { // new in CUDA 12.3
-			return nil, fmt.Errorf("find %s in libcuda.so.1: %w; update NVIDIA's driver", name, err)
+			return nil, fmt.Errorf("find function %s in libcuda.so.1: %w; update NVIDIA's driver", name, err)
 		}
 	}
 	return d, nil
 }
 
-// call calls a function. Words that are addresses must point to memory that is kept alive and is not on a stack.
+// call calls a function of libcuda. Arguments that are addresses must point to live memory outside the Go stack.
 func (d *driver) call(f function, words ...uintptr) error {
 	n := copy(d.frame[:], words)
 	result, _, _ := purego.SyscallN(d.at[f], d.frame[:n]...)
@@ -148,7 +148,7 @@ func (d *driver) call(f function, words ...uintptr) error {
 	return d.failure(f, uint32(result))
 }
 
-// resultError is the error of a failed call.
+// resultError is the error of a failed call of libcuda.
 type resultError struct {
 	function string
 	result   uint32 // CUresult
@@ -166,7 +166,7 @@ func (e *resultError) Unwrap() error {
 }
 
 func (d *driver) failure(f function, result uint32) error {
-	e := &resultError{function: functions[f], result: result, name: fmt.Sprintf("error %d", result), text: "CUDA gives no reason"}
+	e := &resultError{function: functions[f], result: result, name: fmt.Sprintf("error %d", result), text: "CUDA has no description of the error"}
 	for get, to := range map[function]*string{cuGetErrorName: &e.name, cuGetErrorString: &e.text} {
 		d.frame[0], d.frame[1] = uintptr(result), d.outAt(0)
 		if r, _, _ := purego.SyscallN(d.at[get], d.frame[:2]...); uint32(r) == 0 {
@@ -176,7 +176,7 @@ func (d *driver) failure(f function, result uint32) error {
 	return e
 }
 
-// lost reports whether the GPU's context is unusable after err: a kernel faulted, or the device is gone.
+// lost reports whether the GPU's context cannot be used after err, because a kernel faulted or the device disappeared.
 func lost(err error) bool {
 	var e *resultError
 	if !errors.As(err, &e) {
@@ -198,7 +198,7 @@ func (d *driver) outAt(i int) uintptr {
 	return uintptr(unsafe.Pointer(&d.out[i]))
 }
 
-// value calls a function whose first argument is the address of its result.
+// value calls a function whose first argument is the address of its result, and returns that result.
 func (d *driver) value(f function, words ...uintptr) (uint64, error) {
 	var all [6]uintptr
 	all[0] = d.outAt(0)
@@ -207,7 +207,7 @@ func (d *driver) value(f function, words ...uintptr) (uint64, error) {
 	return d.out[0], err
 }
 
-// integer is value for functions with a result of 32 bits.
+// integer is like value, for functions with a 32-bit result.
 func (d *driver) integer(f function, words ...uintptr) (int, error) {
 	v, err := d.value(f, words...)
 	return int(int32(uint32(v))), err

@@ -7,11 +7,10 @@ import (
 	"unsafe"
 )
 
-// maxGraphs is the maximum number of retained graphs. Steady decoding needs one graph for each step in flight.
+// maxGraphs is the maximum number of retained graphs. Decoding needs one graph for each step in flight.
 const maxGraphs = 64
 
-// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as
-// long as a launch in a graph.
+// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as long as a launch in a graph.
 type graphs struct {
 	seed     maphash.Seed
 	all      map[uint64]*graph
@@ -19,7 +18,7 @@ type graphs struct {
 	building building
 }
 
-// building has the memory that is needed to make a graph. It must not move.
+// building holds the memory that is used to make a graph. Calls get addresses in it, so it must not move.
 type building struct {
 	before, stage []uintptr // nodes of the previous and of the current stage
 	node          nodeParams
@@ -33,16 +32,17 @@ type edgeData struct {
 	_                      [5]byte
 }
 
-// programmatic is an edge from one kernel to the next that lets the second kernel start as soon as every threadgroup of the first has
-// called ingot_wait (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC and CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC). In ingot_wait, the second kernel
-// waits until the first has ended. So the launch of a kernel takes place while the kernel before it runs.
+// programmatic is an edge from one kernel to the next (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC). The second
+// kernel is launched as soon as every threadgroup of the first one has called ingot_wait. It then waits, in its own call of ingot_wait, until
+// the first kernel has ended. So the launch of a kernel overlaps with the kernel before it.
 var programmatic = edgeData{fromPort: 1, kind: 1}
 
-// graph is a submission. The first time, its launches are launched in the stream. The second time, it becomes a CUDA graph.
+// graph is a submission that may be repeated. The first time, its kernels are launched one by one in the stream. The second time, it becomes a
+// CUDA graph.
 type graph struct {
 	launches launches
-	exec     uintptr // CUgraphExec; 0 until the submission has been seen twice
-	used     uint64  // when it was used last, for the choice of the least recently used
+	exec     uintptr // CUgraphExec; 0 until the submission was repeated
+	used     uint64  // number of the last submission that used the graph, to find the least recently used one
 }
 
 // nodeParams is CUDA_KERNEL_NODE_PARAMS_v1.
@@ -53,7 +53,7 @@ type nodeParams struct {
 	parameters, extra uintptr
 }
 
-// find returns the graph of launches. It returns nil for launches that are submitted for the first time.
+// find returns the graph of launches, and makes it if necessary. It returns nil for launches that are submitted for the first time.
 func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	g.uses++
 	key := maphash.Bytes(g.seed, l)
@@ -99,8 +99,8 @@ func (d *Device) destroy(g *graph) error {
 	return d.driver.call(cuGraphExecDestroy, g.exec)
 }
 
-// build makes a graph. A barrier begins a stage. The launches of a stage depend on all launches of the previous
-// stage, and run at the same time. Between two stages of one launch each, the edge is programmatic if the device supports that.
+// build makes a graph. Each barrier begins a new stage. The launches of a stage run concurrently and depend on all launches of the previous
+// stage. Between two stages with one launch each, the edge is programmatic if the device supports that.
 func (d *Device) build(l launches) (exec uintptr, err error) {
 	c := d.driver
 	made, err := c.value(cuGraphCreate, 0)

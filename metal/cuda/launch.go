@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// launches has the launches of a submission as bytes, so that submissions can be compared. Each launch has a header, then
-// the kernel's parameters.
+// launches holds the launches of a submission as bytes, so that submissions can be compared. Each launch is a launchHeader followed by the
+// kernel's parameters.
 type launches []byte
 
 // launchHeader describes a launch, except for its parameters.
@@ -26,7 +26,7 @@ type launchHeader struct {
 
 const launchHeaderBytes = int(unsafe.Sizeof(launchHeader{}))
 
-// add adds the launches of a dispatch. There are several if the grid is too high for one launch.
+// add adds the launches of a dispatch. A dispatch needs several launches if its grid has too many threadgroups in y.
 func (l launches) add(d *Device, w *metal.Dispatch, dispatch int) launches {
 	p := &d.pipelines[w.Pipeline-1]
 	for y := 0; y < w.Groups[1]; y += maxGroups {
@@ -56,17 +56,17 @@ func (l launches) add(d *Device, w *metal.Dispatch, dispatch int) launches {
 	return l
 }
 
-// next returns the first launch, and the launches after it as rest.
+// next returns the header and the parameters of the first launch, and the launches after it.
 func (l launches) next() (h *launchHeader, parameters, rest launches) {
 	h = (*launchHeader)(unsafe.Pointer(&l[0]))
 	end := launchHeaderBytes + int(h.size)
 	return h, l[launchHeaderBytes:end], l[(end+7)&^7:]
 }
 
-// begins reports whether the first launch waits for all launches before it.
+// begins reports whether the first launch has a barrier.
 func (l launches) begins() bool { return (*launchHeader)(unsafe.Pointer(&l[0])).barrier != 0 }
 
-// extra tells CUDA where the parameters of a kernel are. It must not move in memory.
+// extra is the argument of a launch that gives CUDA the address and size of the parameters. It must not move in memory.
 type extra struct {
 	size  uint64
 	words [5]uintptr
@@ -78,14 +78,14 @@ const (
 	launchSize    = 2
 )
 
-// set stores the place of parameters and returns the address of the words, for CUDA.
+// set stores the address and size of parameters and returns the address of e.words, for CUDA.
 func (e *extra) set(parameters launches) uintptr {
 	e.size = uint64(len(parameters))
 	e.words = [5]uintptr{launchPointer, address(parameters), launchSize, uintptr(unsafe.Pointer(&e.size)), 0}
 	return uintptr(unsafe.Pointer(&e.words))
 }
 
-// launch starts the launches one after another.
+// launch launches the kernels one by one in the stream.
 func (d *Device) launch(l launches, work []metal.Dispatch) error {
 	for rest := l; len(rest) > 0; {
 		var h *launchHeader
@@ -95,7 +95,7 @@ func (d *Device) launch(l launches, work []metal.Dispatch) error {
 			uintptr(h.groups[0]), uintptr(h.groups[1]), uintptr(h.groups[2]), uintptr(h.threads), 1, 1,
 			uintptr(h.shared), d.stream, 0, d.queue.extra.set(parameters))
 		if err == nil && d.debug {
-			err = d.driver.call(cuStreamSynchronize, d.stream) // so that the error of a fault names the kernel
+			err = d.driver.call(cuStreamSynchronize, d.stream) // wait, so that the error of a fault names the kernel
 		}
 		if err != nil {
 			w := &work[h.dispatch]

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestLaunches serialises dispatches and checks the launches that are read back.
+// TestLaunches adds dispatches to launches and checks what next returns.
 func TestLaunches(t *testing.T) {
 	t.Parallel()
 	d := &Device{buffers: []buffer{{address: 0x1000, bytes: 64}, {address: 0x2000, bytes: 64}}}

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// library is a source of kernels with its compiled modules, one for each requested set of function constants.
+// library is a source of kernels with its compiled modules: one for each set of function constants that was requested.
 type library struct {
 	name      string
 	text      string // CUDA C++
@@ -23,7 +23,7 @@ type library struct {
 	modules   map[string]*module // by the compiler flags that define the constants
 }
 
-// module is compiled code. It is loaded when a pipeline of one of its kernels is first requested.
+// module is compiled code. It is loaded when the first pipeline of one of its kernels is made.
 type module struct {
 	code    []byte
 	symbols map[string]string // symbol of each kernel, by the kernel's name
@@ -42,8 +42,8 @@ type pipeline struct {
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
 // Compile implements metal.Device. A source with function constants is compiled later, when their values are known. Native
-// kernels are extern "C" functions without constants. Their parameters are a pointer for each buffer of the dispatch, then
-// the argument struct by value.
+// kernels are extern "C" functions without function constants. Their parameters are a pointer for each buffer of the dispatch, followed by the
+// argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if src.Native {
 		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), native: true}, mode)
@@ -93,13 +93,13 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 	return m, nil
 }
 
-// symbols returns the symbol of each kernel in compiled code, by the name of the kernel. If INSTANTIATE named the kernel, the name is
-// data in the code (see library.h). Otherwise, the name is the symbol.
+// symbols maps the name of each kernel in compiled code to its symbol. For a kernel that INSTANTIATE has named, the name is stored as data in
+// the code (see library.h). For other kernels, the name is the symbol.
 func symbols(code []byte) (map[string]string, error) {
 	if len(code) < 64 {
 		return nil, fmt.Errorf("read compiled kernels: the code has only %d bytes, so it is not an ELF file", len(code))
 	}
-	// NVIDIA stores numbers of its own in the field that ELF uses for the version of its format.
+	// NVIDIA stores its own numbers in the fields for ELF's version. Package elf refuses these numbers.
 	plain := slices.Clone(code)
 	plain[elf.EI_VERSION] = byte(elf.EV_CURRENT)
 	binary.LittleEndian.PutUint32(plain[20:], uint32(elf.EV_CURRENT))

@@ -1,5 +1,5 @@
-// The part of Metal's library that is NVIDIA's own way of it, after msl.h of package translate. A simdgroup is a warp, whose
-// lanes all take part in its operations: kernels return early by whole simdgroups alone.
+// The part of Metal's library that needs NVIDIA's own functions. It follows msl.h of package translate. A simdgroup is a warp. All of its lanes
+// take part in simdgroup operations, so kernels may return early only for whole simdgroups.
 
 namespace metal {
 
@@ -49,8 +49,8 @@ template <class T> inline T simd_prefix_exclusive_sum(T v) {
     return sum - v;
 }
 
-// A matrix of 8 by 8, two elements per lane, where Apple's GPUs keep them. A matrix that was loaded stays in the threadgroup's
-// memory, and is read when it is multiplied: kernels do both between the same two barriers.
+// An 8 by 8 matrix. Each lane holds two elements, in the same layout as on Apple's GPUs. simdgroup_load only stores the address of the matrix in
+// threadgroup memory; the multiplication reads it. Kernels do both between the same two barriers.
 template <class T> struct simdgroup_matrix {
     alignas(2 * sizeof(T)) T e[2];
     const T* at;
@@ -75,7 +75,7 @@ template <class T> inline void simdgroup_store(const simdgroup_matrix<T>& m, T* 
     UNROLL for (uint i = 0; i < 2; i++) to[r * stride + c + i] = m.e[i];
 }
 
-// simdgroup_multiply_accumulate is d = a·b + c, each element a chain of fused operations in order.
+// simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused multiply-adds in order.
 template <class T>
 inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<T>& a, const simdgroup_matrix<T>& b, const simdgroup_matrix<T>& c) {
     uint lane = threadIdx.x % 32, row = a.row(lane), col = a.col(lane);
@@ -91,10 +91,10 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
 
 }  // namespace metal
 
-// CONSTANT and INSTANTIATE are explained in kernels/defs.h. A set of function constants is a compilation of its own, with
-// INGOT_CONSTANT_0 and so on. An instance is a kernel named after its template and arguments; the name that INSTANTIATE gives
-// it, which need not be an identifier, is stored as data. source.go defines INGOT_PARAMETERS_function, one for each kernel.
-// Kernels that are no templates depend on no constant: without constants they are compiled alone.
+// kernels/defs.h explains CONSTANT and INSTANTIATE. Each set of function constants is compiled separately, with the macros INGOT_CONSTANT_0 and
+// so on. An instance is a kernel named after its template and arguments. The name that INSTANTIATE gives to it need not be an identifier and is
+// stored as data. source.go defines the macro INGOT_PARAMETERS_function for each kernel. If a source has function constants, its kernels that
+// are not templates are compiled once, without constants, since they do not depend on them.
 #if defined(INGOT_NO_CONSTANTS)
 #define CONSTANT(type, name, index) constexpr type name = 0;
 #define INSTANTIATE(name, function, ...)

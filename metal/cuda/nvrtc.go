@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
-// compiler is NVRTC, NVIDIA's compiler as a library, with the folder of compiled kernels.
+// compiler is NVRTC, NVIDIA's compiler library, with the cache folder of compiled kernels.
 type compiler struct {
 	version string // such as "13.0"
 	arch    string // architecture of the device, such as "sm_90"
@@ -23,17 +23,16 @@ type compiler struct {
 	create, compile, destroy, logSize, log, codeSize, code, errorText uintptr
 }
 
-// libraries are the file names of NVRTC's library, with the version of CUDA to which each belongs.
+// libraries are the file names of NVRTC, each with its version of CUDA.
 var libraries = []struct {
 	major int
 	name  string
 }{{13, "libnvrtc.so.13"}, {12, "libnvrtc.so.12"}, {11, "libnvrtc.so.11.2"}}
 
-// toolkit is the folder where NVIDIA's packages install the library. Not all systems search it for libraries.
+// toolkit is the folder in which NVIDIA's packages install NVRTC. Not all systems search this folder for libraries.
 const toolkit = "/usr/local/cuda/lib64/"
 
-// openCompiler opens the newest NVRTC that a driver of the given major version, such as 12, supports: the driver
-// must be able to run its code.
+// openCompiler opens the newest NVRTC whose code a driver with the given major version of CUDA, such as 12, can run.
 func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	var tried []string
 	var handle uintptr
@@ -62,7 +61,7 @@ func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	} {
 		var err error
 		if *at, err = purego.Dlsym(handle, name); err != nil {
-			return nil, fmt.Errorf("find %s in NVRTC: %w; install NVRTC of CUDA 11.2 or later", name, err)
+			return nil, fmt.Errorf("find function %s in NVRTC: %w; install NVRTC of CUDA 11.2 or later", name, err)
 		}
 	}
 	p := newProgram()
@@ -83,8 +82,8 @@ func mathMode(mode metal.Mode) string {
 	return "safe"
 }
 
-// flags returns the options of a mode. Only fast arithmetic fuses operations that the kernels do not fuse explicitly. All
-// modes handle infinities.
+// flags returns the compiler options of a mode. Only FastMath fuses operations that the kernels do not fuse explicitly. All modes handle
+// infinities.
 func (c *compiler) flags(mode metal.Mode) []string {
 	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
 	if mode == metal.FastMath {
@@ -93,7 +92,7 @@ func (c *compiler) flags(mode metal.Mode) []string {
 	return append(common, "--fmad=false")
 }
 
-// cubin returns the code that CUDA C++ compiles to for the device. It is compiled only if the cache does not have it.
+// cubin returns the code for the device to which CUDA C++ compiles. It compiles the text only if the cache does not have the code.
 func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	path, err := kernelcache.File(c.cache, kernelcache.Key(text, "nvrtc", c.version, flags)+".cubin", func(path string) error {
 		code, err := c.build(name, text, flags)
@@ -108,8 +107,7 @@ func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// call calls a function of NVRTC. It may be called from several goroutines at once. Words that are addresses must point to memory
-// that is kept alive and is not on a stack.
+// call calls a function of NVRTC. It is safe for concurrent use. Arguments that are addresses must point to live memory outside the Go stack.
 func (c *compiler) call(f uintptr, words ...uintptr) error {
 	result, _, _ := purego.SyscallN(f, words...)
 	if uint32(result) == 0 {
@@ -119,7 +117,7 @@ func (c *compiler) call(f uintptr, words ...uintptr) error {
 	return errors.New(goString(text))
 }
 
-// program has everything that a compilation passes to NVRTC. It must not move in memory.
+// program holds the memory that a compilation passes to NVRTC. It must not move.
 type program struct {
 	handle  uintptr
 	size    uintptr
@@ -128,7 +126,7 @@ type program struct {
 	version [2]int32
 }
 
-// newProgram makes a program on the heap. Escape analysis does not see that its address is passed to C.
+// newProgram makes a program on the heap. noinline is needed since escape analysis does not see that the address is passed to C.
 //
 //go:noinline
 func newProgram() *program { return &program{} }
@@ -139,7 +137,7 @@ func (p *program) cString(s string) uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// build compiles a text and returns the code.
+// build compiles a text with NVRTC and returns the code.
 func (c *compiler) build(name, text string, flags []string) (code []byte, err error) {
 	p := newProgram()
 	handle, size := uintptr(unsafe.Pointer(&p.handle)), uintptr(unsafe.Pointer(&p.size))
@@ -159,7 +157,7 @@ func (c *compiler) build(name, text string, flags []string) (code []byte, err er
 			log = make([]byte, p.size)
 			_ = c.call(c.log, p.handle, uintptr(unsafe.Pointer(&log[0])))
 		}
-		return nil, fmt.Errorf("NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
+		return nil, fmt.Errorf("compile with NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
 	}
 	if err := c.call(c.codeSize, p.handle, size); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// What stands before translated kernels on NVIDIA's GPUs: integers and half, before msl.h of package translate. NVRTC has no
-// headers of its own where only the driver is installed.
+// Declarations of integers and half, before msl.h of package translate. They need no headers, since NVRTC has none on systems where only the
+// driver is installed.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -9,8 +9,8 @@ typedef signed int int32_t;
 #define INFINITY __int_as_float(0x7f800000)
 #define UNROLL _Pragma("unroll")
 
-// ingot_wait waits for the kernels before this one, and lets the kernel after this one start. Kernels of a graph may start while the kernel
-// before them runs (see metal/cuda/graph.go), so every kernel calls ingot_wait before it reads or writes what other kernels write.
+// ingot_wait lets the next kernel start and waits until the kernels before this one have ended. A kernel of a graph may start while the kernel
+// before it is running (see metal/cuda/graph.go), so every kernel calls ingot_wait before it reads or writes memory that other kernels write.
 inline void ingot_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");
@@ -19,7 +19,7 @@ inline void ingot_wait() {
 
 namespace metal {
 
-// half is a number of 16 bits in memory; arithmetic is in float.
+// half is a 16-bit float in memory. Arithmetic on it is done in float.
 struct half {
     ushort bits;
     half() = default;
@@ -31,7 +31,7 @@ struct half {
     }
 };
 
-// load_four loads a packed vector at once where it lies at a multiple of its size.
+// load_four loads a packed vector with one instruction if its address is a multiple of its size.
 template <class V, class P> inline V load_four(const P* p) {
     if ((ulong)p % sizeof(P) == 0) return *(const V*)p;
     return {p->x, p->y, p->z, p->w};

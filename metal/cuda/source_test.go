@@ -24,16 +24,16 @@ func nvrtc(t *testing.T) *compiler {
 	return c
 }
 
-// compileOnly is a device that compiles kernels and does nothing else, so that it needs no GPU.
+// compileOnly is a device that only compiles kernels, so it needs no GPU.
 type compileOnly struct {
 	*Device
 	t       *testing.T
 	native  bool
-	made    map[string]bool // the kernels of which pipelines were made
+	made    map[string]bool // names of the kernels for which pipelines were made
 	tickets metal.Ticket
 }
 
-// otherTypes matches the instances for types that the micro models do not use. Compiling the instances for all types takes minutes.
+// otherTypes matches the instances for types that the micro models do not use. The test removes them, since compiling all types takes minutes.
 var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
 
 func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
@@ -66,13 +66,13 @@ func (d *compileOnly) Submit([]metal.Dispatch) (metal.Ticket, error) {
 func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 func (d *compileOnly) Close() error                            { return nil }
 
-// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads models, without
-// and with the native kernels.
+// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads models, once without and once with the native
+// kernels.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
 	for name, want := range map[string]struct {
-		types   []gguf.Type // types of weights loaded in addition to the micro models
+		types   []gguf.Type // types of weights that are loaded in addition to the micro models
 		kernels []string
 	}{
 		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"}},
@@ -104,7 +104,7 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestSymbols finds kernels by the names that INSTANTIATE gives, and native kernels by the names of their functions.
+// TestSymbols checks that kernels are found by the names that INSTANTIATE gives, and native kernels by the names of their functions.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
@@ -125,7 +125,7 @@ func TestSymbols(t *testing.T) {
 	require.Equal(t, map[string]string{"plain": "plain"}, found)
 }
 
-// TestCompileErrors checks that the compiler's errors have the line of the original file.
+// TestCompileErrors checks that the compiler's errors name the line of the original file.
 func TestCompileErrors(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)

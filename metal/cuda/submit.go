@@ -19,8 +19,8 @@ const (
 	maxGroups = 65535
 )
 
-// queue has the submissions in flight, and the arguments and results that Submit and Wait exchange with the thread that has the
-// context. They are fields so that nothing is allocated.
+// queue holds the submissions in flight, and the arguments and results that Submit and Wait exchange with the thread that has the context. They
+// are fields, so that Submit and Wait allocate nothing.
 type queue struct {
 	run, wait func() error
 
@@ -28,14 +28,14 @@ type queue struct {
 	ticket metal.Ticket     // argument of Wait
 	timing metal.Timing     // result of Wait
 
-	submitted, waited metal.Ticket // the last submitted and the last awaited ticket
+	submitted, waited metal.Ticket // the last submitted ticket, and the last one that was waited for
 	begun, ended      [maxInFlight]uintptr
 	started           time.Time
 
 	launches launches // launches of the current submission
 	graphs   graphs
 	extra    extra
-	elapsed  float32 // milliseconds
+	elapsed  float32 // result of cuEventElapsedTime in ms
 }
 
 func (d *Device) openQueue() error {
@@ -53,8 +53,8 @@ func (d *Device) openQueue() error {
 	return nil
 }
 
-// Submit implements metal.Device. The first time that a list of dispatches is submitted, its dispatches run one after another. The
-// next times, dispatches without a barrier run at the same time as the dispatches before them: see graph.go.
+// Submit implements metal.Device. The first time that a list of dispatches is submitted, its dispatches run one after another. When the same
+// list is submitted again, dispatches without a barrier run concurrently with the dispatches before them; see graph.go.
 func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	q := &d.queue
 	if q.submitted-q.waited == maxInFlight {
@@ -85,7 +85,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	p, threads := &d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
 	case 8*len(w.Buffers)+len(w.Args)+4 > maxParameters:
-		return fmt.Errorf("kernel %s has %d buffers and %d bytes of arguments: together they take more than the %d bytes of its parameters", p.name, len(w.Buffers), len(w.Args), maxParameters)
+		return fmt.Errorf("kernel %s has %d buffers and %d bytes of arguments: together they exceed the maximum of %d bytes of parameters", p.name, len(w.Buffers), len(w.Args), maxParameters)
 	case w.ThreadgroupMemory < 0 || w.ThreadgroupMemory%16 != 0 || w.ThreadgroupMemory+p.info.ThreadgroupMemory > d.info.ThreadgroupMemory:
 		return fmt.Errorf("the threadgroup memory of kernel %s is %d bytes: it must be a multiple of 16, and at most %d together with the %d bytes that the kernel declares",
 			p.name, w.ThreadgroupMemory, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
@@ -106,7 +106,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	return nil
 }
 
-// launchAll is the part of Submit that runs on the thread with the context.
+// launchAll is the part of Submit that runs on the thread with the device's context.
 func (d *Device) launchAll() error {
 	q := &d.queue
 	q.launches = q.launches[:0]
@@ -152,7 +152,7 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	return q.timing, nil
 }
 
-// await is the part of Wait that runs on the thread with the context.
+// await is the part of Wait that runs on the thread with the device's context.
 func (d *Device) await() error {
 	q := &d.queue
 	slot := (q.ticket - 1) % maxInFlight

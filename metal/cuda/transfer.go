@@ -7,24 +7,24 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// stagingBytes is the size of a half of the pinned memory for transfers. Uploads use two halves: the CPU fills one while
-// the GPU copies the other.
+// stagingBytes is the size of each staging area for transfers. Uploads use two areas: the CPU fills one while the GPU copies the other. Read uses
+// the third one.
 const stagingBytes = 8 << 20
 
-// staging is pinned memory. The GPU copies from and to it without the CPU's help.
+// staging is pinned memory, from and to which the GPU can copy without the CPU.
 type staging struct {
 	address uintptr
-	memory  []byte // three halves: two for uploads, one for Read
-	turn    int    // the half of the next upload
-	used    int    // bytes of that half that are in use
+	memory  []byte // three areas of stagingBytes: two for uploads, one for Read
+	turn    int    // index of the area for the next upload
+	used    int    // bytes of that area that are in use
 	copied  [2]uintptr
-	waits   [2]bool // whether an event of copied is recorded
+	waits   [2]bool // whether the area's event in copied is recorded and must be waited for
 }
 
 func (d *Device) openStaging() error {
 	at, err := d.driver.value(cuMemHostAlloc, 3*stagingBytes, hostMapped)
 	if err != nil {
-		return fmt.Errorf("make pinned memory: %w", err)
+		return fmt.Errorf("allocate pinned memory for transfers: %w", err)
 	}
 	s := &d.staging
 	s.address = uintptr(at)
@@ -37,8 +37,8 @@ func (d *Device) openStaging() error {
 	return nil
 }
 
-// Upload implements metal.Device. Small uploads are placed one after another in a half, so that the uploads of steps in flight do
-// not wait for each other.
+// Upload implements metal.Device. Small uploads are placed one after another in an area, so that the uploads of steps in flight do not wait for
+// each other.
 func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	m, err := d.within(b, offset, len(src))
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload has the arguments of Upload for the thread with the context. A closure would be allocated per call.
+// upload holds the arguments of Upload for the thread with the device's context. Unlike a closure, it is not allocated for each call.
 type upload struct {
 	run func() error
 	to  uintptr
@@ -102,7 +102,7 @@ func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	return nil
 }
 
-// download has the arguments of Read for the thread with the context.
+// download holds the arguments of Read for the thread with the device's context.
 type download struct {
 	run  func() error
 	from uintptr

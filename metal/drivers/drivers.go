@@ -1,11 +1,12 @@
-// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend" and
-// doctor all use it. A new driver needs only its package and a row here.
+// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend" and ingot doctor
+// use it. A new driver needs only its package and a row in this table.
 package drivers
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/apple"
@@ -15,12 +16,12 @@ import (
 
 // Driver is a row of the table.
 type Driver struct {
-	Name string // the backend's name in settings, and Info.Driver of the devices
+	Name string // name of the backend in settings, and Info.Driver of the driver's devices
 	// Auto reports whether the driver can be chosen automatically. The other drivers are for tests, and compiling their
 	// kernels can take minutes.
 	Auto     bool
-	Note     string // a warning for users of drivers for tests; otherwise empty
-	Captures bool   // reports whether StartCapture works
+	Note     string // warning to users of a driver for tests; empty for other drivers
+	Captures bool   // whether StartCapture works
 	// Open opens a device by its number, counted from 0. The error does not name the driver. It wraps metal.ErrUnsupported if this
 	// machine has no GPU that can run the kernels.
 	Open func(number int) (metal.Device, error)
@@ -36,7 +37,7 @@ var table = []Driver{
 	},
 }
 
-// only returns the Open function of a driver that has a single device.
+// only returns the Open function of a driver that has only one device, number 0.
 func only(open func() (metal.Device, error)) func(number int) (metal.Device, error) {
 	return func(number int) (metal.Device, error) {
 		dev, err := open()
@@ -47,7 +48,7 @@ func only(open func() (metal.Device, error)) func(number int) (metal.Device, err
 	}
 }
 
-// device returns a driver's device, or a nil interface with its error.
+// device returns a driver's device as an interface. If there is an error, the interface is nil.
 func device[D metal.Device](d D, err error) (metal.Device, error) {
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func device[D metal.Device](d D, err error) (metal.Device, error) {
 // All returns the drivers. Drivers that can be chosen automatically come first.
 func All() []Driver { return slices.Clone(table) }
 
-// Find returns the driver with a name; ok is false if there is none.
+// Find returns the driver with a name. ok is false if there is none.
 func Find(name string) (d Driver, ok bool) {
 	i := slices.IndexFunc(table, func(d Driver) bool { return d.Name == name })
 	if i < 0 {
@@ -67,7 +68,7 @@ func Find(name string) (d Driver, ok bool) {
 	return table[i], true
 }
 
-// Names returns the names of the drivers with the given value of Auto.
+// Names returns the names of the drivers whose Auto is auto.
 func Names(auto bool) (names []string) {
 	for i := range table {
 		if table[i].Auto == auto {
@@ -81,7 +82,7 @@ func Names(auto bool) (names []string) {
 func Open(name string, number int) (metal.Device, error) {
 	d, ok := Find(name)
 	if !ok {
-		return nil, fmt.Errorf("open a GPU: there is no driver %q", name)
+		return nil, fmt.Errorf("open a GPU: there is no driver %q: use %s", name, strings.Join(append(Names(true), Names(false)...), ", "))
 	}
 	dev, err := d.Open(number)
 	return dev, named(d.Name, err)
@@ -95,9 +96,9 @@ func named(name string, err error) error {
 	return fmt.Errorf("backend %s: %w", name, err)
 }
 
-// OpenAuto tries the drivers that can be chosen automatically, and opens the device of the first driver that finds a GPU. If no
-// driver finds one, the error wraps metal.ErrUnsupported and has the reason of each driver. If a GPU is found but cannot be opened,
-// the search ends with that error.
+// OpenAuto opens device number of the first driver that finds a GPU, among the drivers that can be chosen automatically. If no driver finds one,
+// the error wraps metal.ErrUnsupported and contains each driver's reason. If a driver finds a GPU but cannot open it, OpenAuto returns that error
+// and tries no other driver.
 func OpenAuto(number int) (metal.Device, error) {
 	var reasons []error
 	for i := range table {

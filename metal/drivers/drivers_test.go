@@ -9,17 +9,17 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestTable checks the properties of the table that the choice of a backend relies on.
+// TestTable checks the properties of the table on which the choice of a backend relies.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{"auto": true, "cpu": true}
 	for i, d := range All() {
-		require.False(t, seen[d.Name], "%s is taken", d.Name)
+		require.False(t, seen[d.Name], "two drivers have the name %s", d.Name)
 		seen[d.Name] = true
 		require.Equal(t, i < len(Names(true)), d.Auto, "%s: drivers for tests come last", d.Name)
 		found, ok := Find(d.Name)
 		require.True(t, ok)
 		require.Equal(t, d.Note, found.Note)
-		require.Equal(t, d.Auto, d.Note == "", "%s: a driver that auto does not choose has a note, and no other has one", d.Name)
+		require.Equal(t, d.Auto, d.Note == "", "%s: exactly the drivers that cannot be chosen automatically have a note", d.Name)
 	}
 	_, ok := Find("auto")
 	require.False(t, ok)
@@ -27,12 +27,12 @@ func TestTable(t *testing.T) {
 	require.ErrorContains(t, err, `no driver "auto"`)
 }
 
-// TestOpen opens every driver's device. If there is none, the error must have the reason. The device's Info must name the driver.
+// TestOpen opens a device of every driver. Info must name the driver. Without a GPU, the error must give the reason.
 func TestOpen(t *testing.T) {
 	for _, d := range All() {
 		dev, err := Open(d.Name, 0)
 		if err != nil {
-			require.Nil(t, dev, "an error comes without a device")
+			require.Nil(t, dev, "with an error, the device must be nil")
 			t.Logf("%s is not tested: %v", d.Name, err)
 			continue
 		}
@@ -41,8 +41,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenAuto checks that OpenAuto skips drivers without a GPU, ends at the first driver that has a GPU or fails, and reports all
-// reasons if no driver has a GPU.
+// TestOpenAuto checks that OpenAuto skips drivers without a GPU, stops at the first driver that opens a GPU or fails, and reports all reasons if
+// no driver has a GPU.
 func TestOpenAuto(t *testing.T) {
 	broken, none := errors.New("broken"), errors.Join(metal.ErrUnsupported, errors.New("not here"))
 	row := func(auto bool, err error) Driver {

@@ -24,7 +24,7 @@ var (
 	libraryHeader string
 )
 
-// translations caches translated sources, since a process may open many devices.
+// translations caches translated sources for the whole process, which may open many devices.
 var translations sync.Map
 
 func translated(text string) (string, error) {
@@ -38,12 +38,12 @@ func translated(text string) (string, error) {
 	return out, err
 }
 
-// key returns the name of a text's library in the cache.
+// key returns the name of a text's compiled library in the cache.
 func (c *compiler) key(text string, mode metal.Mode) string {
 	return kernelcache.Key(text, c.path, c.version, c.flags(mode), cpu.X86)
 }
 
-// compile returns the path of the shared library of a source. It compiles sources that the cache lacks.
+// compile returns the path of the shared library of a source. It compiles the source only if the cache does not have the library.
 func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err error) {
 	body, err := translated(src.Text)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // ErrNoCompiler is wrapped by the error of Open on a machine without a C++ compiler that can compile the kernels.
 var ErrNoCompiler = errors.New("no C++ compiler can compile the kernels")
 
-// compiler is a C++ compiler with its cache of compiled kernels.
+// compiler is a C++ compiler with the cache folder of compiled kernels.
 type compiler struct {
 	program
 	cache string
@@ -28,8 +28,7 @@ type program struct {
 	version string // output of --version
 }
 
-// findCompiler returns the first compiler that can compile kernels. The candidate is $CXX or, if CXX is not set, the
-// compilers with usual names.
+// findCompiler returns the first compiler that can compile kernels. It tries $CXX or, if CXX is not set, compilers with the usual names.
 func findCompiler(cache string) (*compiler, error) {
 	names := []string{"c++", "g++", "clang++"}
 	if name := os.Getenv("CXX"); name != "" {
@@ -54,10 +53,10 @@ func findCompiler(cache string) (*compiler, error) {
 	return nil, fmt.Errorf("%w: %s: %s", ErrNoCompiler, strings.Join(unfit, ", "), wanted)
 }
 
-// wanted is the advice if the compiler is missing or too old. The versions in it are the first with _Float16 in C++.
+// wanted is the advice for users whose compiler is missing or too old. The versions are the first ones that support _Float16 in C++.
 const wanted = "install g++ (12 or later; 13 on arm64) or clang++ (15 or later), or name one in CXX"
 
-// examined caches compilers by path, since a process may open many devices.
+// examined caches the results of examine by path for the whole process, which may open many devices.
 var examined sync.Map
 
 // examine gets the version of a compiler and checks that it supports _Float16.
@@ -65,12 +64,12 @@ func examine(path string) (program, error) {
 	if have, ok := examined.Load(path); ok {
 		return have.(program), nil
 	}
-	version, err := exec.Command(path, "--version").Output() //nolint:noctx // this command ends at once
+	version, err := exec.Command(path, "--version").Output() //nolint:noctx // the command takes little time
 	if err != nil {
 		return program{}, fmt.Errorf("%s --version failed (%w)", path, err)
 	}
 	p := program{path, string(version)}
-	check := exec.Command(path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-") //nolint:noctx // likewise
+	check := exec.Command(path, "-std=c++20", "-fsyntax-only", "-x", "c++", "-") //nolint:noctx // the command takes little time
 	check.Stdin = strings.NewReader("_Float16 twice(_Float16 x) { return x + x; }\n")
 	if check.Run() != nil {
 		return program{}, fmt.Errorf("%s (%s) does not support _Float16", path, p.name())
@@ -79,18 +78,17 @@ func examine(path string) (program, error) {
 	return p, nil
 }
 
-// name returns the first line of the compiler's version.
+// name returns the first line of the output of --version.
 func (p *program) name() string {
 	line, _, _ := strings.Cut(p.version, "\n")
 	return line
 }
 
-// maxFrame limits the size of a stack frame, so that frames fit into the stack of a fibre: stackBytes of runtime.h.
+// maxFrame is the compiler's limit for a stack frame, so that frames fit into the stack of a fibre (stackBytes in runtime.h).
 const maxFrame = "frame-larger-than=49152"
 
-// flags returns the flags of a mode. The compiler refuses kernels that do not fit into the stack of a fibre. It fuses operations in
-// fast arithmetic only. Fast arithmetic does not use -ffast-math, which ignores infinities and makes the library turn off subnormal
-// numbers in the thread that loads it.
+// flags returns the compiler flags of a mode. The compiler refuses kernels that do not fit into the stack of a fibre. It fuses operations only
+// in FastMath. FastMath does not use -ffast-math, which ignores infinities and turns off subnormal numbers in the thread that loads the library.
 func (p *program) flags(mode metal.Mode) []string {
 	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-x", "c++"}
 	if strings.Contains(p.version, "clang") {
@@ -100,7 +98,7 @@ func (p *program) flags(mode metal.Mode) []string {
 	}
 	switch mode {
 	case metal.Debug:
-		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, common)
+		return slices.Concat([]string{"-O1", "-DINGOT_DEBUG", "-ffp-contract=off"}, native(), common)
 	case metal.FastMath:
 		fast := []string{"-O2", "-ffp-contract=fast", "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-fno-trapping-math", "-fno-math-errno"}
 		return slices.Concat(fast, native(), common)

@@ -1,8 +1,7 @@
-// Package emulator is the driver of metal.Device without a GPU. It compiles the kernels for the processor with a C++ compiler and a
-// prelude that implements Metal's language and library, and runs each thread of a threadgroup as a fibre. Its purpose is to test
-// kernels and bindings on any machine: threadgroup memory is poisoned, the order of fibres can be shuffled, and mode Debug checks
-// memory accesses. Wait returns an error for a barrier that not all threads reach, and for a simdgroup operation in diverging
-// lanes. The emulator is slow.
+// Package emulator implements metal.Device without a GPU, to test kernels and bindings on any machine. It compiles the kernels for the CPU with
+// a C++ compiler and a prelude that implements Metal's language and library, and runs each thread of a threadgroup as a fibre. It finds
+// mistakes: threadgroup memory is poisoned, the order of fibres can be shuffled, and mode Debug checks memory accesses. Wait returns an error
+// for a barrier that not all threads reach, and for a simdgroup operation that not all lanes reach. The emulator is slow.
 package emulator
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
-// Options are settings of a device. The zero value is ready for use.
+// Options are the settings of a device. The zero value gives the defaults.
 type Options struct {
 	// Cache is the folder of compiled kernels. The default is in the user's cache folder or, if that folder cannot be written to, in
 	// the system's folder of temporary files.
@@ -51,8 +50,8 @@ type Device struct {
 	order    []int
 	ticket   metal.Ticket // ticket of the last submission
 	waited   metal.Ticket // ticket of the last submission that was waited for
-	timing   metal.Timing // timing of the last submission
-	failures []failure    // failures of submissions that were not waited for
+	timing   metal.Timing // times of the last submission
+	failures []failure    // failures of submissions that were not waited for yet
 }
 
 // failure is the error of a submission.
@@ -61,7 +60,7 @@ type failure struct {
 	err    error
 }
 
-// loadedLibrary is a library, with this device's workers for the library's kernels.
+// loadedLibrary is a library with this device's workers for its kernels.
 type loadedLibrary struct {
 	*library
 	workers []uintptr
@@ -108,7 +107,7 @@ func Open(o Options) (*Device, error) {
 	}
 	return &Device{
 		options: o, compiler: c, workers: newWorkers(o.Workers), started: time.Now(),
-		random: rand.New(rand.NewPCG(uint64(o.Seed), 0)), //nolint:gosec // the order of execution need not be secret
+		random: rand.New(rand.NewPCG(uint64(o.Seed), 0)), //nolint:gosec // a shuffled order need not be secret
 	}, nil
 }
 
@@ -209,7 +208,7 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 func (d *Device) Contents(b metal.Buffer) []byte {
 	m := d.buffer(b)
 	if m.storage != metal.Shared {
-		panic("emulator: a private buffer has no contents for the CPU")
+		panic("emulator: the CPU cannot access a private buffer")
 	}
 	return m.memory[:m.bytes:m.bytes]
 }
@@ -287,7 +286,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	p, threads := d.pipelines[w.Pipeline-1], w.Threads[0]*w.Threads[1]*w.Threads[2]
 	switch {
 	case len(w.Buffers) != p.buffers:
-		return fmt.Errorf("%d buffers are bound, but kernel %s has %d", len(w.Buffers), p.name, p.buffers)
+		return fmt.Errorf("%d buffers are bound, but kernel %s has %d buffer parameters", len(w.Buffers), p.name, p.buffers)
 	case len(w.Args) != p.args:
 		return fmt.Errorf("the arguments have %d bytes, but the argument struct of kernel %s has %d", len(w.Args), p.name, p.args)
 	case w.ThreadgroupMemory > 0 && !p.shared:
@@ -317,7 +316,7 @@ func (d *Device) dispatch(w *metal.Dispatch) error {
 		low := address(m.memory)
 		d.bindings = append(d.bindings, bindingC{low, low + uintptr(b.Offset), low + uintptr(m.bytes)})
 	}
-	d.bindings = append(d.bindings, bindingC{}) // so that the list is never empty
+	d.bindings = append(d.bindings, bindingC{}) // the list must not be empty, since its address is passed to C
 	l.buffers, l.constants, l.args = &d.bindings[0], &p.constants[0], nil
 	if len(w.Args) > 0 {
 		l.args = &w.Args[0]

@@ -31,7 +31,7 @@ func open(t *testing.T, o emulator.Options) *emulator.Device {
 	return dev
 }
 
-// source reads a file of testdata, which may include the kernels' headers.
+// source reads a kernel file in testdata, which may include the headers of metal/kernels.
 func source(t *testing.T, name string) metal.Source {
 	t.Helper()
 	dir := fstest.MapFS{}
@@ -45,7 +45,7 @@ func source(t *testing.T, name string) metal.Source {
 	return src
 }
 
-// bench is a kernel of testdata with a buffer of the n floats 0, 1, 2 and so on.
+// bench is a kernel of testdata with a buffer of n floats: 0, 1, 2 and so on.
 type bench struct {
 	dev      *emulator.Device
 	library  metal.Library
@@ -109,7 +109,7 @@ func TestCompileErrors(t *testing.T) {
 	require.ErrorContains(t, err, "numbered from 0")
 }
 
-// TestCache checks that each mode is compiled once, and that another device finds the libraries.
+// TestCache checks that a source is compiled once for each mode, and that another device uses the same libraries.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	count := func() int {
@@ -127,7 +127,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutAHome checks that, without a user's cache folder, the cache is in a folder that nobody else can write.
+// TestCacheWithoutAHome checks that, if the user has no cache folder, the cache is in a folder to which no other user can write.
 func TestCacheWithoutAHome(t *testing.T) {
 	t.Setenv("HOME", filepath.Join(os.DevNull, "none"))
 	t.Setenv("XDG_CACHE_HOME", "")
@@ -144,7 +144,7 @@ func TestCacheWithoutAHome(t *testing.T) {
 	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
 }
 
-// TestCompilesOnce compiles a source on several devices at the same time, as the tests of several packages do.
+// TestCompilesOnce checks that a source is compiled once if several devices compile it at the same time, as in tests of several packages.
 func TestCompilesOnce(t *testing.T) {
 	compiler, err := exec.LookPath("c++")
 	if err != nil {
@@ -187,7 +187,7 @@ func TestNoCompiler(t *testing.T) {
 	require.ErrorContains(t, err, "13 on arm64")
 }
 
-// TestBindings submits dispatches that do not match their kernel.
+// TestBindings checks that dispatches that do not match their kernel are refused.
 func TestBindings(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "reverse", 64)
 	good := metal.Dispatch{

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/metal/translate"
 )
 
-// indices are the expressions that the runtime passes for the positions and sizes of a fibre.
+// indices are the C++ expressions for Metal's position and size attributes.
 var indices = map[string]string{
 	"threadgroup_position_in_grid":   "f.worker->group",
 	"threadgroups_per_grid":          "ingot::groups(f)",
@@ -17,8 +17,8 @@ var indices = map[string]string{
 	"simdgroups_per_threadgroup":     "f.worker->launch->threads / ingot::lanes",
 }
 
-// entry returns the function that describes a kernel and calls it with the buffers and indices of a fibre. If the kernel is not a
-// template, the text also registers it.
+// entry returns C++ code for a kernel: a function that describes the kernel and calls it with the buffers and indices of a fibre. If the kernel
+// is not a template, the code also registers it.
 func entry(k *translate.Kernel) string {
 	var pass []string
 	size, buffers := "0", 0

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestFaults runs kernels with one mistake each and checks that the error has the place of the mistake.
+// TestFaults runs kernels with one mistake each and checks that the error describes the mistake.
 func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		kernel string
@@ -25,7 +25,7 @@ func TestFaults(t *testing.T) {
 		{"past_shared", metal.Release, "a write past the 256 bytes of threadgroup memory"},
 		{"misaligned", metal.Debug, "as a value aligned to 4"},
 		{"barrier_for_some", metal.Release, "a barrier at faults.metal:"},
-		{"two_barriers", metal.Release, "wait at barriers of their own"},
+		{"two_barriers", metal.Release, "wait at different barriers"},
 		{"diverging_lanes", metal.Release, "diverges"},
 		{"returned_lanes", metal.Release, "diverges"},
 		{"reverse_without_barrier", metal.Debug, "of threadgroup memory without a barrier in between"},
@@ -44,7 +44,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestBarriersOrderMemory runs kernels whose barriers suffice: no race is reported in any order of threads.
+// TestBarriersOrderMemory checks that no race is reported, in any order of threads, for kernels with sufficient barriers.
 func TestBarriersOrderMemory(t *testing.T) {
 	for _, kernel := range []string{"reverse", "neighbour_after_barrier"} {
 		for seed := range uint32(4) {
@@ -54,7 +54,7 @@ func TestBarriersOrderMemory(t *testing.T) {
 	}
 }
 
-// TestDeviceGoesOnAfterFault runs a faulty kernel and then a correct kernel on the same fibres.
+// TestDeviceGoesOnAfterFault checks that a correct kernel runs on the same fibres after a faulty one.
 func TestDeviceGoesOnAfterFault(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "diverging_lanes", 128)
 	require.Error(t, b.run(t, 4, 64, 256))
@@ -72,7 +72,7 @@ func TestConcurrentDevices(t *testing.T) {
 	for range 3 {
 		b := newBench(t, emulator.Options{Workers: 2}, metal.Release, "faults.metal", "reverse", 64*groups)
 		all.Go(func() error {
-			for range 101 { // an odd number, which reverses the values
+			for range 101 { // an odd number of reversals
 				ticket, err := b.submit(groups, 64, 256)
 				if err != nil {
 					return err
@@ -92,7 +92,7 @@ func TestConcurrentDevices(t *testing.T) {
 	require.NoError(t, all.Wait())
 }
 
-// TestPoison checks that threadgroup memory is NaN before a kernel writes to it.
+// TestPoison checks that threadgroup memory contains NaN before a kernel writes to it.
 func TestPoison(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "unwritten", 128)
 	require.NoError(t, b.run(t, 2, 64, 256))
@@ -101,8 +101,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestShuffleShowsMissingBarrier runs a kernel that is correct in one order of threads only. At least one seed must give a wrong
-// result. The same kernel with a barrier must be correct for all seeds.
+// TestShuffleShowsMissingBarrier runs a kernel that is correct only in one order of threads. Shuffled orders must give wrong results. With a
+// barrier, the same kernel must be correct for all seeds.
 func TestShuffleShowsMissingBarrier(t *testing.T) {
 	wrong := func(kernel string, seed uint32) int {
 		b := newBench(t, emulator.Options{Seed: seed}, metal.Release, "faults.metal", kernel, 128)
@@ -123,11 +123,11 @@ func TestShuffleShowsMissingBarrier(t *testing.T) {
 			caught++
 		}
 	}
-	require.GreaterOrEqual(t, caught, 6, "seeds that show a race between simdgroups, of 8")
+	require.GreaterOrEqual(t, caught, 6, "number of seeds, of 8, that show a race between simdgroups")
 }
 
-// TestShuffledDispatches submits two dispatches of which the second depends on the first. With a barrier, the result must
-// be correct in every run.
+// TestShuffledDispatches submits two dispatches of which the second depends on the first. With a barrier, the result must be correct in every
+// run; without one, it must be wrong in some runs.
 func TestShuffledDispatches(t *testing.T) {
 	for _, barrier := range []bool{true, false} {
 		wrong := 0

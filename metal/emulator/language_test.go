@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestLanguage runs the parts of Metal's library that the kernels use on one simdgroup and checks the results.
+// TestLanguage checks the parts of Metal's library that the kernels use, on one simdgroup.
 func TestLanguage(t *testing.T) {
 	for _, mode := range []metal.Mode{metal.Release, metal.Debug, metal.FastMath} {
 		for _, seed := range []uint32{0, 3} {
@@ -47,7 +47,7 @@ func treeSum(v [32]float32) float32 {
 	return v[0]
 }
 
-// TestMatrices multiplies 8x8 matrices and compares the results with sums in order.
+// TestMatrices compares products of 8x8 matrices with sums in order.
 func TestMatrices(t *testing.T) {
 	b := newBench(t, emulator.Options{Seed: 5}, metal.Debug, "language.metal", "matrices", 256)
 	in := b.floats()
@@ -89,17 +89,17 @@ func TestInfinities(t *testing.T) {
 	}
 }
 
-// TestSubnormalsStay checks that loading fast kernels does not change the arithmetic of the thread.
+// TestSubnormalsStay checks that loading kernels of mode FastMath does not turn off subnormal numbers in the thread.
 func TestSubnormalsStay(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	dev := open(t, emulator.Options{Cache: t.TempDir()}) // the library must not be loaded already
+	dev := open(t, emulator.Options{Cache: t.TempDir()}) // a new cache, so that the library is not loaded already
 	_, err := dev.Compile(source(t, "language.metal"), metal.FastMath)
 	require.NoError(t, err)
 	require.Equal(t, uint32(1), math.Float32bits(halved(math.Float32frombits(2))))
 }
 
-// halved is computed at run time, not by Go's compiler.
+// halved divides at run time. Without noinline, Go's compiler would compute the result.
 //
 //go:noinline
 func halved(x float32) float32 { return x / 2 }

@@ -1,6 +1,5 @@
-// The part of Metal's language and library that the kernels use, in C++ for the processor. It follows msl.h of package translate.
-// The translation has removed address spaces, except for pointers to device and threadgroup memory, which are checked if
-// INGOT_DEBUG is defined.
+// The part of Metal's language and library that the kernels use, in C++ for the CPU. It follows msl.h of package translate. The translation
+// has removed address spaces. It has replaced pointers to device and threadgroup memory by types that check accesses if INGOT_DEBUG is defined.
 
 namespace ingot {
 
@@ -63,7 +62,7 @@ inline uint3 groups(Fibre& f) {
 template <class T> T constant(uint i) { return (T)__builtin_bit_cast(T, self().worker->launch->constants[i]); }
 template <> inline bool constant<bool>(uint i) { return self().worker->launch->constants[i] != 0; }
 
-// meet publishes a value to the simdgroup and waits until all of its lanes have published theirs.
+// meet publishes a value to the simdgroup and waits until all lanes of the simdgroup have published a value.
 template <class T>
 inline const char (*meet(const T& v, const char* file, int line))[16] {
     static_assert(sizeof(T) <= 16);
@@ -86,7 +85,7 @@ inline T shown(const char (*slots)[16], uint lane) {
 #define INFINITY __builtin_inff()
 #define INGOT_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-// CONSTANT, INSTANTIATE and UNROLL are explained in kernels/defs.h.
+// kernels/defs.h explains CONSTANT, INSTANTIATE and UNROLL.
 #define UNROLL
 #define CONSTANT(type, name, index) \
     static const struct name##_type { operator type() const { return ingot::constant<type>(index); } } name = {};
@@ -139,8 +138,8 @@ template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T
 template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
 #if !defined(INGOT_DEBUG)
-// tree_sums of kernels/defs.h in one operation: the first lane that continues does the work of all. Debug kernels use that of
-// defs.h, and a test compares the two.
+// tree_sums of kernels/defs.h as one operation: the first lane that continues computes the sums of all lanes. Debug kernels use the version in
+// defs.h. A test compares both versions.
 #define TREE_SUMS
 template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     const char(*slots)[16] = ingot::meet(v, file, line);
@@ -168,7 +167,7 @@ template <class T> inline T simd_prefix_exclusive_sum(T v, INGOT_SITE) {
     return sum;
 }
 
-// A matrix of 8 by 8 with two elements per lane, in the layout of Apple's GPUs.
+// An 8 by 8 matrix. Each lane holds two elements, in the same layout as on Apple's GPUs.
 template <class T> struct simdgroup_matrix {
     T e[2];
     vec<T, 2>& thread_elements() { return *(vec<T, 2>*)e; }
@@ -192,7 +191,7 @@ template <class T, class P> inline void simdgroup_store(const simdgroup_matrix<T
     for (uint i = 0; i < 2; i++) to[(origin.y + r) * stride + origin.x + c + i] = m.e[i];
 }
 
-// simdgroup_multiply_accumulate is d = a·b + c. Each element is a chain of fused operations in order.
+// simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused multiply-adds in order.
 template <class T, class A, class B>
 inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<A>& a, const simdgroup_matrix<B>& b, const simdgroup_matrix<T>& c, INGOT_SITE) {
     struct { float a[2], b[2]; } own = {{(float)a.e[0], (float)a.e[1]}, {(float)b.e[0], (float)b.e[1]}};

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allocate returns zeroed memory outside of Go's heap, aligned to pages. The memory does not move, and the garbage
-// collector does not count it.
+// allocate returns zeroed memory outside of Go's heap, aligned to pages. It does not move, and the garbage collector ignores it.
 func allocate(bytes int) ([]byte, error) {
 	return unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 }

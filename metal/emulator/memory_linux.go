@@ -18,7 +18,7 @@ func physical() (int, error) {
 	total := int(info.Totalram) * int(info.Unit)
 	text, err := os.ReadFile("/sys/fs/cgroup/memory.max")
 	if err != nil {
-		return total, nil //nolint:nilerr // there is no control group
+		return total, nil //nolint:nilerr // the process has no control group with a limit
 	}
 	if limit, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil { // if there is no limit, the text is "max"
 		total = min(total, limit)

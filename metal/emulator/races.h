@@ -1,8 +1,8 @@
-// Detection of races in threadgroup memory: two threads use the same byte, one of them writes it, and no barrier is between. A
-// GPU may run them in either order even with a shuffle in between. Fibres run in one order, so results do not show the race.
+// Detection of races in threadgroup memory: two threads use the same byte, at least one of them writes it, and there is no barrier in between.
+// A GPU may run them in either order, even if there is a shuffle in between. Fibres run in a fixed order, so results do not show the race.
 //
-// An access through a checked pointer does not distinguish reads from writes. Writes are found when the fibre stops, as bytes that have
-// changed since. A write of the value that the byte already has counts as a read.
+// A checked pointer cannot distinguish reads from writes. So when a fibre stops, the bytes that it has used are compared with their values before:
+// changed bytes were written. A write that does not change a byte counts as a read.
 #include <stdint.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ namespace ingot {
 // Lane is a thread with the number of barriers on threadgroup memory that it has passed.
 struct Lane {
     uint16_t thread;
-    uint16_t barriers;      // of the threadgroup
-    uint16_t simdBarriers;  // of the simdgroup
+    uint16_t barriers;      // number of threadgroup barriers passed
+    uint16_t simdBarriers;  // number of simdgroup barriers passed
 };
 
 struct Races {
@@ -22,7 +22,7 @@ struct Races {
     Lane writers[bytes];     // last writer of each byte
     Lane readers[2][bytes];  // last two users of each byte
     char before[bytes];      // the memory when the running fibre started or was last examined
-    struct { uint16_t at, size; } used[accesses];  // accesses of the running fibre since then
+    struct { uint16_t at, size; } used[accesses];  // accesses of the running fibre since before was set
     uint32_t count;
 
     // The first race: two threads and the byte. first is noThread if there is none.

@@ -1,4 +1,4 @@
-// The runtime of kernels on the processor: each thread of a kernel is a fibre, which is switched at barriers and simdgroup operations.
+// The runtime of kernels on the CPU. Each thread of a kernel is a fibre. Fibres are switched at barriers and simdgroup operations.
 // Go mirrors the layout of Launch and Binding (workers.go) and of Entry (library.go).
 #include <stddef.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct uint3 { uint x, y, z; };
 
 namespace ingot {
 
-struct Binding { char* low; char* at; char* high; };  // a buffer from low to high that is bound at at
+struct Binding { char* low; char* at; char* high; };  // a buffer from address low to high, bound at address at
 
 struct Launch {
     const Binding* buffers;
@@ -33,8 +33,8 @@ struct Launch {
     uint32_t messageSize;
     uint32_t sharedSize;  // bytes of threadgroup memory
     uint32_t groups[3];
-    uint32_t threads;  // of a threadgroup
-    uint32_t seed;     // of the order of fibres; 0 for the order of their indices
+    uint32_t threads;  // threads of a threadgroup
+    uint32_t seed;     // seed of the order of fibres; 0 for ascending order
     uint32_t next;     // the next threadgroup to run; shared by all workers
     uint32_t failed;   // set by the first fault
 };
@@ -42,16 +42,16 @@ struct Launch {
 constexpr uint32_t lanes = 32;
 constexpr uint32_t maxThreads = 1024;
 constexpr uint32_t maxShared = 32 << 10;
-constexpr uintptr_t stackBytes = 64 << 10;  // also the alignment, by which code finds its fibre; see flags in compiler.go
+constexpr uintptr_t stackBytes = 64 << 10;  // size and alignment of stacks: code finds its fibre by rounding down an address on its stack
 
 enum State : uint32_t { Ready, AtSimd, AtBarrier, Done, Faulted };
 
 struct Worker;
 
 struct Simdgroup {
-    alignas(16) char slots[2][lanes][16];  // values that lanes exchange, of this operation and the one before
+    alignas(16) char slots[2][lanes][16];  // values that lanes exchange in this operation and in the one before
     uint32_t index;
-    uint32_t summed;  // the operation whose sums are done; see tree_sums
+    uint32_t summed;  // number of the last operation whose sums are computed; see tree_sums
 };
 
 struct Fibre {
@@ -59,10 +59,10 @@ struct Fibre {
     Worker* worker;
     Simdgroup* simdgroup;
     uint32_t tid, lane;
-    uint32_t round;  // number of simdgroup operations done
-    uint16_t barriers, simdBarriers;  // number of barriers passed that order threadgroup memory; see races.h
+    uint32_t round;  // number of simdgroup operations that the fibre has done
+    uint16_t barriers, simdBarriers;  // numbers of barriers on threadgroup memory that the fibre has passed; see races.h
     State state;
-    const char* file;  // where it waits
+    const char* file;  // source file of the operation for which the fibre waits
     int line;
 };
 
@@ -112,7 +112,7 @@ constexpr uintptr_t savedWords = 20, returnWord = 11, spareWords = 0;
 #error "kernels run on x86-64 and arm64"
 #endif
 
-struct Stack { Fibre* fibre; };  // at the low end of a fibre's stack
+struct Stack { Fibre* fibre; };  // placed at the low end of a fibre's stack
 
 inline Fibre& self() {
     return *((Stack*)((uintptr_t)__builtin_frame_address(0) & ~(stackBytes - 1)))->fibre;
@@ -179,13 +179,13 @@ static void describe(char* text, size_t size, const Fibre& f) {
     }
 }
 
-// stopped examines what a fibre did until it stopped.
+// stopped is called when a fibre has stopped. It returns false if the fibre has faulted or has a race.
 static bool stopped(Worker& w, Fibre& f) {
     if (f.state == Faulted) return false;
 #if defined(INGOT_DEBUG)
     w.races->examine(w.shared, lane(f));
     if (w.races->first != Races::noThread) {
-        fault(w, "threads %u and %u use byte %u of threadgroup memory without a barrier in between; the second went on to %s:%d",
+        fault(w, "threads %u and %u use byte %u of threadgroup memory without a barrier in between; the second thread then reached %s:%d",
               w.races->first, w.races->second, w.races->byte, f.file, f.line);
         return false;
     }
@@ -193,8 +193,8 @@ static bool stopped(Worker& w, Fibre& f) {
     return true;
 }
 
-// advance runs the fibres of a simdgroup until all of them wait, and completes the simdgroup operation that they wait for.
-// It returns false if no fibre can continue: at a barrier, at the end, or at a fault.
+// advance runs the fibres of a simdgroup until all of them wait, and completes the simdgroup operation for which they wait. It returns false if
+// no fibre can continue: all are at a barrier, all have returned, or there was a fault.
 static bool advance(Worker& w, uint32_t simdgroup) {
     Fibre* f = w.fibres + simdgroup * lanes;
     uchar order[lanes];
@@ -230,7 +230,7 @@ static bool advance(Worker& w, uint32_t simdgroup) {
 static void runGroup(Worker& w) {
     const Launch& l = *w.launch;
     uint32_t n = l.threads, count = n / lanes;
-    memset(w.shared, 0xff, l.sharedSize + 64);  // poison; the bytes past the end reveal writes there
+    memset(w.shared, 0xff, l.sharedSize + 64);  // poison; 64 bytes more than the size, to find writes past the end
 #if defined(INGOT_DEBUG)
     w.races->reset(w.shared, l.sharedSize);
 #endif
@@ -243,7 +243,7 @@ static void runGroup(Worker& w) {
         uint32_t first = l.seed ? draw(w, count) : 0;
         for (uint32_t i = 0; i < count; i++) {
             while (advance(w, (first + i) % count)) {
-                if (l.seed && draw(w, 2)) {  // run another one first
+                if (l.seed && draw(w, 2)) {  // run another simdgroup first
                     first = draw(w, count), i = -1;
                     break;
                 }
@@ -256,7 +256,7 @@ static void runGroup(Worker& w) {
             const Fibre& f = w.fibres[i];
             waiting += f.state == AtBarrier;
             if (f.state == AtBarrier && f0.state == AtBarrier && (f.line != f0.line || f.file != f0.file)) {
-                return fault(w, "threads 0 and %u wait at barriers of their own, %s:%d and %s:%d", f.tid, f0.file, f0.line, f.file, f.line);
+                return fault(w, "threads 0 and %u wait at different barriers, %s:%d and %s:%d", f.tid, f0.file, f0.line, f.file, f.line);
             }
         }
         if (waiting == 0) break;
@@ -329,5 +329,5 @@ INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, ingot::Worker* wor
         w.random = (uint64_t)l->seed << 32 | i;
         runGroup(w);
     }
-    w.ready = 0;  // the fibres may have stopped anywhere
+    w.ready = 0;  // set up all stacks again, since the fibres may have stopped anywhere
 }

@@ -36,12 +36,12 @@ type workers struct {
 	launch  launch
 	message [512]byte
 	run     uintptr   // ingot_run of the launch's library
-	own     []uintptr // [workers] [workers] the device's workers for this library
+	own     []uintptr // [workers] the device's workers for this library
 	entry   uint32
 	args    [][3]uintptr    // [workers] arguments of one call
 	start   []chan struct{} // [workers-1]; the calling goroutine needs none
 	done    sync.WaitGroup
-	ended   sync.WaitGroup // for the other workers
+	ended   sync.WaitGroup // waits for the other goroutines
 }
 
 func newWorkers(n int) *workers {
@@ -72,7 +72,7 @@ func (w *workers) call(i int) {
 	purego.SyscallN(w.run, a[:]...)
 }
 
-// do runs the launch that is set up. The caller keeps all memory alive that the launch points to.
+// do runs the launch that was set up. The caller must keep alive all memory to which the launch points.
 func (w *workers) do() error {
 	l := &w.launch
 	l.message, l.messageSize, l.next, l.failed = &w.message[0], uint32(len(w.message)), 0, 0

@@ -1,4 +1,4 @@
-// Package kernelcache stores compiled kernels in files, for drivers whose compilers have no cache of their own.
+// Package kernelcache stores compiled kernels in files, for drivers whose compilers have no cache.
 package kernelcache
 
 import (
@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folder makes the default folder of compiled kernels. The folder is in the user's cache folder or, if that folder cannot be
-// written to or others can write to it, in the system's temporary folder.
+// Folder makes the default folder of compiled kernels and returns its path. The folder is in the user's cache folder. If that is not writable, or
+// other users can write to it, the folder is in the system's temporary folder.
 func Folder() (string, error) {
 	user, err := os.UserCacheDir()
 	if err == nil {
@@ -40,15 +40,15 @@ func Folder() (string, error) {
 	return dir, nil
 }
 
-// lock prevents several processes, such as the tests of packages, from compiling a source at the same time. Without the lock, the
-// result would still be correct, since only complete files appear under their names; a lost lock only costs time.
+// lock prevents several processes, such as the tests of several packages, from compiling the same source at the same time. The lock only saves
+// time: the result would be correct without it, since a file gets its name only when it is complete.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-	for errors.Is(err, unix.EINTR) { // on some file systems, a signal interrupts the wait
+	for errors.Is(err, unix.EINTR) { // on some file systems, a signal can interrupt the wait
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
 	}
 	if err != nil && !errors.Is(err, unix.ENOLCK) && !errors.Is(err, unix.ENOTSUP) {
@@ -60,11 +60,10 @@ func lock(path string) (unlock func(), err error) {
 	}, nil
 }
 
-// comments matches comments with the spaces before them. It also matches literals, since a literal can contain text
-// that looks like a comment.
+// comments matches comments with the spaces before them. It also matches literals, since a literal can contain text that looks like a comment.
 var comments = regexp.MustCompile(`(?s)[ \t]*//[^\n]*|[ \t]*/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'`)
 
-// withoutComments returns C++ without comments. Every token stays on its line, since faults report lines.
+// withoutComments removes comments from C++. Every token stays on its line, since errors report line numbers.
 func withoutComments(text string) string {
 	return comments.ReplaceAllStringFunc(text, func(s string) string {
 		if strings.HasPrefix(s, `"`) || strings.HasPrefix(s, "'") {
@@ -74,8 +73,8 @@ func withoutComments(text string) string {
 	})
 }
 
-// Key returns the name of the code that a text in C++ compiles to. It is a hash of the text without comments and of compiler: the
-// compiler's version, flags and other input.
+// Key returns the file name for the compiled code of a C++ text. It is a hash of the text without comments and of compiler, which are the
+// compiler's version, flags and other inputs.
 func Key(text string, compiler ...any) string {
 	sum := sha256.New()
 	sum.Write(fmt.Appendln(nil, compiler...))
@@ -83,9 +82,8 @@ func Key(text string, compiler ...any) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// File returns the path of a file in a folder. If the file does not exist, write makes it under another path, and File
-// renames it when it is complete. A file that somebody else could have written is replaced. If others can write to the
-// folder, the error names it.
+// File returns the path of a file in a folder. If the file does not exist, File calls write to make it under another path, and then renames it.
+// File replaces a file that another user could have written. It returns an error if other users can write to the folder.
 func File(folder, name string, write func(path string) error) (string, error) {
 	path := filepath.Join(folder, name)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -102,21 +100,21 @@ func File(folder, name string, write func(path string) error) (string, error) {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
 	defer unlock()
-	if checkFile(path) == nil { // another process has compiled it
+	if checkFile(path) == nil { // another process has made the file meanwhile
 		return path, nil
 	}
 	out, err := os.CreateTemp(folder, "new-*"+filepath.Ext(name))
 	if err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
-	defer os.Remove(out.Name()) //nolint:errcheck // after a success, the file has been renamed
+	defer os.Remove(out.Name()) //nolint:errcheck // fails after a success, since the file was renamed
 	if err := out.Close(); err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}
 	if err := write(out.Name()); err != nil {
 		return "", err
 	}
-	// A compiler replaces the file; the mode of the new file depends on the user's umask.
+	// A compiler may replace the file, and the mode of the new file depends on the user's umask.
 	if err := os.Chmod(out.Name(), 0o600); err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}

@@ -14,7 +14,7 @@ const planted, compiled = "planted", "compiled"
 
 func compile(path string) error { return os.WriteFile(path, []byte(compiled), 0o600) }
 
-func mustNotCompile(string) error { return errors.New("it is in the cache") }
+func mustNotCompile(string) error { return errors.New("compiled although the file is in the cache") }
 
 // folder returns a folder that only this user can write to.
 func folder(t *testing.T) string {
@@ -27,7 +27,7 @@ func folder(t *testing.T) string {
 func chmod(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	require.NoError(t, os.Chmod(path, mode))
-	t.Cleanup(func() { os.Chmod(path, 0o700) }) //nolint:errcheck // so that the folder can be removed
+	t.Cleanup(func() { os.Chmod(path, 0o700) }) //nolint:errcheck // the mode only matters for removing the folder
 }
 
 func TestAFileIsCompiledOnce(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAFileIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// The mode of a compiler's file depends on the umask, which may allow the user's group to write.
+// Files get a mode with which only the user can write. The mode that a compiler gives them depends on the umask.
 func TestTheModeOfACompiledFileIsSet(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -58,7 +58,7 @@ func TestTheModeOfACompiledFileIsSet(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A file that somebody else could have written is not loaded.
+// A file that another user could have written is replaced, not loaded.
 func TestAPlantedFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(t *testing.T, path string){
@@ -81,7 +81,7 @@ func TestAPlantedFileIsReplaced(t *testing.T) {
 		"of another user": func(t *testing.T, path string) {
 			t.Helper()
 			if os.Getuid() != rootUID {
-				t.Skip("needs root, to give a file to another user")
+				t.Skip("a file of another user is not tested: making one needs root")
 			}
 			require.NoError(t, os.WriteFile(path, []byte(planted), 0o600))
 			require.NoError(t, os.Chown(path, 12345, 12345))
@@ -100,7 +100,7 @@ func TestAPlantedFileIsReplaced(t *testing.T) {
 	}
 }
 
-// A folder to which others can write, or which they can replace, is refused, whatever is in it.
+// A folder to which other users can write, or which they can replace, is refused, even if its files are safe.
 func TestAFolderOfOthersIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,14 +117,14 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 		"of another user": {func(t *testing.T, _, dir string) {
 			t.Helper()
 			if os.Getuid() != rootUID {
-				t.Skip("needs root, to give a folder to another user")
+				t.Skip("a folder of another user is not tested: making one needs root")
 			}
 			require.NoError(t, os.Chown(dir, 12345, 12345))
 		}, true},
 		"above: of another user": {func(t *testing.T, above, _ string) {
 			t.Helper()
 			if os.Getuid() != rootUID {
-				t.Skip("needs root, to give a folder to another user")
+				t.Skip("a folder of another user is not tested: making one needs root")
 			}
 			require.NoError(t, os.Chown(above, 12345, 12345))
 		}, true},

@@ -12,7 +12,7 @@ const othersWrite fs.FileMode = 0o022
 
 const rootUID = 0
 
-// checkFolder returns an error if anybody but this user and root can put files into a folder, or replace it or a folder above it.
+// checkFolder returns an error if users other than this one and root can put files into a folder, or replace it or a folder above it.
 func checkFolder(dir string) error {
 	whole, err := filepath.Abs(dir)
 	if err == nil {
@@ -29,7 +29,7 @@ func checkFolder(dir string) error {
 		// In a folder with the sticky bit, such as /tmp, others can make files but cannot replace the user's files.
 		shared := info.Mode()&othersWrite != 0 && (at == whole || info.Mode()&fs.ModeSticky == 0)
 		if !info.IsDir() || !owned(info) || shared {
-			return fmt.Errorf("%q is not a folder of this user that only this user can write to (mode %v): compiled kernels are loaded from %q; change its owner or mode",
+			return fmt.Errorf("%q is not a folder of this user that only this user can write to (mode %v), so loading compiled kernels from %q is not safe; change its owner or mode",
 				at, info.Mode(), dir)
 		}
 		if at == filepath.Dir(at) {
@@ -38,7 +38,7 @@ func checkFolder(dir string) error {
 	}
 }
 
-// checkFile returns an error if there is no file at a path of a checked folder, or somebody else could have written it.
+// checkFile returns an error if a file in a checked folder does not exist, or if another user could have written it.
 func checkFile(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

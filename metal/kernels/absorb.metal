@@ -4,14 +4,14 @@
 #include "rope.h"
 
 struct AbsorbArgs {
-    uint nope;       // values of a query that are multiplied with W_kb
-    uint latent;     // values of the product with W_kb
-    uint dims;       // rotated values
+    uint nope;       // number of a query's values that are multiplied with W_kb
+    uint latent;     // number of values of the product with W_kb
+    uint dims;       // number of rotated values
     uint row_bytes;
     uint rows;
     uint q_stride;
     uint dst_stride;
-    uint groups;     // threadgroups that multiply; one more threadgroup rotates
+    uint groups;     // number of threadgroups that multiply; one more threadgroup rotates
 };
 
 // absorb turns the query [nope | rope] of each head into [W_kb[head]·nope | rotated rope]. Grid: (groups + 1, rows / N, heads).

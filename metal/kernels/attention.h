@@ -1,8 +1,8 @@
-// Shared by the kernels of attention.
+// Code that the attention kernels share.
 //
-// The keys of a row are processed in splits of 256 positions, and a split in blocks of 32. A split has a largest score m, the sum l
-// of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order. Every kernel computes in this
-// order, so that a row has the same bits in all of them.
+// The keys of a row are processed in splits of 256 positions, and each split in blocks of 32. The result of a split is its largest score m, the
+// sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order. Every kernel computes in this order, so
+// that a row has the same bits in all of them.
 #include "pages.h"
 
 struct AttentionArgs {
@@ -13,19 +13,20 @@ struct AttentionArgs {
     uint q_stride;
     uint dst_stride;
     uint page_size;
-    uint latent;  // 1 if values are the leading values of keys, as in MLA
-    uint splits;  // splits per row and head that are stored in parts; 0 if a simdgroup processes all splits of a row
+    uint latent;  // 1 if the value of a position is the first part of its key, as in MLA
+    uint splits;  // splits per row and head whose results are stored separately; 0 if a simdgroup processes all splits of a row
     float scale;
-    uint window;  // positions that a row attends to; 0 for all
+    uint window;  // maximum number of positions to which a row attends; 0 for all
     uint sinks;   // 1 if each query head has a sink
 };
 
-// first_of returns the first position that a row of n positions attends to.
+// first_of returns the first position to which a row attends. n is the row's position plus 1.
 inline uint first_of(constant AttentionArgs& args, uint n) { return args.window != 0 && n > args.window ? n - args.window : 0; }
 
 constant uint split_keys = 256;
 
-// join merges a split into a running result: result = result·f + split·g, with the weights scaled to the larger maximum.
+// join merges a split into a running result with maximum m and sum l. It updates m and l and returns the factors (f, g): the merged weighted
+// sum of values is result·f + split·g.
 inline float2 join(thread float& m, thread float& l, float split_m, float split_l) {
     float larger = max(m, split_m);
     float f = exp(m - larger), g = exp(split_m - larger);

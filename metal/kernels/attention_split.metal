@@ -37,10 +37,10 @@ kernel void attention_split(
     uint padded = (args.key_dim + 3) / 4 * 4;
     threadgroup float* query = shared;                       // [Q][padded]
     threadgroup float* weights = query + Q * padded;         // [Q][256]
-    threadgroup float* largest = weights + Q * split_keys;   // [Q][blocks] scores of a block
-    threadgroup float* by = largest + Q * blocks;            // [Q][blocks]
-    threadgroup float* added = by + Q * blocks;              // [Q][blocks] weights of a block
-    threadgroup uint* rows = (threadgroup uint*)(added + Q * blocks);  // [256]
+    threadgroup float* largest = weights + Q * split_keys;   // [Q][blocks] largest score of each block
+    threadgroup float* by = largest + Q * blocks;            // [Q][blocks] factors
+    threadgroup float* added = by + Q * blocks;              // [Q][blocks] sum of the weights of each block
+    threadgroup uint* rows = (threadgroup uint*)(added + Q * blocks);  // [256] page rows of the keys
     q += group.z * args.q_stride + head * args.key_dim;
     UNROLL for (uint h = 0; h < Q; h++) {
         for (uint d = tid; d < args.key_dim; d += threads) query[h * padded + d] = q[min(h, heads - 1) * args.key_dim + d];
@@ -62,7 +62,7 @@ kernel void attention_split(
         threadgroup_barrier(mem_flags::mem_threadgroup);
         float scores[Q];
         UNROLL for (uint h = 0; h < Q; h++) scores[h] = seen ? 0.0f : -INFINITY;
-        if (first + lane < n) {  // lanes before the first position read the row of that position and have no weight
+        if (first + lane < n) {  // lanes for positions before the window read the row of the window's first position, with weight 0
             rows[tid] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
         }
         if (seen) {
@@ -113,7 +113,7 @@ kernel void attention_split(
 
         float sums[Q][2];
         UNROLL for (uint h = 0; h < Q; h++) sums[h][0] = sums[h][1] = 0;
-        uint first_block = low > split ? (low - split) / 32 : 0;  // the blocks before have no position that the row sees
+        uint first_block = low > split ? (low - split) / 32 : 0;  // earlier blocks have no position to which the row attends
         for (uint b = first_block; 32 * b < in_split; b++) {
             uint count = min(in_split - 32 * b, 32u);
             UNROLL for (uint h = 0; h < Q; h++) {
@@ -121,7 +121,7 @@ kernel void attention_split(
                 sums[h][0] *= f;
                 sums[h][1] *= f;
             }
-            // Issue the reads of several keys' values before the first use. Reads past the last key repeat it and are not used.
+            // Issue the reads of several keys' values before the first use. Reads past the last key read that key again and are not used.
             for (uint j = 0; j < count; j += 8) {
                 UNROLL for (uint i = 0; i < 2; i++) {
                     uint d = column + i * wide;

@@ -1,5 +1,5 @@
-// Attention of many rows of a sequence, such as those of a prompt, with simdgroup matrices. A threadgroup of four simdgroups takes
-// 16 pairs of a row and a query head that read the same keys.
+// Attention of many rows of a sequence, such as a prompt, with simdgroup matrices. A threadgroup of four simdgroups processes 16 pairs, each of a
+// row and a query head. All pairs of a threadgroup read the keys of the same key head.
 #include "attention.h"
 
 // AttentionTile describes up to 16 pairs of a sequence. The pairs are numbered row by row.
@@ -12,7 +12,7 @@ struct AttentionTile {
 constant uint pairs = 16;
 constant uint stride = 36;  // distance of rows of 32 values in threadgroup memory
 
-// stage_eight copies eight of a row's n values from column d on, and zeros past the end.
+// stage_eight copies eight of a row's n values, from column d on. Past the end of the row it writes zeros.
 template <typename P>
 inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup float* to) {
     UNROLL for (uint i = 0; i < 8; i += 4) {
@@ -28,7 +28,7 @@ inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup flo
     }
 }
 
-// attention_tile takes values of up to 32·C dimensions. Grid: (tiles, key heads).
+// attention_tile supports values of up to 32·C dimensions. Grid: (tiles, key heads).
 template <typename P, uint C>
 kernel void attention_tile(
     device const float* q [[buffer(0)]],
@@ -50,20 +50,20 @@ kernel void attention_tile(
     uint key_bytes = P::row_bytes(args.key_dim);
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     uint last = tile.row + (tile.first + tile.count - 1) / per;
-    uint n = slots[last].position + 1;  // the rows of a sequence are in order
-    uint low = first_of(args, slots[tile.row + tile.first / per].position + 1);  // the first position that any pair sees
+    uint n = slots[last].position + 1;  // the last row has the highest position
+    uint low = first_of(args, slots[tile.row + tile.first / per].position + 1);  // the first position to which any pair attends
     device const int* pages = tables + slots[last].pages;
 
     threadgroup float* staged = shared;                         // [4][32][stride]
     threadgroup float* scores = staged + 4 * 32 * stride;       // [pairs][stride], then weights
-    threadgroup float* by = scores + pairs * stride;            // [pairs] each
+    threadgroup float* by = scores + pairs * stride;            // [pairs], as are the next arrays
     threadgroup float* split_m = by + pairs;
     threadgroup float* split_l = split_m + pairs;
     threadgroup float* joined_m = split_l + pairs;
     threadgroup float* joined_l = joined_m + pairs;
     threadgroup float* join_f = joined_l + pairs;
     threadgroup float* join_g = join_f + pairs;
-    threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // number of positions up to and including that of a pair
+    threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // [pairs]: position of the pair's row plus 1
     threadgroup uint* rows = sees + pairs;                         // [32]: page rows of a block of keys
 
     // The pair and the column of the lane's two elements of a matrix.
@@ -91,10 +91,10 @@ kernel void attention_tile(
         for (uint first = max(split, low / 32 * 32); first < min(split + split_keys, n); first += 32) {
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (simdgroup == 0) {
-                uint p = clamp(first + lane, low, n - 1);  // positions that no pair sees have no weight
+                uint p = clamp(first + lane, low, n - 1);  // positions to which no pair attends get weight 0
                 rows[lane] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
             }
-            // Scores: each simdgroup takes eight keys.
+            // Scores: each simdgroup computes those of eight keys.
             simdgroup_float8x8 s0 = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), s1 = s0, a, b;
             for (uint d = 0; d < args.key_dim; d += 32) {
                 threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -117,7 +117,7 @@ kernel void attention_tile(
             simdgroup_store(s0, scores + simdgroup * 8, stride);
             simdgroup_store(s1, scores + 8 * stride + simdgroup * 8, stride);
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Weights: each simdgroup takes four pairs.
+            // Weights: each simdgroup computes those of four pairs.
             for (uint i = 4 * simdgroup; i < 4 * simdgroup + 4; i++) {
                 float weight = 0;
                 uint from = first_of(args, sees[i]);
@@ -138,7 +138,7 @@ kernel void attention_tile(
                 scores[i * stride + lane] = weight;
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Values: each simdgroup takes 8·C dimensions.
+            // Values: each simdgroup computes 8·C dimensions.
             UNROLL for (uint c = 0; c < C; c++) {
                 UNROLL for (uint j = 0; j < 2; j++) {
                     sums[0][c].thread_elements()[j] *= by[r];

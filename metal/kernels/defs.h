@@ -1,30 +1,34 @@
-// Included by every kernel file. Kernels are plain Metal Shading Language; drivers other than Apple's define these macros
-// themselves.
+// Definitions for every kernel file. Kernels are written in Metal Shading Language. Drivers other than Apple's define the macros in the first
+// part differently.
 #if defined(__METAL_VERSION__)
+// If setLanguageVersion had no effect, programs without a minimum system version, such as Go programs, would get an old version.
+// __METAL_VERSION__ has three digits.
+#if __METAL_VERSION__ < 310
+#error "the kernels require Metal 3.1, but the compiler uses an older version"
+#endif
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
-// Only fma fuses products and sums, so that a row has the same bits in kernels that are written differently.
+// The compiler must not fuse products and sums; kernels call fma for that. So differently written kernels compute the same bits.
 #pragma STDC FP_CONTRACT OFF
 // INSTANTIATE(name, function, arguments...) instantiates a template as a kernel with the given name.
 #define INSTANTIATE(name, function, ...) template [[host_name(name)]] kernel decltype(function<__VA_ARGS__>) function<__VA_ARGS__>;
 // CONSTANT(type, name, index) declares a function constant, whose value is set when the pipeline is made.
 #define CONSTANT(type, name, index) constant type name [[function_constant(index)]];
-// UNROLL unrolls a loop over an array of a thread. If the index were not known at compile time, the array would be in memory
-// instead of registers. Compilers do not unroll long loops by themselves.
+// UNROLL unrolls a loop over a thread's array, since compilers do not unroll long loops. The indices are then known at compile time, and the array
+// is in registers instead of memory.
 #define UNROLL _Pragma("clang loop unroll(full)")
 #endif
 
 using namespace metal;
 
-// EACH_TYPE(X) is X(struct, name) for every type of weights. The name is used in GGUF and in the names of kernels.
+// EACH_TYPE(X) expands to X(struct, name) for every type of weights. name is the type's name in GGUF and in the names of kernels.
 #define EACH_TYPE(X) \
     X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
     X(Q8_0, "Q8_0") X(IQ4_NL, "IQ4_NL") X(MXFP4, "MXFP4") X(Q2_K, "Q2_K") X(Q3_K, "Q3_K") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") \
     X(Q6_K, "Q6_K") X(IQ4_XS, "IQ4_XS")
 
-// tree_sums adds each of N values over the lanes of a simdgroup in a fixed tree: lane i with i^16, then with i^8, and so on. All
-// lanes receive the sums. simd_sum is not used, since the order of its sums depends on the device. A driver may define a faster
-// version with the same order.
+// tree_sums sums each of N values over the lanes of a simdgroup in a fixed tree: lane i adds lane i^16, then i^8, and so on. All lanes receive the
+// sums. simd_sum is not used, since its order depends on the device. A driver may define a faster version with the same order.
 #if !defined(TREE_SUMS)
 template <uint N>
 inline void tree_sums(thread float* v) {

@@ -1,4 +1,5 @@
-// The mixture of experts for many rows. Rows are grouped by expert, so that an expert's weights are read once for all of them.
+// The mixture of experts for many rows. Choices (a row and one of its experts) are grouped by expert, so that an expert's weights are read once
+// per tile of choices.
 #include "tile.h"
 
 struct GroupArgs {
@@ -6,7 +7,7 @@ struct GroupArgs {
     uint used;
     uint experts;
     uint routing_stride;
-    uint tiles;  // capacity
+    uint tiles;  // capacity of the list of tiles
 };
 
 // ExpertTile describes up to 32 choices of one expert.
@@ -22,9 +23,8 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
     return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;
 }
 
-// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert
-// stay in order. The grid is one threadgroup. Each simdgroup takes an expert at a time and scans 32 choices at once. shared
-// has an integer per expert.
+// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert stay in order. The grid
+// is one threadgroup. Each simdgroup processes one expert at a time and scans 32 choices at once. shared has an integer per expert.
 [[max_total_threads_per_threadgroup(512)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],

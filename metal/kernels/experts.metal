@@ -15,10 +15,10 @@ struct RouteArgs {
     float scale;
 };
 
-constant float min_score = -3.0e38f;  // lowest score of an expert that is not chosen yet; also replaces NaN
+constant float min_score = -3.0e38f;  // lowest score of an expert that can be chosen; also replaces NaN
 
-// route writes the indices of a row's experts, best first, and then their weights. A threadgroup takes a row. Each of its
-// simdgroups takes R experts at once. shared has two floats per expert.
+// route writes the indices of a row's experts, best first, and then their weights. A threadgroup processes a row, and each of its simdgroups R
+// experts at once. shared has two floats per expert.
 template <typename W, uint R>
 kernel void route(
     device const uchar* router [[buffer(0)]],
@@ -97,9 +97,9 @@ kernel void route(
 struct GatedExpertsArgs {
     uint n;
     uint row_bytes;
-    uint out;           // of an expert
+    uint out;           // rows of an expert's weights
     uint used;
-    uint shared_out;    // of the shared experts; 0 if there are none
+    uint shared_out;    // rows of the shared experts' weights; 0 if there are none
     uint x_stride;
     uint routing_stride;
     uint dst_stride;
@@ -151,11 +151,11 @@ kernel void gated_experts(
 }
 
 struct ExpertsAddArgs {
-    uint n;                // of an expert
+    uint n;                // weights per row of an expert
     uint row_bytes;
     uint out;
     uint used;
-    uint shared_n;         // 0 for none
+    uint shared_n;         // weights per row of the shared experts; 0 if there are none
     uint shared_row_bytes;
     uint h_stride;
     uint routing_stride;

@@ -4,18 +4,18 @@
 struct ProductArgs {
     uint n;           // weights per row
     uint row_bytes;
-    uint rows;        // of activations
+    uint rows;        // rows of activations
     uint x_stride;
     uint dst_stride;
     uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;
     uint add;         // 1 if results are added to dst
     uint out0, out1, out2;   // rows of each weight
-    uint groups0, groups1;   // threadgroups of the first two
+    uint groups0, groups1;   // threadgroups of the first two weights
 };
 
-// product writes W·x for up to three weights, one after another in a row of dst, or for the matrices of one weight. A simdgroup takes
-// R rows of weights and N of activations. Grid: (groups of rows of weights, rows / N, matrices).
+// product writes W·x for up to three weights, one after another in a row of dst, or for the matrices of one weight. A simdgroup multiplies R rows
+// of weights with N rows of activations. Grid: (groups of rows of weights, rows / N, matrices).
 template <typename W, uint R, uint N>
 kernel void product(
     device const uchar* w0 [[buffer(0)]],
@@ -100,12 +100,12 @@ kernel void gated_product(
 
 struct GateArgs {
     uint cols;
-    uint stride;      // of a row of gate products followed by up products
+    uint stride;      // distance of rows, each of which has the gate products followed by the up products
     uint dst_stride;
     uint activation;
 };
 
-// gate writes the activations of gate and up products that were computed before. Grid: (columns / 64, rows).
+// gate computes the gated activation from gate and up products that another kernel has written. Grid: (columns / 64, rows).
 kernel void gate(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],

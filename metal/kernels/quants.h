@@ -2,9 +2,9 @@
 // chunks of a lane form a strand. Every kernel sums the weights of a strand in the same order, and strands in the same tree, so that
 // a product has the same bits in all kernels.
 //
-// Each type has
-//   load(row, c, n, w)  the 16 weights of chunk c of a row of n, in the order of the sum
-//   at(c, i)            the position in the row of the chunk's weights 4i to 4i+3
+// Each type has these members:
+//   load(row, c, n, w)  writes the 16 weights of chunk c of a row of n weights to w, in the order of the sum
+//   at(c, i)            position in the row of weights 4i to 4i+3 of chunk c
 // If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in types without blocks.
 #include "bits.h"
 
@@ -57,7 +57,7 @@ struct BF16 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// In blocks of 32 with two weights per byte, a chunk is 8 bytes: their low halves, then their high halves.
+// In blocks of 32 with two weights per byte, a chunk is 8 bytes: first the weights in their low halves, then those in their high halves.
 inline uint nibbles_at(uint c, uint i) { return 32 * (c / 2) + 8 * (c & 1) + 4 * (i & 1) + 16 * (i / 2); }
 
 struct Q4_0 {
@@ -76,7 +76,7 @@ struct Q4_0 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// nibbles unpacks 16 numbers of four bits in the order of blocks of 32: d·q+m of the low halves, e·q+k of the high halves.
+// nibbles unpacks 16 four-bit numbers in the order of blocks of 32: d·q+m for the low halves of bytes, then e·q+k for the high halves.
 inline void nibbles(ushort4 q, float d, float m, float e, float k, thread float* w) {
     float d8 = d * by_256, e4 = e * by_16, e12 = e * by_4096;
     UNROLL for (uint i = 0; i < 4; i++) {
@@ -97,7 +97,7 @@ struct Q4_1 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// five returns a number of five bits: four bits of q from bit at on, and bit i of high.
+// five returns a five-bit number minus zero: its low bits are the four bits of q from bit at on, its high bit is bit i of high.
 inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
 struct Q5_0 {
@@ -146,9 +146,9 @@ struct Q8_0 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// k_scales unpacks the 6-bit scales and minima of sub-blocks 2j (x, y) and 2j+1 (z, w) of a Q4_K or Q5_K block from its 12
-// bytes q. Scales and minima of the first four sub-blocks are the low bits of bytes 0 to 7. The others are in bytes 8 to 11
-// and in the high bits of bytes 0 to 7.
+// k_scales returns the 6-bit scale and minimum of sub-block 2j (x, y) and of sub-block 2j+1 (z, w). q are the 12 bytes of scales of a Q4_K or Q5_K
+// block. Scales and minima of the first four sub-blocks are the low bits of bytes 0 to 7; the others are in bytes 8 to 11 and in the high bits of
+// bytes 0 to 7.
 inline float4 k_scales(device const uchar* q, uint j) {
     q += 2 * (j & 1);
     uint low = *(device const ushort*)q, next = *(device const ushort*)(q + 4), high = *(device const ushort*)(q + 8);
@@ -190,11 +190,11 @@ struct Q5_K {
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
-// sixteenth returns the position of weights 4i to 4i+3 of a chunk in blocks of 256 whose weights of few bits are 32 apart in a byte. A
-// chunk is 4 bytes of a half of 128 weights.
+// sixteenth returns the position of weights 4i to 4i+3 of a chunk in blocks of 256 in which the weights of one byte are 32 positions apart. A chunk
+// is 4 bytes of a half-block of 128 weights.
 inline uint sixteenth(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
 
-// sixes returns four numbers of six bits, each in a byte, minus 32 and times d.
+// sixes writes four weights d·(q-32) to w, where the bytes of v are the six-bit numbers q.
 inline void sixes(uint v, float d, thread float* w) {
     float d8 = d * by_256;
     w[0] = d * number(v, 0x3f, 0x20);
@@ -203,8 +203,8 @@ inline void sixes(uint v, float d, thread float* w) {
     w[3] = d8 * number(v >> 16, 0x3f00, 0x2000);
 }
 
-// Half of a Q6_K block has 64 bytes of low bits, 32 of high bits and 8 scales. A chunk is 4 bytes of the high bits: 4 weights in
-// each quarter of the half.
+// A Q6_K block has two halves of 128 weights. Each half has 64 bytes of low bits, 32 bytes of high bits and 8 scales. A chunk is 4 bytes of the
+// high bits, with 4 weights in each quarter of the half.
 struct Q6_K {
     enum { block = 256, bytes = 210 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -221,7 +221,7 @@ struct Q6_K {
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
-// Half of a Q2_K block has 32 bytes of weights. A scale and a minimum for 16 weights share a byte.
+// A Q2_K block has two halves with 32 bytes of weights each. Each byte of scales has a scale and a minimum for 16 weights.
 struct Q2_K {
     enum { block = 256, bytes = 84 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -238,7 +238,8 @@ struct Q2_K {
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
-// Q3_K has third bits before the bytes of Q2_K, and 16 scales of six bits: four low bits in bytes 0 to 7, two high bits in 8 to 11.
+// A Q3_K block has the weights' third bits, then two low bits per weight as in Q2_K, then 16 six-bit scales: their four low bits in bytes 0 to 7,
+// their two high bits in bytes 8 to 11.
 struct Q3_K {
     enum { block = 256, bytes = 110 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -257,8 +258,8 @@ struct Q3_K {
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
-// Codes of four bits stand for values of a table of 16 bytes, plus 128. There is no array in constant memory, since drivers for other
-// languages than Metal's do not have that address space.
+// A four-bit code is an index into a table of 16 values, stored as bytes plus 128. The table is not an array in constant memory, since drivers
+// for languages other than Metal's do not have that address space.
 struct Codes4 {
     static inline uint word(uint i) { return i < 2 ? (i < 1 ? 0x3f2d1801 : 0x766a5d4f) : (i < 3 ? 0xa6998d81 : 0xf1d9c5b5); }
 };
@@ -269,7 +270,7 @@ struct CodesMX {
 template <typename T>
 inline float code(uint v) { return number(T::word(v / 4 & 3) >> (8 * (v & 3)), 255, 128); }
 
-// codes unpacks 8 bytes of codes: the values of their low halves, then those of their high halves.
+// codes unpacks 8 bytes of codes: first the values of their low halves, then those of their high halves.
 template <typename T>
 inline void codes(device const uchar* q, float d, thread float* w) {
     UNROLL for (uint i = 0; i < 8; i++) {
@@ -287,7 +288,7 @@ struct IQ4_NL {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// IQ4_XS has scales of six bits for 32 weights: two high bits in bytes 2 and 3, four low bits in bytes 4 to 7.
+// IQ4_XS has a six-bit scale for each 32 weights: its two high bits are in bytes 2 and 3, its four low bits in bytes 4 to 7.
 struct IQ4_XS {
     enum { block = 256, bytes = 136 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -299,7 +300,7 @@ struct IQ4_XS {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// MXFP4 has the exponent of a power of two in the first byte. Its blocks are not aligned.
+// The first byte of an MXFP4 block is the exponent of its scale, a power of two. Blocks are not aligned.
 struct MXFP4 {
     enum { block = 32, bytes = 17 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -329,10 +330,10 @@ inline float add_chunk(thread const float* weights, thread const float* inputs, 
     return sum;
 }
 
-// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r of weights times row j of activations. A
-// lane dequantises its chunks once for all N rows. Only the first w_rows and x_rows rows exist; the others repeat the last row. If
-// there are fewer rows of weights than of activations, the weights are held in registers and the activations are read row by row;
-// otherwise, it is the other way round.
+// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r of weights times row j of activations. A lane
+// dequantises its chunks once for all N rows. If w_rows < R or x_rows < N, the missing rows repeat the last row. If there are fewer rows of
+// weights than of activations, the weights are held in registers and the activations are read row by row. Otherwise, the activations are held
+// in registers and the weights are read row by row.
 template <typename W, uint R, uint N>
 inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
     UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;

@@ -1,4 +1,4 @@
-// The largest logits of a row, so that sampling reads back only these.
+// Selection of a row's largest logits, so that the CPU needs to read only these for sampling.
 #include "defs.h"
 
 struct TopArgs {
@@ -13,15 +13,15 @@ struct Place {
     float value;
     uint index;
 };
-constant uint none = 0xffffffff;  // index of no value
+constant uint none = 0xffffffff;  // Place.index if there is no value
 
-// before reports whether value a at index i comes before b at j: larger values first, and among equals the lower index.
+// before reports whether value a at index i comes before value b at index j: larger values come first, and among equal values the lower index.
 inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
 // value_at returns a value, or the smallest one for NaN.
 inline float value_at(device const float* src, uint i) { return src[i] >= -INFINITY ? src[i] : -INFINITY; }
 
-// better returns p or the place of index i, whichever comes first.
+// better returns the one of p and the place with index i that comes first.
 inline Place better(Place p, device const float* src, uint i) {
     float v = value_at(src, i);
     if (before(v, i, p.value, p.index)) {
@@ -31,7 +31,7 @@ inline Place better(Place p, device const float* src, uint i) {
     return p;
 }
 
-// best_of returns the place that comes first among the places of all threads. values and indices have an element per simdgroup.
+// best_of returns the first place among the places p of all threads. values and indices have an element per simdgroup.
 inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indices, uint lane, uint simdgroup, uint simdgroups) {
     float top = simd_max(p.value);
     uint index = simd_min(p.value == top ? p.index : none);
@@ -55,9 +55,9 @@ inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indic
 inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f800000; }
 
 // top writes a row's k largest values: their indices, best first, then the values, then the logarithm of the sum of all
-// exponentials: [k | k | 1]. Indices are stored as floats, exact below 2^24. NaN counts as the smallest value; if a value is not
-// finite, the sum is infinite. Each thread keeps the best value of its share of the row. When that value is written, the threads
-// together search the share again. A threadgroup takes a row. shared has two values per simdgroup.
+// exponentials: [k | k | 1]. Indices are stored as floats, exact below 2^24. NaN counts as the smallest value. If a value is not finite, the
+// sum is infinite. Each thread holds the best value of its share of the row. When this value is written, all threads together search the share
+// for its next best value. A threadgroup processes a row. shared has two values per simdgroup.
 [[max_total_threads_per_threadgroup(512)]] kernel void top(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],

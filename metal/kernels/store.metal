@@ -1,4 +1,4 @@
-// Writing keys and values to the pages: rotations, and the norms of MLA's latents.
+// Writing of keys and values to the KV pages, with the operations before it: biases, norms and rotations.
 #include "norm.h"
 #include "pages.h"
 #include "rope.h"
@@ -13,12 +13,12 @@ struct RopeStoreArgs {
     uint page_size;
     uint halves;  // 1 if pairs are values of the two halves of a head
     uint biased;  // 1 if there is a bias
-    uint normed;  // 1 if heads are normed
+    uint normed;  // 1 if heads are normalised
     float eps;
 };
 
-// rope_store finishes the queries and keys of a row [queries | keys | values] in place and stores keys and values. It adds the bias,
-// normalises the heads and rotates them. A threadgroup takes a row, a simdgroup some of its heads.
+// rope_store adds the bias to a row [queries | keys | values], normalises and rotates the heads of queries and keys, all in place, and stores keys
+// and values. A threadgroup processes a row, and each simdgroup some of its heads.
 template <typename P>
 kernel void rope_store(
     device float* qkv [[buffer(0)]],
@@ -68,14 +68,15 @@ kernel void rope_store(
 
 struct LatentsArgs {
     uint stride;
-    uint q;       // values of the compressed query; 0 if there is none
+    uint q;       // number of values of the compressed query; 0 if there is none
     uint latent;
     uint dims;
     uint page_size;
     float eps;
 };
 
-// latents normalises a row [query | latent | key] and rotates the key, in place, and stores latent and key. A threadgroup takes a row.
+// latents normalises query and latent of a row [query | latent | key] and rotates the key, in place, and stores latent and key. A threadgroup
+// processes a row.
 template <typename P>
 kernel void latents(
     device float* a [[buffer(0)]],
@@ -100,7 +101,7 @@ kernel void latents(
         float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
         for (uint i = tid; i < args.q; i += threads) q[i] = q[i] * scale * q_gain[i];
     }
-    // The norm of the latent has separate memory, since a simdgroup may still read the memory of the query's norm.
+    // The norm of the latent uses other threadgroup memory than the norm of the query, which a simdgroup may still read.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
     for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
     rotate(key, key, table + at.position * args.dims, args.dims / 2, false, tid, threads);

@@ -1,28 +1,28 @@
 // Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations. Each simdgroup
 // computes 16 by 16 results.
 //
-// A product has the same bits as in products (quants.h). There lane s of a simdgroup sums strand s: the chunks s, s+32, s+64 and
-// so on. A tree adds the lanes. Here a simdgroup sums one strand after another, in the order in which the tree pairs them. Sums
-// that wait for their counterpart are stored by tree level, like the digits of a binary counter.
+// The results have the same bits as those of the function products (quants.h). There, lane s of a simdgroup sums strand s: the chunks s, s+32,
+// s+64 and so on. A tree adds the lanes. Here, a simdgroup sums one strand after another, in the order in which the tree pairs them. A sum that
+// waits for the other sum of its pair is stored by tree level, like a digit of a binary counter.
 #include "quants.h"
 
-// plain_tiles is 1 if simdgroup matrices are not used. They are faster, but Metal does not specify the order of their sums. At
-// start, the backend compares results with and without them, and uses them if the bits agree.
+// plain_tiles is 1 if simdgroup matrices are not used. Matrices are faster, but Metal does not specify the order of their sums. When the backend
+// starts, it compares results with and without matrices, and uses matrices if the bits agree.
 CONSTANT(uint, plain_tiles, 0)
-CONSTANT(uint, tile_rows, 1)    // of weights: 32 or 64
+CONSTANT(uint, tile_rows, 1)    // rows of weights: 32 or 64
 CONSTANT(uint, tile_inputs, 2)  // rows of activations: 32 or 64
 
 constant uint tile_stride = 36;  // floats per row in threadgroup memory, which has (tile_rows+tile_inputs)*36 floats
 
 inline uint tile_threads() { return tile_rows * tile_inputs / 8; }
 
-// tile_weight returns the row of the tile's weights that a thread loads, if any.
+// tile_weight returns the row of the tile's weights that thread tid loads, or the last row if the thread loads activations.
 inline uint tile_weight(uint tid) { return min(tid / 2, tile_rows - 1); }
 
-// tile_input returns the row of activations, among the first count, that a thread loads, if any.
+// tile_input returns the row of activations, among the first count ones, that thread tid loads, or 0 if the thread loads weights.
 inline uint tile_input(uint tid, uint count) { return tid / 2 < tile_rows ? 0 : min(tid / 2 - tile_rows, count - 1); }
 
-// tile_result returns the index of the product of a row of activations and a row of weights in shared after tile.
+// tile_result returns the index in shared at which tile leaves the product of a row of activations and a row of weights.
 inline uint tile_result(uint input, uint weight) { return input * (tile_rows + 4) + weight; }
 
 // strand_of returns the i-th strand in the order of the tree: the five bits of i reversed.
@@ -30,9 +30,9 @@ inline uint strand_of(uint i) {
     return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
 }
 
-// tile computes the products and leaves them in shared at tile_result. Two threads per row load weights, and the threads after
-// them load activations; w_row and x_row are the rows that the thread loads. All threads of the threadgroup call tile. It ends with
-// a barrier.
+// tile computes the products of a tile and leaves them in shared; see tile_result. Two threads load each row: the first threads rows of weights,
+// the others rows of activations. w_row and x_row are the rows of tile_weight and tile_input. All threads of the threadgroup must call tile. It
+// ends with a barrier.
 template <typename W>
 inline void tile(device const uchar* w_row, device const float* x_row, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
     uint weights = tile_rows, bringing = weights + tile_inputs, plain = plain_tiles, across = weights / 16;
@@ -58,7 +58,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (plain != 0) {
-                // The lane has two rows of activations and four of weights.
+                // The lane multiplies two rows of activations with four rows of weights.
                 threadgroup const float* x = a + 2 * (lane / 4) * tile_stride;
                 threadgroup const float* w = b + 4 * (lane % 4) * tile_stride;
                 for (uint k = 0; k < 16 * count; k += 4) {
@@ -93,7 +93,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
         }
         bool carry = true;
         UNROLL for (uint level = 0; level < 5; level++) {
-            bool waits = carry && (i >> level & 1) == 0;  // the digit of i that becomes 1
+            bool waits = carry && (i >> level & 1) == 0;  // this digit of i becomes 1, so the sum is stored at this level
             carry = carry && !waits;
             UNROLL for (uint j = 0; j < 8; j++) {
                 if (waits) levels[level][j] = sums[j];

@@ -5,13 +5,13 @@ struct TileArgs {
     uint n;           // weights per row
     uint row_bytes;
     uint out;         // rows of weights
-    uint rows;        // of activations
+    uint rows;        // rows of activations
     uint x_stride;
     uint dst_stride;
     uint x_matrix;    // values between the activations of one matrix and of the next
     uint dst_matrix;
     uint add;         // 1 if results are added to dst
-    uint activation;  // of gated_tile
+    uint activation;  // compute.Activation for gated_tile
 };
 
 // product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / tile_rows, rows / tile_inputs, matrices).

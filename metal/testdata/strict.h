@@ -1,6 +1,6 @@
-// Declarations for checks of the kernels by clang, where address spaces are part of a pointer's type: using a pointer for another
-// kind of memory is an error, as it is for Apple's compiler. Nothing here is run. Functions in place of GPU instructions are
-// declared but not defined, so that their calls stay in the compiled code while the rest is optimised.
+// Declarations with which clang checks the kernels. Address spaces are part of a pointer's type, so using a pointer for another kind of memory is
+// an error, as with Apple's compiler. The code is not run. Functions in place of GPU instructions are declared but not defined, so that the
+// optimiser does not remove their calls.
 #define device __attribute__((address_space(1)))
 #define constant __attribute__((address_space(2))) const
 #define threadgroup __attribute__((address_space(3)))

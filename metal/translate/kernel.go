@@ -10,22 +10,22 @@ import (
 type Kernel struct {
 	Name       string
 	Template   string // its template header as written; empty for none
-	MaxThreads int    // limit of threads per threadgroup, set by an attribute; 0 for none
+	MaxThreads int    // maximum threads per threadgroup from the kernel's attribute; 0 if it has none
 	Parameters []Parameter
-	Buffers    int    // number of parameters of kind Buffer; these come first, in the order of their indices
-	Args       string // the type of the argument struct; empty for none
+	Buffers    int    // number of parameters of kind Buffer, which come first, in the order of their indices
+	Args       string // type of the argument struct; empty for none
 	Shared     bool   // whether the kernel has a parameter for threadgroup memory
 }
 
 // Parameter is a parameter of a kernel.
 type Parameter struct {
 	Kind Kind
-	Type string // in C++: for Buffer and Shared the type pointed to, for Args the struct
-	// Attribute is Metal's, such as "thread_index_in_threadgroup".
+	Type string // C++ type: for Buffer and Shared the type to which the pointer points, for Args the struct
+	// Attribute is Metal's attribute of the parameter, such as "thread_index_in_threadgroup".
 	Attribute string
 }
 
-// Kind is what is passed for a parameter.
+// Kind is the kind of a parameter.
 type Kind int
 
 // The kinds.
@@ -50,8 +50,8 @@ var indices = map[string]bool{
 	"thread_index_in_simdgroup": true, "simdgroup_index_in_threadgroup": true, "simdgroups_per_threadgroup": true,
 }
 
-// Call returns the expression that names the kernel inside its template, such as name<W, N>. For a kernel that is not a
-// template, it is the name.
+// Call returns the expression that names the kernel inside its template, such as name<W, N>. For a kernel that is not a template, it returns
+// the name.
 func (k *Kernel) Call() string {
 	if k.Template == "" {
 		return k.Name

@@ -12,14 +12,13 @@ import (
 	"strings"
 )
 
-// Header is the part of Metal's language and library that is the same for all drivers with translated kernels.
+// Header is msl.h: the part of Metal's language and library that is the same for all drivers with translated kernels.
 //
 //go:embed msl.h
 var Header string
 
-// C translates kernels. The driver puts Header before the result, and a prelude with the types ingot::device_ptr<T> and
-// ingot::threadgroup_ptr<T> and the rest of Metal's library. entry is called for every kernel and returns the text to
-// insert after the kernel.
+// C translates kernels to C++. Before the result, the driver must put Header and its own code, which defines the types ingot::device_ptr<T> and
+// ingot::threadgroup_ptr<T> and the rest of Metal's library. C calls entry for every kernel and inserts the returned text after the kernel.
 func C(text string, entry func(k *Kernel) string) (string, error) {
 	t := translator{in: split(text), entry: entry}
 	for t.at < len(t.in) {
@@ -112,7 +111,7 @@ func (t *translator) space(pointer string) {
 	t.at = at + 1
 }
 
-// header copies a template header and remembers it, since a kernel may follow.
+// header copies a template header and stores it in t.template, since a kernel may follow.
 func (t *translator) header() error {
 	from, depth := t.at, 0
 	for ; t.at < len(t.in); t.at++ {
@@ -206,7 +205,7 @@ func (t *translator) arguments(k *Kernel) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the list of parameters has no end")
+	return fmt.Errorf("the closing parenthesis of the parameters is missing")
 }
 
 // body copies the text up to the brace that ends a kernel.
@@ -226,5 +225,5 @@ func (t *translator) body() error {
 			}
 		}
 	}
-	return fmt.Errorf("the body has no end")
+	return fmt.Errorf("the closing brace of the body is missing")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/metal/translate"
 )
 
-// TestC checks that C drops everything that C++ does not have, and passes a description of each kernel to entry.
+// TestC checks that C removes everything that C++ does not have, and that it passes a description of each kernel to entry.
 func TestC(t *testing.T) {
 	t.Parallel()
 	const text = `#include <metal_stdlib>
@@ -60,15 +60,15 @@ void scale (
 	}, kernels)
 }
 
-// TestCRefuses checks the errors for parameters that drivers do not support and for texts that end too early.
+// TestCRefuses checks the errors for unsupported parameters and for texts that end too early.
 func TestCRefuses(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"kernel void f(device float* a [[buffer(1)]]) {}":                              "kernel f: parameter \"ingot::device_ptr<float> a\" has [[buffer(1)]]: buffers must be numbered from 0",
 		"kernel void f(constant A& a [[buffer(0)]], device float* b [[buffer(0)]]) {}": "the argument struct must be the last",
 		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "attribute [[thread_position_in_grid]], which drivers do not support",
-		"kernel void f(device float* a [[buffer(0)]]":                                  "the list of parameters has no end",
-		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "the body has no end",
+		"kernel void f(device float* a [[buffer(0)]]":                                  "the closing parenthesis of the parameters is missing",
+		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "the closing brace of the body is missing",
 		"template <typename T": `has no matching ">"`,
 	} {
 		_, err := translate.C(text, func(*translate.Kernel) string { return "" })

@@ -1,4 +1,5 @@
-// Damage writes a copy of a model whose matrices are rounded to few bits, as a careless quantisation does: what a gate has to notice.
+// Damage writes a copy of a model with matrices rounded to few bits, as by a careless quantisation. An evaluation gate must detect the
+// lower accuracy.
 //
 //	go run ./models/damage -bits 2 models/tiny-glm.q8_0.gguf damaged.gguf
 package main
@@ -34,7 +35,7 @@ func damage(in, out string, bits int) (err error) {
 	defer f.Close() //nolint:errcheck // the file was only read
 	var tensors []gguf.Tensor
 	for _, t := range f.Tensors() {
-		if t.Type != gguf.TypeF32 { // norms and biases stay
+		if t.Type != gguf.TypeF32 { // norms and biases are not rounded
 			if t, err = rounded(t, bits); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// Alone answers batches with engines of this process. The batches of a model are answered one after the other.
+// Alone is a Runner that uses engines in this process. The batches of a model are answered one after another.
 type Alone struct {
 	engines map[string]*sharedEngine
 	options AloneOptions
@@ -22,8 +22,8 @@ type Alone struct {
 
 // AloneOptions are the settings of Alone.
 type AloneOptions struct {
-	Concurrency int    // maximum rows in an engine at once
-	Version     string // version of the program, in results
+	Concurrency int    // maximum number of rows in an engine at once
+	Version     string // version of the program, for results
 	Logger      *slog.Logger
 }
 
@@ -33,7 +33,7 @@ type sharedEngine struct {
 	*turns
 }
 
-// NewAlone answers batches with the given engines, by the names of their models.
+// NewAlone returns an Alone with the given engines, by model name.
 func NewAlone[E worker.Engine](engines map[string]E, o AloneOptions) *Alone {
 	a := &Alone{engines: map[string]*sharedEngine{}, options: o}
 	for name, e := range engines {
@@ -61,7 +61,7 @@ func (a *Alone) Run(ctx, stopped context.Context, t Task) error {
 func (a *Alone) run(ctx context.Context, t Task) error {
 	e := a.engines[t.Model]
 	if e == nil {
-		return fmt.Errorf("model %q is not served: start the server with it", t.Model)
+		return fmt.Errorf("model %q is not loaded: start the server with --model for it", t.Model)
 	}
 	if err := e.take(ctx, t.Batch); err != nil {
 		return err
@@ -87,5 +87,5 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 	return err
 }
 
-// Forget implements Runner. There is nothing but the results.
+// Forget implements Runner. It has nothing to delete.
 func (a *Alone) Forget(context.Context, string) error { return nil }

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Status is a batch's state in OpenAI's API.
+// Status is the state of a batch in OpenAI's API.
 type Status string
 
 // The states. The last four are final.
@@ -23,8 +23,8 @@ const (
 
 	Completed Status = "completed" // every row was answered or failed
 	Failed    Status = "failed"    // the batch could not be run; see Batch.Errors
-	Expired   Status = "expired"   // the completion window is over; rows that were answered before are in the output
-	Cancelled Status = "cancelled" // rows that were answered before are in the output
+	Expired   Status = "expired"   // the completion window is over; the output has the rows that were answered in time
+	Cancelled Status = "cancelled" // the output has the rows that were answered before
 )
 
 // Ended reports whether a state is final.
@@ -32,18 +32,18 @@ func (s Status) Ended() bool {
 	return s == Completed || s == Failed || s == Expired || s == Cancelled
 }
 
-// Batch is a batch in the form of OpenAI's API. Times are Unix seconds; those that were not reached are null.
+// Batch is a batch in the form of OpenAI's API. Times are Unix seconds; times that the batch has not reached are null.
 type Batch struct {
 	ID               string            `json:"id"`
 	Object           string            `json:"object"`
 	Endpoint         openai.Endpoint   `json:"endpoint"`
-	Model            string            `json:"model,omitempty"` // known after validation
+	Model            string            `json:"model,omitempty"` // model of the rows; empty before validation
 	Errors           *Faults           `json:"errors"`
 	InputFileID      string            `json:"input_file_id"`
 	CompletionWindow string            `json:"completion_window"`
 	Status           Status            `json:"status"`
-	OutputFileID     *string           `json:"output_file_id"` // answers; null if there are none
-	ErrorFileID      *string           `json:"error_file_id"`  // rows that failed or were not run; null if there are none
+	OutputFileID     *string           `json:"output_file_id"` // file of answers; null if there are none
+	ErrorFileID      *string           `json:"error_file_id"`  // file of rows that failed or were not run; null if there are none
 	CreatedAt        int64             `json:"created_at"`
 	InProgressAt     *int64            `json:"in_progress_at"`
 	ExpiresAt        int64             `json:"expires_at"`
@@ -54,12 +54,12 @@ type Batch struct {
 	CancellingAt     *int64            `json:"cancelling_at"`
 	CancelledAt      *int64            `json:"cancelled_at"`
 	RequestCounts    Counts            `json:"request_counts"`
-	Usage            *Usage            `json:"usage,omitempty"` // tokens of the answers; known at the end
+	Usage            *Usage            `json:"usage,omitempty"` // token counts of the answers; nil before the end
 	Metadata         map[string]string `json:"metadata"`
 }
 
-// Counts are the numbers of a batch's rows. When a batch has ended, Completed is the number of lines in its output file and Failed the
-// number of lines in its error file.
+// Counts has the numbers of a batch's rows. After the end of a batch, Completed is the number of lines in its output file, and Failed the
+// number in its error file.
 type Counts struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`
@@ -79,46 +79,47 @@ type Usage struct {
 	TotalTokens int `json:"total_tokens"`
 }
 
-// Faults are the reasons why a batch failed.
+// Faults lists the reasons why a batch failed.
 type Faults struct {
 	Object string  `json:"object"`
 	Data   []Fault `json:"data"`
 }
 
-// Fault is a reason why a batch failed.
+// Fault is one reason why a batch failed.
 type Fault struct {
 	Code    string  `json:"code"`
 	Message string  `json:"message"`
-	Param   *string `json:"param"` // the key that has to change; null for the line as a whole
-	Line    *int    `json:"line"`  // line of the input file, from 1; null for the batch as a whole
+	Param   *string `json:"param"` // JSON key that has to change; null for the whole line
+	Line    *int    `json:"line"`  // line of the input file, from 1; null for the whole batch
 }
 
 func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: list} }
 
-// record is the stored state of a batch.
+// record is the state of a batch on the disk.
 type record struct {
 	Batch        Batch         `json:"batch"`
 	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files
-	Models       []string      `json:"models,omitempty"`        // models that the rows may ask for; nil for all
-	Ending       *ending       `json:"ending,omitempty"`        // set when all results are in the results file and no more are added
+	Models       []string      `json:"models,omitempty"`        // models that the rows may name; nil for all
+	Ending       *ending       `json:"ending,omitempty"`        // how the batch ends; nil until the results file is final
 }
 
-// ending is how a batch ends. Its files have ids before they are written, so that they can be written again after a crash.
+// ending describes how a batch ends. It has the ids of the output files before these are written, so that they can be written again after
+// a crash.
 type ending struct {
 	Status     Status `json:"status"`
 	OutputFile string `json:"output_file"`
 	ErrorFile  string `json:"error_file"`
 }
 
-// batch is a batch in memory.
+// batch is the state of a batch in memory.
 type batch struct {
 	writing sync.Mutex             // held while the record changes
-	record  atomic.Pointer[record] // as it is on the disk; never changed, only replaced
+	record  atomic.Pointer[record] // same content as on the disk; replaced, never modified
 
-	stopped context.Context // ends when the batch is cancelled or its completion window is over
+	stopped context.Context // done when the batch is cancelled or its completion window is over
 	stop    context.CancelFunc
 
-	results atomic.Pointer[rows.Output] // results of a running batch; nil before and after it runs
+	results atomic.Pointer[rows.Output] // results file of a running batch; nil before and after
 
 	mu     sync.Mutex
 	speed  progress.Meter
@@ -137,7 +138,7 @@ func newBatch(r record) *batch {
 
 func (b *batch) state() *record { return b.record.Load() }
 
-// view returns the batch as a client sees it.
+// view returns the batch as clients see it.
 func (b *batch) view() Batch {
 	r := b.state()
 	v := r.Batch
@@ -148,7 +149,7 @@ func (b *batch) view() Batch {
 	return v
 }
 
-// change stores a changed record of a batch. When change returns, it is on the disk and visible.
+// change modifies the record of a batch with f and stores it. When change returns, the new record is on the disk and visible to clients.
 func (s *Store) change(b *batch, f func(*record)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -162,7 +163,7 @@ func (s *Store) changeLocked(b *batch, f func(*record)) error {
 	if err := writeJSON(s.batchPath(r.Batch.ID), r); err != nil {
 		return err
 	}
-	s.mu.Lock() // a client that sees the end can delete the input
+	s.mu.Lock() // a client that sees the end of the batch may delete its input file
 	defer s.mu.Unlock()
 	b.record.Store(&r)
 	if r.Batch.Status.Ended() && !before.Ended() {
@@ -171,5 +172,5 @@ func (s *Store) changeLocked(b *batch, f func(*record)) error {
 	return nil
 }
 
-// unix returns the time as batches have it.
+// unix returns the current time in Unix seconds, as Batch has it.
 func (s *Store) unix() *int64 { return new(s.now().Unix()) }

@@ -53,7 +53,7 @@ func TestBatchWhoseRowsAllFailIsCompleted(t *testing.T) {
 	require.Len(t, failed, 2)
 }
 
-// The input is checked before anything runs. Every fault names its line and key.
+// The input is checked before any row runs. Every fault names its line and key.
 func TestBatchWithFaultsFails(t *testing.T) {
 	t.Parallel()
 	s := setUp(t)
@@ -117,7 +117,7 @@ func TestBatchNeedsAModelThatThereIs(t *testing.T) {
 	require.Contains(t, b.Errors.Data[0].Message, `use micro`)
 
 	b = await(t, s.Store, create(t, s.Store, strings.ReplaceAll(rowsOf(2), `"model":"micro",`, "")).ID, ended)
-	require.Equal(t, batch.Completed, b.Status, "a server with one model needs no name")
+	require.Equal(t, batch.Completed, b.Status, "rows need not name the model of a server with one model")
 
 	b, err := s.CreateBatch(batch.Request{InputFileID: upload(t, s.Store, rowsOf(1)).ID, Endpoint: openai.Completions, Models: []string{"other"}})
 	require.NoError(t, err)
@@ -166,12 +166,12 @@ func TestCreateBatchRefuses(t *testing.T) {
 	require.Empty(t, page.Items)
 }
 
-// Rows that were answered before a batch is cancelled are in the output. The others are in the error file.
+// After a batch is cancelled, the output has the rows that were answered before, and the error file has the others.
 func TestBatchIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
 	b := create(t, s.Store, rowsOf(40))
-	second := create(t, s.Store, rowsOf(3)) // waits for the first
+	second := create(t, s.Store, rowsOf(3)) // waits until the first batch has ended
 	for range 10 {
 		s.gate.free <- struct{}{}
 	}
@@ -204,7 +204,7 @@ func TestBatchIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, batch.ErrNoBatch)
 }
 
-// A batch that waits for another one is cancelled at once.
+// A batch that waits for another batch is cancelled at once.
 func TestWaitingBatchIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
@@ -223,14 +223,14 @@ func TestWaitingBatchIsCancelled(t *testing.T) {
 	require.Equal(t, batch.Completed, first.Status)
 }
 
-// A batch that is cancelled before its input was read has no files. One that was being cancelled when the server ended is cancelled by
-// the next.
+// A batch that is cancelled before its input was read has no files. If the server ends while a batch is being cancelled, the next server
+// cancels the batch.
 func TestBatchIsCancelledByTheNextServer(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	s, err := batch.Open(folder, batch.Options{Logger: quiet})
 	require.NoError(t, err)
-	b := create(t, s, rowsOf(3)) // nothing runs it
+	b := create(t, s, rowsOf(3)) // no server runs the batch
 	b, err = s.CancelBatch(b.ID)
 	require.NoError(t, err)
 	require.Equal(t, batch.Cancelling, b.Status)
@@ -261,7 +261,7 @@ func TestBatchExpires(t *testing.T) {
 	}
 }
 
-// A client that received no answer sends its request again.
+// A client that received no response sends its request again.
 func TestRepeatedRequestMakesOneBatch(t *testing.T) {
 	t.Parallel()
 	s := setUp(t)
@@ -282,7 +282,7 @@ func TestRepeatedRequestMakesOneBatch(t *testing.T) {
 	require.NotEqual(t, first.ID, second.ID)
 }
 
-// A batch is listed with its progress while it runs.
+// A list of batches shows the progress of running batches.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
@@ -292,7 +292,7 @@ func TestProgress(t *testing.T) {
 	}
 	await(t, s.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 5 })
 	var p batch.Progress
-	require.Eventually(t, func() bool { // the figures follow the counts
+	require.Eventually(t, func() bool { // the speed is updated after the counts
 		page, err := s.Progress(batch.Query{Limit: 10})
 		require.NoError(t, err)
 		require.Len(t, page.Items, 1)
@@ -307,7 +307,7 @@ func TestProgress(t *testing.T) {
 	require.Zero(t, page.Items[0].RowsPerSecond)
 }
 
-// A model that replaces another under the same name does not continue its batches.
+// A batch is not continued with a different model of the same name.
 func TestBatchIsNotContinuedByAnotherModel(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
@@ -328,7 +328,7 @@ type otherModel struct{ gated }
 
 func (otherModel) SHA256(context.Context) (string, error) { return strings.Repeat("0", 64), nil }
 
-// What a client sees has all keys of OpenAI's object.
+// The JSON of a batch has all keys of OpenAI's object.
 func TestBatchHasAllKeys(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// BenchmarkValidate checks the lines of an input.
+// BenchmarkValidate measures the validation of input lines.
 func BenchmarkValidate(b *testing.B) {
 	const n = 1000
 	var text strings.Builder

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// forgetful is a Runner that ends the store's Run after the rows were answered, before the batch's files are written.
+// forgetful is a Runner that stops the store's Run after the rows were answered and before the batch's files are written.
 type forgetful struct {
 	batch.Runner
 	cancel *context.CancelFunc
@@ -26,7 +26,7 @@ func (f forgetful) Forget(context.Context, string) error {
 	return nil
 }
 
-// A batch is completed from every state in which a crash can leave the folder while its files are written.
+// A batch is completed from every state of the folder that a crash while its files are written can leave.
 func TestEndSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	eng, err := openMicro()
@@ -34,7 +34,7 @@ func TestEndSurvivesCrashes(t *testing.T) {
 	defer func() { require.NoError(t, eng.Close()) }()
 	alone := batch.NewAlone(map[string]worker.Engine{"micro": eng}, batch.AloneOptions{Concurrency: 8, Logger: quiet})
 
-	// answered is a folder in which all rows are answered, ended one in which the batch has ended after that.
+	// In the folder answered, all rows are answered. In the folder ended, the same batch has ended.
 	answered, ended := t.TempDir(), t.TempDir()
 	s, err := batch.Open(answered, batch.Options{Logger: quiet})
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestEndSurvivesCrashes(t *testing.T) {
 		record := filepath.Join(crashed, "batches", b.ID+".json")
 		text, err = os.ReadFile(record)
 		require.NoError(t, err)
-		// The state before the end of the batch was decided.
+		// The record before the batch's end was decided.
 		before, _, found := bytes.Cut(text, []byte(`,"ending":`))
 		require.True(t, found)
 		text = bytes.Replace(before, []byte(`"finalizing"`), []byte(`"in_progress"`), 1)
@@ -112,7 +112,7 @@ func finish(t *testing.T, folder string, r batch.Runner, id string, n int) {
 	page, err := s.Files(batch.Query{Limit: 100}, batch.PurposeOutput)
 	require.NoError(t, err)
 	require.Len(t, page.Items, 2)
-	require.NoError(t, s.DeleteFile(b.InputFileID), "the input is not needed any longer")
+	require.NoError(t, s.DeleteFile(b.InputFileID), "the batch no longer needs its input")
 	s.stop()
 }
 
@@ -127,7 +127,7 @@ func fileIDs(t *testing.T, folder, id string) (output, failed string) {
 	return *r.Batch.OutputFileID, *r.Batch.ErrorFileID
 }
 
-// contents returns both files of a batch.
+// contents returns the content of both files of a batch.
 func contents(t *testing.T, folder, id string) string {
 	t.Helper()
 	var all strings.Builder

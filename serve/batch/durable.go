@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// writeJSON replaces a file by the JSON of v. After a crash at any moment, the file has either its old or its new content.
+// writeJSON replaces a file with the JSON of v. A crash leaves either the old or the new content.
 func writeJSON(path string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -25,18 +25,17 @@ func writeJSON(path string, v any) error {
 	return err
 }
 
-// tempPattern is the pattern of names of files that are not complete. Open removes such files.
+// tempPattern is the pattern for the names of incomplete files, which Open removes.
 const tempPattern = ".incomplete-*"
 
-// publish closes a temporary file and gives it the name path, in the same folder, once its content is on the disk. If that fails, the
-// temporary file is removed.
+// publish syncs and closes a temporary file, and renames it to path in the same folder. With an error, it removes the temporary file.
 func publish(temp *os.File, path string) error {
 	err := temp.Sync()
 	if err = errors.Join(err, temp.Close()); err == nil {
 		err = os.Rename(temp.Name(), path)
 	}
 	if err != nil {
-		os.Remove(temp.Name()) //nolint:errcheck // the first error is the one to report
+		os.Remove(temp.Name()) //nolint:errcheck // the first error is reported
 		return err
 	}
 	return syncFolder(filepath.Dir(path))
@@ -44,11 +43,11 @@ func publish(temp *os.File, path string) error {
 
 // discard closes and removes a temporary file.
 func discard(temp *os.File) {
-	temp.Close()           //nolint:errcheck // it is not needed
-	os.Remove(temp.Name()) //nolint:errcheck // Open removes what is left
+	temp.Close()           //nolint:errcheck // the content is discarded
+	os.Remove(temp.Name()) //nolint:errcheck // the next Open removes the file if this fails
 }
 
-// remove removes a file, if it exists, and waits until the removal is on the disk.
+// remove removes a file if it exists, and syncs the removal to the disk.
 func remove(path string) error {
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +56,7 @@ func remove(path string) error {
 	return errors.Join(err, syncFolder(filepath.Dir(path)))
 }
 
-// syncFolder writes the names of a folder's files to the disk.
+// syncFolder syncs a folder, so that new and removed names are on the disk.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -14,9 +14,9 @@ var (
 	ErrTooLarge = errors.New("file is too large")
 )
 
-// RequestError means that a request cannot be fulfilled. The same request would fail again.
+// RequestError means that a request is invalid. The same request would fail again.
 type RequestError struct {
-	Param   string // name of the parameter that has to change; may be empty
+	Param   string // parameter that has to change; empty if none does
 	Code    string
 	Message string
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// A file is gone when its time is over. The input of a batch is deleted after the batch has ended.
+// A file is deleted after its time to live. A batch's input stays until the batch has ended.
 func TestFilesExpire(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.TempDir(), Options{Logger: slog.New(slog.DiscardHandler)})
@@ -50,8 +50,8 @@ func TestFilesExpire(t *testing.T) {
 	require.NoError(t, err)
 	b0, err := s.find(b.ID)
 	require.NoError(t, err)
-	require.NoError(t, s.advance(t.Context(), b0, NewAlone(map[string]worker.Engine{}, AloneOptions{}))) // decides the end
-	require.NoError(t, s.advance(t.Context(), b0, NewAlone(map[string]worker.Engine{}, AloneOptions{}))) // writes no files: the input was not read
+	require.NoError(t, s.advance(t.Context(), b0, NewAlone(map[string]worker.Engine{}, AloneOptions{}))) // decides how the batch ends
+	require.NoError(t, s.advance(t.Context(), b0, NewAlone(map[string]worker.Engine{}, AloneOptions{}))) // ends the batch without files, since the input was not read
 	require.Equal(t, Cancelled, b0.view().Status)
 	s.removeExpired()
 	require.NoFileExists(t, s.contentPath(input.ID))

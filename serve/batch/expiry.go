@@ -11,8 +11,8 @@ const (
 	MaxExpiry = 30 * 24 * time.Hour
 )
 
-// ParseExpiry reads a time to live as requests have it: seconds from the anchor "created_at". It returns 0 if both are empty, and a
-// *RequestError that names a part of param if the time cannot be used.
+// ParseExpiry parses a time to live from a request: the number of seconds from the anchor "created_at". It returns 0 if both are empty.
+// If a value is invalid, the error is a *RequestError that names a part of param.
 func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
 	if anchor == "" && seconds == "" {
 		return 0, nil
@@ -27,7 +27,7 @@ func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// checkExpiry returns a *RequestError if a time to live is out of range. 0 stands for none.
+// checkExpiry returns a *RequestError if a time to live is out of range. 0 means no expiry.
 func checkExpiry(param string, expiry time.Duration) error {
 	if expiry == 0 || expiry >= MinExpiry && expiry <= MaxExpiry {
 		return nil

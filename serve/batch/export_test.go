@@ -2,7 +2,7 @@ package batch
 
 import "time"
 
-// WithInterval sets the time between two searches for lost rows.
+// WithInterval sets the interval between two searches for lost rows.
 func (f *Fleet) WithInterval(d time.Duration) *Fleet {
 	f.interval = d
 	return f

@@ -24,16 +24,16 @@ type File struct {
 	ExpiresAt *int64 `json:"expires_at,omitempty"`
 	Filename  string `json:"filename"`
 	Purpose   string `json:"purpose"`
-	Status    string `json:"status"` // always "processed": clients wait for that
+	Status    string `json:"status"` // always "processed", for which clients wait
 }
 
-// The purposes of files that a Store gives a meaning to.
+// The purposes that have a meaning for a Store.
 const (
 	PurposeInput  = "batch"
 	PurposeOutput = "batch_output"
 )
 
-// Purposes are the purposes with which files can be uploaded.
+// Purposes returns the purposes that an uploaded file can have.
 func Purposes() []string {
 	return []string{"assistants", PurposeInput, "evals", "fine-tune", "user_data", "vision"}
 }
@@ -44,29 +44,29 @@ const (
 	maxFilename = 255
 )
 
-// CheckUpload returns a *RequestError if a file cannot be uploaded with these settings. expiry is 0 for a file that does not expire.
+// CheckUpload returns a *RequestError if a file cannot be uploaded with these settings. If expiry is 0, the file does not expire.
 func CheckUpload(name, purpose string, expiry time.Duration) error {
 	switch {
 	case purpose == "":
 		return &RequestError{Param: "purpose", Code: openai.CodeMissingParameter, Message: `"purpose" is missing`}
 	case !slices.Contains(Purposes(), purpose):
-		return invalid("purpose", `"purpose" is %.100q, which is none of %s`, purpose, strings.Join(Purposes(), ", "))
+		return invalid("purpose", `"purpose" must be one of %[2]s, not %.100[1]q`, purpose, strings.Join(Purposes(), ", "))
 	case name == "":
-		return invalid("file", `"file" has no file name`)
+		return invalid("file", `"file" must have a file name`)
 	case len(name) > maxFilename || !utf8.ValidString(name):
-		return invalid("file", "the file's name is not a text of 1 to %d bytes", maxFilename)
+		return invalid("file", "the file's name must be UTF-8 text of 1 to %d bytes", maxFilename)
 	}
 	return checkExpiry("expires_after", expiry)
 }
 
-// Upload is the content of a file that is not complete. It is written to the disk as it arrives.
+// Upload is the content of a file that is being uploaded. It is written to the disk while it arrives.
 type Upload struct {
 	store *Store
 	file  *os.File
 	size  int64
 }
 
-// NewUpload begins a file. The caller passes it to AddFile or discards it.
+// NewUpload begins an upload. The caller must either pass it to AddFile or discard it.
 func (s *Store) NewUpload() (*Upload, error) {
 	f, err := os.CreateTemp(s.folder(filesFolder), tempPattern)
 	if err != nil {
@@ -75,10 +75,10 @@ func (s *Store) NewUpload() (*Upload, error) {
 	return &Upload{store: s, file: f}, nil
 }
 
-// MaxFileBytes is the maximum size of a file that is uploaded.
+// MaxFileBytes returns the maximum size of an uploaded file.
 func (s *Store) MaxFileBytes() int64 { return s.options.MaxFileBytes }
 
-// Write implements io.Writer. The error is ErrTooLarge if the file becomes larger than a file may be.
+// Write implements io.Writer. The error is ErrTooLarge if the file becomes larger than MaxFileBytes.
 func (u *Upload) Write(p []byte) (int, error) {
 	if u.size += int64(len(p)); u.size > u.store.options.MaxFileBytes {
 		return 0, ErrTooLarge
@@ -90,11 +90,11 @@ func (u *Upload) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Discard deletes what was written.
+// Discard deletes the written content.
 func (u *Upload) Discard() { discard(u.file) }
 
-// AddFile makes a file of an upload. The settings are those of CheckUpload. The error is a *RequestError if they, or the content,
-// cannot be accepted. After an error, the caller discards the upload.
+// AddFile adds an upload to the store as a file. The settings are those of CheckUpload. The error is a *RequestError if the settings or
+// the content are invalid. After an error, the caller must discard the upload.
 func (s *Store) AddFile(u *Upload, name, purpose string, expiry time.Duration) (File, error) {
 	if err := CheckUpload(name, purpose, expiry); err != nil {
 		return File{}, err
@@ -111,26 +111,26 @@ func (s *Store) AddFile(u *Upload, name, purpose string, expiry time.Duration) (
 	return f, nil
 }
 
-// checkFirstLine returns a *RequestError if a file that should have a JSON object per line begins with anything else. The other lines
-// are checked when a batch is made of the file.
+// checkFirstLine returns a *RequestError if the first line of a batch's input is not a JSON object. The other lines are checked when a
+// batch is created from the file.
 func checkFirstLine(f *os.File) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read an upload: %w", err)
 	}
 	line, err := rows.NewReader(f, rows.Options{Format: rows.FormatJSONL}).NextLine()
 	if errors.Is(err, io.EOF) {
-		return &RequestError{Param: "file", Code: codeEmptyFile, Message: "the file has no lines"}
+		return &RequestError{Param: "file", Code: codeEmptyFile, Message: "the file has no lines: upload a file with one request per line"}
 	}
 	if err != nil {
 		return &RequestError{Param: "file", Code: codeInvalidLine, Message: err.Error()}
 	}
 	if !line.Long && !isObject(line.Text) {
-		return &RequestError{Param: "file", Code: codeInvalidLine, Message: fmt.Sprintf("line %d is not a JSON object: a batch has one per line", line.Number)}
+		return &RequestError{Param: "file", Code: codeInvalidLine, Message: fmt.Sprintf("line %d is not a JSON object: each line of a batch's input must be one", line.Number)}
 	}
 	return nil
 }
 
-// publishFile closes a temporary file and adds it as a file with the given id. A file with that id is replaced.
+// publishFile adds a temporary file to the store under an id. It replaces a file with the same id.
 func (s *Store) publishFile(id string, content *os.File, f File, expiry time.Duration) (File, error) {
 	now := s.now()
 	f.ID, f.Object, f.Status, f.CreatedAt = id, "file", "processed", now.Unix()
@@ -140,7 +140,7 @@ func (s *Store) publishFile(id string, content *os.File, f File, expiry time.Dur
 	if err := publish(content, s.contentPath(id)); err != nil {
 		return File{}, err
 	}
-	if err := writeJSON(s.filePath(id), f); err != nil { // a content without it is removed by Open
+	if err := writeJSON(s.filePath(id), f); err != nil { // Open removes a content without a description
 		return File{}, err
 	}
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (s *Store) publishFile(id string, content *os.File, f File, expiry time.Dur
 	return f, nil
 }
 
-// File returns a file, or ErrNoFile.
+// File returns a file. The error is ErrNoFile if there is none with this id.
 func (s *Store) File(id string) (File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Store) file(id string) (File, error) {
 
 func (f File) expired(now time.Time) bool { return f.ExpiresAt != nil && now.Unix() >= *f.ExpiresAt }
 
-// Files returns a page of the files with a purpose, or of all files if it is empty.
+// Files returns a page of the files with a purpose, or of all files if purpose is empty.
 func (s *Store) Files(q Query, purpose string) (Page[File], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,14 +179,14 @@ func (s *Store) Files(q Query, purpose string) (Page[File], error) {
 	})
 }
 
-// OpenFile opens a file's content, which stays readable if the file is deleted.
+// OpenFile opens a file's content. It stays readable if the file is deleted.
 func (s *Store) OpenFile(id string) (*os.File, File, error) {
 	f, err := s.File(id)
 	if err != nil {
 		return nil, f, err
 	}
 	content, err := os.Open(s.contentPath(id))
-	if errors.Is(err, fs.ErrNotExist) { // it was just deleted
+	if errors.Is(err, fs.ErrNotExist) { // the file was just deleted
 		return nil, f, ErrNoFile
 	}
 	return content, f, err
@@ -209,13 +209,13 @@ func (s *Store) DeleteFile(id string) error {
 	return s.removeFile(id)
 }
 
-// forget removes a file from memory. The store is locked.
+// forget removes a file from memory. s.mu must be held.
 func (s *Store) forget(id string) {
 	delete(s.files, id)
 	s.fileIDs = drop(s.fileIDs, id)
 }
 
-// removeFile deletes a file from the disk: first its description, since a content without one is removed by Open.
+// removeFile deletes a file from the disk. It deletes the description first, since Open removes a content without a description.
 func (s *Store) removeFile(id string) error {
 	err := remove(s.filePath(id))
 	if err == nil {
@@ -227,7 +227,7 @@ func (s *Store) removeFile(id string) error {
 	return nil
 }
 
-// removeExpired deletes the files whose time is over, except inputs of batches that have not ended.
+// removeExpired deletes expired files, except the inputs of batches that have not ended.
 func (s *Store) removeExpired() {
 	s.mu.Lock()
 	var old []string

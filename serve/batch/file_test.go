@@ -28,9 +28,9 @@ func TestFileIsKept(t *testing.T) {
 	require.NoError(t, err)
 
 	_, err = batch.Open(folder, batch.Options{Logger: quiet})
-	require.ErrorContains(t, err, "another server uses it")
+	require.ErrorContains(t, err, "another server uses the folder")
 	require.NoError(t, s.Close())
-	// What a crash between the two files of a file leaves.
+	// A crash while a file is added can leave a content without a description.
 	orphan := filepath.Join(folder, "files", "file-0.jsonl")
 	require.NoError(t, os.WriteFile(orphan, []byte("{}\n"), 0o600))
 
@@ -45,12 +45,12 @@ func TestFileIsKept(t *testing.T) {
 	defer content.Close()
 	entries, err := os.ReadDir(filepath.Join(folder, "files"))
 	require.NoError(t, err)
-	require.Len(t, entries, 2, "what was not complete is removed")
+	require.Len(t, entries, 2, "incomplete files are removed")
 
 	require.NoError(t, s.DeleteFile(f.ID))
 	text, err := io.ReadAll(content)
 	require.NoError(t, err)
-	require.Equal(t, "{}\n", string(text), "who has it open can still read it")
+	require.Equal(t, "{}\n", string(text), "an open file can still be read")
 	require.ErrorIs(t, s.DeleteFile(f.ID), batch.ErrNoFile)
 	_, err = s.File(f.ID)
 	require.ErrorIs(t, err, batch.ErrNoFile)
@@ -78,10 +78,10 @@ func TestUploadRefuses(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	for _, c := range []struct{ text, name, purpose, param, message string }{
 		{"{}", "a.jsonl", "", "purpose", "missing"},
-		{"{}", "a.jsonl", "batch_output", "purpose", "none of"},
-		{"{}", "", "batch", "file", "no file name"},
-		{"{}", "a\xff", "batch", "file", "not a text"},
-		{"{}", strings.Repeat("a", 256), "batch", "file", "not a text"},
+		{"{}", "a.jsonl", "batch_output", "purpose", "must be one of"},
+		{"{}", "", "batch", "file", "must have a file name"},
+		{"{}", "a\xff", "batch", "file", "must be UTF-8 text"},
+		{"{}", strings.Repeat("a", 256), "batch", "file", "must be UTF-8 text"},
 		{"", "a.jsonl", "batch", "file", "no lines"},
 		{"\n \r\n", "a.jsonl", "batch", "file", "no lines"},
 		{"\n\nhello\n", "a.jsonl", "batch", "file", "line 3 is not a JSON object"},
@@ -115,7 +115,7 @@ func TestUploadRefuses(t *testing.T) {
 	require.Empty(t, page.Items)
 }
 
-// Pages of any size, in any direction, have every file once, also if files are deleted between two pages.
+// Pages of any size, in both directions, have every file exactly once, even if files are deleted between two pages.
 func TestListOfFiles(t *testing.T) {
 	t.Parallel()
 	s, err := batch.Open(t.TempDir(), batch.Options{Logger: quiet})

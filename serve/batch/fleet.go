@@ -14,29 +14,29 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// maxQueued is the maximum number of batches of a model that a front has in the queue at once. The queue answers them one after another;
-// with more than one, no worker waits while the next is put into the queue.
+// maxQueued is the maximum number of a model's batches that this server has in the queue at once. Workers answer them one after another.
+// With more than one batch in the queue, no worker waits while the next one is enqueued.
 const maxQueued = 4
 
-// lostInterval is the time between two searches for rows that are neither recorded nor in the queue.
+// lostInterval is the interval between two searches for rows that are neither recorded nor in the queue.
 const lostInterval = 30 * time.Second
 
-// Fleet answers batches with the workers of a queue. A batch has the same id in the queue.
+// Fleet is a Runner that uses the workers of a queue. A batch has the same id in the queue.
 type Fleet struct {
 	queue    job.Queue
 	version  string
-	interval time.Duration // between two searches for lost rows
+	interval time.Duration // time between two searches for lost rows
 
 	mu    sync.Mutex
-	turns map[string]*turns // by model
+	turns map[string]*turns // turns of each model's batches
 }
 
-// NewFleet answers batches with the workers of a queue. version is that of the program, in results of rows that cannot be used.
+// NewFleet returns a Fleet. version is the version of the program, for the results of rows that cannot be used.
 func NewFleet(queue job.Queue, version string) *Fleet {
 	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
 }
 
-// turnsOf returns the turns of a model's batches.
+// turnsOf returns the turns in which a model's batches run.
 func (f *Fleet) turnsOf(model string) *turns {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,8 +46,8 @@ func (f *Fleet) turnsOf(model string) *turns {
 	return f.turns[model]
 }
 
-// Models implements Runner. It returns the models of the workers, those included that were lost within the last hour. If there are none,
-// any model is accepted, and rows wait for a worker.
+// Models implements Runner. It returns the models of live workers and of workers that were lost within the last hour. If there are none,
+// it returns no names: any model is accepted, and rows wait for a worker.
 func (f *Fleet) Models(ctx context.Context) ([]string, error) {
 	workers, err := f.queue.Fleet(ctx)
 	var names []string
@@ -66,7 +66,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 		err := f.turnsOf(t.Model).take(waiting, t.Batch)
 		if err == nil {
 			defer f.turnsOf(t.Model).giveBack()
-			err = ignore(f.enqueue(waiting, t), job.ErrCancelled) // collect reports it
+			err = ignore(f.enqueue(waiting, t), job.ErrCancelled) // collect returns the error
 		}
 		if err != nil && stopped.Err() == nil {
 			return err
@@ -78,7 +78,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	}
 	var watching sync.WaitGroup
 	defer watching.Wait()
-	// Rows that were answered before the batch was stopped are collected.
+	// Rows that were answered before the batch was stopped are still collected.
 	collecting, abandon := context.WithCancelCause(ctx)
 	defer abandon(nil)
 	watching.Go(func() { f.watch(collecting, t.Batch, abandon) })
@@ -100,13 +100,13 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	case stopped.Err() != nil:
 		return ignore(ignore(err, job.ErrNoBatch), job.ErrCancelled)
 	case errors.Is(err, job.ErrCancelled):
-		return fmt.Errorf("%w: it was cancelled in the queue", ErrHopeless)
+		return fmt.Errorf("%w: the batch was cancelled in the queue", ErrHopeless)
 	}
 	return err
 }
 
-// watch abandons a batch if the queue has lost rows of it, so that they are queued again. A Redis that is killed can lose its last
-// writes.
+// watch looks for rows that the queue has lost and abandons the attempt if there are any, so that the next attempt queues them again. A
+// Redis that is killed can lose its last writes.
 func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
@@ -118,7 +118,7 @@ func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelC
 		}
 		s, err := f.queue.Status(ctx, batch)
 		if err != nil {
-			continue // collect reports it
+			continue // collect returns the error
 		}
 		if n, err := f.queue.Lost(ctx, s); err == nil && n > 0 {
 			abandon(fmt.Errorf("the queue has lost %d rows", n))
@@ -127,7 +127,7 @@ func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelC
 	}
 }
 
-// maxCancelWait is the maximum time for which cancelling is tried before Run returns an error.
+// maxCancelWait is the maximum time for which Run tries to cancel a batch in the queue.
 const maxCancelWait = time.Minute
 
 func ignore(err, target error) error {
@@ -137,7 +137,7 @@ func ignore(err, target error) error {
 	return err
 }
 
-// enqueue queues the rows that are neither queued nor recorded.
+// enqueue queues the rows of a batch that are neither queued nor recorded.
 func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	in, err := os.Open(t.Input)
 	if err != nil {
@@ -154,7 +154,8 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	return err
 }
 
-// collect waits for the rows. A result that was lost does not come at another try either; the caller notices that it has no line.
+// collect writes the results of all rows to out. It does not retry for a lost result, since it would not come; the caller reports the row
+// as lost.
 func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	c, err := enqueue.Collect(ctx, f.queue, out, enqueue.CollectOptions{
 		Follow: true, Free: true,
@@ -164,7 +165,7 @@ func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	case errors.Is(err, rows.ErrOtherFile):
 		return errors.Join(ErrHopeless, err)
 	case err == nil && c.Foreign > 0:
-		return fmt.Errorf("%w: the queue does not have %d of its results", ErrHopeless, c.Foreign)
+		return fmt.Errorf("%w: the queue lacks %d of its results", ErrHopeless, c.Foreign)
 	case err == nil && c.Cancelled:
 		return job.ErrCancelled
 	}

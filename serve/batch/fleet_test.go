@@ -13,12 +13,12 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// front is a store whose batches are answered by a worker of a fleet.
+// front is a store whose batches a worker of a fleet answers.
 type front struct {
 	*bench
 	redis *redistest.Server
 	queue *redisqueue.Queue
-	free  chan struct{} // a value for each row that the worker may answer
+	free  chan struct{} // one value allows the worker to answer one row
 }
 
 func setUpFront(t testing.TB) *front {
@@ -44,10 +44,10 @@ func TestFleetAnswersBatches(t *testing.T) {
 	require.Equal(t, 60, b.Usage.OutputTokens)
 	all, err := f.queue.Batches(t.Context())
 	require.NoError(t, err)
-	require.Empty(t, all, "nothing is left in the queue")
+	require.Empty(t, all, "the queue is empty")
 }
 
-// Rows that were answered before a batch of the fleet is cancelled are in the output.
+// After a fleet's batch is cancelled, the output has the rows that were answered before.
 func TestFleetCancelsBatches(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestFleetExpiresBatches(t *testing.T) {
 	}
 }
 
-// A Redis that loses everything costs time but no row.
+// If Redis loses all data, the batch takes longer, but no row is lost.
 func TestFleetWithoutMemory(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)
@@ -121,7 +121,7 @@ func TestFleetWithoutMemory(t *testing.T) {
 	requireWhole(t, f.Store, b, 40)
 }
 
-// A model that only a worker has, or had within the last hour, can be asked for.
+// A batch can use any model that a worker serves or served within the last hour.
 func TestFleetKnowsItsModels(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)
@@ -140,7 +140,7 @@ func TestFleetKnowsItsModels(t *testing.T) {
 	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
 }
 
-// Rows that Redis has lost, for example because it was killed, are queued again.
+// Rows that Redis has lost are queued again.
 func TestFleetQueuesLostRowsAgain(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)
@@ -163,7 +163,7 @@ func TestFleetQueuesLostRowsAgain(t *testing.T) {
 	require.Len(t, output, 40)
 }
 
-// A row whose result was lost in the queue has a line that says so.
+// A row whose result was lost in the queue has an error line that says so.
 func TestFleetReportsLostResults(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)

@@ -19,13 +19,13 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// process is a server without HTTP: the test binary, run again. It runs the batches of a folder and prints the number of finished rows
-// of one of them whenever it changes. It ends when that batch has ended.
+// process is a server without HTTP, in a process of its own that runs the test binary. It runs the batches of a folder, and prints the
+// number of finished rows of one batch whenever it changes. It ends when that batch has ended.
 type process struct {
 	Folder string
 	Batch  string
-	Redis  string // URL; empty for an engine of its own
-	Rows   int    // the number of rows that its engine answers; 0 for all
+	Redis  string // URL of Redis; empty to use an engine in the process
+	Rows   int    // number of rows that the engine answers; 0 for all
 }
 
 const asProcess = "INGOT_TEST_BATCHES"
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run is the process.
+// run is the main function of the process.
 func (p process) run(ctx context.Context) error {
 	runner, end, err := p.runner(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p process) runner(ctx context.Context) (batch.Runner, func(), error) {
 	return alone, func() { eng.Close() }, nil
 }
 
-// killAt starts the process and kills it when so many rows are finished. If that is 0, the process runs to its end.
+// killAt starts the process and kills it when the given number of rows are finished. For 0, the process runs until the batch has ended.
 func (p process) killAt(t testing.TB, rows int) {
 	t.Helper()
 	settings, err := json.Marshal(p)
@@ -129,7 +129,7 @@ func (p process) killAt(t testing.TB, rows int) {
 	require.ErrorContains(t, cmd.Wait(), "killed")
 }
 
-// kills returns the number of rows of a batch and how often its server is killed.
+// kills returns the number of rows of the batch, and how many times the test kills the server.
 func kills() (rows, times int) {
 	if os.Getenv("INGOT_LONG") != "" {
 		return 5000, 10
@@ -137,7 +137,7 @@ func kills() (rows, times int) {
 	return 300, 3
 }
 
-// newBatch makes a batch in a folder that no server runs yet. Every tenth row fails.
+// newBatch creates a batch in a folder that no server runs yet. Every tenth row fails.
 func newBatch(t testing.TB, folder string, n int) string {
 	t.Helper()
 	s, err := batch.Open(folder, batch.Options{Logger: quiet})
@@ -155,7 +155,7 @@ func newBatch(t testing.TB, folder string, n int) string {
 	return create(t, s, text).ID
 }
 
-// requireAnswered checks the batch after the last server has ended.
+// requireAnswered checks the files of the batch after the last server has ended.
 func requireAnswered(t testing.TB, folder, id string, n int) {
 	t.Helper()
 	s, err := batch.Open(folder, batch.Options{Logger: quiet})
@@ -183,7 +183,7 @@ func TestServerSurvivesKills(t *testing.T) {
 	folder := t.TempDir()
 	p := process{Folder: folder, Batch: newBatch(t, folder, n)}
 	for i := range times {
-		p.Rows = n * 9 / 10 / (times + 1) // answered by each server before it is killed
+		p.Rows = n * 9 / 10 / (times + 1) // rows that each server answers before it is killed
 		p.killAt(t, (i+1)*p.Rows)
 	}
 	p.Rows = 0
@@ -191,7 +191,7 @@ func TestServerSurvivesKills(t *testing.T) {
 	requireAnswered(t, folder, p.Batch, n)
 }
 
-// startWorker starts a worker that answers a row for each value of free. It ends with the test.
+// startWorker starts a worker that answers one row for each value of free. The worker ends with the test.
 func startWorker(t testing.TB, redis, name string, free chan struct{}) {
 	t.Helper()
 	eng, err := openMicro()
@@ -202,7 +202,7 @@ func startWorker(t testing.TB, redis, name string, free chan struct{}) {
 		Alias: "micro", Name: name, Concurrency: 8, PollInterval: 10 * time.Millisecond, ShutdownTimeout: time.Second, Logger: quiet,
 	})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context())) // that of the test ends before its cleanup
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context())) // the context of the test ends before its cleanup functions run
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	t.Cleanup(func() {
@@ -213,7 +213,7 @@ func startWorker(t testing.TB, redis, name string, free chan struct{}) {
 	})
 }
 
-// The front of a fleet is killed while two workers go on.
+// The server in front of a fleet is killed while two workers continue.
 func TestFrontSurvivesKills(t *testing.T) {
 	t.Parallel()
 	n, times := kills()
@@ -236,5 +236,5 @@ func TestFrontSurvivesKills(t *testing.T) {
 	requireAnswered(t, folder, p.Batch, n)
 	keys, err := r.Client.Keys(t.Context(), "*"+p.Batch+"*").Result()
 	require.NoError(t, err)
-	require.Empty(t, keys, "nothing of the batch is left in the queue")
+	require.Empty(t, keys, "the queue has no keys of the batch")
 }

@@ -7,7 +7,7 @@ import (
 
 // Query selects a page of a list.
 type Query struct {
-	After     string // id of the item before the first one; it may have been deleted. Empty for the beginning
+	After     string // the page begins after the item with this id, which may have been deleted; empty for the first page
 	Limit     int    // maximum number of items, at least 1
 	Ascending bool   // oldest first; otherwise newest first
 }
@@ -15,11 +15,11 @@ type Query struct {
 // Page is a part of a list.
 type Page[T any] struct {
 	Items []T
-	More  bool // there are items after the last one
+	More  bool // there are more items after this page
 }
 
-// page returns the items that a query selects. ids are in the order of creation, which is their alphabetical order. item returns the
-// item of an id, and whether it is selected.
+// page returns the items that a query selects. ids must be sorted, which is the order of creation. item returns the item with an id, and
+// whether the list has it.
 func page[T any](ids []string, prefix string, q Query, item func(id string) (T, bool)) (Page[T], error) {
 	first, step := 0, 1
 	if !q.Ascending {

@@ -6,22 +6,22 @@ import (
 	"github.com/ingot-run/ingot/progress"
 )
 
-// Progress is how far a batch is.
+// Progress is a batch with its progress.
 type Progress struct {
 	Batch           Batch
-	Tokens          Tokens  // of the finished rows; if Alone continues a batch after an interruption, only of the rows since then
-	RowsPerSecond   float64 // over the last minute; 0 if the batch does not run
-	TokensPerSecond float64 // generated ones
+	Tokens          Tokens  // token counts of the finished rows; after an interruption, Alone counts only the rows since then
+	RowsPerSecond   float64 // speed over the last minute; 0 if the batch is not running
+	TokensPerSecond float64 // generated tokens per second over the last minute
 }
 
-// Progress returns a page of the batches with their speed.
+// Progress returns a page of the batches with their progress.
 func (s *Store) Progress(q Query) (Page[Progress], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return page(s.batchIDs, batchPrefix, q, func(id string) (Progress, bool) { return s.batches[id].progress(), true })
 }
 
-// BatchProgress returns a batch with its speed, or ErrNoBatch.
+// BatchProgress returns a batch with its progress. The error is ErrNoBatch if there is none with this id.
 func (s *Store) BatchProgress(id string) (Progress, error) {
 	b, err := s.find(id)
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *batch) progress() Progress {
 	return p
 }
 
-// report is called with the tokens after results were written.
+// report updates the progress after results were written. t has the tokens of the finished rows.
 func (b *batch) report(t Tokens) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *batch) report(t Tokens) {
 	b.sample()
 }
 
-// sample adds the counts of this moment to the measured speed. b.mu is held.
+// sample adds the current counts to the speed measurement. b.mu must be held.
 func (b *batch) sample() {
 	out := b.results.Load()
 	if out == nil {

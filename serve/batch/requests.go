@@ -12,17 +12,17 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Request asks for a batch.
+// Request is a request to create a batch.
 type Request struct {
 	InputFileID      string
 	Endpoint         openai.Endpoint
-	CompletionWindow string // such as 24h or 7d; DefaultWindow if empty
+	CompletionWindow string // time limit for the batch, such as 24h or 7d; DefaultWindow if empty
 	Metadata         map[string]string
 	OutputExpiry     time.Duration // time to live of the batch's files; 0 if they do not expire
-	Models           []string      // models that its rows may ask for; nil for all
+	Models           []string      // models that the rows may name; nil for all
 
-	// Repeated means that the client may have sent the request before without receiving an answer. If a batch was made from the same
-	// request within the last minutes, that one is the answer.
+	// Repeated means that the client may have sent the request before without receiving a response. If the same request has created a
+	// batch within the last minutes, CreateBatch returns that batch.
 	Repeated bool
 }
 
@@ -42,7 +42,7 @@ const (
 	batchPrefix = "batch_"
 )
 
-// window reads a completion window.
+// window parses a completion window.
 func window(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -56,7 +56,7 @@ func window(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// check returns the completion window, or a *RequestError.
+// check validates the request and returns its completion window. The error is a *RequestError.
 func (r *Request) check() (time.Duration, error) {
 	for _, required := range []struct{ name, value string }{{"input_file_id", r.InputFileID}, {"endpoint", string(r.Endpoint)}} {
 		if required.value == "" {
@@ -86,13 +86,13 @@ func (r *Request) check() (time.Duration, error) {
 	return window(r.CompletionWindow)
 }
 
-// CreateBatch makes a batch, which begins to run at once. The error is a *RequestError if that is not possible.
+// CreateBatch creates a batch, which runs as soon as Run is running. The error is a *RequestError if the request is invalid.
 func (s *Store) CreateBatch(q Request) (Batch, error) {
 	length, err := q.check()
 	if err != nil {
 		return Batch{}, err
 	}
-	s.creating.Lock() // so that a repeated request finds the batch of the first one
+	s.creating.Lock() // makes a repeated request find the batch of the first request
 	defer s.creating.Unlock()
 	if b := s.repeated(q); b != nil {
 		return b.view(), nil
@@ -115,20 +115,20 @@ func (s *Store) CreateBatch(q Request) (Batch, error) {
 	s.mu.Lock()
 	s.batches[r.Batch.ID] = b
 	s.batchIDs = insert(s.batchIDs, r.Batch.ID)
-	if s.begin != nil { // otherwise Run begins it
+	if s.begin != nil { // if it is nil, Run begins the batch later
 		s.begin(b)
 	}
 	s.mu.Unlock()
 	return r.Batch, nil
 }
 
-// holdInput prevents an input file from being deleted, or returns a *RequestError if it cannot be the input of a batch.
+// holdInput prevents an input file from being deleted. The error is a *RequestError if the file cannot be the input of a batch.
 func (s *Store) holdInput(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := s.file(id)
 	if err != nil {
-		return &RequestError{Param: "input_file_id", Code: "file_not_found", Message: fmt.Sprintf("no file has the id %.100q", id)}
+		return &RequestError{Param: "input_file_id", Code: "file_not_found", Message: fmt.Sprintf("there is no file with the id %.100q", id)}
 	}
 	if f.Purpose != PurposeInput {
 		return invalid("input_file_id", "file %s has the purpose %q: upload it with the purpose %q", id, f.Purpose, PurposeInput)
@@ -137,14 +137,14 @@ func (s *Store) holdInput(id string) error {
 	return nil
 }
 
-// releaseInput ends what holdInput began. The store is locked.
+// releaseInput ends a hold of holdInput. s.mu must be held.
 func (s *Store) releaseInput(id string) {
 	if s.readers[id]--; s.readers[id] <= 0 {
 		delete(s.readers, id)
 	}
 }
 
-// repeated returns the batch that a repeated request has made, or nil.
+// repeated returns the batch that an earlier copy of a repeated request has created, or nil.
 func (s *Store) repeated(q Request) *batch {
 	if !q.Repeated {
 		return nil
@@ -174,7 +174,7 @@ func (s *Store) find(id string) (*batch, error) {
 	return nil, ErrNoBatch
 }
 
-// Batch returns a batch, or ErrNoBatch.
+// Batch returns a batch. The error is ErrNoBatch if there is none with this id.
 func (s *Store) Batch(id string) (Batch, error) {
 	b, err := s.find(id)
 	if err != nil {
@@ -190,8 +190,8 @@ func (s *Store) Batches(q Query) (Page[Batch], error) {
 	return page(s.batchIDs, batchPrefix, q, func(id string) (Batch, bool) { return s.batches[id].view(), true })
 }
 
-// CancelBatch begins to cancel a batch, and returns it. A batch that is being cancelled or was cancelled does not change. The error is
-// ErrNoBatch, or a *RequestError if the batch has ended or all its rows have.
+// CancelBatch starts to cancel a batch and returns it. It does not change a batch that is being cancelled or was cancelled. The error is
+// ErrNoBatch, or a *RequestError if the batch or all its rows have ended.
 func (s *Store) CancelBatch(id string) (Batch, error) {
 	b, err := s.find(id)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Store) CancelBatch(id string) (Batch, error) {
 	case r.Batch.Status == Cancelling || r.Batch.Status == Cancelled:
 		return b.view(), nil
 	case r.Ending != nil || r.Batch.Status.Ended():
-		return Batch{}, invalid("batch_id", "batch %s is %s and cannot be cancelled", id, r.Batch.Status)
+		return Batch{}, invalid("batch_id", "batch %s cannot be cancelled: it is %s", id, r.Batch.Status)
 	}
 	err = s.changeLocked(b, func(r *record) {
 		r.Batch.Status, r.Batch.CancellingAt = Cancelling, s.unix()

@@ -15,12 +15,12 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// finalize writes the batch's files and ends it. It can be repeated after a crash at any moment.
+// finalize writes the batch's files and ends the batch. It can be repeated after a crash at any point.
 func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 	r := b.state()
 	id := r.Batch.ID
-	if err := runner.Forget(ctx, id); err != nil { // what is left is deleted when its retention is over
-		s.log.Warn("the results of a batch are left in the queue", "batch", id, "error", err)
+	if err := runner.Forget(ctx, id); err != nil { // Redis deletes the batch after its retention
+		s.log.Warn("the results of a batch could not be deleted from the queue", "batch", id, "error", err)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -56,22 +56,22 @@ func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 		return err
 	}
 	b.results.Store(nil)
-	if err := remove(s.resultsPath(id)); err != nil { // Open removes it
-		s.log.Warn("the results of a batch are left on the disk", "batch", id, "error", err)
+	if err := remove(s.resultsPath(id)); err != nil { // the next Open removes the file
+		s.log.Warn("the results file of a batch could not be deleted", "batch", id, "error", err)
 	}
 	return nil
 }
 
-// files writes the files of a batch that has ended: each row is one line in one of them.
+// files writes the output files of a batch. Each row becomes one line in one of them.
 type files struct {
 	store  *Store
 	record *record
-	output lineFile // answers
-	errors lineFile // rows that failed or were not run
+	output lineFile // file of answers
+	errors lineFile // file of rows that failed or were not run
 	usage  Usage
 }
 
-// lineFile is a file that is being written.
+// lineFile is an output file that is being written.
 type lineFile struct {
 	file  *os.File
 	w     *bufio.Writer
@@ -109,7 +109,7 @@ func (l *lineFile) write(line []byte) error {
 	return l.w.WriteByte('\n')
 }
 
-// publish adds a file to the store if it has lines, and returns its id, or nil.
+// publish adds a file to the store and returns its id. It returns nil if the file has no lines.
 func (f *files) publish(l *lineFile, id, kind string) (*string, error) {
 	if l.lines == 0 {
 		return nil, nil
@@ -123,7 +123,7 @@ func (f *files) publish(l *lineFile, id, kind string) (*string, error) {
 	return &id, err
 }
 
-// write writes the lines of all rows.
+// write writes one line for each row of the batch.
 func (f *files) write(ctx context.Context) error {
 	total := f.record.Batch.RequestCounts.Total
 	if total == 0 {
@@ -157,7 +157,7 @@ func (f *files) write(ctx context.Context) error {
 	return f.missing(ctx)
 }
 
-// readLine appends the next line, without its end, to text.
+// readLine appends the next line, without its line end, to text.
 func readLine(in *bufio.Reader, text []byte) ([]byte, error) {
 	for {
 		part, err := in.ReadSlice('\n')
@@ -171,7 +171,7 @@ func readLine(in *bufio.Reader, text []byte) ([]byte, error) {
 	}
 }
 
-// result writes the line of a row that has a result.
+// result writes the line of a row, given its result.
 func (f *files) result(text []byte) error {
 	var l struct {
 		Response struct {
@@ -205,7 +205,7 @@ func (f *files) result(text []byte) error {
 	return f.output.write(text)
 }
 
-// failure writes the line of a row whose result is an error. It has the form of OpenAI's: the response that the request would have
+// failure writes the line of a row whose result is an error. As in OpenAI's files, the line has the response that the request would have
 // got over HTTP.
 func (f *files) failure(text []byte, e *openai.Error) error {
 	var l struct {
@@ -230,7 +230,7 @@ func (f *files) failure(text []byte, e *openai.Error) error {
 	return f.errors.marshal(line)
 }
 
-// response returns what a server answers over HTTP to a request that failed in this way.
+// response returns the HTTP status and body for an error of a row.
 func response(e *openai.Error) (status int, body any) {
 	switch e.Code {
 	case openai.CodeTimeout, openai.CodeFailed, openai.CodeTooLarge, openai.CodeAbandoned:
@@ -239,7 +239,7 @@ func response(e *openai.Error) (status int, body any) {
 	return e.HTTP()
 }
 
-// outputLine is a line of an error file.
+// outputLine is a line of an output or error file.
 type outputLine struct {
 	openai.OutputLine
 	Stats json.RawMessage `json:"stats,omitempty"`
@@ -253,7 +253,7 @@ func (l *lineFile) marshal(line outputLine) error {
 	return l.write(text)
 }
 
-// notRun is the error of a row that was not run because of the way in which its batch has ended.
+// notRun returns the error of a row that was not run because its batch ended with status s.
 func notRun(s Status) *openai.Error {
 	switch s {
 	case Expired:
@@ -266,14 +266,14 @@ func notRun(s Status) *openai.Error {
 	return &openai.Error{Code: "result_lost", Message: "The result of this request was lost in the queue. Send it again in another batch."}
 }
 
-// missing writes the lines of the rows that have no result.
+// missing writes error lines for the rows without a result.
 func (f *files) missing(ctx context.Context) error {
 	v := f.record.Batch
 	results, err := rows.OpenOutput(f.store.resultsPath(v.ID), v.ID)
 	if err != nil {
 		return err
 	}
-	defer results.Close() //nolint:errcheck // nothing was written
+	defer results.Close() //nolint:errcheck // the output was only read
 	in, err := os.Open(f.store.contentPath(v.InputFileID))
 	if err != nil {
 		return err

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// sweepInterval is the time between two searches for expired files.
+	// sweepInterval is the interval between two searches for expired files.
 	sweepInterval = time.Minute
-	// After a failure, a batch is tried again after a second, then after twice the time, up to maxPause.
+	// After a failure, a batch is tried again after one second. The pause doubles after each further failure, up to maxPause.
 	maxPause = time.Minute
 )
 
-// Run runs the batches of the store, those that an earlier process has begun and those that are created meanwhile, until ctx is done.
-// Batches that have not ended then are continued by the next Run. It is called once at a time.
+// Run runs the store's batches until ctx is done: those that an earlier process has begun, and those that are created meanwhile. The next
+// Run continues the batches that have not ended. Only one Run may be active at a time.
 func (s *Store) Run(ctx context.Context, runner Runner) {
 	var running sync.WaitGroup
 	begin := func(b *batch) { running.Go(func() { s.live(ctx, b, runner) }) }
 	s.mu.Lock()
-	for _, id := range s.batchIDs { // the oldest first
+	for _, id := range s.batchIDs { // from the oldest to the newest
 		if b := s.batches[id]; !b.state().Batch.Status.Ended() {
 			begin(b)
 		}
@@ -47,7 +47,7 @@ func (s *Store) Run(ctx context.Context, runner Runner) {
 	running.Wait()
 }
 
-// live runs a batch until it has ended or ctx is done.
+// live runs a batch until the batch has ended or ctx is done.
 func (s *Store) live(ctx context.Context, b *batch, runner Runner) {
 	expires := time.Unix(b.state().Batch.ExpiresAt, 0)
 	window := time.AfterFunc(expires.Sub(s.now()), b.stop)
@@ -79,7 +79,7 @@ func (s *Store) live(ctx context.Context, b *batch, runner Runner) {
 	}
 }
 
-// advance takes a batch to its next state. If there is an error, another try may succeed.
+// advance takes a batch to its next state. After an error, the caller may try again.
 func (s *Store) advance(ctx context.Context, b *batch, runner Runner) error {
 	r := b.state()
 	switch {
@@ -93,7 +93,7 @@ func (s *Store) advance(ctx context.Context, b *batch, runner Runner) error {
 	return s.validate(ctx, b, runner)
 }
 
-// validate validates the input until the batch is cancelled or its completion window is over.
+// validate validates the input. It stops when the batch is cancelled or its completion window is over.
 func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
 	ctx, cancel := until(ctx, b.stopped)
 	defer cancel()
@@ -130,13 +130,13 @@ func (s *Store) validateInput(ctx context.Context, b *batch, runner Runner) erro
 	}
 	return s.change(b, func(r *record) {
 		r.Batch.InProgressAt, r.Batch.Model, r.Batch.RequestCounts.Total = s.unix(), v.model, v.total
-		if r.Batch.Status == Validating { // it may have been cancelled
+		if r.Batch.Status == Validating { // the batch may have been cancelled meanwhile
 			r.Batch.Status = InProgress
 		}
 	})
 }
 
-// answer runs the rows. Then all results are in the results file, and no more are added.
+// answer runs the rows. When it returns without an error, the results file is final.
 func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	v := b.state().Batch
 	results := sync.OnceValues(func() (*rows.Output, error) {
@@ -149,7 +149,7 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	err := runner.Run(ctx, b.stopped, Task{
 		Batch: v.ID, Model: v.Model, Input: s.contentPath(v.InputFileID), Results: results, Expires: v.ExpiresAt, Report: b.report,
 	})
-	out, openErr := results() // conclude counts them
+	out, openErr := results() // conclude counts the results
 	if openErr != nil {
 		return openErr
 	}
@@ -167,9 +167,9 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	return s.conclude(b, nil)
 }
 
-// conclude decides how a batch ends. failure is the error with which it was given up, or nil.
+// conclude decides how a batch ends. failure is the error that ended the batch, or nil.
 func (s *Store) conclude(b *batch, failure error) error {
-	b.writing.Lock() // so that it is not cancelled meanwhile
+	b.writing.Lock() // prevents that the batch is cancelled meanwhile
 	defer b.writing.Unlock()
 	var held, failed, expired int
 	if out := b.results.Load(); out != nil {

@@ -7,31 +7,31 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Runner answers batches. Alone and Fleet are the two kinds.
+// Runner answers the rows of batches. Alone and Fleet implement it.
 type Runner interface {
-	// Models are the names of the models that rows can ask for. If there are none, any name is accepted.
+	// Models returns the names of the models that rows can use. If there are none, any name is accepted.
 	Models(ctx context.Context) ([]string, error)
 
-	// Run opens the results and writes those of the rows that they lack, until they are complete or stopped is done; then it
-	// returns nil. It can be repeated after an error, and continues what an earlier process has begun. If ctx is done, it leaves the
-	// batch as it is and returns an error. An error that matches ErrHopeless will not go away.
+	// Run opens the results of a batch and adds those that are missing. It returns nil when the results are complete or stopped is done.
+	// If ctx is done, it returns an error and leaves the batch to be continued. It can be repeated after an error, and continues the work
+	// of an earlier process. An error that matches ErrHopeless is permanent.
 	Run(ctx, stopped context.Context, t Task) error
 
-	// Forget deletes what is left of a batch whose results were written.
+	// Forget deletes the Runner's data of a batch after the batch's results were written.
 	Forget(ctx context.Context, batch string) error
 }
 
-// Task is a batch for a Runner.
+// Task describes a batch to a Runner.
 type Task struct {
 	Batch   string
-	Model   string                       // one of Models
-	Input   string                       // path of the rows
+	Model   string                       // model of the rows, one of Models
+	Input   string                       // path of the input file
 	Expires int64                        // end of the completion window, in Unix seconds
-	Results func() (*rows.Output, error) // opens the results when it is the batch's turn; the store closes them
-	Report  func(Tokens)                 // called from one goroutine after results were written
+	Results func() (*rows.Output, error) // opens the results file when it is the batch's turn; the store closes the file
+	Report  func(Tokens)                 // called after results were written, from one goroutine
 }
 
-// Tokens counts the tokens of a batch's rows.
+// Tokens has the token counts of a batch's rows.
 type Tokens struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -40,7 +40,7 @@ type Tokens struct {
 // ErrHopeless means that a batch cannot be continued.
 var ErrHopeless = errors.New("batch cannot be continued")
 
-// until returns a context that ends when one of two contexts does.
+// until returns a context that is done when ctx or stopped is done.
 func until(ctx, stopped context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	detach := context.AfterFunc(stopped, cancel)

@@ -34,10 +34,10 @@ func openMicro() (*engine.Engine, error) {
 	return engine.Open(filepath.Join("..", "..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
 }
 
-// gated is an engine that answers only a number of rows, until it is opened.
+// gated is an engine that answers one row for each value of free, and all rows after free is closed.
 type gated struct {
 	*engine.Engine
-	free chan struct{} // a value for each row that may be answered; closed for all
+	free chan struct{} // one value allows one row; closing it allows all
 }
 
 func (g gated) Generate(ctx context.Context, r generation.Request) (generation.Completion, error) {
@@ -49,15 +49,15 @@ func (g gated) Generate(ctx context.Context, r generation.Request) (generation.C
 	return g.Engine.Generate(ctx, r)
 }
 
-// bench is a store with its batches running on a micro model with the name micro.
+// bench is a store that runs its batches on a micro model with the name micro.
 type bench struct {
 	*batch.Store
 	folder string
 	gate   gated
-	stop   func() // ends Run and closes the store
+	stop   func() // stops Run and closes the store
 }
 
-// setUp opens a store that answers rows without limit.
+// setUp opens a store that answers all rows.
 func setUp(t testing.TB) *bench {
 	t.Helper()
 	b := setUpGated(t, t.TempDir())
@@ -65,7 +65,7 @@ func setUp(t testing.TB) *bench {
 	return b
 }
 
-// setUpGated opens a store that answers no row before its gate is opened.
+// setUpGated opens a store that answers no row until its gate allows rows.
 func setUpGated(t testing.TB, folder string) *bench {
 	t.Helper()
 	eng, err := openMicro()
@@ -101,7 +101,7 @@ func start(t testing.TB, folder string, g gated, r batch.Runner) *bench {
 	return b
 }
 
-// upload adds a file.
+// upload adds an input file to the store.
 func upload(t testing.TB, s *batch.Store, text string) batch.File {
 	t.Helper()
 	u, err := s.NewUpload()
@@ -113,7 +113,7 @@ func upload(t testing.TB, s *batch.Store, text string) batch.File {
 	return f
 }
 
-// create makes a batch of completions.
+// create creates a batch of completions.
 func create(t testing.TB, s *batch.Store, input string) batch.Batch {
 	t.Helper()
 	b, err := s.CreateBatch(batch.Request{InputFileID: upload(t, s, input).ID, Endpoint: openai.Completions})
@@ -122,7 +122,7 @@ func create(t testing.TB, s *batch.Store, input string) batch.Batch {
 	return b
 }
 
-// await waits until a batch fulfils a condition.
+// await waits until a batch fulfils a condition, and returns the batch.
 func await(t testing.TB, s *batch.Store, id string, done func(batch.Batch) bool) batch.Batch {
 	t.Helper()
 	var b batch.Batch
@@ -136,17 +136,17 @@ func await(t testing.TB, s *batch.Store, id string, done func(batch.Batch) bool)
 
 func ended(b batch.Batch) bool { return b.Status.Ended() }
 
-// row returns a line of a batch of completions.
+// row returns the input line of a completion.
 func row(id string) string {
 	return fmt.Sprintf(`{"custom_id":%q,"method":"POST","url":"/v1/completions","body":{"model":"micro","prompt":[300,%d],"max_tokens":2}}`+"\n", id, 400+len(id))
 }
 
-// bad returns a row that fails.
+// bad returns an input line whose row fails.
 func bad(id string) string {
 	return strings.Replace(row(id), `"max_tokens":2`, `"temperature":9`, 1)
 }
 
-// rowsOf returns n rows.
+// rowsOf returns n input lines.
 func rowsOf(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -170,7 +170,7 @@ type outputLine struct {
 	} `json:"error"`
 }
 
-// lines reads a file of a batch by custom_id. id may be nil.
+// lines returns the lines of a batch's file by custom_id. If id is nil, it returns none.
 func lines(t testing.TB, s *batch.Store, id *string) map[string]outputLine {
 	t.Helper()
 	found := map[string]outputLine{}
@@ -195,7 +195,7 @@ func lines(t testing.TB, s *batch.Store, id *string) map[string]outputLine {
 	return found
 }
 
-// requireWhole checks that each of n rows is in exactly one of the files of a batch that has ended, and returns the lines.
+// requireWhole checks that each of n rows is in exactly one file of a batch that has ended. It returns the lines of both files.
 func requireWhole(t testing.TB, s *batch.Store, b batch.Batch, n int) (output, failed map[string]outputLine) {
 	t.Helper()
 	output, failed = lines(t, s, b.OutputFileID), lines(t, s, b.ErrorFileID)

@@ -1,8 +1,8 @@
-// Package batch keeps the files and batches of a server in a folder, and runs the batches. It knows no HTTP.
+// Package batch stores the files and batches of a server in a folder, and runs the batches. It does not depend on HTTP.
 //
-// What a client was told is on the disk: every change of a file or batch is written to a file of its own, atomically, before it
-// becomes visible. The results of a running batch are in an output as `ingot run` writes it, which is the only state of the batch's
-// progress. A server that was killed continues its batches when it starts again.
+// Every change of a file or batch is written to the disk, atomically, before clients can see it. The results of a running batch are in an
+// output file as `ingot run` writes it. That file is the only record of the batch's progress. A server that was killed continues its
+// batches when it starts again.
 package batch
 
 import (
@@ -26,13 +26,13 @@ import (
 // DefaultMaxFileBytes is the default of Options.MaxFileBytes.
 const DefaultMaxFileBytes = 1 << 30
 
-// Options are the settings of a Store. Zero values mean the named defaults.
+// Options are the settings of a Store. A comment that ends with a name after a semicolon names the default for the zero value.
 type Options struct {
 	MaxFileBytes int64        // maximum size of an uploaded file; DefaultMaxFileBytes
-	Logger       *slog.Logger // slog.Default()
+	Logger       *slog.Logger // receives log messages; slog.Default()
 }
 
-// Store has the files and batches of a folder. Its methods are safe for concurrent use.
+// Store has the files and batches in a folder. Its methods are safe for concurrent use.
 type Store struct {
 	root    string
 	lock    *os.File
@@ -40,7 +40,7 @@ type Store struct {
 	log     *slog.Logger
 	now     func() time.Time
 
-	validating *semaphore.Weighted // one batch is checked at a time
+	validating *semaphore.Weighted // allows one validation at a time
 
 	creating sync.Mutex // held while a batch is created
 
@@ -49,17 +49,17 @@ type Store struct {
 	fileIDs  []string // sorted
 	batches  map[string]*batch
 	batchIDs []string       // sorted
-	readers  map[string]int // number of batches that have not ended, by input file
-	begin    func(*batch)   // starts to run a batch; nil unless Run is running
+	readers  map[string]int // number of batches that use a file and have not ended, by the file's id
+	begin    func(*batch)   // starts to run a batch; nil while Run is not running
 }
 
-// The folders in a store's folder.
+// Names of the folders in a store's folder.
 const (
 	filesFolder   = "files"
 	batchesFolder = "batches"
 )
 
-// Open opens the store in a folder, which it creates if necessary. Only one Store can have a folder open.
+// Open opens the store in a folder, which it creates if necessary. Only one Store can have the folder open.
 func Open(folder string, o Options) (*Store, error) {
 	s := &Store{
 		root: folder, options: o, log: cmp.Or(o.Logger, slog.Default()), now: time.Now, validating: semaphore.NewWeighted(1),
@@ -88,7 +88,7 @@ func (s *Store) open() error {
 	}
 	// Any other error means that the file system has no locks.
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
-		return errors.New("another server uses it: give each server a folder of its own")
+		return errors.New("another server uses the folder: give each server its own folder")
 	}
 	if err := s.loadFiles(); err != nil {
 		return err
@@ -96,17 +96,17 @@ func (s *Store) open() error {
 	return s.loadBatches()
 }
 
-// Close unlocks the folder. Run must have returned.
+// Close unlocks the folder. Run must have returned before.
 func (s *Store) Close() error {
 	if s.lock == nil {
 		return nil
 	}
-	// Closing alone might not unlock it: between fork and exec, a child process holds all open files and their locks.
-	unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) //nolint:errcheck // on file systems without locks it fails, as locking did
+	// Closing the lock file might not unlock it: between fork and exec, a child process holds all open files and their locks.
+	unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) //nolint:errcheck // fails only on file systems without locks
 	return s.lock.Close()
 }
 
-// loadFiles reads the descriptions of all files. It removes uploads that were not complete, and contents without a description.
+// loadFiles reads the descriptions of all files. It removes incomplete uploads, and contents without a description.
 func (s *Store) loadFiles() error {
 	names, err := s.names(filesFolder)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Store) loadFiles() error {
 	for _, name := range names {
 		id, ok := strings.CutSuffix(name, contentSuffix)
 		if _, known := s.files[id]; ok && !known {
-			s.log.Info("removed a file that was not complete", "file", name)
+			s.log.Info("removed an incomplete file", "file", name)
 			if err := remove(s.contentPath(id)); err != nil {
 				return err
 			}
@@ -136,7 +136,7 @@ func (s *Store) loadFiles() error {
 	return nil
 }
 
-// loadBatches reads all batches. It removes results of batches that have ended.
+// loadBatches reads all batches. It removes the results files of batches that have ended.
 func (s *Store) loadBatches() error {
 	names, err := s.names(batchesFolder)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Store) loadBatches() error {
 	return nil
 }
 
-// names removes the temporary files from a folder and returns the names of the others.
+// names removes the temporary files from a folder and returns the names of the other files.
 func (s *Store) names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(s.folder(folder))
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Store) names(folder string) ([]string, error) {
 	return names, nil
 }
 
-// read reads a description.
+// read decodes a JSON file.
 func (s *Store) read(path string, into any) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -221,5 +221,5 @@ func (s *Store) resultsPath(id string) string {
 	return filepath.Join(s.root, batchesFolder, id+contentSuffix)
 }
 
-// newID returns a new id. Ids sort by the time of their creation.
+// newID returns a new id. Sorting ids sorts them by creation time.
 func (s *Store) newID(prefix string) string { return prefix + ulid.Make().String() }

@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// turns lets a number of batches run at once. The others wait; the oldest is the next.
+// turns limits the number of batches that run at once. The other batches wait, and the oldest waiting batch is next.
 type turns struct {
 	mu      sync.Mutex
 	free    int
-	waiting []waiter // in order of id, which is the order of creation
+	waiting []waiter // sorted by id, which is the order of creation
 }
 
 type waiter struct {
 	batch string
-	turn  chan struct{} // closed when it is the batch's turn
+	turn  chan struct{} // closed when the batch's turn begins
 }
 
 func newTurns(n int) *turns { return &turns{free: n} }
 
-// take waits for a turn. If there is no error, the caller gives the turn back.
+// take waits until a batch's turn begins. If it returns no error, the caller must call giveBack when the turn ends.
 func (t *turns) take(ctx context.Context, batch string) error {
 	w := waiter{batch, make(chan struct{})}
 	t.mu.Lock()
@@ -40,12 +40,12 @@ func (t *turns) take(ctx context.Context, batch string) error {
 		t.waiting = slices.Delete(t.waiting, at, at+1)
 		return ctx.Err()
 	}
-	t.free++ // it was its turn at the same moment
+	t.free++ // the turn began at the same time as ctx was done
 	t.next()
 	return ctx.Err()
 }
 
-// giveBack ends a turn.
+// giveBack ends a turn, so that another batch's turn can begin.
 func (t *turns) giveBack() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *turns) giveBack() {
 	t.next()
 }
 
-// next begins turns while there are free ones. t.mu is held.
+// next begins the turns of waiting batches while turns are free. t.mu must be held.
 func (t *turns) next() {
 	for t.free > 0 && len(t.waiting) > 0 {
 		t.free--

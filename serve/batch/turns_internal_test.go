@@ -42,7 +42,7 @@ func TestTurnsGoToTheOldest(t *testing.T) {
 	turns.giveBack()
 	require.Equal(t, 2, turns.free)
 
-	// A turn that comes when the batch is stopped is not lost.
+	// A turn that begins while the batch is stopped is not lost.
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	for range 100 {

@@ -17,31 +17,31 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Codes of faults that are not codes of rows.
+// Codes of faults that rows of `ingot run` cannot have.
 const (
 	codeInvalidLine   = "invalid_json_line"
 	codeEmptyFile     = "empty_file"
 	codeTooManyRows   = "too_many_tasks"
-	codeModelMismatch = "model_mismatch" // the line names another model than the first one
+	codeModelMismatch = "model_mismatch" // the line's model is not that of the first line
 )
 
-// maxFaults is the maximum number of faults in Batch.Errors. All lines are checked nevertheless.
+// maxFaults is the maximum number of faults in Batch.Errors. Validation continues after it, to count the faults.
 const maxFaults = 1000
 
-// validation checks the input of a batch line by line. It needs about 20 bytes per line.
+// validation checks the input of a batch line by line. It needs about 20 bytes of memory per line.
 type validation struct {
 	endpoint openai.Endpoint
-	models   []string // all models; empty if rows may ask for any model
-	allowed  []string // models that this batch may ask for; nil for all
+	models   []string // models of the server; empty if rows may name any model
+	allowed  []string // models that this batch may use; nil for all
 
 	total  int
-	model  string              // model of the lines so far
-	ids    map[uint64]struct{} // hashes of the custom_ids so far
+	model  string              // model that the lines so far name; empty if they name none
+	ids    map[uint64]struct{} // hashes of the custom_ids in the lines so far
 	faults []Fault
-	count  int // number of faults, including those that are not in the list
+	count  int // number of faults, including those beyond maxFaults
 }
 
-// read reads the input of a batch. An error means that it cannot be read now.
+// read checks the input of a batch. Faults are recorded in v; an error means that the input cannot be read now.
 func (v *validation) read(ctx context.Context, in io.Reader) error {
 	v.ids = map[uint64]struct{}{}
 	lines := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
@@ -69,10 +69,10 @@ func (v *validation) read(ctx context.Context, in io.Reader) error {
 	return ctx.Err()
 }
 
-// conclude adds what is only known after the last line.
+// conclude adds the faults that are known only after the last line.
 func (v *validation) conclude() {
 	if v.total == 0 {
-		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines"})
+		v.fault(Fault{Code: codeEmptyFile, Message: "the file has no lines: upload a file with one request per line"})
 	}
 	if more := v.count - len(v.faults); more > 0 {
 		last := &v.faults[len(v.faults)-1]
@@ -98,14 +98,14 @@ func newFault(line int, e *openai.Error) Fault {
 	return f
 }
 
-// faultCodes are OpenAI's codes of faults, by the codes of rows. Other codes stay as they are.
+// faultCodes maps codes of rows to OpenAI's codes of faults. Codes without an entry are the same.
 var faultCodes = map[string]string{
 	openai.CodeInvalidJSON: codeInvalidLine,
 	openai.CodeInvalidText: codeInvalidLine,
 	openai.CodeMissing:     openai.CodeMissingParameter,
 }
 
-// checkLine returns the fault of a line, or nil.
+// checkLine returns the fault of a line, or nil if the line is valid.
 func (v *validation) checkLine(l rows.Line) *openai.Error {
 	if l.Long {
 		return &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("is longer than %d MiB", rows.MaxLine>>20)}
@@ -127,7 +127,8 @@ func (v *validation) checkLine(l rows.Line) *openai.Error {
 	return v.checkModel(line.Model)
 }
 
-// checkModel checks the model that a line names. All lines have to name the same, or none if there is only one.
+// checkModel checks the model that a line names. All lines must name the same model. If the server has only one model, lines need not
+// name it.
 func (v *validation) checkModel(name string) *openai.Error {
 	const param = "body.model"
 	fail := func(code, format string, args ...any) *openai.Error {
@@ -148,7 +149,7 @@ func (v *validation) checkModel(name string) *openai.Error {
 	case v.allowed != nil && !slices.Contains(v.allowed, name):
 		return fail(openai.CodeUnknownModel, "is %.128q, which the API key may not use", name)
 	case job.CheckAlias(name) != nil:
-		return fail(openai.CodeUnknownModel, "is %.128q, which cannot be the name of a model", name)
+		return fail(openai.CodeUnknownModel, "is %.128q, which is not a valid model name", name)
 	}
 	v.model = name
 	return nil
@@ -159,5 +160,5 @@ func hash(id string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// isObject reports whether a text is one JSON object.
+// isObject reports whether a text is one valid JSON object.
 func isObject(text []byte) bool { return json.Valid(text) && len(text) > 0 && text[0] == '{' }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The size of a chart in the units of its SVG.
+// The size of a chart, in units of its SVG.
 const (
 	chartWidth  = 720
 	chartHeight = 200
@@ -20,19 +20,19 @@ const (
 type Chart struct {
 	Width, Height int
 	Bars          []Bar
-	Lines         []Line // lines of the y axis
+	Lines         []Line // horizontal lines with the values of the y axis
 	Labels        []Label
 	Now, Highest  float64
-	Empty         bool // no value is above 0
+	Empty         bool // all values are 0
 }
 
 // Bar is a bar of a chart.
 type Bar struct {
 	X, Y, Width, Height float64
-	Text                string // shown when a person points at the bar
+	Text                string // text that browsers show when the pointer is on the bar
 }
 
-// Line is a line across a chart, with its value.
+// Line is a horizontal line across a chart, with its value on the y axis.
 type Line struct {
 	X1, X2, Y float64
 	Value     float64
@@ -46,7 +46,7 @@ type Label struct {
 	Text   string
 }
 
-// NewChart draws tokens per second. The last value belongs to the current interval.
+// NewChart returns a chart of speeds in tokens per second, one value per interval. The last value belongs to the current interval.
 func NewChart(values []float64, interval time.Duration) Chart {
 	c := Chart{Width: chartWidth, Height: chartHeight}
 	if len(values) == 0 {
@@ -85,7 +85,7 @@ func before(d time.Duration) string {
 	return fmt.Sprintf("%d min ago", int(d.Minutes()))
 }
 
-// roundUp returns the least 1, 2 or 5 times a power of ten that is not below v, and 1 if v is 0.
+// roundUp returns the smallest number of the form 1, 2 or 5 times a power of ten that is at least v. It returns 1 if v is 0.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

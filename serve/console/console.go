@@ -1,4 +1,5 @@
-// Package console renders the server's pages for people. It knows neither engines nor queues: package serve passes what is shown.
+// Package console renders the server's pages for people. It depends on neither engines nor queues: package serve passes the data of the
+// pages.
 package console
 
 import (
@@ -20,7 +21,7 @@ var pageFiles embed.FS
 //go:embed assets
 var assetFiles embed.FS
 
-// functions are what the templates call.
+// functions are the functions that templates can call.
 var functions = template.FuncMap{
 	"ago":    humanize.Time,
 	"count":  func(n int) string { return humanize.Comma(int64(n)) },
@@ -29,7 +30,7 @@ var functions = template.FuncMap{
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
-// figure writes a speed: with one decimal if it is below 100.
+// figure formats a speed, with one decimal if it is below 100.
 func figure(v float64) string {
 	if v < 100 {
 		return humanize.FormatFloat("#,###.#", v)
@@ -37,7 +38,7 @@ func figure(v float64) string {
 	return humanize.FormatFloat("#,###.", v)
 }
 
-// pages are the templates by name. Each has the frame and what pages share.
+// pages has the templates by name. Each includes the frame and the parts that pages share.
 var pages = parsePages()
 
 func parsePages() map[string]*template.Template {
@@ -54,16 +55,16 @@ func parsePages() map[string]*template.Template {
 	return parsed
 }
 
-// policy lets a page load nothing but the console's own assets. No page can be put into a frame of another site.
+// policy is the Content-Security-Policy of all pages. A page can load only the console's own assets, and no site can embed it in a frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
 // Page is a page with its content.
 type Page interface {
-	template() string // file in pages
+	template() string // name of the file in the folder pages
 }
 
-// Write writes a page as the response with the given status.
+// Write writes a page as the response, with the given status.
 func Write(w http.ResponseWriter, status int, p Page) error {
 	var text bytes.Buffer
 	if err := pages[p.template()].ExecuteTemplate(&text, "frame", p); err != nil {
@@ -76,7 +77,7 @@ func Write(w http.ResponseWriter, status int, p Page) error {
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	w.Write(text.Bytes()) //nolint:errcheck // the client is gone
+	w.Write(text.Bytes()) //nolint:errcheck // fails only if the client has left
 	return nil
 }
 
@@ -88,7 +89,7 @@ func Assets() http.Handler {
 	}
 	served := http.StripPrefix("/console/assets/", http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache") // another version of the program may be started on this address
+		w.Header().Set("Cache-Control", "no-cache") // another version of the program may run at this address later
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		served.ServeHTTP(w, r)
 	})

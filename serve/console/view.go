@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Frame is what every page shows around its content.
+// Frame has the parts that all pages show around their content.
 type Frame struct {
 	Title    string
 	Section  Section // section that the page belongs to
 	Version  string  // version of the program
 	KeyName  string  // name of the API key that the person signed in with; empty if the server has no keys
 	Error    string  // error of the person's last action; empty if it succeeded
-	HasStore bool    // the server has batches
+	HasStore bool    // the server stores files and batches
 }
 
 // Section is an entry of the navigation.
@@ -37,27 +37,27 @@ type Overview struct {
 
 func (Overview) template() string { return "overview.html" }
 
-// Model is a model that can be asked.
+// Model is a model that requests can name.
 type Model struct {
 	Alias, Name string
-	Context     int // maximum tokens of prompt and answer; 0 if that is not known
+	Context     int // maximum number of tokens of prompt and answer together; 0 if unknown
 }
 
-// Worker is a process that answers.
+// Worker is a process that answers requests.
 type Worker struct {
 	Name, Model, Device string
-	Rows                int // rows in its engine
+	Rows                int // number of rows in its engine
 	TokensPerSecond     float64
 	Started             time.Time
 	Lost                bool
 }
 
-// Batches is the page with all batches.
+// Batches is a page of the list of batches.
 type Batches struct {
 	Frame
 	Batches []Batch
-	Next    string // id after which the next page begins; empty on the last page
-	Later   bool   // the page is not the first
+	Next    string // id of the last batch on this page, after which the next page begins; empty on the last page
+	Later   bool   // this page is not the first
 }
 
 func (Batches) template() string { return "batches.html" }
@@ -69,15 +69,15 @@ type Batch struct {
 	RowsPerSecond               float64
 	TokensPerSecond             float64
 	Created                     time.Time
-	Left                        time.Duration // estimated time until the end; 0 if that is not known
+	Left                        time.Duration // estimated time until the end; 0 if unknown
 	Ended                       bool
 	Cancelling                  bool
 }
 
-// Finished is the number of rows with a result.
+// Finished returns the number of rows with a result.
 func (b Batch) Finished() int { return b.Completed + b.Failed }
 
-// Percent is the share of the rows with a result.
+// Percent returns the percentage of rows with a result.
 func (b Batch) Percent() int {
 	if b.Total == 0 {
 		return 0
@@ -85,7 +85,7 @@ func (b Batch) Percent() int {
 	return 100 * b.Finished() / b.Total
 }
 
-// LeftText is the estimated time until the end, for people; empty if it is not known.
+// LeftText returns the estimated time until the end as text; empty if it is unknown.
 func (b Batch) LeftText() string {
 	minutes := int(b.Left.Round(time.Minute).Minutes())
 	switch {
@@ -112,33 +112,33 @@ type BatchPage struct {
 
 func (BatchPage) template() string { return "batch.html" }
 
-// Moment is a time that a batch has reached.
+// Moment is a state of a batch with its time.
 type Moment struct {
 	Name string
 	At   time.Time
 }
 
-// File is a file of a batch that can be downloaded.
+// File is a downloadable file of a batch.
 type File struct{ ID, Kind string }
 
-// Fault is a reason why a batch failed.
+// Fault is one reason why a batch failed.
 type Fault struct {
-	Line    int // line of the input file; 0 for the batch as a whole
+	Line    int // line of the input file; 0 for the whole batch
 	Message string
 }
 
-// Try is the page on which a prompt can be tried.
+// Try is the page with the prompt form and the answer.
 type Try struct {
 	Frame
 	Models []Model
 	Values TryValues
 	Answer string
-	Asked  bool // there is an answer
+	Asked  bool // the form was sent, so there is an answer or error
 }
 
 func (Try) template() string { return "try.html" }
 
-// TryValues are the values of the form's fields.
+// TryValues has the values of the form's fields.
 type TryValues struct {
 	Model, System, Prompt, MaxTokens, Temperature string
 }
@@ -146,12 +146,12 @@ type TryValues struct {
 // SignIn is the page that asks for an API key.
 type SignIn struct {
 	Frame
-	Next string // path of the page that the person wanted
+	Next string // path of the page to show after signing in
 }
 
 func (SignIn) template() string { return "signin.html" }
 
-// Message is a page with an error alone.
+// Message is a page that shows only an error.
 type Message struct{ Frame }
 
 func (Message) template() string { return "message.html" }

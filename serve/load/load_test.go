@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// A short load: neither a request nor a row of the batch fails.
+// In a short run, no request and no row of the batch fails.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)

@@ -1,5 +1,5 @@
-// Load measures a server under load: how long chats wait for their first token when the server is idle, and while many clients and a
-// batch use it. It needs a server with --data:
+// Load measures a server under load. It reports the time that chats wait for their first token, first on an idle server, and then while
+// many clients and a batch use the server. The server needs --data:
 //
 //	ingot serve --model tiny=models/tiny-glm.q8_0.gguf --data /tmp/data &
 //	go run ./serve/load -model tiny -for 60s
@@ -18,12 +18,12 @@ import (
 func main() {
 	var o options
 	flag.StringVar(&o.url, "url", "http://127.0.0.1:8080", "address of the server")
-	flag.StringVar(&o.model, "model", "tiny", "model that is asked")
-	flag.IntVar(&o.clients, "clients", 64, "clients at once")
-	flag.DurationVar(&o.time, "for", time.Minute, "time under load")
-	flag.IntVar(&o.idle, "idle", 50, "chats one after another, before the load")
-	flag.IntVar(&o.rows, "rows", 20000, "rows of the batch underneath; 0 for none")
-	flag.IntVar(&o.tokens, "tokens", 64, "tokens of an answer")
+	flag.StringVar(&o.model, "model", "tiny", "alias of the model")
+	flag.IntVar(&o.clients, "clients", 64, "number of clients that send chats at the same time")
+	flag.DurationVar(&o.time, "for", time.Minute, "duration of the load")
+	flag.IntVar(&o.idle, "idle", 50, "number of chats, one after another, before the load")
+	flag.IntVar(&o.rows, "rows", 20000, "number of rows of the batch that runs during the load; 0 for no batch")
+	flag.IntVar(&o.tokens, "tokens", 64, "number of tokens per answer")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	r, err := run(ctx, o)
@@ -38,15 +38,15 @@ func main() {
 	}
 }
 
-// report is the outcome of a run.
+// report has the results of a run.
 type report struct {
-	idle, loaded []time.Duration // to the first token of streamed chats
+	idle, loaded []time.Duration // times to the first token of streamed chats
 	requests     int
 	failed       int
-	failure      string // the first
+	failure      string // message of the first failed request
 	tokens       int
-	rows         int     // of the batch that were answered meanwhile
-	memory       []int64 // resident bytes of the server: before, at intervals, after
+	rows         int     // number of rows of the batch that were answered during the load
+	memory       []int64 // resident memory of the server in bytes: before, during and after the load
 }
 
 func (r *report) print(o options) {
@@ -68,7 +68,7 @@ func printTimes(name string, times []time.Duration) {
 	fmt.Printf("time to first token, %s: p50 %v, p95 %v of %d\n", name, quantile(times, 0.5), quantile(times, 0.95), len(times))
 }
 
-// quantile returns a quantile of the times, such as the median for a share of 0.5.
+// quantile returns a quantile of times. share is between 0 and 1; 0.5 gives the median.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0

@@ -25,16 +25,16 @@ type options struct {
 	tokens     int
 }
 
-// memorySamples is the number of times that the server's memory is read under load.
+// memorySamples is the number of times that the server's memory is read during the load.
 const memorySamples = 6
 
-// run measures a server.
+// run measures a server as the options describe.
 func run(ctx context.Context, o options) (*report, error) {
 	l := &load{options: o, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.clients}}, report: &report{}}
 	for i := range o.idle {
 		first, _, err := l.chat(ctx, i, true)
 		if err != nil {
-			return nil, fmt.Errorf("ask an idle server: %w", err)
+			return nil, fmt.Errorf("send a chat to the idle server: %w", err)
 		}
 		l.report.idle = append(l.report.idle, first)
 	}
@@ -64,7 +64,7 @@ type load struct {
 	report *report
 }
 
-// clients asks with all clients at once until the time is over. Every second client streams.
+// clients sends chats with all clients at once until the time is over. Every second client streams.
 func (l *load) clients(ctx context.Context) {
 	end := time.Now().Add(l.time)
 	var asking sync.WaitGroup
@@ -102,7 +102,7 @@ func (l *load) clients(ctx context.Context) {
 	asking.Wait()
 }
 
-// chat asks a question. It returns the time to the first token of a streamed answer.
+// chat sends one chat. It returns the time to the first token if stream is true, and the number of generated tokens.
 func (l *load) chat(ctx context.Context, number int, stream bool) (first time.Duration, tokens int, err error) {
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Question %d: tell a story."}],"max_tokens":%d,"ignore_eos":true,"stream":%t`,
 		l.model, number, l.tokens, stream)
@@ -114,7 +114,7 @@ func (l *load) chat(ctx context.Context, number int, stream bool) (first time.Du
 	if err != nil {
 		return 0, 0, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	if !stream {
 		var whole struct{ Usage usage }
 		err := json.NewDecoder(response.Body).Decode(&whole)
@@ -152,7 +152,7 @@ type usage struct {
 	Tokens int `json:"completion_tokens"`
 }
 
-// post sends a request, which must succeed.
+// post sends a request and returns the response. It returns an error if the status is not 200.
 func (l *load) post(ctx context.Context, path, contentType string, body io.Reader) (*http.Response, error) {
 	return l.send(ctx, http.MethodPost, path, contentType, body)
 }
@@ -168,7 +168,7 @@ func (l *load) send(ctx context.Context, method, path, contentType string, body 
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		defer response.Body.Close() //nolint:errcheck // the status is the error
+		defer response.Body.Close() //nolint:errcheck // the status is reported as the error
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 1000))
 		return nil, fmt.Errorf("%s %s: %s: %s", method, path, response.Status, text)
 	}
@@ -181,11 +181,11 @@ func (l *load) call(ctx context.Context, method, path, contentType string, body 
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// startBatch starts a batch of chats that are longer than those of the clients.
+// startBatch starts a batch of chats whose answers are longer than those of the clients. It returns when the batch runs.
 func (l *load) startBatch(ctx context.Context) (id string, err error) {
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
@@ -211,7 +211,7 @@ func (l *load) startBatch(ctx context.Context) (id string, err error) {
 	if err := l.call(ctx, http.MethodPost, "/v1/batches", "application/json", strings.NewReader(body), &made); err != nil {
 		return "", err
 	}
-	for { // until it runs
+	for { // until the batch runs
 		b, err := l.batch(ctx, made.ID)
 		if err != nil || b.Status != "validating" {
 			return made.ID, err
@@ -232,7 +232,7 @@ func (l *load) batch(ctx context.Context, id string) (b batchStatus, err error) 
 	return b, err
 }
 
-// endBatch cancels the batch and counts its rows.
+// endBatch cancels the batch and counts its answered rows.
 func (l *load) endBatch(ctx context.Context, id string) error {
 	b, err := l.batch(ctx, id)
 	if err != nil {
@@ -240,7 +240,7 @@ func (l *load) endBatch(ctx context.Context, id string) error {
 	}
 	l.report.rows = b.Counts.Completed
 	if b.Counts.Failed > 0 {
-		return fmt.Errorf("%d of its rows failed", b.Counts.Failed)
+		return fmt.Errorf("%d rows of the batch failed", b.Counts.Failed)
 	}
 	if b.Status == "completed" {
 		return nil
@@ -249,13 +249,13 @@ func (l *load) endBatch(ctx context.Context, id string) error {
 	return l.call(ctx, http.MethodPost, "/v1/batches/"+id+"/cancel", "application/json", nil, &cancelled)
 }
 
-// sampleMemory reads the server's resident memory. It notes nothing if the server does not show it.
+// sampleMemory records the server's resident memory. It records nothing if the server does not report it.
 func (l *load) sampleMemory(ctx context.Context) {
 	response, err := l.send(ctx, http.MethodGet, "/metrics", "", nil)
 	if err != nil {
 		return
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body was only read
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), "process_resident_memory_bytes "); ok {
 			if bytes, err := strconv.ParseFloat(value, 64); err == nil {

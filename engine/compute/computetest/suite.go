@@ -53,23 +53,30 @@ var checks = []check{
 // Run runs the suite, one subtest per check. open starts a new backend for each check; Run closes it.
 func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
-	run(t, open, false)
+	run(t, open, rig{})
+}
+
+// RunBrief is Run with fewer batches for each operation: all rows, a single row and some rows. It is for a backend that computes what
+// another one computes under Run, such as the same kernels with checks of their memory.
+func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend) {
+	t.Helper()
+	run(t, open, rig{brief: true})
 }
 
 // RunFast is Run for a backend with fast arithmetic, which need not be batch-invariant. Where Run compares the bits of a row in two
 // batches, RunFast compares the row with its expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
-	run(t, open, true)
+	run(t, open, rig{fast: true})
 }
 
-func run(t *testing.T, open func(tb testing.TB) compute.Backend, fast bool) {
+func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 	t.Helper()
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			be := open(t)
 			r := newRig(t, be, c.name)
-			r.fast = fast
+			r.fast, r.brief = how.fast, how.brief
 			require.NoError(t, c.run(r))
 			require.NoError(t, be.Close())
 		})
@@ -82,6 +89,8 @@ type rig struct {
 	be   compute.Backend
 	rand *rand.Rand
 	fast bool // the bits of a row may depend on its batch
+
+	brief bool // an operation is computed with fewer batches
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {

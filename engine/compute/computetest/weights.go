@@ -26,7 +26,7 @@ func RandomTensor(r *rand.Rand, name string, t gguf.Type, deviation float64, sha
 func encode(t gguf.Type, values []float32) []byte {
 	size, err := t.RowBytes(len(values))
 	if err != nil {
-		panic(fmt.Sprintf("computetest: %v", err)) // a float type accepts any number of values
+		panic(fmt.Sprintf("computetest: size of %d values of type %v: %v", len(values), t, err)) // a float type accepts any number of values
 	}
 	data := make([]byte, size)
 	if err := gguf.Quantize(data, t, values); err != nil {

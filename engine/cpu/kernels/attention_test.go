@@ -79,7 +79,7 @@ func (c *attentionCase) scores(t *testing.T) {
 			require.InDelta(t, scale*want, line[p], 1e-6*size)
 		}
 		require.Zero(t, line[c.positions], "written beyond the last position")
-		require.Equal(t, line, run(c.s.Scores, unsafe.Pointer(&k[0]), at[i:i+1]), "query %d alone", i)
+		require.Equal(t, line, run(c.s.Scores, unsafe.Pointer(&k[0]), at[i:i+1]), "scores of query %d computed alone", i)
 	}
 }
 
@@ -101,7 +101,7 @@ func (c *attentionCase) values(t *testing.T) {
 	for i, place := range at {
 		own := weights[i*c.positions : (i+1)*c.positions]
 		alone := run(c.s.Values, unsafe.Pointer(&v[0]), own, at[i:i+1])
-		require.Equal(t, alone[place:int(place)+c.dims], got[place:int(place)+c.dims], "query %d alone", i)
+		require.Equal(t, alone[place:int(place)+c.dims], got[place:int(place)+c.dims], "result of query %d computed alone", i)
 		for d := range c.dims {
 			want := float64(start[int(place)+d])
 			size := math.Abs(want)

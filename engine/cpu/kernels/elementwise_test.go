@@ -24,7 +24,7 @@ func randomRow(r *rand.Rand, n int, scale float64) []float32 {
 	return x
 }
 
-// requireClose compares with a tolerance relative to the larger of the value and floor.
+// requireClose requires that got equals want up to a tolerance, which is relative to the larger of want's magnitude and floor.
 func requireClose(t *testing.T, want float64, got float32, tolerance, floor float64, message string, args ...any) {
 	t.Helper()
 	if math.Abs(want-float64(got)) > tolerance*max(math.Abs(want), floor) {
@@ -38,7 +38,7 @@ func TestQuantize(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for _, blocks := range []int{1, 2, 7, 64} {
 			x := randomRow(r, 32*blocks, 3)
-			clear(x[:min(32, len(x)-32)]) // one block is all zeros
+			clear(x[:min(32, len(x)-32)]) // one block has only zeros
 			q, scales := make([]int8, len(x)), make([]Scale, blocks)
 			s.Quantize(&QuantizeArgs{X: &x[0], Q: &q[0], Scales: &scales[0], Blocks: int64(blocks)})
 			for k, scale := range scales {
@@ -89,7 +89,7 @@ func TestGate(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		for _, n := range lengths {
 			g, up, dst := randomRow(r, n, 10), randomRow(r, n, 8), make([]float32, n)
-			g[0] = -200 // where e^-x is infinite
+			g[0] = -200 // a value for which e^-x is infinite
 			for kind, want := range []func(x, u float64) float64{
 				func(x, u float64) float64 { return x / (1 + math.Exp(-x)) * u },
 				func(x, u float64) float64 {

@@ -88,7 +88,7 @@ func TestProduct(t *testing.T) {
 			})
 		}
 	}
-	for rows := 1; rows <= 33; rows++ { // every mix of tiles
+	for rows := 1; rows <= 33; rows++ { // all numbers of rows, for all combinations of tile sizes
 		for _, kind := range gguf.Types() {
 			eachSet(t, func(t *testing.T, s *Set) { checkProduct(t, s, kind, 16, 256, rows) })
 		}
@@ -125,7 +125,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 				want += float64(v) * a
 				size += math.Abs(float64(v) * a)
 			}
-			require.InDelta(t, want, got[i*groups*GroupRows+w], 1e-5*size, "weight row %d, row %d", w, row)
+			require.InDelta(t, want, got[i*groups*GroupRows+w], 1e-5*size, "row %d of the weights, row %d of the activations", w, row)
 		}
 	}
 

@@ -58,7 +58,7 @@ func (p *rowTimes) inversion() int {
 }
 
 // A product with fewer rows is never slower than one with more rows.
-func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel: it measures
+func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel, because it measures time
 	s := Sets()[0]
 	if s.Name == "portable" {
 		t.Skip("this processor runs only the portable kernels, which are not optimised for speed")
@@ -73,7 +73,7 @@ func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel: it measures
 				break
 			}
 			rows := p.inversion()
-			require.Less(t, time.Since(start), 5*time.Second, "%s, %v: %d rows take %v, one more %v", s.Name, kind, rows, p.fastest[rows], p.fastest[rows+1])
+			require.Less(t, time.Since(start), 5*time.Second, "%s, %v: %d rows take %v, but one row more takes only %v", s.Name, kind, rows, p.fastest[rows], p.fastest[rows+1])
 		}
 	}
 }

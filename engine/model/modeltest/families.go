@@ -52,7 +52,7 @@ func Families(t *testing.T, test func(t *testing.T, f *Family)) {
 	t.Helper()
 	archive := filepath.Join(os.Getenv("INGOT_MODELS"), "families.tar.xz")
 	if _, err := os.Stat(archive); err != nil {
-		t.Skip("needs families.tar.xz, the references of the model families, in the folder that INGOT_MODELS names")
+		t.Skip("the reference models of the families are not tested: set INGOT_MODELS to the folder that has families.tar.xz")
 	}
 	dir := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C", dir).CombinedOutput()

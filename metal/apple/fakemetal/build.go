@@ -17,7 +17,7 @@ var sources embed.FS
 // errNoCompiler is returned by build on machines without a C compiler.
 var errNoCompiler = errors.New("no C compiler is installed: install gcc or clang, or name one in CC")
 
-// build compiles the library, once per process, and returns its bytes.
+// build compiles the fake library once per process and returns its bytes.
 var build = sync.OnceValues(func() ([]byte, error) {
 	compiler, err := findCompiler()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// executor runs work on another device.
+// executor runs the fake's work on another metal.Device.
 type executor struct {
 	id       uintptr
 	device   metal.Device
@@ -24,8 +24,7 @@ type functions struct {
 	id, compile, kernel, buffer, free, run uintptr
 }
 
-// running has the fakes with an executor by their ids. All fakes share the C functions that are made from Go functions, since such
-// C functions are never freed.
+// running maps ids to executors. All fakes share the C functions that are made from Go functions, since such C functions are never freed.
 var running = struct {
 	sync.Mutex
 	last uintptr

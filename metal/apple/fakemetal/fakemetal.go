@@ -1,15 +1,15 @@
-// Package fakemetal is a fake of the Objective-C runtime and Metal for tests of the driver. It is a C library, built here, that
-// the driver opens in place of the system's libraries, so that the driver's code runs unchanged on any machine.
+// Package fakemetal is a fake of the Objective-C runtime and Metal for tests of the driver. It is a C library that this package builds and that
+// the driver opens in place of the system's libraries. So the driver's code runs unchanged on any machine.
 //
 // Like the real libraries, it receives messages through objc_msgSend. It checks that the receiver is alive, that its class has the
 // method, and that the number and kinds of arguments match Apple's declarations. It also checks every retain and release,
 // autorelease pools and their threads, the order of calls on command buffers and encoders, and the bindings and sizes of
-// dispatches. A violation fails the test. Tests can inject faults. The work is run by another metal.Device, or only recorded.
+// dispatches. A violation fails the test. Tests can inject faults. Another metal.Device runs the work, or the work is only recorded.
 //
 // It differs from the real libraries:
 //   - On x86-64 it receives an MTLSize by address, as on arm64. The real convention passes it on the stack.
 //   - A command buffer runs when it is waited for, in the order of commits. Without a wait, nothing runs.
-//   - Each dispatch needs its buffers and arguments set again. Only the pipeline persists.
+//   - Buffers and arguments must be set again for each dispatch. Only the pipeline persists.
 //   - It implements the messages of signatures.tsv only.
 package fakemetal
 
@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Fault is a call that can be made to fail.
+// Fault is a call that tests can make fail.
 type Fault uint32
 
 // The faults, with the values of control.h.
@@ -50,7 +50,7 @@ type Settings struct {
 	OldSystem             uint64 // 1: before macOS 15
 	Captures              uint64 // 1: captures to files are allowed
 	ErrorCode             uint64 // MTLCommandBufferError of failing command buffers
-	LateStatus            uint64 // 1: a command buffer has the status of an ended one only after a wait for that command buffer
+	LateStatus            uint64 // 1: the status of a command buffer changes only in a wait for that command buffer, not for a later one
 }
 
 // Fake is an instance of the library. Instances are independent.
@@ -70,9 +70,9 @@ type Fake struct {
 	work       func(count, size *uint64) *Work
 }
 
-// Start makes a fake for the duration of a test. The test fails at its end if there was a violation or an object leaked. The device
-// runs the work and is closed at the end of the test. If device is nil, copies are made, but dispatches are only recorded. On
-// machines without a C compiler, the test is skipped.
+// Start makes a fake for the duration of a test. The test fails at its end if there was a violation or an object leaked. device runs the work
+// and is closed at the end of the test. If device is nil, copies are run, but dispatches are only recorded. Start skips the test on machines
+// without a C compiler.
 func Start(tb testing.TB, device metal.Device) *Fake {
 	tb.Helper()
 	library, err := build()
@@ -106,7 +106,7 @@ func (s *Fake) bind(handle uintptr) {
 	s.Settings = settings()
 }
 
-// check is called at the end of the test.
+// check fails the test if there were violations or leaks. It is called at the end of the test.
 func (s *Fake) check() {
 	for _, b := range s.Violations() {
 		s.tb.Errorf("the driver broke a rule: %s", b)
@@ -117,7 +117,7 @@ func (s *Fake) check() {
 	s.closeExecutor()
 }
 
-// Fail makes the call of a fault fail once, after skip successful calls.
+// Fail makes the call that f names fail once, after skip successful calls. text is the text of the error.
 func (s *Fake) Fail(f Fault, skip int, text string) { s.fail(uint32(f), uint32(skip), text) }
 
 // Violations returns the violations so far.
@@ -159,7 +159,7 @@ type Work struct {
 	Barrier          uint32
 	Concurrent       uint32
 	Args             [4096]byte
-	_                [5]uintptr // of a copy
+	_                [5]uintptr // fields of a copy
 }
 
 // Work returns a copy of the work of the last committed command buffer. It is available until the command buffer is waited for.

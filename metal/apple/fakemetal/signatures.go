@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// signatures has a line for each message that the driver sends: class, selector, result and arguments, as declared in
-// Apple's C++ bindings (macOS 26).
+// signatures has a line for each message that the driver sends: class, selector, result and arguments, as Apple's C++ bindings (macOS 26)
+// declare them.
 //
 //go:embed signatures.tsv
 var signatures string
@@ -24,7 +24,7 @@ type Signature struct {
 	Returns byte
 }
 
-// Words returns the number of registers of the arguments.
+// Words returns the number of registers that the arguments occupy.
 func (s Signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
 
 // classMethods are the methods of classes. The bindings do not distinguish them from methods of objects.
@@ -57,7 +57,7 @@ func parse(class, selector, returns, args string) (Signature, error) {
 	if takes := strings.Count(selector, ":"); len(list) == takes+1 {
 		list = list[1:]
 	} else if len(list) != takes {
-		return s, fmt.Errorf("there are %d arguments, but the selector has %d colons", len(list), takes)
+		return s, fmt.Errorf("the line has %d arguments, but the selector has %d colons", len(list), takes)
 	}
 	for _, a := range list {
 		kind, object := kindOf(a)
@@ -70,7 +70,7 @@ func parse(class, selector, returns, args string) (Signature, error) {
 	return s, nil
 }
 
-// kindOf returns the letter of a declaration of a type and a name, and the class of an object.
+// kindOf returns the letter for a parameter's declaration (type and name), and the class if the parameter is an object.
 func kindOf(declaration string) (kind byte, class string) {
 	at := strings.LastIndexByte(declaration, ' ')
 	kindName, name := strings.TrimPrefix(declaration[:at], "const "), declaration[at+1:]

@@ -1,4 +1,4 @@
-// Kernels with a mistake each, and some without one to compare them with. They run in threadgroups of 64.
+// Kernels with one mistake each, and correct versions for comparison. They run in threadgroups of 64 threads.
 using namespace metal;
 
 struct Args {
@@ -113,7 +113,7 @@ kernel void unwritten(
     x[group.x * 64 + tid] = shared[tid];
 }
 
-// reverse turns the values of each threadgroup around.
+// reverse reverses the order of each threadgroup's values.
 kernel void reverse(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],
@@ -141,7 +141,7 @@ kernel void reverse_without_barrier(
     x[tid] = shared[63 - tid];
 }
 
-// pass_on_without_barrier is right where the threads of simdgroup 0 run first, one after another, and then those of 1.
+// pass_on_without_barrier is correct only if the threads of simdgroup 0 run first, one after another, and then those of simdgroup 1.
 kernel void pass_on_without_barrier(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],
@@ -160,7 +160,7 @@ kernel void pass_on_without_barrier(
     }
 }
 
-// neighbour_after_shuffle is right where a shuffle orders memory, as it does among fibres.
+// neighbour_after_shuffle is correct only if a shuffle orders memory, as it does in the emulator but not on a GPU.
 kernel void neighbour_after_shuffle(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],
@@ -175,7 +175,7 @@ kernel void neighbour_after_shuffle(
     x[tid] = sum + shared[simdgroup * 32 + (lane + 31) % 32];
 }
 
-// neighbour_after_device_barrier waits for the wrong memory.
+// neighbour_after_device_barrier has a barrier for device memory instead of threadgroup memory.
 kernel void neighbour_after_device_barrier(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],
@@ -190,7 +190,7 @@ kernel void neighbour_after_device_barrier(
     x[tid] = shared[simdgroup * 32 + (lane + 31) % 32];
 }
 
-// neighbour_after_barrier uses barriers of simdgroups as it should.
+// neighbour_after_barrier is correct: it uses simdgroup barriers for threadgroup memory.
 kernel void neighbour_after_barrier(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],

@@ -1,4 +1,4 @@
-// What the kernels use of Metal's language and library.
+// Tests of the parts of Metal's language and library that the kernels use.
 #include "defs.h"
 
 CONSTANT(uint, some_count, 0)
@@ -52,7 +52,7 @@ kernel void constants(
     x[2] = some_flag ? 1.0f : 0.0f;
 }
 
-// infinities computes with what stands in x: 1, 0, infinity and NaN.
+// infinities computes with the values in x: 1, 0, infinity and NaN.
 kernel void infinities(
     device float* x [[buffer(0)]],
     constant Args& args [[buffer(1)]],

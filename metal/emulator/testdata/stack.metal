@@ -1,4 +1,4 @@
-// A kernel with more values of its own than a fibre's stack, and a GPU's registers, have room for.
+// A kernel whose local values do not fit into a fibre's stack or a GPU's registers.
 using namespace metal;
 
 kernel void deep_stack(

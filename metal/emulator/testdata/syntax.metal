@@ -1,4 +1,4 @@
-// A kernel that no compiler takes.
+// A kernel with a syntax error.
 kernel void syntax(
     device float* x [[buffer(0)]]) {
     x[0] = undeclared_value;

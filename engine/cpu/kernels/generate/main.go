@@ -185,7 +185,8 @@ func camel(name string) string {
 
 const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
 
-// entry is the source of a Go function that calls a kernel by C's calling convention. The kernel uses the function's stack frame.
+// entry has, for each architecture, the assembly source of a Go function that calls a kernel by C's calling convention. The kernel uses the
+// function's stack frame.
 var entry = map[string]string{
 	"amd64": `
 TEXT ·%[1]s(SB), 0, $%[3]d-8

@@ -7,23 +7,23 @@ typedef enum State { Open, Encoding, Committed, Completed, Failed } State;
 // Commands is the state of a command buffer.
 struct Commands {
     State state;
-    bool waited; // somebody has waited for this command buffer, not for a later one
+    bool waited; // waitUntilCompleted was called on this command buffer, not only on a later one
     Work* work;
     size_t count, room;
-    Object** used; // references, held until completion
+    Object** used; // objects to which the command buffer holds references until its completion
     size_t used_count, used_room;
     double start, end;
 };
 
-// Encoder is the state of an encoder. The command buffer holds it by its first reference.
+// Encoder is the state of an encoder. Its command buffer is the first object that it references.
 struct Encoder {
     bool ended, concurrent;
     int groups;             // number of debug groups pushed
-    Object* pipeline;       // remains set after a dispatch
+    Object* pipeline;       // the pipeline, which remains set after a dispatch
     Object* buffers[max_buffers];
     Word offsets[max_buffers];
-    bool set[max_buffers]; // since the last dispatch
-    int args_at;            // -1: none since the last dispatch
+    bool set[max_buffers]; // whether each buffer was set since the last dispatch
+    int args_at;            // index of the arguments; -1 if none were set since the last dispatch
     uint32_t args_size;
     uint8_t args[max_args];
     Word shared;

@@ -1,4 +1,4 @@
-// Data that tests set and read, and the executor of work.
+// Data that tests set and read, and the functions that run work.
 #pragma once
 #include "objects.h"
 
@@ -46,18 +46,18 @@ typedef enum Fault {
     FaultCount
 } Fault;
 
-// fault reports whether this call has to fail, with the text of the error.
+// fault returns the text of the error if this call must fail, else NULL.
 const char* fault(Fault f);
 
 // Settings describes the device and the system.
 typedef struct Settings {
     uint64_t working_set, max_buffer;
     uint64_t family;       // the latest family that the device supports
-    uint64_t no_default;   // the system names no default device
-    uint64_t old_system;   // without residency sets and math modes
-    uint64_t captures;     // captures to files are allowed
-    uint64_t error_code;   // of failing command buffers
-    uint64_t late_status;  // a command buffer has the status of an ended one only after a wait for that command buffer
+    uint64_t no_default;   // 1: the system has no default device
+    uint64_t old_system;   // 1: the system has no residency sets and math modes
+    uint64_t captures;     // 1: captures to files are allowed
+    uint64_t error_code;   // error code of command buffers that fail
+    uint64_t late_status;  // 1: the status of a command buffer changes only in a wait for that command buffer, not for a later one
 } Settings;
 
 extern Settings settings;

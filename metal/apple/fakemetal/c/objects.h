@@ -1,4 +1,4 @@
-// Objects of the fake, in an arena so that every pointer received can be checked.
+// The objects of the fake. They are in an arena, so that every received pointer can be checked.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ bool is_kind(Class c, Class above);
 
 typedef struct Object Object;
 
-// The state of an object that only objects of its class have. It is freed with the object.
+// State of objects of one class. It is freed with the object.
 typedef struct Commands Commands;
 typedef struct Encoder Encoder;
 
@@ -37,12 +37,12 @@ struct Object {
     bool live, initialised, is_class, single;
     Class kind;
     int64_t retains;
-    char* text;          // of a string, an error, a function or a URL
-    Word values[4];      // named by the functions that read them
-    Object* held[3];     // references
-    uint64_t handle;     // of the executor
-    uint8_t* memory;     // of a buffer
-    bool resident;       // a buffer in a committed residency set
+    char* text;          // text of a string, an error, a function or a URL
+    Word values[4];      // their meaning depends on the class; see the functions that read them
+    Object* held[3];     // objects to which this one holds references
+    uint64_t handle;     // handle of the library, pipeline or buffer in the executor
+    uint8_t* memory;     // memory of a buffer
+    bool resident;       // whether the buffer is in a committed residency set
     uint32_t constants[64];
     uint64_t constant_mask;
     Commands* commands;
