@@ -32,7 +32,7 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 		"n is 1000000":     {Tokens: ok, N: 1000000},
 		"max_tokens is -1": {Tokens: ok, MaxTokens: -1},
 		"min_tokens is -1": {Tokens: ok, MinTokens: -1},
-		"min_tokens is 3, more than max_tokens, 2": {Tokens: ok, MinTokens: 3, MaxTokens: 2},
+		"min_tokens is 3, which is more than max_tokens (2)": {Tokens: ok, MinTokens: 3, MaxTokens: 2},
 		"stop string 2 is empty":                   {Tokens: ok, Stop: []string{"a", ""}},
 		"stop token 2048":                          {Tokens: ok, StopIDs: []int32{2048}},
 		"top_logprobs is -1":                       {Tokens: ok, TopLogprobs: -1},

@@ -48,7 +48,7 @@ func (d *diagnosis) write(w io.Writer) error {
 	return t.Flush()
 }
 
-// used formats a list whose first element is used.
+// used formats a list of which only the first element is used.
 func used(list []string) string {
 	if len(list) == 1 {
 		return list[0]

@@ -62,7 +62,7 @@ type queryBlock struct {
 const (
 	minQueries = 4
 	maxQueries = 32
-	maxScores  = 1 << 17 // a block with minQueries may have more
+	maxScores  = 1 << 17 // maximum number of scores in a block with more than minQueries queries
 )
 
 // Attention implements compute.Step.
