@@ -39,7 +39,7 @@ func cacheTypes() (all []named[gguf.Type]) {
 	return all
 }
 
-// choose returns the value with a name.
+// choose returns the value with the given name. An error lists the known names.
 func choose[T any](all []named[T], name string) (T, error) {
 	for _, n := range all {
 		if n.name == name {

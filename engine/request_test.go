@@ -32,13 +32,13 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 		"n is 1000000":     {Tokens: ok, N: 1000000},
 		"max_tokens is -1": {Tokens: ok, MaxTokens: -1},
 		"min_tokens is -1": {Tokens: ok, MinTokens: -1},
-		"min_tokens is 3, more than max_tokens, 2": {Tokens: ok, MinTokens: 3, MaxTokens: 2},
-		"stop string 2 is empty":                   {Tokens: ok, Stop: []string{"a", ""}},
-		"stop token 2048":                          {Tokens: ok, StopIDs: []int32{2048}},
-		"top_logprobs is -1":                       {Tokens: ok, TopLogprobs: -1},
-		"top_logprobs is 2049":                     {Tokens: ok, TopLogprobs: 2049},
-		"temperature is NaN":                       {Tokens: ok, Sampling: generation.Sampling{Temperature: math.NaN()}},
-		"logit_bias names token 2048":              {Tokens: ok, Sampling: generation.Sampling{LogitBias: map[int32]float64{2048: 1}}},
+		"min_tokens is 3, which is more than max_tokens (2)": {Tokens: ok, MinTokens: 3, MaxTokens: 2},
+		"stop string 2 is empty":                             {Tokens: ok, Stop: []string{"a", ""}},
+		"stop token 2048":                                    {Tokens: ok, StopIDs: []int32{2048}},
+		"top_logprobs is -1":                                 {Tokens: ok, TopLogprobs: -1},
+		"top_logprobs is 2049":                               {Tokens: ok, TopLogprobs: 2049},
+		"temperature is NaN":                                 {Tokens: ok, Sampling: generation.Sampling{Temperature: math.NaN()}},
+		"logit_bias names token 2048":                        {Tokens: ok, Sampling: generation.Sampling{LogitBias: map[int32]float64{2048: 1}}},
 	} {
 		_, err := e.Generate(t.Context(), req)
 		require.ErrorIs(t, err, generation.ErrBadRequest, want)

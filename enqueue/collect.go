@@ -17,7 +17,7 @@ const (
 	pageBytes = 1 << 20
 	// comparedAtOnce is the number of stream entries, without their results, that are compared at a time.
 	comparedAtOnce = 1000
-	// freedAtOnce is the number of written results after which the output is synced to the disk and Redis may delete them.
+	// freedAtOnce is the number of written results after which the output is synced to the disk, so that Redis can delete these results.
 	freedAtOnce = 1000
 	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again. It is also the time
 	// for which results are gathered into a page.
@@ -30,7 +30,7 @@ type CollectOptions struct {
 	Immediate bool                             // with Follow: write each result at once; otherwise results are gathered for 100 ms
 	Free      bool                             // delete results from the store once the output, a file, has them on the disk
 	Progress  func(job.Status)                 // called after every page and at the end; may be nil
-	Written   func(rows []job.Recording) error // called after every page that was written to out; may be nil
+	Written   func(rows []job.Recording) error // called after every page was written to out, with the page's results; may be nil
 }
 
 // Collected counts the lines of an output.
@@ -146,8 +146,8 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// run reads to the end of the stream; with Follow, to the end of the batch. It returns the state of the batch that it read before the
-// last page.
+// run reads to the end of the stream or, with Follow, to the end of the batch. It returns the state of the batch before the last page was
+// read.
 func (c *collector) run(ctx context.Context) (job.State, error) {
 	for {
 		var s job.Status
@@ -196,7 +196,7 @@ func gather(ctx context.Context, wait time.Duration) error {
 	return ctx.Err()
 }
 
-// page writes the next results. It returns the number of stream entries that it read.
+// page writes the next page of results. It returns the number of stream entries that it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	var rows []job.Recording
 	err := retry(ctx, func() (err error) {

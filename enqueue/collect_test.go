@@ -243,7 +243,7 @@ func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	require.NoError(t, out.Close())
 }
 
-// If an output has lines that a finished batch does not have, these lines come from another file.
+// Lines of an output that a finished batch does not have are counted as lines of another file.
 func TestCollectCountsLinesOfAnotherFile(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()

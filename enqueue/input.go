@@ -50,7 +50,7 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	}()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err() // the garbage collector closes temp, which deletes the copy
+		return nil, ctx.Err() // the file is closed, and thereby deleted, when temp is garbage-collected
 	case d := <-done:
 		if d.err == nil {
 			_, d.err = temp.Seek(0, io.SeekStart)

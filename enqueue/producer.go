@@ -93,7 +93,7 @@ type Producer struct {
 	maxBody  int // maximum size of a request body that the queue accepts, in bytes
 }
 
-// jobFields is the maximum size of a job without its body, in bytes.
+// jobFields is the maximum size of a job without its request body, in bytes.
 const jobFields = 16 << 10
 
 // NewProducer creates the batch that o describes, or resumes it if it exists. fileSHA is the SHA-256 of the batch's file, or empty if it

@@ -95,7 +95,7 @@ func (r *Request) Validate(vocab int) error {
 	case r.MinTokens < 0:
 		return BadRequest("min_tokens is %d; it must be at least 0", r.MinTokens)
 	case r.MaxTokens > 0 && r.MinTokens > r.MaxTokens:
-		return BadRequest("min_tokens is %d, more than max_tokens, %d", r.MinTokens, r.MaxTokens)
+		return BadRequest("min_tokens is %d, which is more than max_tokens (%d)", r.MinTokens, r.MaxTokens)
 	case r.TopLogprobs < 0 || r.TopLogprobs > vocab:
 		return BadRequest("top_logprobs is %d; the vocabulary has %d tokens", r.TopLogprobs, vocab)
 	}

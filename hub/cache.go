@@ -155,7 +155,7 @@ func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(),
 // lockPause is the time between two attempts to get a lock.
 const lockPause = 200 * time.Millisecond
 
-// lockFile waits for an exclusive lock on a file, as lock does.
+// lockFile waits for an exclusive lock on a file. Its results and waiting are those of lock.
 func lockFile(ctx context.Context, file string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ type repoFile struct {
 	hash string // SHA-256, or SHA-1 of the git blob for a small file; empty if unknown
 }
 
-// selectionError means that no model, or more than one, matches a name.
+// selectionError means that a name matches no model, or more than one.
 type selectionError struct {
 	name   Name
 	reason string

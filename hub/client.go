@@ -187,8 +187,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// retryAfter returns the time that a server asks to wait. It is t in the header RateLimit, such as `"api";r=0;t=55`, or else Retry-After,
-// in seconds or as a date. It is 0 if there is neither.
+// retryAfter returns the time that a server asks to wait, or 0. The time is the value of t in the header RateLimit, such as
+// `"api";r=0;t=55`, or else the header Retry-After, in seconds or as a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	for part := range strings.SplitSeq(h.Get("RateLimit"), ";") {
 		if t, ok := strings.CutPrefix(strings.TrimSpace(part), "t="); ok {

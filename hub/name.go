@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Kind is the kind of place that a name refers to.
+// Kind is the kind of model that a name refers to.
 type Kind int
 
 // The kinds of names.

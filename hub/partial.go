@@ -1,7 +1,7 @@
 package hub
 
 import (
-	"crypto/sha1" //nolint:gosec // git names blobs by it
+	"crypto/sha1" //nolint:gosec // git names blobs by their SHA-1
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -162,7 +162,7 @@ func (p *partial) sum(h hash.Hash) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// complete removes the bytes about blocks and syncs the file to the disk. The file stays open.
+// complete removes the bytes that record the blocks, and syncs the file to the disk. The file stays open.
 func (p *partial) complete() error {
 	if err := p.file.Truncate(p.size); err != nil {
 		return err

@@ -46,7 +46,7 @@ type Options struct {
 
 // Progress is the progress of a run.
 type Progress struct {
-	Total            int // number of rows that this run has to answer or keep, as far as known; 0 if the file cannot be read twice, such as a pipe
+	Total            int // number of rows in the file, without those of Options.Others, as far as known; 0 if the file cannot be read twice, such as a pipe
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
@@ -113,7 +113,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 	return nil
 }
 
-// countRows returns the number of rows that are left in in, or 0 if in cannot be read twice.
+// countRows returns the number of remaining rows of in, or 0 if in cannot be read twice.
 func countRows(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {

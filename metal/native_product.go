@@ -232,9 +232,6 @@ type nativeLatentsArgs struct {
 	eps                     float32
 }
 
-// slotBytes is the number of bytes of Slot in base.h.
-const slotBytes = 12
-
 // maxLatents is the maximum number of values of a compressed query and of a latent that kernel latents takes.
 const maxLatents = 4096
 
@@ -251,9 +248,10 @@ func (s *step) nativeLatents(t compute.Tensor, qGain compute.Weight, gain *weigh
 	add := func(first, rows int) {
 		part := rowsFrom(t, first, rows)
 		a := nativeLatentsArgs{uint32(t.Stride), uint32(q), uint32(gain.in), uint32(r.dims), eps}
-		slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*first}
+		in := s.stored(c, layer)
+		in.slots.Offset += slotBytes * first
 		record(s, "latents", s.integer.shared.latents, grid{x: rows, y: 1, simdgroups: 8}, &a, at(part), bind(qGain, at(part)), Binding{Buffer: gain.buffer},
-			Binding{Buffer: r.buffer}, slots, Binding{Buffer: c.keys[layer]}, Binding{Buffer: s.integer.activations})
+			Binding{Buffer: r.buffer}, in.slots, in.keys, Binding{Buffer: s.integer.activations})
 	}
 	if q == 0 {
 		add(0, t.Rows)

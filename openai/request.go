@@ -26,7 +26,7 @@ type Request struct {
 	endpoint Endpoint
 	settings generation.Request // all settings except prompt and seed
 	chat     *ordered.Object    // the variables of the chat template; nil for /v1/completions
-	prompts  []prompt           // at least one; nil for /v1/chat/completions
+	prompts  []prompt           // prompts of /v1/completions, at least one; nil for /v1/chat/completions
 
 	model    string // model that the request names; empty if it names none
 	unknown  *Error // error that CheckUnknown returns; nil if all fields are known

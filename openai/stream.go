@@ -13,7 +13,7 @@ import (
 type Stream struct {
 	request *Request
 	head    head
-	choices []streamedChoice // by index of the choice
+	choices []streamedChoice // state of each choice, by the choice's index
 	noUsage any              // usage in all chunks but the last: JSON null if the request asks for usage, else nil
 }
 
@@ -76,7 +76,7 @@ type completionDelta struct {
 	choiceIDs
 }
 
-// Chunks returns the chunks for a piece of the answer to a prompt. For many pieces there are none.
+// Chunks returns the chunks for a piece of the answer to a prompt. There are none for most pieces.
 func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
 	if s.request.Whole() {
 		return nil
@@ -204,7 +204,7 @@ func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	return all, nil
 }
 
-// NamesTokens reports whether the response has the answer's tokens, in addition to its text.
+// NamesTokens reports whether the response lists the answer's tokens in addition to its text.
 func (r *Request) NamesTokens() bool { return r.settings.Logprobs || r.tokenIDs }
 
 // Endpoint returns the endpoint of the request.

@@ -115,7 +115,7 @@ func given(body []table.Field, s *Setting) bool {
 
 func isNull(v json.RawMessage) bool { return len(v) == 0 || string(v) == "null" }
 
-// value returns the value of the last field with a name that is not null, or nil.
+// value returns the value of the last field with this name that is not null; nil if there is none.
 func value(fields []table.Field, name string) json.RawMessage {
 	for i := len(fields) - 1; i >= 0; i-- {
 		if fields[i].Name == name {

@@ -214,7 +214,7 @@ func (m *maker) request(r table.Record) ([]byte, error) {
 	line := r.Fields
 	checked, err := openai.ParseInputLine(joined(line))
 	if err != nil { // reading the line reports the error as the row's error
-		return oneLine(joined(line)), nil //nolint:nilerr // as the comment above says
+		return oneLine(joined(line)), nil //nolint:nilerr // reading the line reports the error
 	}
 	body, inner := line, value(line, "body")
 	if inner != nil {

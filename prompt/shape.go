@@ -60,7 +60,7 @@ func Shapes() iter.Seq2[Shape, string] {
 	}
 }
 
-// ParseShape returns the shape with a name.
+// ParseShape returns the shape with the name s. An error lists the known names.
 func ParseShape(s string) (Shape, error) {
 	names := string(Auto)
 	for i, known := range shapes {

@@ -63,7 +63,7 @@ func (t *Template) AddFile(where, text string) error {
 	}
 	for part := range strings.SplitSeq("\n"+text, "\n"+marker) {
 		if part == "" {
-			continue // before the first marker
+			continue // the empty text before the first marker
 		}
 		role, body, _ := strings.Cut(part, "\n")
 		role = strings.TrimSpace(role)

@@ -92,7 +92,7 @@ func (c *Client) onlyModel(ctx context.Context) (string, error) {
 	return names[0], nil
 }
 
-// answer is a server's answer.
+// answer is the server's response to one request.
 type answer struct {
 	body     json.RawMessage
 	id       string
@@ -178,7 +178,7 @@ func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage
 			return nil, &backoff.RetryAfterError{Duration: wait}
 		}
 		return text, err
-	}, backoff.WithBackOff(waits), backoff.WithMaxTries(uint(c.options.Attempts)), backoff.WithMaxElapsedTime(0)) //nolint:gosec // a small number
+	}, backoff.WithBackOff(waits), backoff.WithMaxTries(uint(c.options.Attempts)), backoff.WithMaxElapsedTime(0)) //nolint:gosec // Attempts is small
 	if err != nil {
 		if ctx.Err() != nil {
 			return a, ctx.Err()

@@ -43,7 +43,7 @@ func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show f
 	asked := make(chan error, 1)
 	go func() {
 		fed := r.feed(askingCtx, in, asking)
-		asked <- cmp.Or(asking.Wait(), fed) // the error of a failed request, which also ended feed, comes first
+		asked <- cmp.Or(asking.Wait(), fed) // a failed request also ends feed, so its error takes precedence
 		close(r.results)
 	}()
 	written := r.collect()

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A custom_id that is made up for a row never equals that of an earlier or later row.
+// A custom_id that Reader makes for a row never equals the custom_id of another row, earlier or later.
 func TestMadeUpNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -18,21 +18,22 @@ import (
 // ErrOtherFile means that results or a batch were made from a different input file than the given one.
 var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results. It has at most one result per row. Output identifies a row by its line number, and needs about 5 bytes per
-// line with a result ("held line") if its neighbours are held as well. Output is safe for concurrent use.
+// Output is a file of results with at most one result per row. It identifies a row by its line number in the input. A line is held if the
+// output has its result. The memory is about 5 bytes per held line if the neighbouring lines are held as well. Output is safe for
+// concurrent use.
 type Output struct {
 	path  string
 	batch string
 
 	mu      sync.Mutex
-	file    *os.File // nil for an Output of NewOutput
+	file    *os.File // nil if the Output was made by NewOutput
 	regular bool     // file is a regular file, which can be read
 	w       *bufio.Writer
 	lines   heldLines
 	held    int
 	kept    int // number of lines that the file had when it was opened
 	failed  int
-	errors  map[uint64]errorLine // by errorSum
+	errors  map[uint64]errorLine // held error lines, by errorSum
 	codes   map[string]*int      // number of error lines, by code
 	models  map[string]int       // number of answers that the file had when it was opened, by model_sha256
 }
@@ -292,7 +293,7 @@ func (o *Output) Flush() error {
 	return nil
 }
 
-// writeError says that an error occurred while results were written.
+// writeError adds to an error that results were being written.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
 // Counts returns the number of held lines and how many of them are error lines.

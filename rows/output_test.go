@@ -279,7 +279,7 @@ func TestOutputReturnsWriteErrors(t *testing.T) {
 	require.Error(t, o.Close())
 }
 
-// A process that is started while an output is being closed holds a copy of the open file for a moment.
+// A process that starts while an output is being closed inherits the open file for a moment.
 func TestOutputCloseUnlocks(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")

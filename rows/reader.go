@@ -28,7 +28,7 @@ const largeLine = 1 << 20
 type Row struct {
 	Line     int             // line number in the file, from 1; empty lines are counted but are not rows
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
-	CustomID string          // the row's custom_id; if it has none, DefaultID(Line) or, if an earlier row has that, a similar unique one
+	CustomID string          // the row's custom_id; for a row without one, DefaultID(Line) or a variant of it that no earlier row has
 	Endpoint openai.Endpoint // the API endpoint that answers the row
 	Body     json.RawMessage // the body of the request
 	Err      *openai.Error   // why the row cannot be used, with Endpoint and Body not set; nil for a usable row
@@ -55,7 +55,7 @@ type Options struct {
 type Reader struct {
 	src     *bufio.Reader
 	options Options
-	format  *format // nil before the first line that is not empty
+	format  *format // nil before the first non-empty line
 	line    int     // number of the last line that was read
 	buf     []byte  // the line that is being read; reused
 	names   *names
@@ -241,7 +241,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
 }
 
-// check returns an *openai.Error if a line has fields that could only be ignored, or names another model.
+// check returns an *openai.Error if a line has fields that are unknown, or names another model.
 func (r *Reader) check(l openai.InputLine) error {
 	request, err := openai.ParseRequest(l.Endpoint, l.Body)
 	if err != nil || r.options.IgnoreUnknown {

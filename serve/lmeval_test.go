@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-run/ingot/job/redistest"
 )
 
-// lmEvalPair is a context and its continuation, as lm-eval scores them: it tokenizes both together and splits the tokens after those of
-// the context.
+// lmEvalPair is a context and its continuation, as lm-eval scores them. lm-eval tokenizes both as one text, and counts as continuation
+// all tokens after those of the context.
 type lmEvalPair struct {
 	text    string
 	ids     []int32

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// store returns the store of files and batches. Without a store, the error is that of an unknown URL, by which clients notice that the
-// server has no files.
+// store returns the store of files and batches. Without a store, it returns the error of an unknown URL, so that clients can tell that
+// the server has no files.
 func (s *Server) store() (*batch.Store, error) {
 	if s.options.Store == nil {
 		return nil, failf(http.StatusNotFound, "", "unknown_url", "this server has no files and batches: start it with --data FOLDER")

@@ -45,7 +45,7 @@ type scan struct {
 	seen  map[string]*scanned
 }
 
-// scanned is what the records so far show about a column.
+// scanned has what the records read so far show about a column.
 type scanned struct {
 	kind Kind // empty if all values were null
 	wide bool // the column has an integer that float64 cannot represent exactly

@@ -74,7 +74,7 @@ func FormatNames() string {
 	return names
 }
 
-// ParseFormat returns the format with a name.
+// ParseFormat returns the format with the name s. An error lists the known names.
 func ParseFormat(s string) (Format, error) {
 	if f := Format(s); f == Auto || lookup(f) != nil {
 		return f, nil

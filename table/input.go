@@ -31,7 +31,7 @@ type Input struct {
 	once    string   // name of the file that can be read only once, such as a pipe; empty if there is none
 	start   int64    // offset at which stdin begins, if it is a regular file
 	read    bool     // Records was called
-	copied  *os.File // copy of the file once; nil without a copy
+	copied  *os.File // copy of the file that can be read only once; nil without a copy
 	sample  *sample  // the records that Options.Select.Sample selects; nil before they are drawn
 }
 

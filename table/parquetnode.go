@@ -45,7 +45,7 @@ type node struct {
 	definition  int // definition level from which the node is present
 	repetition  int // repetition level of the node, if it is a list, or of the list around it
 	elements    int // definition level from which the list has elements
-	first, last int // its leaf columns are those from first to last-1
+	first, last int // indices of the node's leaf columns: from first to last-1
 	children    []*node
 	leaf        leafType
 }
@@ -57,7 +57,7 @@ const (
 	leafForm     form = iota
 	groupForm         // an object
 	repeatedForm      // a list of its only child
-	mapForm           // an object made from pairs: a repeated only child with a name and a value
+	mapForm           // an object; the only child is repeated and has a name and a value
 )
 
 // maxDepth is the maximum depth of a schema.

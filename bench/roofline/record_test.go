@@ -152,7 +152,7 @@ func TestMacs(t *testing.T) {
 	const (
 		rows, context = 512, 1024
 		matrices      = 30 * (576*576*2 + 576*192*2 + 3*576*1536)
-		head          = 576 * 49152 // of the last row alone
+		head          = 576 * 49152 // multiply-adds of the output head, which has only the last row
 		seen          = rows*context + rows*(rows+1)/2
 		attention     = 30 * 9 * (64 + 64) * seen
 	)

@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-run/ingot/progress"
 )
 
-// launch opens the backend that the settings select.
+// launch opens the backend that the settings select, once or several times.
 type launch struct {
 	cfg      *config.Config
 	stderr   io.Writer
@@ -33,7 +33,7 @@ type launch struct {
 
 	rows      int64               // bytes for the rows of all engines together
 	device    metal.Device        // nil on the CPU
-	cache     *metal.CachedDevice // nil until it is opened, and unless cached
+	cache     *metal.CachedDevice // the shared device; nil until it is opened, and nil unless cached is set
 	capturing *metal.Capture      // nil without a capture
 	logged    bool                // the first backend was logged; the others are not
 }
@@ -81,7 +81,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	be, err := l.kernels(dev)
 	if err != nil {
-		return nil, err // be is nil here: as a compute.Backend it would not equal nil
+		return nil, err // not be, since a nil *metal.Backend in the interface would not equal nil
 	}
 	return be, nil
 }

@@ -106,8 +106,8 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-// either returns an error if there are flags for both a model and a shape. A shape overrides a model that comes from the
-// environment or the config file.
+// either returns an error if the command line has flags for both a model and a shape. A shape takes precedence over a model that comes
+// from the environment or the config file.
 func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	if flags.Changed(string(config.Model)) && w.shape != "" {
 		return usagef("--model and --shape cannot be combined: give one")
@@ -146,7 +146,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 	return report(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
 }
 
-// cases returns all combinations of the lists.
+// cases returns one benchmark case for each combination of the values of the list flags.
 func (b *benchFlags) cases() ([]bench.Case, error) {
 	mode, err := bench.ParseMode(cmp.Or(b.mode, string(bench.Decode)))
 	if err != nil {

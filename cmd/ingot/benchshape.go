@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// file returns the path of the model, or of a file that it writes for the shape. remove deletes the shape's file unless --write names it.
+// file returns the path of the model's file, or of a file that it writes for the shape. remove deletes the shape's file unless --write
+// names it.
 func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
 	keep := func() error { return nil }
 	switch {

@@ -212,13 +212,13 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	}
 	s.Available, s.Device = true, be.Device()
 	if d.MemoryFree, err = be.Free(); err != nil {
-		d.MemoryFree = 0 // 0 means that it is not known
+		d.MemoryFree = 0 // 0 means unknown
 	}
 	return s, be
 }
 
-// examineDriver opens a driver's device and compiles the kernels. A driver for tests takes minutes to compile them: it compiles them only
-// if the settings name the driver, and otherwise the returned backend is nil.
+// examineDriver opens a driver's device and compiles the kernels. Compiling for a driver for tests takes minutes, so this happens only if
+// the settings name the driver; otherwise the returned backend is nil.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
 	number := 0

@@ -167,7 +167,7 @@ func enqueued(s enqueue.Summary) string {
 
 func countRows(n int) string { return count(n, "row") }
 
-// count returns a number of things in words.
+// count formats a number and the thing that it counts, such as "2 rows".
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -47,7 +47,7 @@ queue such rows again.`,
 	return cmd
 }
 
-// errorGroups has the line numbers in the input of failed rows, by error code and message.
+// errorGroups has the input's line numbers of failed rows, first by error code and then by message.
 type errorGroups map[string]map[string][]int
 
 func (g errorGroups) add(e job.RowError) error {
@@ -93,7 +93,7 @@ func (g errorGroups) write(w io.Writer) error {
 // maxRanges is the maximum number of ranges of lines that are printed.
 const maxRanges = 20
 
-// lineRanges lists the lines of the input in ranges.
+// lineRanges formats line numbers as ranges, such as "1-3, 7".
 func lineRanges(lines []int) string {
 	slices.Sort(lines)
 	var ranges []string

@@ -159,7 +159,7 @@ func (e *evaluation) load(tasks []*task.Task) ([]*eval.Set, error) {
 	return sets, nil
 }
 
-// writeScores prints the scores of a run as a table. Groups follow the tasks.
+// writeScores prints the scores of a run as a table: first the tasks, then the groups.
 func writeScores(w io.Writer, r *eval.Results) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "task\tmetric\tfilter\tscore\tstderr\trows\tfailed\ttruncated") //nolint:errcheck // Flush reports it

@@ -26,7 +26,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// openAIKey is the variable that OpenAI's own clients read.
+// openAIKey is the environment variable from which OpenAI's own clients read the API key.
 const openAIKey = "OPENAI_API_KEY"
 
 // answerer is the model that answers requests: the file model on this machine if it is set, else a model of the server at url if that is
@@ -179,7 +179,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client makes a client of a server.
+// client returns a client of the server that who names.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {
@@ -212,7 +212,7 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	return err
 }
 
-// answerByServer sends those requests to a server that have no answer yet.
+// answerByServer sends those requests of a file to a server that have no answer yet.
 func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
 	ctx := e.cmd.Context()
 	c, err := e.client(ctx, who)

@@ -189,7 +189,7 @@ func ungated(r *eval.Results) schedule.Outcome {
 	return o
 }
 
-// judged describes a verdict in one line: the comparisons that did not pass.
+// judged describes a verdict in one line, with the comparisons that did not pass.
 func judged(j *eval.GateVerdict) string {
 	var parts []string
 	for _, c := range j.Compared {

@@ -14,7 +14,7 @@ import (
 // Commands are listed in the order of addCommands.
 func init() { cobra.EnableCommandSorting = false }
 
-// keepFlagOrder lists the flags of cmd and the commands below it in the order in which they were added.
+// keepFlagOrder makes the help list flags in the order in which they were added, for cmd and all commands below it.
 func keepFlagOrder(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.PersistentFlags().SortFlags = false
@@ -44,10 +44,10 @@ func section(flags *pflag.FlagSet, title string, names ...string) {
 // helpWidth is the number of columns at which descriptions of flags are wrapped.
 const helpWidth = 118
 
-// synopsis returns the forms of a command line.
+// synopsis returns the forms of a command line: the command itself, if it can run without a subcommand, and the form with a subcommand.
 func synopsis(cmd *cobra.Command) []string {
 	var forms []string
-	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // the command can be run itself
+	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // cmd can be run without a subcommand
 		forms = append(forms, cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {
@@ -90,13 +90,13 @@ func usage(cmd *cobra.Command) error {
 // listed reports whether the help lists a command.
 func listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
 
-// commandGroup is commands of one group, in the order of the help.
+// commandGroup has the commands of one group, in the order of the help.
 type commandGroup struct {
 	title    string
 	commands []*cobra.Command
 }
 
-// commandGroups returns the commands below cmd by group. Commands without a group come last.
+// commandGroups returns the subcommands of cmd by group. Commands without a group come last.
 func commandGroups(cmd *cobra.Command) []commandGroup {
 	var groups []commandGroup
 	add := func(title, id string) {

@@ -105,7 +105,7 @@ func (v *settingValue) Type() string {
 
 func (f *inputFlags) given(name string) bool { return f.flags != nil && f.flags.Changed(name) }
 
-// options returns what the flags set.
+// options returns the options that the flags set.
 func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	format, err := table.ParseFormat(f.format)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	return table.Options{Format: format, Select: choose}, o, err
 }
 
-// selection returns what the flags that choose rows set.
+// selection returns the selection of rows that the flags set.
 func (f *inputFlags) selection() (table.Selection, error) {
 	choose := f.choose
 	for _, n := range []struct {
@@ -216,8 +216,8 @@ func templateText(s string) (string, error) {
 type input struct {
 	*prompt.Stream
 	table  *table.Input
-	format rows.Format // of the lines
-	made   bool        // the lines were made from records; false if the files hold the lines as they are
+	format rows.Format // format of the lines that Read gives
+	made   bool        // the lines were made from records; false if the files already have the lines
 
 	reading sync.Mutex // held during a Read
 	closed  atomic.Bool
@@ -261,7 +261,7 @@ func (in *input) refuse(output string) error {
 	return nil
 }
 
-// hint adds to an error about another input file what may have changed since the rows were answered.
+// hint adds an explanation to the error that rows come from another input: what may have changed since the rows were answered.
 func (in *input) hint(err error) error {
 	if errors.Is(err, rows.ErrOtherFile) && in.made {
 		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)

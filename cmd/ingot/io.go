@@ -37,7 +37,7 @@ func openInput(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	if isRegular(in) {
 		return in, nil
 	}
-	return struct{ io.ReadCloser }{in}, nil // some terminals claim that Seek works
+	return struct{ io.ReadCloser }{in}, nil // hides Seek, since some terminals claim that Seek works
 }
 
 // checkInput refuses devices, such as /dev/zero, which may never end.
@@ -120,18 +120,18 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// dialBatch connects to Redis for a command whose arguments name a batch, or none.
+// dialBatch connects to Redis for a command whose argument, if any, is a batch id.
 func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisqueue.Queue, error) {
 	for _, batch := range args {
 		if err := job.CheckBatch(batch); err != nil {
 			return nil, &usageError{err}
 		}
 	}
-	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis, 1, waiting(cmd)) // the warnings are for enqueue and worker
+	queue, _, err := redisqueue.Dial(cmd.Context(), cfg.Redis, 1, waiting(cmd)) // only enqueue and worker print the warnings
 	return queue, err
 }
 
-// onRedis returns the run function of a command about a batch on Redis, whose id is in args, or about all batches.
+// onRedis returns the RunE of a command on Redis. Its argument is a batch id; without one, the command is about all batches.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)

@@ -159,7 +159,7 @@ func requireModel(cmd *cobra.Command, cfg *config.Config) error {
 	return nil
 }
 
-// suggestions describes models for this machine, for a user who has none yet.
+// suggestions lists models for this machine, for a user who has no model yet.
 func suggestions() string {
 	memory, err := freeMemory()
 	if err != nil {

@@ -30,7 +30,7 @@ type outputFlags struct {
 	minTokens       int
 	maxTokens       int
 	unique          []string
-	tables          *pflag.FlagSet // the flags that only tables have
+	tables          *pflag.FlagSet // flags that apply only to tables
 }
 
 // Sections of a command's flags in its help.
@@ -167,7 +167,7 @@ func (o *output) direct() bool {
 	return o.format == export.Batch && !compressed
 }
 
-// answersPath returns the path of the file to which the answers of a model are appended. The model is empty if there is only one.
+// answersPath returns the path of the file to which a model's answers are appended. model is empty if the command uses only one model.
 func (o *output) answersPath(model string) (string, error) {
 	if o.direct() && model == "" {
 		return o.path, nil
@@ -247,7 +247,7 @@ func (o *output) check(in func() (table.Reader, error)) error {
 	return nil
 }
 
-// finish makes OUT from the answers of models. in begins to read the rows that were answered; nil if they are not known.
+// finish makes OUT from the answers of models. in returns a reader of the rows that were answered; it is nil if the rows are not known.
 func (o *output) finish(cmd *cobra.Command, models []string, in func() (table.Reader, error)) error {
 	if o.direct() && len(models) == 1 && models[0] == "" {
 		if o.ordered {

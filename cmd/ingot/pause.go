@@ -30,7 +30,7 @@ running are finished. Rows can be queued and results collected meanwhile.`,
 	return cmd
 }
 
-// optionalArgument checks for at most one argument.
+// optionalArgument checks that there is at most one argument.
 func optionalArgument(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("unexpected argument %q", args[1])
@@ -38,7 +38,7 @@ func optionalArgument(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onAliases returns the run function of a command about the model name in args, or about all model names.
+// onAliases returns the RunE of a command about model names: the one in args, or all.
 func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, alias := range args {

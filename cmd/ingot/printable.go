@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// printable escapes the characters of a text that control a terminal or change the direction of text, as Go's string literals do.
+// printable escapes the characters of a text that control a terminal or change the direction of text. It uses Go's escapes, such as \x1b.
 func printable(s string) string {
 	const joiners = "\u200c\u200d" // parts of words in some scripts, and of emoji
 	var b strings.Builder

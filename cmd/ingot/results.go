@@ -184,7 +184,7 @@ func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.
 	return c, last, err
 }
 
-// report prints the summary: the output, and for a batch that has ended its figures and errors.
+// report prints a summary of the output. If the batch has ended, it also prints the batch's figures and errors.
 func (r *collecting) report(c enqueue.Collected, s job.Status, output *rows.Output) {
 	r.cmd.PrintErrln(collected(c))
 	if s.Ended() {

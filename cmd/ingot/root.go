@@ -27,7 +27,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	checkAdded(root) // after SetOut: the commands that cobra adds remember where to write
+	checkAdded(root) // called after SetOut, since the commands that cobra adds keep the output that is set when they are added
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -132,7 +132,7 @@ func addCommands(root *cobra.Command) {
 	root.AddCommand(newVersion(), newShare())
 }
 
-// checkAdded makes the commands that cobra adds, help and completion, refuse unknown arguments.
+// checkAdded makes help and completion, the commands that cobra adds, refuse unknown arguments.
 func checkAdded(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -138,7 +138,7 @@ func TestServeSurvivesKills(t *testing.T) {
 	surviveKills(t, "--model", "tiny="+tinyLlama, "--concurrency", "4")
 }
 
-// TestFrontSurvivesKills does the same with a server in front of two workers, which keep running.
+// TestFrontSurvivesKills kills a server in front of two workers, which keep running, in the same way.
 func TestFrontSurvivesKills(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

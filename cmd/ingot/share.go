@@ -39,7 +39,7 @@ The pages have the date of SOURCE_DATE_EPOCH if it is set, else today's.`,
 	}
 }
 
-// pageDate returns the day of seconds since 1970 in UTC, or today if there are none.
+// pageDate returns the date, in UTC, of a number of seconds since 1970. If seconds is empty, it returns today.
 func pageDate(seconds string) (string, error) {
 	if seconds == "" {
 		return time.Now().UTC().Format(time.DateOnly), nil

@@ -112,8 +112,8 @@ func TestRenderVectors(t *testing.T) {
 	renderAll(t, filepath.Join(vectors(t), "templates"), 27)
 }
 
-// TestRenderTemplates does the same with small templates that use the constructs of published ones. The expected prompts are in this
-// repository.
+// TestRenderTemplates compares prompts of small templates in the same way. These use the constructs of published templates, and their
+// expected prompts are in this repository.
 func TestRenderTemplates(t *testing.T) {
 	t.Parallel()
 	renderAll(t, "../../engine/jinja/testdata/templates", 5)

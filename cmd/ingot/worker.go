@@ -76,7 +76,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	return group.Wait()
 }
 
-// ahead returns the number of rows that a worker takes beyond those in the engine's steps. Recording a row and taking the next one need
-// several round trips to Redis; a row that is already here fills the step meanwhile. A larger number would leave other workers idle at
-// the end of a batch.
+// ahead returns the number of rows that a worker takes in addition to those in the engine's steps. Recording a row and taking the next
+// one need several round trips to Redis. Meanwhile, one of the additional rows takes the free place in the step. With a larger number,
+// other workers would have no rows at the end of a batch.
 func ahead(concurrency int) int { return concurrency / 4 }

@@ -66,7 +66,7 @@ func (s *Steps) Observe(z Size, seconds float64) {
 	}
 	ratio := limited(seconds / expected)
 	s.trunk.Observe(z.Rows, ratio*s.trunk.Seconds(z.Rows))
-	attention := s.read * float64(z.Reads) / expected // its share of the step; the smaller it is, the less the step shows about read
+	attention := s.read * float64(z.Reads) / expected // share of attention in the duration; a step with little attention hardly changes read
 	s.read *= 1 + (common+(recent-common)*attention)*(ratio-1)
 	s.head *= 1 + common*(ratio-1)
 	s.output *= 1 + common*(ratio-1)

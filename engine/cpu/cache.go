@@ -23,6 +23,9 @@ type cache struct {
 	valueBytes int
 }
 
+// at returns the page table of a layer of the model, as the number of its group, and the layer's number in a page.
+func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
+
 // Shape implements compute.Cache.
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 
@@ -33,7 +36,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	}
 	k := b.kernels
 	c := &cache{shape: shape, scores: k.Scores, weigh: k.Values, valueBytes: 4}
-	switch shape.Type { // the types of gguf.CacheTypes; F32 was handled above
+	switch shape.Type { // the types of gguf.CacheTypes except F32, for which c is complete
 	case gguf.TypeF16:
 		c.to, c.scores, c.weigh, c.valueBytes = k.ToF16, k.ScoresF16, k.ValuesF16, 2
 	case gguf.TypeQ80:

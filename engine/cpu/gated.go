@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
@@ -31,6 +33,9 @@ const (
 	gatedRows   = 64
 	gatedGroups = 16
 )
+
+// ones are the factors of products that are added to biases.
+var ones = slices.Repeat([]float32{1}, gatedRows)
 
 // begin starts an operation.
 func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
@@ -87,15 +92,19 @@ func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	for j := range rows {
 		m.at[j] = int64(j * width)
 	}
-	s.call(thread, b.gate, b.matrix, group, groups, &t.operands, from, to, m.gate, m.at, nil)
-	s.call(thread, b.up, b.matrix, group, groups, &t.operands, from, to, m.up, m.at, nil)
+	var factors []float32
+	if b.gateBias != nil { // the products are added to the biases
+		at := group * kernels.GroupRows
+		for j := range rows {
+			copy(m.gate[j*width:], b.gateBias[at:at+n])
+			copy(m.up[j*width:], b.upBias[at:at+n])
+		}
+		factors = ones[:rows]
+	}
+	s.call(thread, b.gate, b.matrix, group, groups, &t.operands, from, to, m.gate, m.at, factors)
+	s.call(thread, b.up, b.matrix, group, groups, &t.operands, from, to, m.up, m.at, factors)
 	for j := range rows {
 		a, dst := &m.gateBy, t.out[int(t.at[from+j])+group*kernels.GroupRows:]
-		if b.gateBias != nil {
-			at := group * kernels.GroupRows
-			addTo(m.gate[j*width:], b.gateBias[at:at+n])
-			addTo(m.up[j*width:], b.upBias[at:at+n])
-		}
 		a.Kind, a.Dst, a.Gate, a.Up, a.N = int64(t.activation), &dst[0], &m.gate[j*width], &m.up[j*width], int64(n)
 		s.kernels.Gate(a)
 	}

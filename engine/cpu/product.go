@@ -165,7 +165,7 @@ func (p *product) part(thread, i int) {
 	}
 }
 
-// addMatrix appends a matrix.
+// addMatrix appends matrix number matrix of w, to be multiplied with the operands between from and to. off is the column of the results.
 func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.segments = append(p.segments, segment{w, matrix, p.cut.groups, from, to, off})
 	p.cut.groups += w.groups

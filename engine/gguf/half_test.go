@@ -88,11 +88,11 @@ func TestBF16(t *testing.T) {
 		h := uint16(i)
 		f := BF16ToF32(h)
 		if math.Float32bits(f) != uint32(h)<<16 {
-			t.Fatalf("%#04x: got %v", h, f)
+			t.Fatalf("bfloat16 %#04x widens to %v", h, f)
 		}
 		if f != f {
 			if got := F32ToBF16(f); got != h|0x40 {
-				t.Fatalf("NaN %#04x: got %#04x", h, got)
+				t.Fatalf("NaN %#04x widens and narrows to %#04x", h, got)
 			}
 			continue
 		}

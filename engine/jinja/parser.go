@@ -335,6 +335,6 @@ func markStored(e expr, offset int) {
 			markStored(item, offset)
 		}
 	default:
-		failAt(offset, "this cannot be assigned to")
+		failAt(offset, "only names, attributes of a namespace and tuples of these can be assigned to")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// If more logits equal the k-th highest one than the step returned, the token is sampled from all logits. The reported log-probabilities
-// are still computed from the highest ones.
+// If the step returned only some of the logits that equal the k-th highest logit, the token is sampled from all logits. The reported
+// log-probabilities are still computed from the returned ones.
 func TestDrawAmongManyEquals(t *testing.T) {
 	logits := []float32{0, 3, 3, 1, 3, 3, 3, -2}
 	const top, sum = 3, 4.75

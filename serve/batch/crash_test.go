@@ -26,7 +26,7 @@ func (f forgetful) Forget(context.Context, string) error {
 	return nil
 }
 
-// A batch is completed from every state of the folder that a crash while its files are written can leave.
+// A crash while a batch's files are written can leave several states of the folder. From each of them, the batch is completed.
 func TestEndSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	eng, err := openMicro()

@@ -12,7 +12,7 @@ const (
 )
 
 // ParseExpiry parses a time to live from a request: the number of seconds from the anchor "created_at". It returns 0 if both are empty.
-// If a value is invalid, the error is a *RequestError that names a part of param.
+// If a value is invalid, the error is a *RequestError whose Param is param[anchor] or param[seconds].
 func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
 	if anchor == "" && seconds == "" {
 		return 0, nil

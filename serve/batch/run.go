@@ -169,7 +169,7 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 
 // conclude decides how a batch ends. failure is the error that ended the batch, or nil.
 func (s *Store) conclude(b *batch, failure error) error {
-	b.writing.Lock() // prevents that the batch is cancelled meanwhile
+	b.writing.Lock() // no client can cancel the batch meanwhile
 	defer b.writing.Unlock()
 	var held, failed, expired int
 	if out := b.results.Load(); out != nil {

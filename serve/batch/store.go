@@ -169,7 +169,7 @@ func (s *Store) loadBatches() error {
 	return nil
 }
 
-// names removes the temporary files from a folder and returns the names of the other files.
+// names removes the temporary files from a folder and returns the names of all other files.
 func (s *Store) names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(s.folder(folder))
 	if err != nil {

@@ -175,8 +175,8 @@ INLINE struct q6_k_block q6_k_load(const uint8_t *w, const uint8_t *super, int l
   return b;
 }
 INLINE f32v q6_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, const struct scale *x) {
-  acc = add_scaled(acc, dot16(splat32(x->first8) << 2, &b->q, q, 0), b->d[0], x->d);
-  return add_scaled(acc, dot16(splat32(x->minus8 - x->first8) << 2, &b->q, q, 1), b->d[1], x->d);
+  acc = add_scaled(acc, dot16(splat32(4 * x->first8), &b->q, q, 0), b->d[0], x->d);
+  return add_scaled(acc, dot16(splat32(4 * (x->minus8 - x->first8)), &b->q, q, 1), b->d[1], x->d);
 }
 #define NAME q6_k
 #define BLOCK_BYTES 416
