@@ -82,8 +82,9 @@ UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingK
 test: ## install missing programs that the tests need, and run all tests
 	@sh .ci/install
 	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
-	@# processor run at a time. Of the random requests, few run with the race detector (-short) and all without it.
-	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
+	@# processor run at a time, those that wait longest first. Of the random requests, few run with the race detector (-short) and all
+	@# without it.
+	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
 	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
 	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
 
@@ -108,7 +109,7 @@ lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; t
 			grep -qF "\"**/$$package/*.go\"" .golangci.yml || { echo "$$package has no depguard rule in .golangci.yml"; exit 1; }; \
 		done
 	$(GOLANGCI) run ./... ./.ci/test
-	@# For Apple silicon, lint only packages that have different files there.
+	@# For Apple silicon, lint only packages that have files of their own there.
 	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
 
 $(GOLANGCI):

@@ -193,7 +193,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // memoryFor returns the value of Options.Memory with which the cache of an engine on the CPU has the given number of bytes, which is at
-// most 3 MiB. The options must set a context.
+// most 3 MiB. The options must set a context. In a model with a window, the full layers are one group.
 func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
 	return memoryOn(t, backend(t), path, opts, cache)
@@ -210,7 +210,7 @@ func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options
 		perSequence += 48
 	}
 	const minRows = 4 << 20
-	return fit.Weights + fit.Steps + minRows + cache + perSequence*(cache/fit.PerToken-int64(fit.Tokens))
+	return fit.Weights + fit.Steps + minRows + cache + perSequence*(cache/(fit.PerToken-fit.Windowed)-int64(fit.Tokens))
 }
 
 func TestTheContextFitsTheMemory(t *testing.T) {

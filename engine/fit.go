@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 
+	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -16,14 +17,17 @@ import (
 // memory for steps; the memory for prompts, answers and results outside of steps; and the pages of the KV cache, which get all remaining
 // memory.
 type Fit struct {
-	Weights  int64 `json:"weights"`         // bytes of weights, as the backend packs them
-	Steps    int64 `json:"steps"`           // bytes of step buffers, tables and scratch memory, and of the running sequences
-	Rows     int64 `json:"rows"`            // bytes for prompts, answers and results
-	PerToken int64 `json:"cache_per_token"` // bytes of one position in the KV cache, in all layers
-	Memory   int64 `json:"memory"`          // bytes of all parts together; without Rows on GPUs with dedicated memory
-	Trained  int   `json:"trained_context"` // number of positions that the model was trained for
-	Context  int   `json:"context"`         // maximum number of positions of a sequence
-	Tokens   int   `json:"cache_tokens"`    // maximum number of positions of all sequences together
+	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
+	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables and scratch memory, and of the running sequences
+	Rows     int64 `json:"rows"`                               // bytes for prompts, answers and results
+	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
+	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken that are freed once the position is before the window
+	Window   int   `json:"window,omitempty"`                   // positions of the window; 0 if nothing is freed
+	Memory   int64 `json:"memory"`                             // bytes of all parts together; without Rows on GPUs with dedicated memory
+	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
+	Context  int   `json:"context"`                            // maximum number of positions of a sequence
+	Tokens   int   `json:"cache_tokens"`                       // maximum number of positions of all sequences together, if each has the whole context
+	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 
 // Rows get a share of the memory that is left after weights and steps, but at most maxRows.
@@ -82,9 +86,11 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 // divide divides the memory for sequences of up to context positions. If the memory is too small, the cache has fewer positions than
 // context.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
-	fit.Context, fit.Tokens, fit.PerToken = context, o.PageSize, 0
+	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
 	limits := fit.limits(o)
+	groups := f.config.Groups(limits)
+	slotBytes := int64(0) // of a position in a page
 	for _, m := range []struct {
 		file   *gguf.File
 		config model.Config
@@ -92,11 +98,12 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		if m.file == nil {
 			continue
 		}
-		bytes, err := m.config.PositionBytes(o.KV) // every model has a cache with the same pages
+		g := m.config.Groups(limits)
+		bytes, err := g.SlotBytes(m.config, o.KV) // every model has a cache with the same pages
 		if err != nil {
 			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
 		}
-		fit.PerToken += int64(bytes)
+		slotBytes += int64(bytes)
 		if err := model.Plan(be, plan, m.file, limits); err != nil {
 			return err
 		}
@@ -108,16 +115,39 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		fit.Rows = max(minRows, min(free/rowsShare, maxRows))
 		free -= fit.Rows
 	}
-	perToken := fit.PerToken
+	fit.PerToken, fit.Windowed, fit.Window = int64(groups.Full+groups.Sliding)*slotBytes, int64(groups.Sliding)*slotBytes, groups.Window
+	perSlot := slotBytes
 	if plan.Host() {
-		perToken += sequenceBytes(o)
+		perSlot += sequenceBytes(o) // a page holds at most PageSize positions of a sequence
 	}
-	pages := max(0, free) / (perToken * int64(o.PageSize))
-	perSequence := (context + o.PageSize - 1) / o.PageSize
-	fit.Tokens = int(min(pages, int64(o.MaxSequences*perSequence))) * o.PageSize
-	fit.Steps += int64(fit.Tokens) * (perToken - fit.PerToken)
+	pages := schedule.Groups(f.config, limits)
+	single, each := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
+	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(single+(o.MaxSequences-1)*each)))
+	fit.Tokens = fit.positions(pages, single, each, o)
+	if plan.Host() {
+		fit.Steps += int64(fit.Tokens) * sequenceBytes(o)
+	}
 	return nil
 }
+
+// positions returns how many positions the pages hold of sequences with the whole context, and of one that gets the rest. single is the
+// maximum number of pages of a sequence, while its prompt is computed in chunks, and each the maximum while it generates.
+func (f *Fit) positions(groups cache.Groups, single, each int, o *Options) int {
+	sequences, left, rows := 0, f.Pages, o.chunk()
+	if f.Pages >= single {
+		sequences = 1 + (f.Pages-single)/each
+		left, rows = (f.Pages-single)%each, 1
+	}
+	rest := sort.Search((f.Context+o.PageSize-1)/o.PageSize, func(i int) bool { return groups.Pages((i+1)*o.PageSize, rows, o.PageSize) > left })
+	if sequences == 0 {
+		return rest * o.PageSize
+	}
+	perSequence := (f.Context + o.PageSize - 1) / o.PageSize * o.PageSize
+	return min(sequences*perSequence+rest*o.PageSize, o.MaxSequences*perSequence)
+}
+
+// chunk returns the maximum number of rows of a sequence in a step.
+func (o *Options) chunk() int { return min(o.PrefillChunk, o.StepTokens) }
 
 // sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token and the n-gram tables.
 func sequenceBytes(o *Options) int64 {
@@ -148,7 +178,16 @@ func (f *Fit) tooLittle(o *Options) error {
 			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	}
 	return fmt.Errorf("%s and the cache of a context of %d needs %s, but together they may take only %s; "+
-		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(int64(o.Context)*f.PerToken), size(f.Memory))
+		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
+}
+
+// contextBytes returns the maximum bytes of the cache of a sequence with the whole context, while its prompt is computed in chunks.
+func (f *Fit) contextBytes(o *Options) int64 {
+	windowed := f.Context
+	if f.Window > 0 {
+		windowed = min(windowed, f.Window+o.chunk()+o.PageSize)
+	}
+	return int64(f.Context)*(f.PerToken-f.Windowed) + int64(windowed)*f.Windowed
 }
 
 // limits returns the sizes with which the models are loaded.
@@ -157,9 +196,11 @@ func (f *Fit) limits(o *Options) model.Limits {
 		Rows:     o.StepTokens,
 		Outputs:  schedule.Outputs(o.MaxSequences),
 		Context:  f.Context,
-		Pages:    f.Tokens / o.PageSize,
+		Pages:    f.Pages,
 		PageSize: o.PageSize,
 		KV:       o.KV,
+		// A small model shares the page tables of the model. Its layers have other groups.
+		FreeWindows: o.Draft != DraftModel,
 	}
 }
 

@@ -45,7 +45,8 @@ const (
 // The engine's threads spin while they wait for each other, so other work on their processors makes them use more CPU time. "paced"
 // therefore measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time
 // per row is compared with that of the engine alone. The worker's time includes parsing the request and writing the answer's JSON, which
-// rows need without a queue too.
+// rows need without a queue too, and the waiting, which is also measured alone. "paced-wide" has eight times as many rows at once, as on a
+// GPU.
 func BenchmarkQueueWork(b *testing.B) {
 	backend, err := cpu.New(runtime.GOMAXPROCS(0))
 	require.NoError(b, err)
@@ -70,34 +71,37 @@ func BenchmarkQueueWork(b *testing.B) {
 	b.Run("redis", func(b *testing.B) {
 		compareWork(b, eng, throughRedis(b, redistest.Start(b), eng))
 	})
-	b.Run("paced", func(b *testing.B) { measureParts(b, eng) })
+	b.Run("paced", func(b *testing.B) { measureParts(b, eng, workRows, workAtOnce) })
+	b.Run("paced-wide", func(b *testing.B) { measureParts(b, eng, 8*workRows, 8*workAtOnce) })
 }
 
-// measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of a collector, and of the Redis
-// server.
-func measureParts(b *testing.B, eng *engine.Engine) {
+// measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
+// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a workload of its own.
+func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
-	file, requests := workload()
-	generateAll(b, eng, requests) // warm up
+	_, requests := workload(workRows)
+	file, waits := workload(n)
+	generateAll(b, eng, requests, workAtOnce) // warm up
 	parts := map[string][]float64{}
-	measure := func(part string, used func() time.Duration, work func()) {
+	measure := func(part string, rows int, used func() time.Duration, work func()) {
 		before := used()
 		work()
-		parts[part] = append(parts[part], float64((used()-before).Microseconds())/workRows)
+		parts[part] = append(parts[part], float64((used()-before).Microseconds())/float64(rows))
 	}
 	own := func() time.Duration { return processorTime(b) }
-	for n := 0; b.Loop(); n++ {
-		measure("engine", own, func() { generateAll(b, eng, requests) })
-		batch := fmt.Sprintf("batch-%d", n)
+	for i := 0; b.Loop(); i++ {
+		measure("engine", workRows, own, func() { generateAll(b, eng, requests, workAtOnce) })
+		measure("waiting", n, own, func() { generateAll(b, paced{}, waits, atOnce+atOnce/4) })
+		batch := fmt.Sprintf("batch-%d", i)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: batch})
 		require.NoError(b, err)
 		scripts := scriptsRun(b, server)
-		measure("redis", func() time.Duration { return redisTime(b, server) }, func() {
-			measure("worker", own, func() { serveUntil(b, queue, batch) })
+		measure("redis", n, func() time.Duration { return redisTime(b, server) }, func() {
+			measure("worker", n, own, func() { serveUntil(b, queue, batch, atOnce) })
 		})
-		parts["scripts"] = append(parts["scripts"], (scriptsRun(b, server)-scripts)/workRows)
-		measure("collector", own, func() { collect(b, queue, batch) })
+		parts["scripts"] = append(parts["scripts"], (scriptsRun(b, server)-scripts)/float64(n))
+		measure("collector", n, own, func() { collect(b, queue, batch, n) })
 	}
 	medians := map[string]float64{}
 	for part, times := range parts {
@@ -113,8 +117,8 @@ func measureParts(b *testing.B, eng *engine.Engine) {
 }
 
 // serveUntil runs a worker until a batch is finished.
-func serveUntil(b *testing.B, queue job.Queue, batch string) {
-	w, err := worker.New(paced{}, queue, worker.Config{Concurrency: workAtOnce, Ahead: workAtOnce / 4, Logger: quiet})
+func serveUntil(b *testing.B, queue job.Queue, batch string, atOnce int) {
+	w, err := worker.New(paced{}, queue, worker.Config{Concurrency: atOnce, Ahead: atOnce / 4, Logger: quiet})
 	require.NoError(b, err)
 	working, stop := context.WithCancel(b.Context())
 	var group errgroup.Group
@@ -124,11 +128,11 @@ func serveUntil(b *testing.B, queue job.Queue, batch string) {
 	require.NoError(b, group.Wait())
 }
 
-func collect(b *testing.B, queue job.Queue, batch string) {
+func collect(b *testing.B, queue job.Queue, batch string, n int) {
 	var text bytes.Buffer
 	got, err := enqueue.Collect(b.Context(), queue, rows.NewOutput(&text, batch), enqueue.CollectOptions{Follow: true})
 	require.NoError(b, err)
-	require.Equal(b, enqueue.Collected{Written: workRows, Finished: true}, got)
+	require.Equal(b, enqueue.Collected{Written: n, Finished: true}, got)
 }
 
 // redisTime returns the CPU time that a server has used.
@@ -192,7 +196,7 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 		var group errgroup.Group
 		return func() {
 				group.Go(func() error { return w.Run(working) })
-				collect(b, queue, id)
+				collect(b, queue, id, workRows)
 			}, func() {
 				stop()
 				require.NoError(b, group.Wait())
@@ -203,14 +207,14 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 // compareWork answers the same prompts with the engine alone and through a queue, in turns. prepare queues the rows; work answers and
 // collects them.
 func compareWork(b *testing.B, eng *engine.Engine, prepare func(b *testing.B, file string) (work, finish func())) {
-	file, requests := workload()
+	file, requests := workload(workRows)
 	var elapsed, used []float64
 	measure := func(f func()) (wall, processor time.Duration) {
 		start, before := time.Now(), processorTime(b)
 		f()
 		return time.Since(start), processorTime(b) - before
 	}
-	alone := func() { generateAll(b, eng, requests) }
+	alone := func() { generateAll(b, eng, requests, workAtOnce) }
 	alone() // warm up
 	for n := 0; b.Loop(); n++ {
 		queued, finish := prepare(b, file)
@@ -229,11 +233,11 @@ func compareWork(b *testing.B, eng *engine.Engine, prepare func(b *testing.B, fi
 	}
 }
 
-// workload returns a file of rows, and the engine's requests for the same rows.
-func workload() (text string, requests []generation.Request) {
+// workload returns a file of n rows, and the engine's requests for the same rows.
+func workload(n int) (text string, requests []generation.Request) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var file strings.Builder
-	requests = make([]generation.Request, workRows)
+	requests = make([]generation.Request, n)
 	for i := range requests {
 		prompt := make([]int32, workPrompt)
 		for p := range prompt {
@@ -246,9 +250,9 @@ func workload() (text string, requests []generation.Request) {
 	return file.String(), requests
 }
 
-func generateAll(b *testing.B, eng *engine.Engine, requests []generation.Request) {
+func generateAll(b *testing.B, eng worker.Engine, requests []generation.Request, atOnce int) {
 	var group errgroup.Group
-	group.SetLimit(workAtOnce)
+	group.SetLimit(atOnce)
 	for _, r := range requests {
 		group.Go(func() error {
 			_, err := eng.Generate(b.Context(), r)

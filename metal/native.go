@@ -117,9 +117,10 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 	if splits > 0 {
 		p = s.native.attentionSplit[shape.ValueDim]
 	}
+	in := s.stored(c, layer)
 	g := grid{x: n, y: shape.KVHeads, z: splits, simdgroups: nativeWarps, shared: nativeAttentionBytes(shape)}
 	record(s, "attention", p, g, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, Binding{Buffer: s.scratch.buffer}, at(dst))
+		at(q), in.keys, in.values, in.slots, s.tables, tiles, Binding{Buffer: s.scratch.buffer}, at(dst))
 	if splits > 0 {
 		s.pending = pending{dst: dst, join: a}
 		if dst.Rows > 1 {

@@ -176,7 +176,7 @@ func suitsRow(k integerKernel, w *weight, p *pending) bool {
 // a that depend on the operation. table has the angles of Absorb's rotations.
 func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p pending, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
-	from, gain, latent, latentGain, keys := at(x), table, table, table, table
+	from, slots, gain, latent, latentGain, keys := at(x), s.slotMapping, table, table, table, table
 	g := grid{y: 1, z: w.matrices, simdgroups: k.simdgroups, shared: k.rowMemory(w)}
 	switch {
 	case p.gain != nil:
@@ -184,7 +184,7 @@ func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p
 		from, gain = at(p.src), Binding{Buffer: p.gain.buffer}
 		if l := p.latents; l.gain != nil {
 			a.latent, table = l.args(), Binding{Buffer: l.rope.buffer}
-			latent, latentGain, keys = at(l.t), Binding{Buffer: l.gain.buffer}, Binding{Buffer: l.keys}
+			latent, latentGain, keys, slots = at(l.t), Binding{Buffer: l.gain.buffer}, l.to.keys, l.to.slots
 			g.x++
 		}
 	case p.dst.Buffer != nil:
@@ -198,7 +198,7 @@ func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p
 	if a.dims > 0 {
 		g.x++
 	}
-	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, s.slotMapping, gain, at(x), at(dst), latent, latentGain, keys)
+	recordInteger(s, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, slots, gain, at(x), at(dst), latent, latentGain, keys)
 }
 
 // integerMatrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
@@ -273,7 +273,6 @@ type (
 )
 
 const (
-	slotBytes     = 12   // bytes of Slot in base.h
 	latentThreads = 128  // latent_threads of activations.h
 	maxLatents    = 4096 // maximum number of values of a compressed query and of a latent
 )
@@ -283,7 +282,7 @@ type latentsOf struct {
 	t    compute.Tensor
 	gain *weight
 	rope *rope
-	keys Buffer
+	to   stored
 	eps  float32
 }
 
@@ -299,7 +298,7 @@ func (s *step) nativeLatents(dst, t compute.Tensor, qGain compute.Weight, gain *
 	if s.integer.shared == nil || c.shape.Type != gguf.TypeF16 || q%blockValues != 0 || gain.in%blockValues != 0 || r.dims%4 != 0 || max(q, gain.in) > maxLatents {
 		return false
 	}
-	l := latentsOf{t.Slice(q, gain.in+r.dims), gain, r, c.keys[layer], eps}
+	l := latentsOf{t.Slice(q, gain.in+r.dims), gain, r, s.stored(c, layer), eps}
 	if q == 0 {
 		s.latents(0, t.Rows, compute.Tensor{}, t, nil, l)
 		return true
@@ -324,19 +323,15 @@ func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latents
 // latents records Latents of some rows. queries are the rows' first columns. Without compressed queries, gain is nil.
 func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentsOf) {
 	from := at(rowsFrom(queries, first, rows))
+	slots := Binding{l.to.slots.Buffer, l.to.slots.Offset + slotBytes*first}
 	a, g, to := nativeLatentsArgs{latentArgs: l.args(), stride: uint32(queries.Stride)}, grid{x: rows, y: 1, simdgroups: latentThreads / 32}, from
 	gains := Binding{Buffer: l.gain.buffer}
 	if gain != nil {
 		a.q, a.dstStride, g.y = uint32(gain.in), uint32(dst.Stride), 2
 		gains, to = Binding{Buffer: gain.buffer}, at(rowsFrom(dst, first, rows))
 	}
-	record(s, "latents", s.integer.shared.latents, g, &a, from, gains, Binding{Buffer: l.gain.buffer}, Binding{Buffer: l.rope.buffer}, s.slotsFrom(first),
-		Binding{Buffer: l.keys}, to, Binding{Buffer: s.integer.activations})
-}
-
-// slotsFrom binds the slot mapping of the rows from row first on.
-func (s *step) slotsFrom(first int) Binding {
-	return Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*first}
+	record(s, "latents", s.integer.shared.latents, g, &a, from, gains, Binding{Buffer: l.gain.buffer}, Binding{Buffer: l.rope.buffer}, slots,
+		l.to.keys, to, Binding{Buffer: s.integer.activations})
 }
 
 // integerEmbed is Embed for a packed weight.

@@ -28,11 +28,11 @@ type step struct {
 	retired  []indices            // input buffers that were too small and that steps in flight may still use
 	before   int                  // number of buffers in retired that were added before the current step
 
-	slotMapping Binding // [rows] of Slot in kernels/pages.h
+	slotMapping Binding // [groups of layers][rows] of Slot in kernels/pages.h
 	slots       []int32 // the values of slotMapping
 	tokens      Binding // [rows] token ids as float32; tokenStep values from one to the next
 	tokenStep   int
-	tables      Binding // page tables of all sequences, one after another
+	tables      Binding // page tables of all groups of layers: in each group, those of all sequences, one after another
 	long        bool    // the step may occupy the GPU too long for one command buffer
 	splitNext   bool    // the next dispatch gets SplitBefore
 
@@ -121,10 +121,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.turn = (s.turn + 1) % maxInFlight
 	s.inputs = &s.ring[s.turn]
 	s.inputs.used = 0
-	rows, tables := len(batch.Tokens), 0
-	for _, seq := range batch.Seqs {
-		tables += len(seq.Pages)
-	}
+	rows := len(batch.Tokens)
 	var ints []int32
 	if batch.From.Buffer != nil {
 		s.tokens, s.tokenStep = at(batch.From), batch.From.Stride
@@ -135,24 +132,38 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 			ints[i] = int32(math.Float32bits(float32(id)))
 		}
 	}
-	s.tables, ints = s.take(tables)
-	at := 0
-	starts := ints
-	for _, seq := range batch.Seqs {
-		at += copy(starts[at:], seq.Pages)
-	}
-	s.slotMapping, ints = s.take(3 * rows)
-	s.slots = ints
-	row, first := 0, 0
-	for _, seq := range batch.Seqs {
-		for range seq.Rows {
-			p := batch.Positions[row]
-			ints[3*row], ints[3*row+2] = p, int32(first)
-			row++
-		}
-		first += len(seq.Pages)
-	}
+	s.mapPages()
 	return s
+}
+
+// slotInts and slotBytes are the sizes of Slot in kernels/pages.h.
+const slotInts, slotBytes = 3, 12
+
+// mapPages writes the page tables of all groups of layers, and the positions and page tables of all rows to the slot mapping.
+func (s *step) mapPages() {
+	rows, groups, pages := len(s.batch.Tokens), 1, 0
+	if len(s.batch.Seqs) > 0 {
+		groups += len(s.batch.Seqs[0].Further)
+	}
+	for _, seq := range s.batch.Seqs {
+		for group := range groups {
+			pages += len(seq.Table(group))
+		}
+	}
+	var tables []int32
+	s.tables, tables = s.take(pages)
+	s.slotMapping, s.slots = s.take(slotInts * rows * groups)
+	first := 0
+	for group := range groups {
+		slots, row := s.slots[slotInts*group*rows:], 0
+		for _, seq := range s.batch.Seqs {
+			for range seq.Rows {
+				slots[slotInts*row], slots[slotInts*row+2] = s.batch.Positions[row], int32(first)
+				row++
+			}
+			first += copy(tables[first:], seq.Table(group))
+		}
+	}
 }
 
 // take reserves n integers in the step's inputs. It returns their binding and their memory for the CPU.

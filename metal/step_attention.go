@@ -7,14 +7,25 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// locate computes the slot mapping: the slot of each row of the step in the cache. Slots depend on the cache's page size.
-func (s *step) locate(c *cache) {
-	size := int32(c.shape.PageSize)
-	row := 0
+// stored is where the keys and values of a layer are, with the slot mapping of the layer's group.
+type stored struct{ keys, values, slots Binding }
+
+// stored returns where a layer is stored in a cache.
+func (s *step) stored(c *cache, layer int) stored {
+	group, in := layer/c.shape.Layers, layer%c.shape.Layers
+	slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*group*len(s.batch.Tokens)}
+	return stored{Binding{Buffer: c.keys[in]}, Binding{Buffer: c.values[in]}, slots}
+}
+
+// locate sets the slots of the step's rows in the slot mapping of a layer's group. The slots depend on the cache's page size.
+func (s *step) locate(c *cache, layer int) {
+	size, group, row := int32(c.shape.PageSize), layer/c.shape.Layers, 0
+	slots := s.slots[slotInts*group*len(s.batch.Tokens):]
 	for _, seq := range s.batch.Seqs {
+		pages := seq.Table(group)
 		for range seq.Rows {
 			p := s.batch.Positions[row]
-			s.slots[3*row+1] = seq.Pages[p/size]*size + p%size
+			slots[slotInts*row+1] = pages[p/size]*size + p%size
 			row++
 		}
 	}
@@ -30,7 +41,7 @@ type ropeStoreArgs struct {
 func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	s.flush()
 	c := kv.(*cache)
-	s.locate(c)
+	s.locate(c, layer)
 	a := ropeStoreArgs{
 		stride: uint32(qkv.Stride), heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim),
 		valueDim: uint32(shape.ValueDim), pageSize: uint32(c.shape.PageSize), biased: flag(p.Bias != nil), normed: flag(p.QueryNorm != nil), eps: p.Eps,
@@ -40,8 +51,9 @@ func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 		r := table.(*rope)
 		a.dims, a.halves, angles = uint32(r.dims), flag(r.halves), Binding{Buffer: r.buffer}
 	}
+	in := s.stored(c, layer)
 	record(s, "rope_store", c.kernels.ropeStore, grid{x: qkv.Rows, y: 1, simdgroups: storeGroups}, &a,
-		at(qkv), angles, s.slotMapping, Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]},
+		at(qkv), angles, in.slots, in.keys, in.values,
 		bind(p.Bias, at(qkv)), bind(p.QueryNorm, at(qkv)), bind(p.KeyNorm, at(qkv)))
 }
 
@@ -54,7 +66,7 @@ type latentsArgs struct {
 func (s *step) Latents(dst, t compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
 	s.flush()
 	c, r, w := kv.(*cache), table.(*rope), kvGain.(*weight)
-	s.locate(c)
+	s.locate(c, layer)
 	if s.nativeLatents(dst, t, qGain, w, eps, r, c, layer) {
 		return
 	}
@@ -69,8 +81,9 @@ func (s *step) Latents(dst, t compute.Tensor, qGain, kvGain compute.Weight, eps 
 	}
 	groups := normGroups(widest)
 	gain := Binding{Buffer: w.buffer}
+	in := s.stored(c, layer)
 	record(s, "latents", c.kernels.latents, grid{x: t.Rows, y: 1, simdgroups: groups, shared: 8 * groups}, &a,
-		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, s.slotMapping, Binding{Buffer: c.keys[layer]}, at(dst))
+		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, in.slots, in.keys, at(dst))
 }
 
 // Attention implements compute.Step. Rows before the first sequence with many rows are decoding rows, which are processed one by one. All later
@@ -130,11 +143,12 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 		g.simdgroups = min(chosen.simdgroups, k.simdgroups, units, threadgroupBytes/room)
 		g.y, g.shared = (units+g.simdgroups-1)/g.simdgroups, g.simdgroups*room
 	}
+	in := s.stored(c, layer)
 	record(s, "attention", k.pipeline, g, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst), bind(shape.Sinks, at(q)))
+		at(q), in.keys, in.values, in.slots, s.tables, Binding{Buffer: s.scratch.buffer}, at(dst), bind(shape.Sinks, at(q)))
 	if splits > 0 {
 		record(s, "attention_join", s.kernels.attentionJoin, grid{x: (shape.ValueDim + 31) / 32, y: shape.Heads, z: dst.Rows, simdgroups: 1}, &a,
-			Binding{Buffer: s.scratch.buffer}, s.slotMapping, at(dst), bind(shape.Sinks, at(q)))
+			Binding{Buffer: s.scratch.buffer}, in.slots, at(dst), bind(shape.Sinks, at(q)))
 	}
 }
 
@@ -161,9 +175,9 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 		k = c.kernels.attentionTiles[1]
 	}
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, from)
-	a := attentionArgsOf(dst, q, shape, c)
+	a, in := attentionArgsOf(dst, q, shape, c), s.stored(c, layer)
 	record(s, "attention", k.pipeline, grid{x: n, y: shape.KVHeads, simdgroups: attentionTileGroups, shared: attentionTileBytes}, &a,
-		at(q), Binding{Buffer: c.keys[layer]}, Binding{Buffer: c.values[layer]}, s.slotMapping, s.tables, tiles, at(dst), bind(shape.Sinks, at(q)))
+		at(q), in.keys, in.values, in.slots, s.tables, tiles, at(dst), bind(shape.Sinks, at(q)))
 }
 
 // pairTiles returns the list of tiles for the rows from index from on, and the number of tiles. A tile holds pairs of a row and one of the heads

@@ -142,7 +142,7 @@ type groupArgs struct {
 	rows, used, experts, routingStride, tiles uint32
 }
 
-// group records the grouping of a routing by expert.
+// group records the dispatch that sorts a routing's choices by expert and divides them into tiles.
 func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
 	choices := (routing.Rows*used + 3) &^ 3

@@ -84,8 +84,9 @@ func (s *backendState) write(line func(name, format string, args ...any)) {
 func (m *modelFit) write(line func(name, format string, args ...any)) {
 	line("model", "%s", m.Path)
 	if m.Weights > 0 {
-		line("", "weights %s, steps %s, rows %s, cache %s per token; together they may use %s", bytesText(uint64(m.Weights)),
-			bytesText(uint64(m.Steps)), bytesText(uint64(m.Rows)), bytesText(uint64(m.PerToken)), bytesText(uint64(m.Memory)))
+		line("", "weights %s, steps %s, rows %s, cache %s per token%s; together they may use %s", bytesText(uint64(m.Weights)),
+			bytesText(uint64(m.Steps)), bytesText(uint64(m.Rows)), bytesText(uint64(m.PerToken)),
+			windowText(uint64(m.Windowed), m.Window), bytesText(uint64(m.Memory)))
 	}
 	if !m.Fits {
 		line("", "cannot be run: %s", m.Error)

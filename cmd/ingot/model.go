@@ -100,7 +100,7 @@ func writeInfo(w io.Writer, m modelInfo) error {
 	line("tokenizer", "%s", m.tokenizerText())
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[m.ChatTemplate])
 	if m.CacheBytesPerToken > 0 {
-		line("cache", "%s per token in f16", bytesText(m.CacheBytesPerToken))
+		line("cache", "%s per token in f16%s", bytesText(m.CacheBytesPerToken), windowText(m.WindowedBytesPerToken, m.Window))
 	}
 	if m.Run != nil {
 		m.Run.write(line)
@@ -125,6 +125,14 @@ func (r *modelRun) write(line func(name, format string, args ...any)) {
 	}
 	line("speed here", "at most %s tokens/s for one row and %s for %d rows, since memory is read at %s/s",
 		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), manyRows, bytesText(uint64(r.Bandwidth)))
+}
+
+// windowText says which of the cache's bytes per token are freed; nothing if the window is 0.
+func windowText(windowed uint64, window int) string {
+	if window == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of it only for the last %d tokens of a row", bytesText(windowed), window)
 }
 
 // rateText formats a rate with at least two significant digits.

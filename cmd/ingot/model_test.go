@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
 // TestModelInfo compares with the figures in the models' cards.
@@ -81,4 +83,20 @@ func TestBytesText(t *testing.T) {
 	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 5 << 30: "5.0 GiB"} {
 		require.Equal(t, want, bytesText(n))
 	}
+}
+
+// TestModelInfoOfWindows: the reference of Gemma 3 has 7 layers, of which 6 attend to 16 positions.
+func TestModelInfoOfWindows(t *testing.T) {
+	t.Parallel()
+	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
+		if f.Name != "gemma3" {
+			return
+		}
+		r := ingot(t, "", "model", "info", f.Files[0])
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Regexp(t, `(?m)^cache\s+1\.8 KiB per token in f16, 1\.5 KiB of it only for the last 16 tokens of a row$`, r.stdout)
+		r = ingot(t, "", "doctor", "--model", f.Files[0], "--kv", "f16")
+		require.Equal(t, exitOK, r.code, r.stderr)
+		require.Contains(t, r.stdout, "cache 1.8 KiB per token, 1.5 KiB of it only for the last 16 tokens of a row; together")
+	})
 }

@@ -43,8 +43,11 @@ type modelInfo struct {
 	PreTokenizer string `json:"pre_tokenizer"`
 	ChatTemplate bool   `json:"chat_template"`
 
-	CacheBytesPerToken uint64     `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
-	Tensors            []typeInfo `json:"tensors"`               // by type; the type with the most bytes is first
+	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
+	// WindowedBytesPerToken are those of CacheBytesPerToken that are freed after Window further tokens.
+	WindowedBytesPerToken uint64     `json:"cache_bytes_per_token_windowed,omitempty"`
+	Window                int        `json:"window,omitempty"`
+	Tensors               []typeInfo `json:"tensors"` // by type; the type with the most bytes is first
 
 	Run *modelRun `json:"run,omitempty"` // absent if the model cannot be run
 }
@@ -121,7 +124,11 @@ func describe(f *gguf.File) modelInfo {
 		return info
 	}
 	info.Layers = uint64(c.Layers)
-	info.CacheBytesPerToken = uint64(c.Layers+c.DraftLayers) * uint64(c.KeyCols+c.ValueCols) * 2
+	layer := uint64(c.KeyCols+c.ValueCols) * 2
+	info.CacheBytesPerToken = uint64(c.Layers+c.DraftLayers) * layer
+	if g := c.Groups(model.Limits{Context: c.Context, FreeWindows: true}); g.Sliding > 0 {
+		info.WindowedBytesPerToken, info.Window = uint64(c.Sliding)*layer, g.Window
+	}
 	return info
 }
 

@@ -74,7 +74,7 @@ func TestRecipeTranslateATable(t *testing.T) {
 
 func TestRecipeADataSet(t *testing.T) {
 	t.Parallel()
-	dir, _ := follow(t, "A data set, five answers a row.", map[string]string{"topics.csv": "topic,level\ncapitals of Europe,1\nmonths of the year,2\nprime numbers,3\n"})
+	dir, _ := follow(t, "Generate a data set with five answers per row.", map[string]string{"topics.csv": "topic,level\ncapitals of Europe,1\nmonths of the year,2\nprime numbers,3\n"})
 	r := ingot(t, "", "export", filepath.Join(dir, "data.parquet.answers.jsonl"), "--input", filepath.Join(dir, "topics.csv"), "-o", filepath.Join(dir, "all.csv"))
 	require.Equal(t, exitOK, r.code, r.stderr)
 	all := readCSV(t, filepath.Join(dir, "all.csv"))

@@ -41,17 +41,35 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	if len(text) == 0 {
 		return false
 	}
-	_, known := p.known[text[0]]
+	_, known := p.known[0][text[0]]
 	_, claimed := p.claims[text[0]]
 	return known || claimed
 }
 
-// Held returns the number of leading pages of a text that tables hold. A further table shares these pages without using up free ones.
+// Held returns the number of pages, of all groups, that tables hold of the beginning of a text. A further table shares these pages without
+// using up free ones.
 func (p *Pool) Held(text Prefix) int {
-	for i, key := range text {
-		if id, ok := p.known[key]; !ok || p.pages[id].tables == 0 {
-			return i
+	n := 0
+	for n < len(text) && p.inTables(0, text[n]) {
+		n++
+	}
+	if p.groups.Sliding == 0 {
+		return n
+	}
+	held := p.groups.Full * n
+	for _, key := range text[p.groups.first(n*p.pageSize)/p.pageSize : n] {
+		if !p.knows(key, true) {
+			return 0 // a further table computes the text itself
+		}
+		if p.inTables(p.groups.Full, key) {
+			held += p.groups.Sliding
 		}
 	}
-	return len(text)
+	return held
+}
+
+// inTables reports whether tables hold a page of a group.
+func (p *Pool) inTables(group int, key Key) bool {
+	id, ok := p.known[group][key]
+	return ok && p.pages[id].tables > 0
 }

@@ -1,6 +1,6 @@
 // Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and values
-// are in the backend's memory; this package handles only page numbers. A page has the same number in every layer. A sequence's page table
-// lists the pages of its positions in order.
+// are in the backend's memory; this package handles only page numbers. A sequence's page table lists the pages of its positions in order.
+// Groups of layers have page tables of their own, so that pages before a sliding window can be freed: see Groups.
 //
 // A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
 // token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
@@ -11,17 +11,20 @@ package cache
 // Pool gives pages to tables. Its number of pages is fixed. It is not safe for concurrent use.
 type Pool struct {
 	pageSize int
+	groups   Groups
 	pages    []page
-	free     []int32        // pages without content; the last one is taken first
-	known    map[Key]int32  // full pages by content, whether in tables or not
-	claims   map[Key]*Table // content that a table is computing
-	idle     list           // known pages in no table, least recently used first
+	free     []int32         // pages without content; the last one is taken first
+	known    []map[Key]int32 // [groups] full pages by content, whether in tables or not
+	claims   map[Key]*Table  // content that a table is computing
+	idle     list            // known pages in no table, least recently used first
 	stats    Stats
+	keys     []Key // of Adopt
 }
 
 // page is the pool's record of a page.
 type page struct {
 	tables     int32 // number of tables that hold the page
+	group      int32 // of a known page
 	isKnown    bool  // the page is registered in Pool.known under key
 	discarded  bool  // the content may be wrong; set while tables still hold the page
 	key        Key
@@ -36,15 +39,19 @@ type Stats struct {
 	Evicted int // times that a known page lost its content because the page was needed
 }
 
-// NewPool returns a pool of pages 0 to pages-1, each of pageSize positions.
-func NewPool(pages, pageSize int) *Pool {
+// NewPool returns a pool of pages 0 to pages-1, each of pageSize positions, for tables of the given groups.
+func NewPool(pages, pageSize int, groups Groups) *Pool {
 	p := &Pool{
 		pageSize: pageSize,
+		groups:   groups,
 		pages:    make([]page, pages),
 		free:     make([]int32, pages),
-		known:    make(map[Key]int32),
+		known:    make([]map[Key]int32, groups.all()),
 		claims:   make(map[Key]*Table),
 		idle:     newList(),
+	}
+	for g := range p.known {
+		p.known[g] = make(map[Key]int32)
 	}
 	for i := range p.free {
 		p.free[i] = int32(pages - 1 - i)
@@ -55,14 +62,17 @@ func NewPool(pages, pageSize int) *Pool {
 // PageSize returns the number of positions of a page.
 func (p *Pool) PageSize() int { return p.pageSize }
 
+// Groups returns the groups of layers of the pool's tables.
+func (p *Pool) Groups() Groups { return p.groups }
+
 // Used returns the number of pages in tables.
 func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 
 // Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
-// Needed returns the number of pages that hold the given number of positions.
-func (p *Pool) Needed(positions int) int { return (positions + p.pageSize - 1) / p.pageSize }
+// Needed returns the number of pages of a group that hold the given number of positions.
+func (p *Pool) Needed(positions int) int { return pagesOf(positions, p.pageSize) }
 
 // Stats returns the counts so far.
 func (p *Pool) Stats() Stats { return p.stats }
@@ -81,7 +91,7 @@ func (p *Pool) take() (int32, bool) {
 		return 0, false
 	}
 	p.idle.remove(p.pages, id)
-	delete(p.known, p.pages[id].key)
+	delete(p.known[p.pages[id].group], p.pages[id].key)
 	p.pages[id] = page{tables: 1}
 	p.stats.Evicted++
 	return id, true
@@ -110,37 +120,78 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn registers page id under key. before is the key of the previous page. If another page is already registered
+// learn registers page id of a group under key. before is the key of the previous page. If another page is already registered
 // under key, nothing changes.
-func (p *Pool) learn(id int32, key, before Key) {
-	if _, ok := p.known[key]; ok || p.pages[id].isKnown {
+func (p *Pool) learn(group int, id int32, key, before Key) {
+	if _, ok := p.known[group][key]; ok || p.pages[id].isKnown {
 		return
 	}
-	p.known[key] = id
-	p.pages[id].isKnown, p.pages[id].key, p.pages[id].before = true, key, before
+	p.known[group][key] = id
+	pg := &p.pages[id]
+	pg.isKnown, pg.group, pg.key, pg.before = true, int32(group), key, before
 }
 
-// discard removes pages from the known ones, and with them all pages that were computed from their content.
-func (p *Pool) discard(ids []int32) {
-	after := make(map[Key][]int32, len(p.known))
-	for _, id := range p.known {
-		before := p.pages[id].before
-		after[before] = append(after[before], id)
-	}
-	for len(ids) > 0 {
-		id := ids[len(ids)-1]
-		ids = ids[:len(ids)-1]
-		pg := &p.pages[id]
-		if !pg.isKnown {
+// knows reports whether the full groups, or the sliding groups, know a page.
+func (p *Pool) knows(key Key, sliding bool) bool {
+	for g, known := range p.known {
+		if p.groups.slides(g) != sliding {
 			continue
 		}
-		ids = append(ids, after[pg.key]...)
-		delete(p.known, pg.key)
-		pg.isKnown, pg.discarded = false, true
-		if pg.tables == 0 {
-			p.idle.remove(p.pages, id)
-			*pg = page{}
-			p.free = append(p.free, id)
+		if _, ok := known[key]; !ok {
+			return false
 		}
+	}
+	return true
+}
+
+// reusable returns how many of the pages with the given keys a table can take that has the from pages before them: the full groups must
+// know all of these pages, and the sliding groups the pages in the window of the next position.
+func (p *Pool) reusable(from int, keys []Key) (n int) {
+	window := 0 // the sliding groups know the pages from here on; the table has those before from that are needed
+	for i, key := range keys {
+		if !p.knows(key, false) {
+			return n
+		}
+		pages := from + i + 1
+		if !p.knows(key, true) {
+			window = pages
+		}
+		if window <= p.groups.first(pages*p.pageSize)/p.pageSize {
+			n = i + 1
+		}
+	}
+	return n
+}
+
+// discard removes the pages with the given keys from the known ones, and with them all pages that were computed from their content.
+func (p *Pool) discard(keys []Key) {
+	after := make(map[Key][]Key)
+	for _, known := range p.known {
+		for key, id := range known {
+			before := p.pages[id].before
+			after[before] = append(after[before], key)
+		}
+	}
+	for len(keys) > 0 {
+		key := keys[len(keys)-1]
+		keys = append(keys[:len(keys)-1], after[key]...)
+		delete(after, key)
+		for _, known := range p.known {
+			if id, ok := known[key]; ok {
+				delete(known, key)
+				p.forget(id)
+			}
+		}
+	}
+}
+
+// forget records that the content of a page may be wrong.
+func (p *Pool) forget(id int32) {
+	pg := &p.pages[id]
+	pg.isKnown, pg.discarded = false, true
+	if pg.tables == 0 {
+		p.idle.remove(p.pages, id)
+		*pg = page{}
+		p.free = append(p.free, id)
 	}
 }

@@ -31,7 +31,7 @@ func fill(t *testing.T, table *Table, tokens []int32) (adopted int) {
 
 func TestSharedPrefix(t *testing.T) {
 	t.Parallel()
-	p := NewPool(16, size)
+	p := NewPool(16, size, Groups{})
 	a, b := p.NewTable(), p.NewTable()
 	require.Zero(t, fill(t, a, text(10, 0)))
 	require.Equal(t, 3, p.Used())
@@ -50,7 +50,7 @@ func TestSharedPrefix(t *testing.T) {
 
 func TestTheTokenAfterAPageCounts(t *testing.T) {
 	t.Parallel()
-	p := NewPool(16, size)
+	p := NewPool(16, size, Groups{})
 	fill(t, p.NewTable(), []int32{1, 2, 3, 4, 5})
 	require.Zero(t, fill(t, p.NewTable(), []int32{1, 2, 3, 4, 6, 7}))
 	require.Equal(t, 4, fill(t, p.NewTable(), []int32{1, 2, 3, 4, 5, 7}))
@@ -58,7 +58,7 @@ func TestTheTokenAfterAPageCounts(t *testing.T) {
 
 func TestTheLastTokenIsNeverCovered(t *testing.T) {
 	t.Parallel()
-	p := NewPool(16, size)
+	p := NewPool(16, size, Groups{})
 	fill(t, p.NewTable(), text(9, 0))
 	for n, want := range map[int]int{3: 0, 4: 0, 5: 4, 8: 4, 9: 8} {
 		got := p.NewTable().Adopt(text(n, 0))
@@ -68,7 +68,7 @@ func TestTheLastTokenIsNeverCovered(t *testing.T) {
 
 func TestOneComputesForAll(t *testing.T) {
 	t.Parallel()
-	p := NewPool(16, size)
+	p := NewPool(16, size, Groups{})
 	tokens := text(10, 0)
 	a, b := p.NewTable(), p.NewTable()
 	require.False(t, a.Claim(tokens))
@@ -92,7 +92,7 @@ func TestOneComputesForAll(t *testing.T) {
 
 func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 	t.Parallel()
-	p := NewPool(4, size)
+	p := NewPool(4, size, Groups{})
 	for i := range int32(2) {
 		table := p.NewTable()
 		fill(t, table, text(6, 100*i))
@@ -115,7 +115,7 @@ func TestLeastRecentlyUsedGoesFirst(t *testing.T) {
 
 func TestGrowStopsWhenPagesRunOut(t *testing.T) {
 	t.Parallel()
-	p := NewPool(2, size)
+	p := NewPool(2, size, Groups{})
 	a, b := p.NewTable(), p.NewTable()
 	require.True(t, a.Grow(1))
 	require.False(t, b.Grow(2*size))
@@ -125,13 +125,15 @@ func TestGrowStopsWhenPagesRunOut(t *testing.T) {
 	require.Equal(t, 1, p.Available())
 }
 
-// Tables start, advance and finish in random order, over texts with common beginnings. An adopted page always holds the content that the
-// text needs, no page is lost, and no page is written by two tables.
+// Tables start, advance and finish in random order, over texts with common beginnings, with and without sliding groups. A table's pages
+// always hold the content that the text needs, no page is lost, and no page is written by two tables.
 func TestPoolProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p := NewPool(rapid.IntRange(1, 12).Draw(t, "pages"), size)
+		groups := Groups{Full: rapid.IntRange(1, 2).Draw(t, "full"), Sliding: rapid.IntRange(0, 2).Draw(t, "sliding"), Window: rapid.IntRange(1, 10).Draw(t, "window")}
+		p := NewPool(rapid.IntRange(1, 12*groups.all()).Draw(t, "pages"), size, groups)
 		content := map[int32]string{} // the content that was last computed in each page
+		text := func(group int, tokens []int32) string { return fmt.Sprint(group, tokens) }
 		type running struct {
 			table  *Table
 			tokens []int32
@@ -149,12 +151,16 @@ func TestPoolProperties(t *testing.T) {
 				}
 				s := seqs[rapid.IntRange(0, len(seqs)-1).Draw(t, "which")]
 				if s.filled == len(s.table.Pages())*size {
-					before := s.filled
-					positions := s.table.Adopt(s.tokens)
-					for i := before / size; i < positions/size; i++ {
-						require.Equal(t, fmt.Sprint(s.tokens[:(i+1)*size+1]), content[s.table.Pages()[i]])
+					s.filled = s.table.Adopt(s.tokens)
+					for g, pages := range s.table.pages {
+						first := 0
+						if groups.slides(g) {
+							first = max(0, s.filled+1-groups.Window) / size
+						}
+						for i := first; i < s.filled/size && (i+1)*size < len(s.tokens); i++ {
+							require.Equal(t, text(g, s.tokens[:(i+1)*size+1]), content[pages[i]], "page %d of group %d", i, g)
+						}
 					}
-					s.filled = positions
 					if s.table.Claim(s.tokens) {
 						return
 					}
@@ -165,14 +171,20 @@ func TestPoolProperties(t *testing.T) {
 					s.filled = 0
 					return
 				}
-				for i := s.filled / size; i < s.table.pool.Needed(target); i++ {
-					require.EqualValues(t, 1, p.pages[s.table.Pages()[i]].tables, "a page being written is in one table only")
-					if end := (i + 1) * size; end < len(s.tokens) {
-						content[s.table.Pages()[i]] = fmt.Sprint(s.tokens[:end+1])
+				end := max(target, s.table.Positions()) // it may have pages for positions that were given up
+				require.LessOrEqual(t, s.table.Held(), groups.Pages(end, end-s.filled, size))
+				require.Zero(t, s.table.Missing(target))
+				for g, pages := range s.table.pages {
+					for i := s.filled / size; i < p.Needed(target); i++ {
+						require.EqualValues(t, 1, p.pages[pages[i]].tables, "a page that is written is in one table")
+						if end := (i + 1) * size; end < len(s.tokens) {
+							content[pages[i]] = text(g, s.tokens[:end+1])
+						}
 					}
 				}
-				s.filled = target
+				s.filled = rapid.IntRange(s.filled, target).Draw(t, "accepted")
 				s.table.Commit(s.tokens, s.filled)
+				s.table.Slide(s.filled)
 			},
 			"finish": func(t *rapid.T) {
 				if len(seqs) == 0 {
@@ -185,9 +197,17 @@ func TestPoolProperties(t *testing.T) {
 			"": func(t *rapid.T) {
 				used := map[int32]bool{}
 				for _, s := range seqs {
-					for _, id := range s.table.Pages() {
-						used[id] = true
+					held := 0
+					for g, pages := range s.table.pages {
+						for i, id := range pages {
+							if s.table.has(g, i) {
+								used[id] = true
+								held++
+							}
+						}
 					}
+					require.Equal(t, held, s.table.Held())
+					require.LessOrEqual(t, s.table.Adopted(), held)
 				}
 				require.Equal(t, len(used), p.Used())
 				require.Equal(t, len(p.pages), p.Used()+p.Available())
@@ -197,7 +217,7 @@ func TestPoolProperties(t *testing.T) {
 }
 
 func BenchmarkCommit(b *testing.B) {
-	p := NewPool(1024, 32)
+	p := NewPool(1024, 32, Groups{})
 	tokens := text(32*512+1, 0)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -212,7 +232,7 @@ func BenchmarkCommit(b *testing.B) {
 // Discarded pages and pages that were computed from them are no longer found, whether tables hold them or not. Other pages are still found.
 func TestDiscardedPagesAreUnknown(t *testing.T) {
 	t.Parallel()
-	p := NewPool(16, size)
+	p := NewPool(16, size, Groups{})
 	branch := append(text(9, 0), 99, 98, 97, 96)
 	bad, sharing, idle, apart := p.NewTable(), p.NewTable(), p.NewTable(), p.NewTable()
 	fill(t, bad, text(9, 0))
@@ -222,7 +242,7 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	fill(t, apart, text(9, 50))
 	used := p.Used()
 
-	bad.Discard()
+	bad.Discard(text(9, 0))
 	require.Equal(t, []bool{true, true, false}, []bool{bad.HoldsDiscarded(), sharing.HoldsDiscarded(), apart.HoldsDiscarded()})
 	require.Equal(t, used, p.Used(), "tables keep their discarded pages")
 	for _, tokens := range [][]int32{text(14, 0), branch} {
@@ -247,7 +267,7 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 // The end of a text is evicted before its beginning, since the end cannot be found without the beginning.
 func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
 	t.Parallel()
-	p := NewPool(4, size)
+	p := NewPool(4, size, Groups{})
 	table := p.NewTable()
 	fill(t, table, text(14, 0))
 	table.Release()
@@ -257,7 +277,7 @@ func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
 		found, key := 0, Key{}
 		for end := size; end < 14; end += size {
 			key = key.next(text(14, 0)[end-size : end+1])
-			if _, ok := p.known[key]; !ok {
+			if _, ok := p.known[0][key]; !ok {
 				break
 			}
 			found = end

@@ -1,66 +1,116 @@
 package cache
 
-import "slices"
-
-// Table is the page table of a sequence.
+// Table has the page tables of a sequence, one for each group of layers.
 type Table struct {
 	pool  *Pool
-	pages []int32
-	last  Key // key of the page known-1; zero if known is 0
-	known int // number of leading pages whose content has a key
+	pages [][]int32 // [groups]; the first group is the longest
+	first int       // number of leading pages that the sliding groups no longer have
+	last  Key       // key of the page known-1; zero if known is 0
+	known int       // number of leading pages whose content has a key
 
-	adopted int // number of pages that Adopt took from the cache
+	shared        []bool // [pages of a group] pages that the table did not compute
+	held, adopted int    // number of pages of all groups, and of those of them that Adopt took from the cache
 
 	claim   Key // key of the page that this table has announced to compute
 	claimed bool
 }
 
 // NewTable returns an empty table. Call Release to free its pages.
-func (p *Pool) NewTable() *Table { return &Table{pool: p} }
+func (p *Pool) NewTable() *Table { return &Table{pool: p, pages: make([][]int32, p.groups.all())} }
 
-// Pages returns the table's pages: position i is in slot i%PageSize of Pages()[i/PageSize].
-func (t *Table) Pages() []int32 { return t.pages }
+// Pages returns the table's pages in the first group of layers: position i is in slot i%PageSize of Pages()[i/PageSize].
+func (t *Table) Pages() []int32 { return t.pages[0] }
+
+// Further returns the table's pages in the other groups of layers. In sliding groups, the numbers of pages before the window have no
+// meaning.
+func (t *Table) Further() [][]int32 { return t.pages[1:] }
+
+// Positions returns the number of positions that have a slot in all groups.
+func (t *Table) Positions() int { return len(t.pages[len(t.pages)-1]) * t.pool.pageSize }
+
+// Held returns the number of pages of all groups that the table has.
+func (t *Table) Held() int { return t.held }
 
 // Adopt appends the known pages that continue the table's text. It returns the number of positions that the table then has. The table must
 // hold only full pages of the text. The page of the last token is never adopted, because the token must be computed for its logits.
 func (t *Table) Adopt(tokens []int32) (positions int) {
-	for {
-		key, ok := t.nextKey(tokens)
-		if !ok {
-			break
+	p := t.pool
+	p.keys = p.keys[:0]
+	if t.known == len(t.pages[0]) {
+		for last := t.last; (t.known+len(p.keys)+1)*p.pageSize < len(tokens); {
+			from := (t.known + len(p.keys)) * p.pageSize
+			last = last.next(tokens[from : from+p.pageSize+1])
+			if !p.knows(last, false) {
+				break
+			}
+			p.keys = append(p.keys, last)
 		}
-		id, ok := t.pool.known[key]
-		if !ok {
-			break
+	}
+	keys := p.keys[:p.reusable(t.known, p.keys)]
+	if len(keys) > 0 {
+		t.Slide((t.known + len(keys)) * p.pageSize)
+	}
+	for _, key := range keys {
+		for g := range t.pages {
+			id := int32(0)
+			if t.has(g, t.known) {
+				id = p.known[g][key]
+				p.share(id)
+				t.held++
+				t.adopted++
+			}
+			t.pages[g] = append(t.pages[g], id)
 		}
-		t.pool.share(id)
-		t.pages = append(t.pages, id)
+		t.shared = append(t.shared, true)
 		t.last = key
 		t.known++
-		t.adopted++
 	}
-	return len(t.pages) * t.pool.pageSize
+	return len(t.pages[0]) * p.pageSize
 }
 
-// Adopted returns the number of pages that the table has taken from the cache. Other tables may hold them too.
+// has reports whether a page is not before the window, if the group slides.
+func (t *Table) has(group, page int) bool { return page >= t.first || !t.pool.groups.slides(group) }
+
+// Slide frees the pages that the sliding groups no longer need, because all further rows are at the given position or after it.
+func (t *Table) Slide(position int) {
+	groups := &t.pool.groups
+	if groups.Sliding == 0 {
+		return
+	}
+	end := groups.first(position) / t.pool.pageSize
+	for page := t.first; page < min(end, len(t.pages[0])); page++ {
+		for g := groups.Full; g < len(t.pages); g++ {
+			t.pool.drop(t.pages[g][page])
+			t.pages[g][page] = 0
+			t.held--
+			if t.shared[page] {
+				t.adopted--
+			}
+		}
+	}
+	t.first = max(t.first, end)
+}
+
+// Adopted returns the number of pages, of all groups, that the table has taken from the cache. Other tables may hold them too.
 func (t *Table) Adopted() int { return t.adopted }
 
 // PageSize returns the number of positions of a page.
 func (t *Table) PageSize() int { return t.pool.pageSize }
 
-// Note returns the number that SetNote attached to the table's page i; 0 if there is none. A page keeps its note for as long as it keeps
-// its content.
-func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[i]].note }
+// Note returns the number that SetNote attached to the table's page i in the first group; 0 if there is none. A page keeps its note for as
+// long as it keeps its content.
+func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[0][i]].note }
 
-// SetNote attaches a number to the table's page i. All tables that share the page have the note. The pool does not interpret it.
-func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[i]].note = note }
+// SetNote attaches a number to the table's page i in the first group. All tables that share the page have the note. The pool does not
+// interpret it.
+func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[0][i]].note = note }
 
 // nextKey returns the key of the page that follows the table's pages. It returns false if the text ends before the token after that page,
 // or if the table holds a page without a key.
 func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	size := t.pool.pageSize
 	end := (t.known + 1) * size
-	if t.known != len(t.pages) || end >= len(tokens) {
+	if t.known != len(t.pages[0]) || end >= len(tokens) {
 		return Key{}, false
 	}
 	return t.last.next(tokens[end-size : end+1]), true
@@ -93,14 +143,33 @@ func (t *Table) Unclaim() {
 // Grow takes pages until positions 0 to positions-1 have a slot. If the pool has too few pages, the table keeps the pages that it
 // got, and Grow returns false.
 func (t *Table) Grow(positions int) bool {
-	for len(t.pages) < t.pool.Needed(positions) {
-		id, ok := t.pool.take()
-		if !ok {
-			return false
+	last := len(t.pages) - 1
+	for page := len(t.pages[last]); page < t.pool.Needed(positions); page++ {
+		for g := range t.pages {
+			if len(t.pages[g]) > page {
+				continue
+			}
+			id, ok := t.pool.take()
+			if !ok {
+				return false
+			}
+			t.pages[g] = append(t.pages[g], id)
+			t.held++
 		}
-		t.pages = append(t.pages, id)
+		if len(t.shared) == page {
+			t.shared = append(t.shared, false)
+		}
 	}
 	return true
+}
+
+// Missing returns the number of pages that Grow would take.
+func (t *Table) Missing(positions int) (pages int) {
+	needed := t.pool.Needed(positions)
+	for _, group := range t.pages {
+		pages += max(0, needed-len(group))
+	}
+	return pages
 }
 
 // Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far. Its first
@@ -110,28 +179,43 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
 		before := t.last
 		t.last = before.next(tokens[end-size : end+1])
-		t.pool.learn(t.pages[t.known], t.last, before)
+		for g := range t.pages {
+			if t.has(g, t.known) {
+				t.pool.learn(g, t.pages[g][t.known], t.last, before)
+			}
+		}
 		t.known++
 		t.Unclaim()
 	}
 }
 
-// Discard removes the table's pages from the cache, and with them all pages that were computed from their content. If another table holds
-// such a page, its sequence must be computed again: see HoldsDiscarded.
-func (t *Table) Discard() { t.pool.discard(slices.Clone(t.pages)) }
+// Discard removes the pages of the table's text from the cache, and with them all pages that were computed from their content. If another
+// table holds such a page, its sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
+func (t *Table) Discard(tokens []int32) { t.pool.discard(t.pool.Prefix(tokens)[:t.known]) }
 
 // HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released
 // without a further Commit.
 func (t *Table) HoldsDiscarded() bool {
-	return slices.ContainsFunc(t.pages, func(id int32) bool { return t.pool.pages[id].discarded })
+	for g, pages := range t.pages {
+		for i, id := range pages {
+			if t.has(g, i) && t.pool.pages[id].discarded {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Release frees all pages and leaves the table empty. A second call does nothing.
 func (t *Table) Release() {
 	t.Unclaim()
 	// Drop the last page first, so that the beginning of a text is evicted after its end.
-	for i := len(t.pages) - 1; i >= 0; i-- {
-		t.pool.drop(t.pages[i])
+	for i := len(t.pages[0]) - 1; i >= 0; i-- {
+		for g, pages := range t.pages {
+			if i < len(pages) && t.has(g, i) {
+				t.pool.drop(pages[i])
+			}
+		}
 	}
-	*t = Table{pool: t.pool}
+	*t = *t.pool.NewTable()
 }

@@ -88,8 +88,10 @@ type Cache interface {
 // CacheShape sizes a KV cache. One slot of a page holds one position of one layer: KeyCols values of all its key heads
 // and ValueCols values of all its value heads.
 type CacheShape struct {
-	Layers   int // number of layers that store keys
-	Pages    int // number of pages; page p of a sequence is page p in every layer
+	// Layers is the number of layers whose keys and values a page holds. A model can have several groups of that many layers: layer l is
+	// layer l%Layers of group l/Layers. Each group has a page table of its own; see Seq.
+	Layers   int
+	Pages    int // number of pages
 	PageSize int // number of positions per page
 	KeyCols  int
 	// ValueCols is 0 if the values are the leading values of the keys, as in MLA's latent cache.
@@ -165,7 +167,18 @@ func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() 
 // were stored by earlier steps or by earlier rows of the same step.
 type Seq struct {
 	Rows  int     // number of rows, at least 1
-	Pages []int32 // page table: position p is slot p%PageSize of page Pages[p/PageSize]
+	Pages []int32 // page table of the first group of layers: position p is slot p%PageSize of page Pages[p/PageSize]
+	// Further has the page tables of the other groups of layers; see CacheShape. Pages before the window of the first row are not read,
+	// and can have any number of a page.
+	Further [][]int32
+}
+
+// Table returns the page table of a group of layers.
+func (s *Seq) Table(group int) []int32 {
+	if group == 0 {
+		return s.Pages
+	}
+	return s.Further[group-1]
 }
 
 // Checkpoint is a summary of one row at a named point of the forward pass.

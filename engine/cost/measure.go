@@ -41,6 +41,7 @@ func sizes(limit int) (coarse, dense []int) {
 
 // Measure times steps of a model. It must run before the first request, because it writes to pages of the cache.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
+	m = grouped(m, limits)
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
 	rows, err := affordable(m, min(limit, limits.Outputs))
 	if err != nil {
@@ -74,6 +75,30 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// grouped returns a model that runs batches with one page table per sequence. If the model's layers have several groups, all groups use
+// that table. They overwrite each other's keys and values, which does not change how long a step takes.
+func grouped(m model.Model, limits model.Limits) model.Model {
+	g := m.Config().Groups(limits)
+	if g.Full+g.Sliding == 1 {
+		return m
+	}
+	return &groupedModel{m, g.Full + g.Sliding - 1}
+}
+
+type groupedModel struct {
+	model.Model
+	further int
+}
+
+func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
+	for i := range b.Seqs {
+		if seq := &b.Seqs[i]; seq.Further == nil {
+			seq.Further = slices.Repeat([][]int32{seq.Pages}, m.further)
+		}
+	}
+	return m.Model.Forward(b)
 }
 
 // affordable returns the numbers of rows to measure, up to limit, after one rough measurement of each coarse size. If no step is slow,

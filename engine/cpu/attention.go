@@ -9,7 +9,8 @@ import (
 // RopeStore implements compute.Step.
 func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
-	t.src, t.shape, t.rope, t.cache, t.layer = qkv, shape, nil, kv.(*cache), layer
+	t.src, t.shape, t.rope, t.cache = qkv, shape, nil, kv.(*cache)
+	t.group, t.layer = t.cache.at(layer)
 	if table != nil {
 		t.rope = table.(*rope)
 	}
@@ -34,7 +35,7 @@ func (t *rowsTask) ropeStore(thread, r int) {
 	if t.rope != nil {
 		s.rotate(thread, line, line, t.rope, s.batch.Positions[r], t.shape.Heads+t.shape.KVHeads, t.shape.KeyDim, t.shape.KeyDim)
 	}
-	page, slot := s.slot(c, r)
+	page, slot := s.slot(c, t.group, r)
 	s.store(thread, c, c.keys[t.layer], line[queries:queries+keys], t.shape.KeyDim, page, slot)
 	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
 }
@@ -46,16 +47,17 @@ type attention struct {
 	dst, q compute.Tensor
 	shape  compute.AttentionShape
 	cache  *cache
-	layer  int
+	layer  int       // in a page
 	sinks  []float32 // a score per query head, or nil
 	blocks []queryBlock
 }
 
 // queryBlock is a range of the queries that belong to one sequence and one key head. The queries are numbered row by row.
 type queryBlock struct {
-	seq, kvHead int32
-	first       int32 // the sequence's first row
-	from, to    int32
+	pages    []int32 // page table of the sequence in the layer's group
+	kvHead   int32
+	first    int32 // the sequence's first row
+	from, to int32
 }
 
 // Limits of a block. A block is small enough that every thread has work and that its scores stay in the processor's cache.
@@ -68,11 +70,13 @@ const (
 // Attention implements compute.Step.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.attention
-	t.dst, t.q, t.shape, t.cache, t.layer, t.sinks = dst, q, shape, kv.(*cache), layer, vectorOf(shape.Sinks)
+	t.dst, t.q, t.shape, t.cache, t.sinks = dst, q, shape, kv.(*cache), vectorOf(shape.Sinks)
+	group, in := t.cache.at(layer)
+	t.layer = in
 	t.blocks = t.blocks[:0]
 	share := dst.Rows * shape.Heads / (4 * len(s.scratch))
 	first, longest := 0, 0
-	for i, seq := range s.batch.Seqs {
+	for _, seq := range s.batch.Seqs {
 		if seq.Rows == 0 {
 			continue
 		}
@@ -80,10 +84,10 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 		longest = max(longest, positions)
 		each := min(share, maxQueries, maxScores/scoreStride(positions))
 		each = max(each, minQueries) &^ (minQueries - 1)
-		queries := seq.Rows * shape.Heads / shape.KVHeads
+		queries, pages := seq.Rows*shape.Heads/shape.KVHeads, seq.Table(group)
 		for head := range shape.KVHeads {
 			for from := 0; from < queries; from += each {
-				t.blocks = append(t.blocks, queryBlock{int32(i), int32(head), int32(first), int32(from), int32(min(from+each, queries))})
+				t.blocks = append(t.blocks, queryBlock{pages, int32(head), int32(first), int32(from), int32(min(from+each, queries))})
 			}
 		}
 		first += seq.Rows
@@ -150,7 +154,7 @@ func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int)
 	size := c.shape.PageSize
 	for i, from := begin/size, begin/size*size; from < longest; i, from = i+1, from+size {
 		n := min(size, longest-from)
-		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, s.batch.Seqs[b.seq].Pages[i], int(b.kvHead), n, m.keys)
+		a.K = s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b.pages[i], int(b.kvHead), n, m.keys)
 		a.Out, a.Positions = &m.attention[from], int64(n)
 		if a.Next, a.NextBytes = t.prefetch(c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, b, i+1, longest); a.Next == nil {
 			a.Next, a.NextBytes = t.prefetchValues(b, begin/size, longest)
@@ -167,7 +171,7 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 		return nil, 0
 	}
 	kind := t.cache.shape.Type
-	page := t.step.batch.Seqs[b.seq].Pages[i]
+	page := b.pages[i]
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
@@ -219,7 +223,7 @@ func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, st
 // pageValues returns the values of a page's first n positions, and their stride.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
-	page, head := s.batch.Seqs[b.seq].Pages[i], int(b.kvHead)
+	page, head := b.pages[i], int(b.kvHead)
 	m := &s.scratch[thread]
 	if c.values == nil {
 		return s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim

@@ -23,6 +23,9 @@ type cache struct {
 	valueBytes int
 }
 
+// at returns the page table of a layer of the model, as the number of its group, and the layer's number in a page.
+func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
+
 // Shape implements compute.Cache.
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 

@@ -9,7 +9,8 @@ func (s *step) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps 
 	if qGain != nil {
 		t.second = qGain.(*weight).vector
 	}
-	t.rope, t.cache, t.layer = table.(*rope), kv.(*cache), layer
+	t.rope, t.cache = table.(*rope), kv.(*cache)
+	t.group, t.layer = t.cache.at(layer)
 	t.run((*rowsTask).latents, a.Rows, 2*a.Cols)
 }
 
@@ -23,7 +24,7 @@ func (t *rowsTask) latents(thread, r int) {
 	latent, key := line[:len(t.gain)], line[len(t.gain):len(t.gain)+t.rope.dims]
 	s.norm(thread, latent, latent, t.gain, t.eps)
 	s.rotate(thread, key, key, t.rope, s.batch.Positions[r], 1, 0, 0)
-	page, slot := s.slot(t.cache, r)
+	page, slot := s.slot(t.cache, t.group, r)
 	line = line[:t.cache.shape.KeyCols]
 	s.store(thread, t.cache, t.cache.keys[t.layer], line, len(line), page, slot)
 }

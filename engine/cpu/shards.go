@@ -65,7 +65,7 @@ func (l *shards) begin(b *compute.Batch) {
 				if len(own.Seqs) == 0 {
 					l.shards[i].after = l.of(first, n)
 				}
-				own.Seqs = append(own.Seqs, compute.Seq{Rows: end - at, Pages: seq.Pages})
+				own.Seqs = append(own.Seqs, compute.Seq{Rows: end - at, Pages: seq.Pages, Further: seq.Further})
 			}
 			first += seq.Rows
 		}

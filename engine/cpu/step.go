@@ -47,10 +47,10 @@ func (s *step) start(batch *compute.Batch) {
 	}
 }
 
-// slot returns the page and the slot in it that hold the position of row r.
-func (s *step) slot(c *cache, r int) (page int32, slot int) {
+// slot returns the page and the slot in it that hold the position of row r in a group of layers.
+func (s *step) slot(c *cache, group, r int) (page int32, slot int) {
 	position, size := int(s.batch.Positions[r]), c.shape.PageSize
-	return s.batch.Seqs[s.seqOf[r]].Pages[position/size], position % size
+	return s.batch.Seqs[s.seqOf[r]].Table(group)[position/size], position % size
 }
 
 // Submit implements compute.Step. All operations have run already.
@@ -83,7 +83,8 @@ type rowsTask struct {
 	table     *weight
 	rope      *rope
 	cache     *cache
-	layer     int
+	group     int // of layers
+	layer     int // in a page
 	shape     compute.AttentionShape
 	outStride int
 	inStride  int

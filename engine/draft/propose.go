@@ -92,7 +92,7 @@ func (sp *Speculator) plan(next Next) {
 		}
 		n = min(n, left)
 		if !s.Table.Grow(s.Length() + n) {
-			n = max(0, min(n, len(s.Table.Pages())*sp.limits.PageSize-s.Length()))
+			n = max(0, min(n, s.Table.Positions()-s.Length()))
 		}
 		left -= n
 		if s.byNGram {

@@ -52,7 +52,7 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := cache.NewPool(10, size)
+			pool := cache.NewPool(10, size, cache.Groups{})
 			first := Sequence{Tokens: tokens, Table: pool.NewTable()}
 			require.True(t, first.Table.Grow(len(tokens)))
 			for _, part := range c.parts {

@@ -31,6 +31,7 @@ type decoderLayer struct {
 	projection         compute.Projection
 	shape              compute.AttentionShape
 	rope               compute.Rope     // nil if the layer has no rotation
+	stored             int              // number of the layer in the cache
 	attnOutput         []compute.Weight // one weight {heads*valueDim, hidden}
 	attnOutputBias     compute.Weight   // {hidden}
 	attnPostNorm       compute.Weight   // {hidden} norm of the attention's output
@@ -73,8 +74,8 @@ func (m *decoder) forward(s compute.Step, b *compute.Batch) (logits compute.Tens
 
 // attention adds a layer's attention to the residual stream x.
 func (m *decoder) attention(s compute.Step, l *decoderLayer, layer int, x compute.Tensor) {
-	qkv, attn := m.store(s, l, layer, x), m.attn.Head(x.Rows)
-	s.Attention(attn, qkv, l.shape, m.cache, layer)
+	qkv, attn := m.store(s, l, x), m.attn.Head(x.Rows)
+	s.Attention(attn, qkv, l.shape, m.cache, l.stored)
 	s.Checkpoint(layer, "attn", attn)
 	m.add(s, x, attn, l.attnOutput, l.attnPostNorm)
 	if l.attnOutputBias != nil {
@@ -83,7 +84,7 @@ func (m *decoder) attention(s compute.Step, l *decoderLayer, layer int, x comput
 }
 
 // store computes a layer's queries, keys and values, and stores keys and values in the cache.
-func (m *decoder) store(s compute.Step, l *decoderLayer, layer int, x compute.Tensor) (qkv compute.Tensor) {
+func (m *decoder) store(s compute.Step, l *decoderLayer, x compute.Tensor) (qkv compute.Tensor) {
 	qkv = m.qkv.Head(x.Rows)
 	s.MatMul(qkv, m.normed(s, x, l.attnNorm), l.attnQKV...)
 	if l.queryNorm != nil {
@@ -92,7 +93,7 @@ func (m *decoder) store(s compute.Step, l *decoderLayer, layer int, x compute.Te
 		s.RMSNorm(q, q, l.queryNorm, l.projection.Eps)
 		s.RMSNorm(k, k, l.keyNorm, l.projection.Eps)
 	}
-	s.RopeStore(qkv, l.projection, l.shape, l.rope, m.cache, layer)
+	s.RopeStore(qkv, l.projection, l.shape, l.rope, m.cache, l.stored)
 	return qkv
 }
 
@@ -141,8 +142,8 @@ func (m *decoder) Draft(b *compute.Batch, from States, states []int32) error {
 func (m *decoder) draft(s compute.Step, b *compute.Batch, from States, states []int32) (logits compute.Tensor) {
 	mtp, layer := m.mtp, m.config.Layers
 	x := mtp.begin(s, &m.trunk, b, m.x, from, states)
-	if len(b.Outputs) == 0 { // without outputs, the rows only fill the cache
-		m.store(s, &mtp.layer, layer, x)
+	if len(b.Outputs) == 0 { // these rows only fill the cache
+		m.store(s, &mtp.layer, x)
 	} else {
 		m.attention(s, &mtp.layer, layer, x)
 		m.feedForward(s, &mtp.layer, layer, mtp.outputs(s, b, x))

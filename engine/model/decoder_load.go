@@ -28,11 +28,15 @@ func (l *loader) decoder(d *design, s compute.AttentionShape, c Config, lim Limi
 	if d.slidingFreqs != nil {
 		sliding = l.rope(*d.slidingFreqs, lim)
 	}
+	groups, before := c.Groups(lim), map[bool]int{}
 	for i := range c.Layers + c.DraftLayers {
 		layer := l.decoderLayer(d, i, s, m, sliding)
 		if l.err != nil {
 			return nil
 		}
+		slides := layer.shape.Window > 0
+		layer.stored = groups.place(i, before[slides], slides)
+		before[slides]++
 		if i < c.Layers {
 			m.layers = append(m.layers, layer)
 		} else {
@@ -79,8 +83,8 @@ func (l *loader) decoderLayer(d *design, i int, s compute.AttentionShape, m *dec
 	}
 	layer.shape.Scale = cmp.Or(d.scale, s.Scale)
 	layer.projection.Eps = l.eps()
-	if d.slides != nil && d.slides(i) {
-		layer.shape.Window = d.window
+	if d.window.covers(i) {
+		layer.shape.Window = d.window.length
 		if sliding != nil {
 			layer.rope = sliding
 		}

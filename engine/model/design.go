@@ -14,9 +14,8 @@ type design struct {
 	unrotated func(layer int) bool
 	// scale is the factor of the attention scores; 0 for 1/√keyDim.
 	scale float32
-	// slides reports whether a layer has a sliding window; nil if no layer has one. window is the number of positions in the window.
-	slides func(layer int) bool
-	window int
+	// window is what slidingFamily has read.
+	window window
 	// slidingFreqs is the rotation of the layers with a sliding window; nil if they also use freqs.
 	slidingFreqs *compute.RopeFreqs
 
@@ -39,15 +38,40 @@ type design struct {
 	logitScale  float64             // divisor of the logits; 0 for 1
 }
 
-// decoderFamily returns a family of decoders. read reads the family's design from a file.
+// window describes the layers that attend to a window of positions only. The zero value has none.
+type window struct {
+	length int
+	slides func(layer int) bool // reports whether a layer has the window; nil if the length is 0
+}
+
+// covers reports whether a layer has the window.
+func (w *window) covers(layer int) bool { return w.length > 0 && w.slides(layer) }
+
+// decoderFamily returns the family of decoders with a design. read reads the design from a file.
 func decoderFamily(read func(l *loader, c Config, lim Limits) design) family {
-	return family{decoderConfig, func(l *loader, c Config, lim Limits) Model {
+	return slidingFamily(read, func(*loader) window { return window{} })
+}
+
+// slidingFamily returns the family of decoders with a design and a window, which are read from a file.
+func slidingFamily(read func(l *loader, c Config, lim Limits) design, readWindow func(l *loader) window) family {
+	config := func(l *loader) Config {
+		c, w := decoderConfig(l), readWindow(l)
+		for layer := range c.Layers {
+			if l.err == nil && w.covers(layer) {
+				c.Window = w.length
+				c.Sliding++
+			}
+		}
+		return c
+	}
+	return family{config, func(l *loader, c Config, lim Limits) Model {
 		shape := l.groupedShape()
 		l.refuseAll()
 		if l.err != nil {
 			return nil
 		}
 		d := read(l, c, lim)
+		d.window = readWindow(l)
 		if l.err != nil {
 			return nil
 		}

@@ -18,13 +18,20 @@ func gemma3(l *loader, c Config, _ Limits) design {
 	if c.Layers == layers27B {
 		d.scale = float32(math.Sqrt(float64(l.size("attention.head_count")) / float64(c.Hidden)))
 	}
-	if d.window = l.sizeOr("attention.sliding_window", 0); d.window > 0 {
-		every := l.sizeOr("attention.sliding_window_pattern", 6)
-		d.slides = func(layer int) bool { return every == 0 || (layer+1)%every != 0 }
+	if c.Window > 0 {
 		f, _ := l.baseFreqs("rope.freq_base_swa", defaultBase, l.ropeDims())
 		local := rotation(f)
 		local.Halves = true
 		d.slidingFreqs = &local
 	}
 	return d
+}
+
+// gemma3Window reads the window. In files that do not state the pattern, every sixth layer has none.
+func gemma3Window(l *loader) window {
+	every := l.sizeOr("attention.sliding_window_pattern", 6)
+	return window{
+		length: l.sizeOr("attention.sliding_window", 0),
+		slides: func(layer int) bool { return every == 0 || (layer+1)%every != 0 },
+	}
 }

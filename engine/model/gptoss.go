@@ -15,10 +15,13 @@ func gptOSS(l *loader, _ Config, _ Limits) design {
 	}
 	return design{
 		freqs:   l.rotationWith(halves, true),
-		window:  l.size("attention.sliding_window"),
-		slides:  func(layer int) bool { return layer%2 == 0 },
 		qkvBias: true, outputBias: true, sinks: true,
 		ffnNorm:    "post_attention_norm",
 		activation: compute.SwiGLU, route: &route, expertBias: true,
 	}
+}
+
+// gptOSSWindow reads the window.
+func gptOSSWindow(l *loader) window {
+	return window{length: l.size("attention.sliding_window"), slides: func(layer int) bool { return layer%2 == 0 }}
 }

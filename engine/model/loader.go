@@ -321,7 +321,7 @@ func (l *loader) cache(c Config, lim Limits) compute.Cache {
 		return nil
 	}
 	cache, err := l.be.Cache(compute.CacheShape{
-		Layers: c.Layers + c.DraftLayers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
+		Layers: c.Groups(lim).Layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
 	})
 	if err != nil {
 		l.fail(err)

@@ -25,6 +25,8 @@ type Config struct {
 	Layers       int // layers of the trunk, without MTP layers
 	Hidden       int
 	DraftLayers  int // MTP layers
+	Window       int // positions to which layers with a window attend; 0 if there are none
+	Sliding      int // layers with a window
 	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see compute.CacheShape.
 	KeyCols, ValueCols int
 	// KeyDim and ValueDim are the numbers of values of one head's key and value.
@@ -66,6 +68,9 @@ type Limits struct {
 	PageSize int // positions per page
 	// KV is the type in which the cache stores keys and values; see compute.CacheShape.
 	KV gguf.Type
+	// FreeWindows divides the layers into groups with page tables of their own, so that the pages of positions before a window can be
+	// freed: see Config.Groups. Without it, all layers share a page table.
+	FreeWindows bool
 }
 
 // Model is a language model loaded on a backend. Its methods are not safe for concurrent use.
@@ -119,11 +124,11 @@ var families = map[string]family{
 	"qwen2":       decoderFamily(qwen2),
 	"qwen3":       decoderFamily(qwen3),
 	"qwen3moe":    decoderFamily(qwen3moe),
-	"gemma3":      decoderFamily(gemma3),
-	"gpt-oss":     decoderFamily(gptOSS),
+	"gemma3":      slidingFamily(gemma3, gemma3Window),
+	"gpt-oss":     slidingFamily(gptOSS, gptOSSWindow),
 	"glm4":        decoderFamily(glm4),
 	"glm4moe":     decoderFamily(glm4moe),
-	"phi3":        decoderFamily(phi3),
+	"phi3":        slidingFamily(phi3, phi3Window),
 	"olmo2":       decoderFamily(olmo2),
 	"smollm3":     decoderFamily(smollm3),
 	"granite":     decoderFamily(granite),

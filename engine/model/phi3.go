@@ -5,10 +5,7 @@ package model
 // The choice depends on the context that the model is loaded for, not on the length of a sequence, because keys in the cache keep their
 // rotation.
 func phi3(l *loader, _ Config, lim Limits) design {
-	d := design{fusedUp: true, window: l.sizeOr("attention.sliding_window", 0)}
-	if d.window > 0 {
-		d.slides = func(int) bool { return true }
-	}
+	d := design{fusedUp: true}
 	const long, short = "rope_factors_long.weight", "rope_factors_short.weight"
 	if _, ok := l.file.Tensor(long); !ok {
 		d.freqs = l.rotation(halves)
@@ -25,4 +22,9 @@ func phi3(l *loader, _ Config, lim Limits) design {
 	d.freqs.Halves = true
 	d.freqs.Scale = float32(l.floatOr("rope.scaling.attn_factor", 1))
 	return d
+}
+
+// phi3Window reads the window, which all layers have.
+func phi3Window(l *loader) window {
+	return window{length: l.sizeOr("attention.sliding_window", 0), slides: func(int) bool { return true }}
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/ingot-run/ingot/engine/cache"
 )
 
 const (
@@ -137,8 +139,10 @@ func (q *queue) preempt(i int) {
 type need struct {
 	steps int // number of steps until it ends
 	now   int // positions for which it needs pages
-	has   int // pages that it has, or will find in tables of others
-	frees int // pages that become free when it ends, because it computed them itself
+	// windowed is the number of positions for which it needs pages in sliding groups of layers.
+	windowed int
+	has      int // pages that it has, or will find in tables of others
+	frees    int // pages that become free when it ends, because it computed them itself
 }
 
 // fits reports whether there would be a slot and enough pages for a waiting sequence if the given number of running ones were preempted.
@@ -152,31 +156,46 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	if left == 0 {
 		return true
 	}
-	q.needs = append(q.needs[:0], need{steps: q.steps(s), now: s.Length(), has: q.held(s)})
-	size, available, maxPages := q.pool.PageSize(), q.pool.Available(), q.pool.Needed(q.Limits.Context)
+	groups, size, available := q.pool.Groups(), q.pool.PageSize(), q.pool.Available()
+	room := groups.WindowRoom(size)
+	q.needs = append(q.needs[:0], need{steps: q.steps(s), now: s.Length(), windowed: min(s.Length(), room), has: q.held(s)})
 	for _, r := range slices.Backward(q.running) {
-		pages := len(r.Table.Pages())
+		pages := r.Table.Held()
 		if preempt > 0 && r.yields() {
 			preempt--
 			available += pages - r.Table.Adopted()
 			continue
 		}
-		q.needs = append(q.needs, need{q.steps(r), r.Length(), pages, pages - r.Table.Adopted()})
+		q.needs = append(q.needs, need{q.steps(r), r.Length(), min(r.Length(), room), pages, pages - r.Table.Adopted()})
 	}
 	slices.SortFunc(q.needs, func(a, b need) int { return cmp.Compare(a.steps, b.steps) })
-	positions, has := 0, 0 // sums over the sequences that have not ended
+	positions, windowed, has := 0, 0, 0 // sums over the sequences that have not ended
 	for _, n := range q.needs {
-		positions, has = positions+n.now, has+n.has
+		positions, windowed, has = positions+n.now, windowed+n.windowed, has+n.has
 	}
+	chunk := q.chunkPages(s, groups) // until the windows slide after the next steps
 	for i, n := range q.needs {
 		left := len(q.needs) - i
-		needed := min((positions+left*n.steps)/size+left, left*maxPages) // each sequence may have one incomplete page
-		if needed-has > available {
+		if chunk+groups.Together(left, positions+left*n.steps, windowed+left*n.steps, q.Limits.Context, size)-has > available {
 			return false
 		}
-		positions, has, available = positions-n.now, has-n.has, available+n.frees
+		positions, windowed, has, available, chunk = positions-n.now, windowed-n.windowed, has-n.has, available+n.frees, 0
 	}
 	return true
+}
+
+// chunkPages returns the maximum number of pages that a step takes in sliding groups for rows of prompts, with that of a waiting sequence.
+func (q *queue) chunkPages(s *sequence, groups cache.Groups) int {
+	if groups.Sliding == 0 {
+		return 0
+	}
+	rows, prompts := min(q.PrefillChunk, s.left()), 1
+	for _, r := range q.running {
+		if !r.decodes() {
+			rows, prompts = rows+min(q.PrefillChunk, r.left()), prompts+1
+		}
+	}
+	return groups.Sliding * (min(rows, q.Limits.Rows)/q.pool.PageSize() + prompts)
 }
 
 // steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of an answer is the mean

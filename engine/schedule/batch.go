@@ -30,7 +30,7 @@ func (b *batch) fill(running []*sequence, limit int) {
 
 func (b *batch) add(s *sequence, limit int) {
 	s.FirstRow = len(b.Tokens)
-	b.Seqs = append(b.Seqs, compute.Seq{Rows: s.Rows, Pages: s.Table.Pages()})
+	b.Seqs = append(b.Seqs, compute.Seq{Rows: s.Rows, Pages: s.Table.Pages(), Further: s.Table.Further()})
 	b.seqs = append(b.seqs, s)
 	for position := s.Computed; position < s.Computed+s.Rows; position++ {
 		if s.outputs(position) {

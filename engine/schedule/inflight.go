@@ -43,7 +43,7 @@ func (q *queue) inFlight(top int, now time.Time) int {
 // missingPages returns the number of further pages that the running sequences need for n steps.
 func (q *queue) missingPages(n int) (pages int) {
 	for _, s := range q.running {
-		pages += max(0, q.pool.Needed(s.Computed+n)-len(s.Table.Pages()))
+		pages += s.Table.Missing(s.Computed + n)
 	}
 	return pages
 }

@@ -44,7 +44,7 @@ func (q *queue) sweep() {
 // discard removes the pages of a sequence and all pages that were computed from them from the cache, because their content may be wrong.
 // Running sequences that hold one of these pages become stale, and so does the sequence itself.
 func (q *queue) discard(s *sequence) {
-	s.Table.Discard()
+	s.Table.Discard(s.Tokens)
 	s.stale = true
 	for _, other := range q.running {
 		other.stale = other.stale || other.Table.HoldsDiscarded()

@@ -29,7 +29,7 @@ func New(o Options) *Scheduler {
 	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, inbox: newInbox()}
 	s.meter.now.PagesTotal = o.Limits.Pages
 	s.loop = &loop{
-		queue: queue{Options: o, pool: cache.NewPool(o.Limits.Pages, o.Limits.PageSize)},
+		queue: queue{Options: o, pool: cache.NewPool(o.Limits.Pages, o.Limits.PageSize, Groups(o.Model.Config(), o.Limits))},
 		top:   min(model.MaxTop, o.Model.Config().Vocab),
 		inbox: s.inbox,
 		meter: &s.meter,
@@ -41,6 +41,12 @@ func New(o Options) *Scheduler {
 	s.loop.interrupter = newInterrupter(s.inbox)
 	s.loop.batch.Trace = o.Trace
 	return s
+}
+
+// Groups returns the groups of layers that have page tables of their own, in a model that is loaded with the given limits.
+func Groups(c model.Config, lim model.Limits) cache.Groups {
+	g := c.Groups(lim)
+	return cache.Groups{Full: g.Full, Sliding: g.Sliding, Window: g.Window}
 }
 
 // Run answers requests until Close is called, or until two steps in a row have panicked. It must run once, on a goroutine of its own.

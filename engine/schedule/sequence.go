@@ -114,12 +114,13 @@ func (s *sequence) advance() (prompt int) {
 	return prompt
 }
 
-// settle removes rejected drafts from Computed, and lets other sequences share the pages that are full. Later steps overwrite the rejected
-// positions in the cache.
+// settle removes rejected drafts from Computed, lets other sequences share the pages that are full, and then frees the pages before sliding
+// windows. Later steps overwrite the rejected positions in the cache.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
 	if !s.stale {
 		s.Table.Commit(s.Tokens, s.Computed)
+		s.Table.Slide(s.Computed)
 	}
 }
 

@@ -39,8 +39,8 @@ func addTo(t testing.TB, q job.Queue, batch string, line, n int) {
 	add(t, q, job.Default, jobs...)
 }
 
-// shares counts the deliveries of each batch while all batches have rows: from the first delivery of the batch that began last to the
-// last delivery of the batch that ended first.
+// shares counts the deliveries of each batch in the period in which all batches have rows. The period starts with the first delivery of the
+// batch that begins last, and ends with the last delivery of the batch that ends first.
 func shares(ids []string, batches ...string) map[string]int {
 	from, to := 0, len(ids)
 	for _, b := range batches {

@@ -166,7 +166,7 @@ func (q *Queue) Purge(_ context.Context, id string) error {
 	defer q.mu.Unlock()
 	b, err := q.find(id)
 	if err != nil {
-		return fmt.Errorf("batch %s: %w", id, err)
+		return fmt.Errorf("purge batch %s: %w", id, err)
 	}
 	if !b.current().Ended() {
 		return fmt.Errorf("purge batch %s: %w: cancel it first", id, job.ErrUnfinished)

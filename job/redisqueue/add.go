@@ -42,6 +42,9 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 			}
 		}
 	}
+	if p == job.Interactive {
+		q.rdb.Publish(ctx, arrivalChannel(alias), "") // workers that do not receive it poll
+	}
 	return added, nil
 }
 

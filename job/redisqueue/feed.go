@@ -50,6 +50,7 @@ type feed struct {
 	results []toRecord
 	bytes   int           // size of results
 	mean    time.Duration // mean time that a handler needs for a result
+	asks    int           // calls of ask
 	next    time.Time     // when to ask for tasks again after the queues were empty
 }
 
@@ -158,6 +159,15 @@ func (f *feed) end(h *held) {
 	}
 }
 
+// ask lets the feed ask for tasks now, although its queues were empty.
+func (f *feed) ask() {
+	f.mu.Lock()
+	f.asks++
+	f.next = time.Time{}
+	f.mu.Unlock()
+	signal(f.wake)
+}
+
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -179,7 +189,7 @@ func (f *feed) round(ctx context.Context) {
 	}
 	f.results = slices.Clone(f.results[len(results):])
 	f.bytes = 0
-	wanted := 0
+	wanted, asks := 0, f.asks
 	if ctx.Err() == nil && !f.server.returning.Load() && !time.Now().Before(f.next) {
 		if wanted = f.room(); wanted > maxGroup {
 			wanted = maxGroup
@@ -206,7 +216,7 @@ func (f *feed) round(ctx context.Context) {
 		}
 	}
 	if wanted > 0 {
-		f.taken(ctx, replies[len(replies)-1], wanted, lease)
+		f.taken(ctx, replies[len(replies)-1], wanted, asks, lease)
 	}
 }
 
@@ -246,8 +256,9 @@ func (f *feed) order(queues []string) string {
 	return string(digits)
 }
 
-// taken passes tasks to the handlers.
-func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted int, lease time.Time) {
+// taken passes tasks to the handlers. If there are fewer than wanted, the queues are empty, unless ask was called since it had been called
+// asks times.
+func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, lease time.Time) {
 	s := f.server
 	list, err := reply.StringSlice()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -259,7 +270,7 @@ func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted int, lease ti
 	f.mu.Lock()
 	f.held += n
 	f.next = time.Time{}
-	if n < wanted {
+	if n < wanted && f.asks == asks {
 		f.next = time.Now().Add(f.poll/2 + rand.N(f.poll+1))
 	}
 	f.mu.Unlock()
@@ -320,6 +331,34 @@ func (f *feed) returnTasks() {
 type asynqClient struct {
 	redis.UniversalClient
 	stopping <-chan struct{}
+	// subscriptions has the connection of asynq's subscription. asynq panics if that is closed before asynq has stopped, which may take
+	// longer than a Serve without Redis.
+	subscriptions *redis.Client
+}
+
+// newAsynqClient returns a client that answers a request for tasks when stopping is closed.
+func newAsynqClient(c redis.UniversalClient, stopping <-chan struct{}) asynqClient {
+	one, ok := c.(*redis.Client)
+	if !ok {
+		return asynqClient{c, stopping, nil}
+	}
+	options := *one.Options()
+	return asynqClient{c, stopping, redis.NewClient(&options)}
+}
+
+// Subscribe implements redis.UniversalClient.
+func (c asynqClient) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	if c.subscriptions == nil {
+		return c.UniversalClient.Subscribe(ctx, channels...)
+	}
+	return c.subscriptions.Subscribe(ctx, channels...)
+}
+
+// closeSubscriptions closes the connection of asynq's subscription. asynq has stopped.
+func (c asynqClient) closeSubscriptions() {
+	if c.subscriptions != nil {
+		c.subscriptions.Close() //nolint:errcheck // nothing uses it any longer
+	}
 }
 
 // EvalSha implements redis.UniversalClient.

@@ -180,6 +180,34 @@ func TestAJobThatIsGivenBackWasNotBegun(t *testing.T) {
 	require.Empty(t, m.helds)
 }
 
+// An Interactive job is taken when it arrives. The worker does not wait until it polls the queue.
+func TestAnInteractiveJobIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	taken := make(chan int)
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := f.queue.Serve(ctx, job.ServeOptions{
+			Alias: "m", Concurrency: 1, Interactive: 1, ShutdownTimeout: time.Minute, PollInterval: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		}, func(_ context.Context, j *job.Job) error {
+			taken <- j.Line
+			return nil
+		})
+		require.NoError(t, err)
+	})
+	f.eventually("the worker listens, and has polled", func() bool {
+		return f.queue.rdb.PubSubNumSub(t.Context(), arrivalChannel("m")).Val()[arrivalChannel("m")] == 1 && !f.queue.LastFetch().IsZero()
+	})
+	for line := range 5 {
+		_, err := f.queue.Add(t.Context(), "m", job.Interactive, []*job.Job{fleetJob("b", line+1)})
+		require.NoError(t, err)
+		require.Equal(t, line+1, <-taken)
+	}
+	stop()
+	serving.Wait()
+}
+
 // A task that failed, and one that is not a job, look to asynq's tools as if asynq had ended them.
 func TestEndedTasksAreThoseOfAsynq(t *testing.T) {
 	t.Parallel()

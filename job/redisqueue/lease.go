@@ -12,7 +12,7 @@ const (
 	asynqLease = 30 * time.Second
 	// renewInterval is the time between two renewals of asynq's leases.
 	renewInterval = 5 * time.Second
-	// subscribeAgain is the time before another attempt to listen to cancellations.
+	// subscribeAgain is the time before another attempt to listen.
 	subscribeAgain = 5 * time.Second
 )
 
@@ -71,13 +71,14 @@ func (h *held) hasLease() bool {
 	return time.Now().Before(h.lease)
 }
 
-// listenForCancellations ends the deliveries that asynq's tools or Cancel announce as cancelled, until ctx is done.
-func (m *member) listenForCancellations(ctx context.Context) {
+// listen ends the deliveries that asynq's tools or Cancel announce as cancelled, and calls arrived when a producer has added an
+// Interactive job, until ctx is done.
+func (m *member) listen(ctx context.Context, arrived func()) {
 	for ctx.Err() == nil {
-		s := m.queue.rdb.Subscribe(ctx, cancelChannel)
+		s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivalChannel(m.options.Alias))
 		_, err := s.Receive(ctx)
 		if err == nil {
-			m.cancelEach(ctx, s.Channel())
+			m.hear(ctx, s.Channel(), arrived)
 		}
 		s.Close() //nolint:errcheck // the connection is only for this subscription
 		select {
@@ -87,17 +88,24 @@ func (m *member) listenForCancellations(ctx context.Context) {
 	}
 }
 
-// cancelEach ends the deliveries whose ids come through a channel, until ctx is done.
-func (m *member) cancelEach(ctx context.Context, ids <-chan *redis.Message) {
+// arrivalChannel is the channel on which the arrival of Interactive jobs of a model alias is announced.
+func arrivalChannel(alias string) string { return eventChannel("queue:" + alias) }
+
+// hear handles the messages of listen until ctx is done.
+func (m *member) hear(ctx context.Context, messages <-chan *redis.Message, arrived func()) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case message := <-ids:
-			if message == nil {
+		case message := <-messages:
+			switch {
+			case message == nil:
 				return
+			case message.Channel == cancelChannel:
+				m.cancel(message.Payload)
+			default:
+				arrived()
 			}
-			m.cancel(message.Payload)
 		}
 	}
 }

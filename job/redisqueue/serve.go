@@ -31,10 +31,11 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.PollInterval, maxPause)}
 	if o.Interactive > 0 {
 		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
-		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, min(o.PollInterval, interactivePoll), 0))
+		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, o.PollInterval, 0))
 	}
 	stopping := make(chan struct{})
-	asynqs := s.asynqServer(o, stopping)
+	client := newAsynqClient(q.rdb, stopping)
+	asynqs := s.asynqServer(o, client)
 	if err := asynqs.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })); err != nil {
 		return errors.Join(fmt.Errorf("serve the queue: %w", err), member.leave(ctx))
 	}
@@ -44,7 +45,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row has returned to the queue
 	beats.Go(func() { member.run(beating) })
 	beats.Go(func() { member.renewLeases(beating) })
-	beats.Go(func() { member.listenForCancellations(beating) })
+	beats.Go(func() { member.listen(beating, feeds[len(feeds)-1].ask) })
 	handled := make(chan struct{})
 	for _, f := range feeds {
 		rounds.Go(func() { f.run(ctx, handled) })
@@ -58,7 +59,8 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	ended := make(chan error, 1)
 	searches.Go(func() {
 		close(stopping)
-		asynqs.Shutdown() // now, since it panics if the connections are closed while it waits for Redis
+		asynqs.Shutdown()
+		client.closeSubscriptions()
 	})
 	go func() {
 		handlers.Wait()
@@ -98,17 +100,14 @@ type server struct {
 	returning  atomic.Bool     // a handler has handed back a job: no more are taken
 }
 
-// interactivePoll is the time between checks of the queue of Interactive jobs while it is empty.
-const interactivePoll = 20 * time.Millisecond
-
 // asynqServer returns a server of asynq that takes no tasks. It queues tasks again whose time for another delivery has come, or whose
 // leases are over, and shows the worker to asynq's tools.
-func (s *server) asynqServer(o job.ServeOptions, stopping <-chan struct{}) *asynq.Server {
+func (s *server) asynqServer(o job.ServeOptions, client asynqClient) *asynq.Server {
 	queues := map[string]int{}
 	for _, p := range job.AllPriorities() {
 		queues[queueName(o.Alias, p)] = 1
 	}
-	return asynq.NewServerFromRedisClient(asynqClient{s.queue.rdb, stopping}, asynq.Config{
+	return asynq.NewServerFromRedisClient(client, asynq.Config{
 		Concurrency:              o.Concurrency + o.Interactive,
 		Queues:                   queues,
 		TaskCheckInterval:        time.Millisecond,

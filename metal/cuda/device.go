@@ -207,7 +207,7 @@ func (d *Device) Memory() int { return d.memory }
 // Counters implements metal.Device.
 func (d *Device) Counters() metal.Counters { return d.counters }
 
-var errCapture = errors.New("capture the GPU's work: run the program under Nsight Systems (nsys) or Nsight Compute (ncu) instead")
+var errCapture = errors.New("capture the GPU's work: not possible with CUDA: run the program under Nsight Systems (nsys) or Nsight Compute (ncu) instead")
 
 // StartCapture implements metal.Device.
 func (d *Device) StartCapture(string) error { return errCapture }

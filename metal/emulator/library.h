@@ -199,7 +199,7 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
     uint lane = ingot::self().lane, r = d.row(lane), col = d.col(lane);
     float sum[2] = {(float)c.e[0], (float)c.e[1]};
     for (uint k = 0; k < 8; k++) {
-        // The lane that holds row r and columns k and k|1.
+        // holder returns the lane that holds row r of columns c and c|1.
         auto holder = [](uint r, uint c) { return (r & 4) * 4 + (r & 3) * 2 + (c & 4) * 2 + (c / 2 & 1); };
         float x = ((const float*)slots[holder(r, k)])[k & 1];
         const float* y = (const float*)slots[holder(k, col)] + 2;

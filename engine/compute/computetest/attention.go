@@ -165,7 +165,7 @@ func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float
 				seqRows, lines = append(seqRows, rows[row]), append(lines, line(row))
 			}
 			t := r.sheet(lines)
-			return r.run(batch(seqRows, m.pages), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t)
+			return r.run(m.batch(seqRows), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t)
 		},
 		compare: func(row int, got []float32) error { return within(got, want(line(row), rows[row].position)) },
 	})
@@ -251,7 +251,9 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 			m := memories[turn%2]
 			turn++
 			in, out := r.sheet(pick(q, chosen)), r.blank(len(chosen), c.shape.Heads*c.shape.ValueDim)
-			return r.run(batch(seqRows, m.pages), func(s compute.Step) {
+			b := m.batch(seqRows)
+			m.slide(b, c.shape)
+			return r.run(b, func(s compute.Step) {
 				s.Attention(out.Tensor, in.Tensor, c.shape, m.cache, m.layer)
 			}, out, in)
 		},

@@ -88,11 +88,43 @@ func (r *rig) freqs(dims int) compute.RopeFreqs {
 	return f
 }
 
-// memory is a cache that holds the sequences.
+// memory is a cache that holds the sequences in one of its layers.
 type memory struct {
-	cache compute.Cache
-	layer int
-	pages [][]int32
+	cache  compute.Cache
+	layer  int       // in one of layerGroups groups
+	pages  [][]int32 // [sequence] page table of the layer's group
+	others []int32   // a page table of the other groups
+	spare  int32     // a page of no sequence
+}
+
+// layerGroups is the number of groups of layers. They have page tables of their own.
+const layerGroups = 3
+
+// batch returns a batch of the given rows. Each group of layers has its own page tables.
+func (m *memory) batch(rows []seqRow) *compute.Batch {
+	b := batch(rows, m.pages)
+	for i := range b.Seqs {
+		seq := &b.Seqs[i]
+		tables := slices.Repeat([][]int32{m.others}, layerGroups)
+		tables[m.layer/m.cache.Shape().Layers] = seq.Pages
+		seq.Pages, seq.Further = tables[0], tables[1:]
+	}
+	return b
+}
+
+// slide replaces the pages before the windows of a batch's sequences by a page of no sequence.
+func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
+	first := 0
+	for i := range b.Seqs {
+		tables := append([][]int32{b.Seqs[i].Pages}, b.Seqs[i].Further...)
+		pages := &tables[m.layer/m.cache.Shape().Layers]
+		*pages = slices.Clone(*pages)
+		for page := range shape.First(int(b.Positions[first])) / m.cache.Shape().PageSize {
+			(*pages)[page] = m.spare
+		}
+		b.Seqs[i].Pages, b.Seqs[i].Further = tables[0], tables[1:]
+		first += b.Seqs[i].Rows
+	}
 }
 
 // storeAll stores the sequences in a new cache, on pages in random order. Each step stores a few rows of some sequences. All other slots
@@ -100,7 +132,7 @@ type memory struct {
 func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 	const layers = 2
 	pages := c.pages()
-	m := &memory{layer: r.rand.IntN(layers)}
+	m := &memory{layer: r.rand.IntN(layerGroups * layers)}
 	var err error
 	m.cache, err = r.be.Cache(compute.CacheShape{
 		Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: c.keyCols, ValueCols: c.valCols, Type: c.kind,
@@ -110,6 +142,9 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 		return nil, err
 	}
 	free := r.rand.Perm(pages)
+	for _, page := range r.rand.Perm(pages) {
+		m.others = append(m.others, int32(page))
+	}
 	for i, lines := range c.lines {
 		var table []int32
 		if c.shared[i] > 0 {
@@ -120,6 +155,7 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 		}
 		m.pages = append(m.pages, table)
 	}
+	m.spare = int32(free[0])
 	at := make([]int, len(c.lines)) // [sequence] the next position to store
 	for i := range at {
 		at[i] = c.shared[i] * c.pageSize
@@ -135,7 +171,7 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 		}
 		if len(rows) > 0 {
 			t := r.sheet(lines)
-			if _, err := r.run(batch(rows, m.pages), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t); err != nil {
+			if _, err := r.run(m.batch(rows), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t); err != nil {
 				return nil, err
 			}
 		}

@@ -58,7 +58,7 @@ Object* live_object(Word pointer);                   // NULL if it is not a live
 void retain(Object* o);
 void release(Object* o);
 Object* autorelease(Object* o);
-void hold(Object* o, int at, Object* what);          // takes a reference; releases the previous one
+void hold(Object* o, int at, Object* what);          // o->held[at] becomes a reference to what; releases the previous one
 void lock(void);                                     // held by each function that the program calls
 void unlock(void);
 bool in_pool(void);                                  // whether this thread has an autorelease pool

@@ -1,0 +1,63 @@
+package cache
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// generate computes a text in chunks, as a sequence does.
+func generate(t *testing.T, table *Table, tokens []int32, chunk int) {
+	t.Helper()
+	for at := table.Adopt(tokens); at < len(tokens); {
+		at = min(at+chunk, len(tokens))
+		require.True(t, table.Grow(at))
+		table.Commit(tokens, at)
+		table.Slide(at)
+	}
+}
+
+// With six of seven layers sliding over 1,024 positions, a sequence of 8,192 positions holds about a quarter of all pages.
+func TestPagesOfAWindow(t *testing.T) {
+	t.Parallel()
+	const page, window, positions, chunk = 16, 1024, 8192, 512
+	groups := Groups{Full: 1, Sliding: 6, Window: window}
+	require.Equal(t, positions/page+6*((window+chunk)/page+1), groups.Pages(positions, chunk, page))
+	require.Equal(t, 7*positions/page, groups.Pages(positions, positions, page))
+
+	p := NewPool(groups.Pages(positions, chunk, page), page, groups)
+	table := p.NewTable()
+	generate(t, table, text(positions, 0), chunk)
+	require.Equal(t, positions/page+6*(window/page), table.Held(), "the next row begins a page")
+	require.Equal(t, table.Held(), p.Used())
+	table.Release()
+	require.Zero(t, p.Used())
+}
+
+// A text's beginning is found if full groups know all its pages and sliding groups those of the window before its end.
+func TestAWindowIsFound(t *testing.T) {
+	t.Parallel()
+	groups := Groups{Full: 1, Sliding: 1, Window: 6}
+	p := NewPool(100, size, groups)
+	table := p.NewTable()
+	tokens := text(40, 0)
+	generate(t, table, tokens, 7)
+	table.Release()
+	forgotten := p.Prefix(tokens)
+	for _, c := range []struct{ page, want int }{
+		{0, 36}, // before the window of position 36, which begins at 31
+		{8, 32}, // position 32 needs pages 6 and 7
+		{6, 24}, // and position 28 needs page 6 as well
+		{5, 20},
+		{4, 16},
+	} {
+		p.forget(p.known[1][forgotten[c.page]])
+		delete(p.known[1], forgotten[c.page])
+		found := p.NewTable()
+		require.Equal(t, c.want, found.Adopt(tokens), "without page %d", c.page)
+		found.Release()
+	}
+	p.forget(p.known[0][forgotten[0]])
+	delete(p.known[0], forgotten[0])
+	require.Zero(t, p.NewTable().Adopt(tokens))
+}

@@ -1,0 +1,49 @@
+package model
+
+import "github.com/ingot-run/ingot/engine/gguf"
+
+// Groups divides a model's layers into groups of at most Layers layers. The layers of a group share pages of the cache. Layers with a
+// window are in groups of their own, whose pages can be freed once they are before the window.
+type Groups struct {
+	Layers  int // layers whose keys and values a page holds
+	Full    int // groups of layers that attend to all positions
+	Sliding int // groups of layers that attend to a window; their page tables follow those of the full groups
+	Window  int // length of the window in positions
+}
+
+// Groups returns the groups of a model that is loaded with the given limits.
+func (c Config) Groups(lim Limits) Groups {
+	layers := c.Layers + c.DraftLayers
+	full := layers - c.Sliding
+	if !lim.FreeWindows || c.Sliding == 0 || full == 0 || c.DraftLayers > 0 || lim.Context <= c.Window {
+		return Groups{Layers: layers, Full: 1}
+	}
+	// Pages of more layers make fewer tables, but the last group of each kind may not be full, which wastes memory.
+	for n := min(full, c.Sliding); ; n-- {
+		g := Groups{Layers: n, Full: (full + n - 1) / n, Sliding: (c.Sliding + n - 1) / n, Window: c.Window}
+		if n == 1 || maxWaste*((g.Full+g.Sliding)*n-layers) <= layers {
+			return g
+		}
+	}
+}
+
+// maxWaste bounds the memory that groups waste to 1/maxWaste of the memory of all layers.
+const maxWaste = 10
+
+// SlotBytes returns the bytes of a position in a group, with values of type t.
+func (g Groups) SlotBytes(c Config, t gguf.Type) (int, error) {
+	all, err := c.PositionBytes(t)
+	return all / (c.Layers + c.DraftLayers) * g.Layers, err
+}
+
+// place returns the number under which a layer is stored in the cache. sliding reports whether it has a window, and before is the number
+// of layers of the same kind before it.
+func (g Groups) place(layer, before int, sliding bool) int {
+	switch {
+	case g.Sliding == 0:
+		return layer
+	case sliding:
+		return g.Full*g.Layers + before
+	}
+	return before
+}

@@ -1,0 +1,203 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
+	"github.com/ingot-run/ingot/generation"
+)
+
+// windowed runs a test for each reference model with sliding windows between full layers. Their windows have 16 positions.
+func windowed(t *testing.T, test func(t *testing.T, path string)) {
+	t.Helper()
+	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
+		if f.Name == "gemma3" || f.Name == "gpt-oss" {
+			test(t, f.Files[0])
+		}
+	})
+}
+
+// wholeOptions are options of an engine that answers one request at a time and frees no windows: its small model, which is the model
+// itself, shares the page table.
+func wholeOptions(path string, context int) engine.Options {
+	return engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 1}
+}
+
+// inVocabulary maps the ids of a request to those of a smaller vocabulary.
+func inVocabulary(req generation.Request, size int32) generation.Request {
+	for _, ids := range [][]int32{req.Tokens, req.StopIDs} {
+		for i := range ids {
+			ids[i] %= size
+		}
+	}
+	for id, bias := range req.Sampling.LogitBias {
+		delete(req.Sampling.LogitBias, id)
+		req.Sampling.LogitBias[id%size] = bias
+	}
+	return req
+}
+
+// Random requests run on an engine that frees the pages before windows, of random sizes and often with few pages. They share beginnings,
+// have several choices, draft, and are preempted. Their results must be those of an engine that keeps all pages and answers the requests
+// one after another.
+func TestFreedWindowsChangeNothing(t *testing.T) {
+	t.Parallel()
+	const context = 90
+	var beginnings [2][]int32
+	for i := range beginnings {
+		beginnings[i] = inVocabulary(generation.Request{Tokens: randomTokens(uint64(i), 70)}, 500).Tokens
+	}
+	windowed(t, func(t *testing.T, path string) {
+		whole := open(t, path, wholeOptions(path, context))
+		require.Zero(t, whole.Info().Fit.Window)
+		preemptions, cached := 0, 0
+		rapid.Check(t, func(rt *rapid.T) {
+			opts := engine.Options{
+				Context:      context,
+				MaxSequences: rapid.IntRange(1, 6).Draw(rt, "sequences"),
+				PageSize:     rapid.IntRange(1, 9).Draw(rt, "page size"),
+				PrefillChunk: rapid.IntRange(1, 40).Draw(rt, "chunk"),
+				Draft:        rapid.SampledFrom([]engine.Drafting{engine.DraftAuto, engine.DraftNGram, engine.DraftOff}).Draw(rt, "draft"),
+				DraftTokens:  rapid.IntRange(0, 8).Draw(rt, "draft tokens"),
+				StepTime:     wholeSteps,
+			}
+			opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 40).Draw(rt, "step tokens")
+			if rapid.Bool().Draw(rt, "few pages") {
+				fit, err := engine.CheckFit(path, backend(t), opts)
+				require.NoError(rt, err)
+				positions := min(context, fit.Window+opts.PrefillChunk+opts.PageSize)
+				one := context*(fit.PerToken-fit.Windowed) + int64(positions)*fit.Windowed
+				opts.Memory = memoryFor(t, path, opts, one*rapid.Int64Range(110, 140).Draw(rt, "memory")/100)
+			}
+			reqs := make([]generation.Request, rapid.IntRange(1, 9).Draw(rt, "requests"))
+			for i := range reqs {
+				reqs[i] = inVocabulary(drawRequest(rt, 15), 500)
+				beginning := beginnings[rapid.IntRange(0, 1).Draw(rt, "beginning")]
+				reqs[i].Tokens = slices.Concat(beginning[:rapid.IntRange(0, 70).Draw(rt, "common")], reqs[i].Tokens)
+			}
+			g := newGate()
+			opts.Trace = g.trace
+			e := open(t, path, opts)
+			require.Equal(rt, 16, e.Info().Fit.Window)
+			if rapid.Bool().Draw(rt, "expect short answers") {
+				expectShort(t, e, g)
+			}
+			got := generateAll(t, e, g, reqs)
+			preemptions += int(e.Snapshot().Preemptions)
+			require.Zero(rt, e.Snapshot().PagesUsed)
+			require.NoError(rt, e.Close())
+			for i, req := range reqs {
+				cached += got[i].Stats.CachedTokens
+				same(rt, generate(t, whole, req), got[i], fmt.Sprintf("request %d", i))
+			}
+		})
+		t.Logf("%d preemptions, %d cached tokens", preemptions, cached)
+		require.Positive(t, cached)
+	})
+}
+
+// peak records the largest figures of an engine's snapshots. Its trace is called during steps.
+type peak struct {
+	engine         atomic.Pointer[engine.Engine]
+	pages, running atomic.Int64
+}
+
+func (p *peak) trace(compute.Checkpoint) {
+	if e := p.engine.Load(); e != nil {
+		s := e.Snapshot()
+		p.pages.Store(max(p.pages.Load(), int64(s.PagesUsed)))
+		p.running.Store(max(p.running.Load(), int64(s.Running)))
+	}
+}
+
+// gemma3 is the reference of Gemma 3 with another context and window. It has one full layer and six with a window, each in a group of its
+// own. A position takes gemma3Slot bytes in a layer: keys and values of 2 heads of 32 values of 4 bytes.
+func gemma3(t *testing.T, path string, context, window uint32) string {
+	t.Helper()
+	if !strings.Contains(path, "gemma3") {
+		t.Skip("another family")
+	}
+	return rewrite(t, path, func(m *gguf.Metadata) *gguf.Metadata {
+		m.Set("gemma3.context_length", context)
+		m.Set("gemma3.attention.sliding_window", window)
+		return m
+	})
+}
+
+const gemma3Full, gemma3Sliding, gemma3Slot = 1, 6, 2 * 2 * 32 * 4
+
+// A sequence takes pages of all its positions in full layers. In layers with a window it takes those of the window, of the chunk that is
+// computed, and one more. A cache of that size holds a sequence of 8,192 positions.
+func TestMemoryOfOneSequence(t *testing.T) {
+	t.Parallel()
+	const positions, window, chunk, page = 8192, 1024, 512, 16
+	windowed(t, func(t *testing.T, path string) {
+		var p peak
+		opts := engine.Options{Context: positions, MaxSequences: 1, PrefillChunk: chunk, PageSize: page, Draft: engine.DraftOff, Trace: p.trace}
+		path = gemma3(t, path, positions, window)
+		fit, err := engine.CheckFit(path, backend(t), opts)
+		require.NoError(t, err)
+		require.Equal(t, gemma3Full*positions/page+gemma3Sliding*((window+chunk)/page+1), fit.Pages)
+		require.EqualValues(t, (gemma3Full+gemma3Sliding)*gemma3Slot, fit.PerToken)
+		require.EqualValues(t, gemma3Sliding*gemma3Slot, fit.Windowed)
+
+		be := backend(t)
+		e := openOn(t, path, be, opts)
+		require.Equal(t, fit.Pages, e.Snapshot().PagesTotal)
+		cache := int64(fit.Pages * page * gemma3Slot)
+		require.InEpsilon(t, fit.Weights+cache, be.Bytes(), 0.01)
+		p.engine.Store(e)
+		tokens := inVocabulary(generation.Request{Tokens: randomTokens(1, positions-20)}, 500).Tokens
+		generate(t, e, generation.Request{Tokens: tokens, MaxTokens: 20, IgnoreEOS: true})
+		require.EqualValues(t, gemma3Full*positions/page+gemma3Sliding*(window/page+1), p.pages.Load(), "pages between two steps")
+		require.Zero(t, e.Snapshot().Preemptions)
+		t.Logf("%d bytes instead of %d", cache, positions*fit.PerToken)
+	})
+}
+
+// In the memory of two whole sequences, more than two fit.
+func TestMoreSequencesFit(t *testing.T) {
+	t.Parallel()
+	const positions, window, chunk, page = 1024, 128, 64, 16
+	windowed(t, func(t *testing.T, path string) {
+		path = gemma3(t, path, positions, window)
+		running := map[bool]int64{}
+		for _, freed := range []bool{false, true} {
+			var p peak
+			opts := engine.Options{Context: positions, MaxSequences: 16, PrefillChunk: chunk, PageSize: page, Draft: engine.DraftOff, Trace: p.trace}
+			model := path
+			if !freed {
+				model = gemma3(t, path, positions, positions) // all pages are in the window
+			}
+			opts.Memory = memoryFor(t, model, opts, 2*positions*(gemma3Full+gemma3Sliding)*gemma3Slot)
+			e := open(t, model, opts)
+			p.engine.Store(e)
+			var group sync.WaitGroup
+			for i := range uint64(12) {
+				group.Go(func() {
+					tokens := inVocabulary(generation.Request{Tokens: randomTokens(i, positions-30)}, 500).Tokens
+					_, err := e.Generate(t.Context(), generation.Request{Tokens: tokens, MaxTokens: 30, IgnoreEOS: true})
+					assert.NoError(t, err)
+				})
+			}
+			group.Wait()
+			running[freed] = p.running.Load()
+			require.Zero(t, e.Snapshot().Preemptions)
+			t.Logf("freed %t: %d positions fit, %d sequences ran", freed, e.Info().Fit.Tokens, running[freed])
+			require.InDelta(t, e.Info().Fit.Tokens/positions, running[freed], 1)
+		}
+		require.Greater(t, running[true], 2*running[false])
+	})
+}
