@@ -286,7 +286,9 @@ type latentsOf struct {
 	eps  float32
 }
 
-func (l *latentsOf) args() latentArgs { return latentArgs{uint32(l.gain.in), uint32(l.rope.dims), l.eps} }
+func (l *latentsOf) args() latentArgs {
+	return latentArgs{uint32(l.gain.in), uint32(l.rope.dims), l.eps}
+}
 
 // nativeLatents is Latents for pages of float16. It also quantises the compressed queries. It returns false and records nothing if the
 // portable kernel has to compute the latents.
