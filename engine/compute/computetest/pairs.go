@@ -160,7 +160,7 @@ func (r *rig) attentionThenProduct(length int) error {
 	}
 	w := r.matrix(gguf.TypeQ80, c.shape.Heads*c.shape.ValueDim, out)
 	q, attn, y := r.blank(1, c.shape.Heads*c.shape.KeyDim), r.blank(1, c.shape.Heads*c.shape.ValueDim), r.blank(1, out)
-	return r.together("attention and a product", batch([]seqRow{{0, length - 1}}, m.pages), []*sheet{q, attn, y},
+	return r.together("attention and a product", m.batch([]seqRow{{0, length - 1}}), []*sheet{q, attn, y},
 		func(s compute.Step) { s.Attention(attn.Tensor, q.Tensor, c.shape, m.cache, m.layer) },
 		func(s compute.Step) { s.MatMulAdd(y.Tensor, attn.Tensor, w.weight) },
 	)
@@ -175,7 +175,7 @@ func (r *rig) attentionThenExpand(length int) error {
 	}
 	w := r.matrix(gguf.TypeQ80, rank, value, c.shape.Heads)
 	q, ctx, y := r.blank(1, c.shape.Heads*(rank+dims)), r.blank(1, c.shape.Heads*rank), r.blank(1, c.shape.Heads*value)
-	return r.together("attention to latents and their expansion", batch([]seqRow{{0, length - 1}}, m.pages), []*sheet{q, ctx, y},
+	return r.together("attention to latents and their expansion", m.batch([]seqRow{{0, length - 1}}), []*sheet{q, ctx, y},
 		func(s compute.Step) { s.Attention(ctx.Tensor, q.Tensor, c.shape, m.cache, m.layer) },
 		func(s compute.Step) { s.Expand(y.Tensor, ctx.Tensor, w.weight) },
 	)
