@@ -29,10 +29,10 @@ const (
 	// maxNativeExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
 	maxNativeExperts = 1024
 	topPartCount     = 32 // parts of a row of logits
-	topPartInts      = 3  // integers that a part takes
+	topPartInts      = 3  // integers per part
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
-	// busyTiles is the number of tiles of attention that occupy a GPU without spreading their splits over it.
+	// busyTiles is the number of tiles of attention that occupy a GPU even if one threadgroup computes all splits of a tile.
 	busyTiles = 256
 )
 

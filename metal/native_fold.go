@@ -2,16 +2,16 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// A kernel for one row often takes less time than its launch. So three operations on one row are not recorded at once: RMSNorm, MLA's
-// Latents, and the join of attention's splits. If the next operation is a product or a routing of the result, its kernel computes that
-// result itself. Otherwise flush records the operation.
+// A kernel for one row often takes less time than its launch. So three operations on one row are deferred: RMSNorm, MLA's Latents, and the
+// join of attention's splits. If the next operation is a product or a routing of the result, one kernel computes both operations.
+// Otherwise flush records the deferred operation.
 
 const (
-	// maxFoldedNorm is the maximum number of columns of an RMSNorm that another kernel computes. Each of its threadgroups has 256 threads,
-	// which take two rounds of 8 values each.
+	// maxFoldedNorm is the maximum number of columns of an RMSNorm that the next operation's kernel computes. A threadgroup of that kernel
+	// has 256 threads. Each thread takes two rounds of 8 values.
 	maxFoldedNorm = 4096
-	// maxFoldedJoin is the maximum number of values, over all splits, from which each threadgroup of a product joins attention. A
-	// kernel of its own joins more values faster.
+	// maxFoldedJoin is the maximum number of values, over all splits, for which a product's kernel joins attention. Each of its
+	// threadgroups joins all of them, so for more values a separate kernel is faster.
 	maxFoldedJoin = 1 << 12
 )
 
@@ -19,12 +19,12 @@ const (
 type pending struct {
 	dst compute.Tensor // the result; without a buffer if nothing is pending
 
-	src     compute.Tensor // what RMSNorm normalises, and the compressed query of Latents
+	src     compute.Tensor // the row that RMSNorm normalises, or the compressed query of Latents
 	gain    *weight        // of the norm; nil if the operation is a join
 	eps     float32        // of the norm
-	latents latentsOf      // what else Latents finishes; without a gain if the operation is RMSNorm
+	latents latentsOf      // what Latents stores; without a gain if the operation is not Latents
 
-	join attentionArgs // of the attention whose splits are joined
+	join attentionArgs // arguments of the attention whose splits are joined
 }
 
 // threads returns the number of threads that normalise src.
@@ -35,7 +35,7 @@ func (p *pending) threads() int {
 	return 32 * normGroups(p.gain.in)
 }
 
-// flush records the pending operation. Each operation that cannot be combined with a pending one calls flush before anything else.
+// flush records the pending operation, if there is one. An operation that cannot be combined with a pending one calls flush first.
 func (s *step) flush() {
 	p := s.pending
 	s.pending = pending{}
@@ -49,8 +49,8 @@ func (s *step) flush() {
 	}
 }
 
-// fold returns the pending operation if it makes x and suits the kernel that is to be recorded. That kernel computes the operation,
-// and writes x as well as dst. Otherwise fold records the pending operation and returns one without a buffer.
+// fold returns the pending operation if it makes x and the next kernel can compute it. suits reports the second condition. The next kernel
+// then writes both x and dst. Otherwise fold records the pending operation and returns a pending without a buffer.
 func (s *step) fold(dst, x compute.Tensor, suits func(*pending) bool) pending {
 	p := s.pending
 	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 ||

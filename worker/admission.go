@@ -65,7 +65,7 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 	return func() { a.bytes.Release(n) }, nil
 }
 
-// tryEnter is enter for a row that does not have to wait. ok is false if it has to, or after close.
+// tryEnter admits a row that can begin without a wait. ok is false if the row would have to wait, or after close.
 func (a *admission) tryEnter(j *job.Job) (leave func(), ok bool) {
 	select {
 	case <-a.closed:

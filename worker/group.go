@@ -19,14 +19,14 @@ type Device struct {
 	Engine Engine
 }
 
-// Group is the workers of one process, one for each device. Each worker takes jobs from the queue when it has a free slot.
+// Group has the workers of one process, one for each device. Each worker takes jobs from the queue when it has a free slot.
 type Group struct {
 	workers  []*Worker
 	registry *prometheus.Registry
 }
 
-// NewGroup makes a worker on each engine. Each worker has the Concurrency of c. If there are several engines, the device number is part of
-// each worker's name and a label of its metrics.
+// NewGroup makes a worker on each engine. c applies to each worker, including its Concurrency. If there are several engines, the device
+// number is part of each worker's name and a label of its metrics.
 func NewGroup(devices []Device, queue job.Queue, c Config) (*Group, error) {
 	g := &Group{registry: newRegistry()}
 	rows := newAdmission() // shared by all workers, since a row that kills the process kills all of them

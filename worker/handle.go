@@ -68,13 +68,13 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	return nil
 }
 
-// admit admits a job that need not wait, so that the queue can begin it.
+// admit admits a job that can begin without a wait. The queue calls admit and then begins the job.
 func (w *Worker) admit(j *job.Job) (leave func(), ok bool) {
 	j.Pin = w.pin()
 	return w.admission.tryEnter(j)
 }
 
-// begin admits and begins a job, unless the queue has done so. The caller must call leave, if there is one, when the job ends.
+// begin admits and begins a job, unless the queue has already begun it. If leave is not nil, the caller must call it when the job ends.
 func (w *Worker) begin(ctx context.Context, j *job.Job) (leave func(), start job.Start, err error) {
 	if j.Begun != nil {
 		return j.Begun.Leave, j.Begun.Start, nil
@@ -242,7 +242,7 @@ func (w *Worker) request(ctx context.Context, d delivery, r *openai.Request, i i
 	return req
 }
 
-// generateOne calls generate and turns a panic into an error. It runs on a goroutine of its own, where a panic would end the process.
+// generateOne calls generate and turns a panic into an error. It runs on a separate goroutine, where a panic would end the process.
 func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Request) (c generation.Completion, err error) {
 	defer func() {
 		if p := recover(); p != nil {

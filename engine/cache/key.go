@@ -46,8 +46,8 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	return known || claimed
 }
 
-// Held returns the number of pages, of all groups, that tables hold of the beginning of a text. A further table shares these pages without
-// using up free ones.
+// Held returns the number of pages, in all groups, that tables already hold of the beginning of a text. A new table can share these pages
+// and takes no free pages for them.
 func (p *Pool) Held(text Prefix) int {
 	n := 0
 	for n < len(text) && p.inTables(0, text[n]) {
@@ -59,7 +59,7 @@ func (p *Pool) Held(text Prefix) int {
 	held := p.groups.Full * n
 	for _, key := range text[p.groups.first(n*p.pageSize)/p.pageSize : n] {
 		if !p.knows(key, true) {
-			return 0 // a further table computes the text itself
+			return 0 // a new table cannot share the pages
 		}
 		if p.inTables(p.groups.Full, key) {
 			held += p.groups.Sliding
@@ -68,7 +68,7 @@ func (p *Pool) Held(text Prefix) int {
 	return held
 }
 
-// inTables reports whether tables hold a page of a group.
+// inTables reports whether a table holds the page with a key in a group.
 func (p *Pool) inTables(group int, key Key) bool {
 	id, ok := p.known[group][key]
 	return ok && p.pages[id].tables > 0

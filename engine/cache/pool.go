@@ -1,6 +1,6 @@
 // Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and values
 // are in the backend's memory; this package handles only page numbers. A sequence's page table lists the pages of its positions in order.
-// Groups of layers have page tables of their own, so that pages before a sliding window can be freed: see Groups.
+// Each group of layers has a separate page table, so that pages before a sliding window can be freed: see Groups.
 //
 // A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
 // token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
@@ -18,13 +18,13 @@ type Pool struct {
 	claims   map[Key]*Table  // content that a table is computing
 	idle     list            // known pages in no table, least recently used first
 	stats    Stats
-	keys     []Key // of Adopt
+	keys     []Key // working memory of Adopt
 }
 
 // page is the pool's record of a page.
 type page struct {
 	tables     int32 // number of tables that hold the page
-	group      int32 // of a known page
+	group      int32 // group of layers; set if isKnown
 	isKnown    bool  // the page is registered in Pool.known under key
 	discarded  bool  // the content may be wrong; set while tables still hold the page
 	key        Key
@@ -131,7 +131,7 @@ func (p *Pool) learn(group int, id int32, key, before Key) {
 	pg.isKnown, pg.group, pg.key, pg.before = true, int32(group), key, before
 }
 
-// knows reports whether the full groups, or the sliding groups, know a page.
+// knows reports whether all sliding groups, or all full groups, know the page with a key.
 func (p *Pool) knows(key Key, sliding bool) bool {
 	for g, known := range p.known {
 		if p.groups.slides(g) != sliding {
@@ -144,10 +144,10 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 	return true
 }
 
-// reusable returns how many of the pages with the given keys a table can take that has the from pages before them: the full groups must
-// know all of these pages, and the sliding groups the pages in the window of the next position.
+// reusable returns how many of the pages with the given keys, in order, a table can take. The table has the from pages before them. The
+// full groups must know every page that is taken. The sliding groups must know the pages in the window of the position after them.
 func (p *Pool) reusable(from int, keys []Key) (n int) {
-	window := 0 // the sliding groups know the pages from here on; the table has those before from that are needed
+	window := 0 // sliding groups know all keys from this page on; the table has the needed pages before page from
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n
@@ -163,7 +163,7 @@ func (p *Pool) reusable(from int, keys []Key) (n int) {
 	return n
 }
 
-// discard removes the pages with the given keys from the known ones, and with them all pages that were computed from their content.
+// discard makes the pages with the given keys unknown. It also makes all pages unknown that were computed from their content.
 func (p *Pool) discard(keys []Key) {
 	after := make(map[Key][]Key)
 	for _, known := range p.known {

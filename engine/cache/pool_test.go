@@ -171,7 +171,7 @@ func TestPoolProperties(t *testing.T) {
 					s.filled = 0
 					return
 				}
-				end := max(target, s.table.Positions()) // it may have pages for positions that were given up
+				end := max(target, s.table.Positions()) // the table can still have pages for rejected positions
 				require.LessOrEqual(t, s.table.Held(), groups.Pages(end, end-s.filled, size))
 				require.Zero(t, s.table.Missing(target))
 				for g, pages := range s.table.pages {

@@ -8,8 +8,8 @@ type Table struct {
 	last  Key       // key of the page known-1; zero if known is 0
 	known int       // number of leading pages whose content has a key
 
-	shared        []bool // [pages of a group] pages that the table did not compute
-	held, adopted int    // number of pages of all groups, and of those of them that Adopt took from the cache
+	shared        []bool // [pages of a group] whether Adopt took the page from the cache
+	held, adopted int    // number of pages in all groups, and how many of these Adopt took from the cache
 
 	claim   Key // key of the page that this table has announced to compute
 	claimed bool
@@ -21,14 +21,13 @@ func (p *Pool) NewTable() *Table { return &Table{pool: p, pages: make([][]int32,
 // Pages returns the table's pages in the first group of layers: position i is in slot i%PageSize of Pages()[i/PageSize].
 func (t *Table) Pages() []int32 { return t.pages[0] }
 
-// Further returns the table's pages in the other groups of layers. In sliding groups, the numbers of pages before the window have no
-// meaning.
+// Further returns the table's pages in the other groups of layers. In sliding groups, entries before the window have no meaning.
 func (t *Table) Further() [][]int32 { return t.pages[1:] }
 
 // Positions returns the number of positions that have a slot in all groups.
 func (t *Table) Positions() int { return len(t.pages[len(t.pages)-1]) * t.pool.pageSize }
 
-// Held returns the number of pages of all groups that the table has.
+// Held returns the number of pages that the table has in all groups.
 func (t *Table) Held() int { return t.held }
 
 // Adopt appends the known pages that continue the table's text. It returns the number of positions that the table then has. The table must
@@ -68,10 +67,10 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 	return len(t.pages[0]) * p.pageSize
 }
 
-// has reports whether a page is not before the window, if the group slides.
+// has reports whether the table still has a page in a group. Sliding groups do not have the pages before the window.
 func (t *Table) has(group, page int) bool { return page >= t.first || !t.pool.groups.slides(group) }
 
-// Slide frees the pages that the sliding groups no longer need, because all further rows are at the given position or after it.
+// Slide frees the pages of the sliding groups before the window of the given position. All later rows must be at this position or after it.
 func (t *Table) Slide(position int) {
 	groups := &t.pool.groups
 	if groups.Sliding == 0 {

@@ -88,8 +88,8 @@ type Cache interface {
 // CacheShape sizes a KV cache. One slot of a page holds one position of one layer: KeyCols values of all its key heads
 // and ValueCols values of all its value heads.
 type CacheShape struct {
-	// Layers is the number of layers whose keys and values a page holds. A model can have several groups of that many layers: layer l is
-	// layer l%Layers of group l/Layers. Each group has a page table of its own; see Seq.
+	// Layers is the number of layers whose keys and values a page holds. A model can have several groups of Layers layers: layer l of the
+	// model is layer l%Layers of group l/Layers. Each group has a separate page table; see Seq.
 	Layers   int
 	Pages    int // number of pages
 	PageSize int // number of positions per page
@@ -168,8 +168,8 @@ func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() 
 type Seq struct {
 	Rows  int     // number of rows, at least 1
 	Pages []int32 // page table of the first group of layers: position p is slot p%PageSize of page Pages[p/PageSize]
-	// Further has the page tables of the other groups of layers; see CacheShape. Pages before the window of the first row are not read,
-	// and can have any number of a page.
+	// Further has the page tables of the other groups of layers; see CacheShape. Entries for pages before the window of the first row are
+	// not used, but must be valid page numbers.
 	Further [][]int32
 }
 

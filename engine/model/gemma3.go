@@ -27,7 +27,7 @@ func gemma3(l *loader, c Config, _ Limits) design {
 	return d
 }
 
-// gemma3Window reads the window. In files that do not state the pattern, every sixth layer has none.
+// gemma3Window reads the window. If a file does not state the pattern, every sixth layer has no window.
 func gemma3Window(l *loader) window {
 	every := l.sizeOr("attention.sliding_window_pattern", 6)
 	return window{

@@ -3,7 +3,7 @@ package model
 import "github.com/ingot-run/ingot/engine/gguf"
 
 // Groups divides a model's layers into groups of at most Layers layers. The layers of a group share pages of the cache. Layers with a
-// window are in groups of their own, whose pages can be freed once they are before the window.
+// window are in separate groups. A page of such a group can be freed once it is before the window.
 type Groups struct {
 	Layers  int // layers whose keys and values a page holds
 	Full    int // groups of layers that attend to all positions
@@ -18,7 +18,7 @@ func (c Config) Groups(lim Limits) Groups {
 	if !lim.FreeWindows || c.Sliding == 0 || full == 0 || c.DraftLayers > 0 || lim.Context <= c.Window {
 		return Groups{Layers: layers, Full: 1}
 	}
-	// Pages of more layers make fewer tables, but the last group of each kind may not be full, which wastes memory.
+	// Larger groups mean fewer page tables. But the last group of each kind may have fewer than n layers, which wastes memory.
 	for n := min(full, c.Sliding); ; n-- {
 		g := Groups{Layers: n, Full: (full + n - 1) / n, Sliding: (c.Sliding + n - 1) / n, Window: c.Window}
 		if n == 1 || maxWaste*((g.Full+g.Sliding)*n-layers) <= layers {
@@ -27,7 +27,7 @@ func (c Config) Groups(lim Limits) Groups {
 	}
 }
 
-// maxWaste bounds the memory that groups waste to 1/maxWaste of the memory of all layers.
+// maxWaste limits the memory that groups waste: at most 1/maxWaste of the memory of all layers.
 const maxWaste = 10
 
 // SlotBytes returns the bytes of a position in a group, with values of type t.
@@ -36,8 +36,8 @@ func (g Groups) SlotBytes(c Config, t gguf.Type) (int, error) {
 	return all / (c.Layers + c.DraftLayers) * g.Layers, err
 }
 
-// place returns the number under which a layer is stored in the cache. sliding reports whether it has a window, and before is the number
-// of layers of the same kind before it.
+// place returns the number under which a layer is stored in the cache. sliding reports whether the layer has a window. before is the
+// number of earlier layers of the same kind, with or without a window.
 func (g Groups) place(layer, before int, sliding bool) int {
 	switch {
 	case g.Sliding == 0:

@@ -68,8 +68,8 @@ type Limits struct {
 	PageSize int // positions per page
 	// KV is the type in which the cache stores keys and values; see compute.CacheShape.
 	KV gguf.Type
-	// FreeWindows divides the layers into groups with page tables of their own, so that the pages of positions before a window can be
-	// freed: see Config.Groups. Without it, all layers share a page table.
+	// FreeWindows divides the layers into groups with separate page tables, so that pages before a window can be freed: see
+	// Config.Groups. If it is false, all layers share one page table.
 	FreeWindows bool
 }
 

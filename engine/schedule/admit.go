@@ -141,7 +141,7 @@ type need struct {
 	now   int // positions for which it needs pages
 	// windowed is the number of positions for which it needs pages in sliding groups of layers.
 	windowed int
-	has      int // pages that it has, or will find in tables of others
+	has      int // pages that it has, or can share with running sequences
 	frees    int // pages that become free when it ends, because it computed them itself
 }
 
@@ -173,7 +173,7 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	for _, n := range q.needs {
 		positions, windowed, has = positions+n.now, windowed+n.windowed, has+n.has
 	}
-	chunk := q.chunkPages(s, groups) // until the windows slide after the next steps
+	chunk := q.chunkPages(s, groups) // counted only until the first sequence ends: pages before the windows are free by then
 	for i, n := range q.needs {
 		left := len(q.needs) - i
 		if chunk+groups.Together(left, positions+left*n.steps, windowed+left*n.steps, q.Limits.Context, size)-has > available {
@@ -184,7 +184,8 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	return true
 }
 
-// chunkPages returns the maximum number of pages that a step takes in sliding groups for rows of prompts, with that of a waiting sequence.
+// chunkPages returns the maximum number of pages that the rows of prompts need in sliding groups in one step. The prompt of the waiting
+// sequence s counts too.
 func (q *queue) chunkPages(s *sequence, groups cache.Groups) int {
 	if groups.Sliding == 0 {
 		return 0

@@ -43,7 +43,7 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// Groups returns the groups of layers that have page tables of their own, in a model that is loaded with the given limits.
+// Groups returns the groups of layers of a model that is loaded with the given limits. Each group has a separate page table.
 func Groups(c model.Config, lim model.Limits) cache.Groups {
 	g := c.Groups(lim)
 	return cache.Groups{Full: g.Full, Sliding: g.Sliding, Window: g.Window}

@@ -35,8 +35,8 @@ type sequence struct {
 	stopReason string
 }
 
-// admit gives the sequence a page table, and tokens of its own with room for an answer. While it waits for its first admission,
-// it shares the prompt with the other choices.
+// admit gives the sequence a page table, and a copy of its tokens with room for an answer. Before its first admission, the sequence
+// shares the prompt's tokens with the other choices.
 func (s *sequence) admit(t *cache.Table) {
 	s.Table = t
 	if n := s.Length(); n == cap(s.Tokens) && n == len(s.call.prompt) {
@@ -114,8 +114,8 @@ func (s *sequence) advance() (prompt int) {
 	return prompt
 }
 
-// settle removes rejected drafts from Computed, lets other sequences share the pages that are full, and then frees the pages before sliding
-// windows. Later steps overwrite the rejected positions in the cache.
+// settle removes rejected drafts from Computed; later steps overwrite their positions in the cache. It then lets other sequences share the
+// full pages, and frees the pages before sliding windows.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
 	if !s.stale {

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxPause is the maximum time that a result waits for others, with which it is recorded.
+	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
 	maxPause = 20 * time.Millisecond
-	// pauseShare determines how long a result waits: at most this part of the time that a row takes. Together with groupShare, it makes sure
-	// that the rows which wait in the worker suffice until further rows have been taken.
+	// pauseShare limits how long a result waits: at most 1/pauseShare of the mean time of a row. Together with groupShare, it ensures that
+	// the worker has enough waiting rows until more rows have been taken.
 	pauseShare = 6
-	// groupShare determines after how many results none waits: this part of the handlers.
+	// groupShare ends the wait: results no longer wait once 1/groupShare of the handlers have a result.
 	groupShare = 5
-	// maxGroup is the maximum number of results that are recorded, and of tasks that are taken, at a time.
+	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
-	// maxGroupBytes is the size from which on results do not wait for others.
+	// maxGroupBytes ends the wait: results no longer wait once their total size is maxGroupBytes or more.
 	maxGroupBytes = 512 << 10
 )
 
@@ -45,13 +45,13 @@ type feed struct {
 	full  chan struct{} // results need not wait for others any longer
 
 	mu      sync.Mutex
-	held    int // tasks that were taken and are not ended
-	ending  int // tasks among them that have results: their handlers become free
+	held    int // taken tasks that have not ended
+	ending  int // those of them that have results, so that their handlers will soon be free
 	results []toRecord
 	bytes   int           // size of results
 	mean    time.Duration // mean time that a handler needs for a result
-	asks    int           // calls of ask
-	next    time.Time     // when to ask for tasks again after the queues were empty
+	asks    int           // number of calls of ask
+	next    time.Time     // time of the next request for tasks if the queues were empty; zero if they were not
 }
 
 func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers int, poll, maxPause time.Duration) *feed {
@@ -78,7 +78,8 @@ func (f *feed) run(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// noPoll is a time without polls. There are none while all handlers have tasks, or before the queues were empty: wake then announces room.
+// noPoll stands for no poll. The feed does not poll while all handlers have tasks, or while the queues are not known to be empty: wake then
+// signals that a handler is free.
 const noPoll = time.Hour
 
 // untilPoll returns the time until the next request for tasks.
@@ -91,10 +92,10 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// room returns the number of tasks for which there are handlers, or soon will be. The caller holds the mutex.
+// room returns the number of handlers that are free or will soon be free. The caller holds the mutex.
 func (f *feed) room() int { return max(f.handlers-f.held+f.ending, 0) }
 
-// wait lets results wait for others.
+// wait lets more results arrive, which are then recorded together. It ends after the pause, or when f.full signals.
 func (f *feed) wait() {
 	f.mu.Lock()
 	pause := min(f.mean/pauseShare, f.maxPause)
@@ -113,7 +114,7 @@ func (f *feed) wait() {
 	}
 }
 
-// isFull reports whether results need not wait for others. The caller holds the mutex.
+// isFull reports whether results are recorded without waiting for others. The caller holds the mutex.
 func (f *feed) isFull() bool {
 	return len(f.results) >= max(1, f.handlers/groupShare) || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }
@@ -143,14 +144,14 @@ func (f *feed) record(ctx context.Context, r toRecord) any {
 	}
 }
 
-// end forgets a task, whose handler has become free.
+// end removes a task whose handler has become free.
 func (f *feed) end(h *held) {
 	f.mu.Lock()
 	f.held--
 	if h.ending {
 		f.ending--
 	} else {
-		defer signal(f.wake) // there is room that record has not announced
+		defer signal(f.wake) // record has not signalled that this handler is free
 	}
 	full := f.isFull()
 	f.mu.Unlock()
@@ -159,7 +160,7 @@ func (f *feed) end(h *held) {
 	}
 }
 
-// ask lets the feed ask for tasks now, although its queues were empty.
+// ask makes the feed request tasks now, even if its queues were empty.
 func (f *feed) ask() {
 	f.mu.Lock()
 	f.asks++
@@ -234,8 +235,8 @@ func (f *feed) takeArgs(lease time.Time, n int) []any {
 	return args
 }
 
-// order returns the order in which queues are asked, as digits from 1: drawn by their weights, or by decreasing weight if the feed is
-// strict.
+// order returns the order in which queues are asked for a task: their numbers, from 1, as digits. The order is random according to the
+// weights, or by decreasing weight if the feed is strict.
 func (f *feed) order(queues []string) string {
 	if len(queues) == 1 {
 		return "1"
@@ -256,8 +257,8 @@ func (f *feed) order(queues []string) string {
 	return string(digits)
 }
 
-// taken passes tasks to the handlers. If there are fewer than wanted, the queues are empty, unless ask was called since it had been called
-// asks times.
+// taken passes tasks to the handlers. If there are fewer tasks than wanted, the queues are empty, and the feed waits before the next
+// request. It does not wait if ask was called after the request began. asks is the number of calls of ask before that.
 func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, lease time.Time) {
 	s := f.server
 	list, err := reply.StringSlice()
@@ -315,7 +316,7 @@ func (f *feed) work(ctx context.Context) {
 	}
 }
 
-// returnTasks returns the tasks that have no handler to their queue.
+// returnTasks returns the tasks that no handler has received to their queues.
 func (f *feed) returnTasks() {
 	for {
 		select {
@@ -327,16 +328,16 @@ func (f *feed) returnTasks() {
 	}
 }
 
-// asynqClient is the client of asynq's server. The feeds take the tasks, so asynq's own requests for tasks get none.
+// asynqClient is the Redis client of asynq's server. Feeds take the tasks, so asynq's requests for a task get none.
 type asynqClient struct {
 	redis.UniversalClient
 	stopping <-chan struct{}
-	// subscriptions has the connection of asynq's subscription. asynq panics if that is closed before asynq has stopped, which may take
-	// longer than a Serve without Redis.
+	// subscriptions has the connection of asynq's subscription. asynq panics if this connection is closed before asynq has stopped. While
+	// Redis is unreachable, asynq may stop later than Serve returns.
 	subscriptions *redis.Client
 }
 
-// newAsynqClient returns a client that answers a request for tasks when stopping is closed.
+// newAsynqClient returns a client that blocks requests for a task until stopping is closed.
 func newAsynqClient(c redis.UniversalClient, stopping <-chan struct{}) asynqClient {
 	one, ok := c.(*redis.Client)
 	if !ok {
@@ -354,7 +355,7 @@ func (c asynqClient) Subscribe(ctx context.Context, channels ...string) *redis.P
 	return c.subscriptions.Subscribe(ctx, channels...)
 }
 
-// closeSubscriptions closes the connection of asynq's subscription. asynq has stopped.
+// closeSubscriptions closes the connection of asynq's subscription. Call it only after asynq has stopped.
 func (c asynqClient) closeSubscriptions() {
 	if c.subscriptions != nil {
 		c.subscriptions.Close() //nolint:errcheck // nothing uses it any longer

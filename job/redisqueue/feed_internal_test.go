@@ -105,7 +105,7 @@ func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
 }
 
-// One request looks at all queues. They are drawn by weight, or are in their order.
+// One request looks at all queues, in random order by weight or, if the feed is strict, by decreasing weight.
 func TestTheOrderOfQueues(t *testing.T) {
 	t.Parallel()
 	f := &feed{queues: map[string]int{"a": 6, "b": 3, "c": 1}}
@@ -127,7 +127,7 @@ func TestTheOrderOfQueues(t *testing.T) {
 	require.Equal(t, "312", f.order(queues))
 }
 
-// One request takes many tasks, each of the first queue of its order that has one. A paused queue is not asked.
+// One request takes many tasks. Each task comes from the first queue in its order that has a task. A paused queue is skipped.
 func TestTasksAreTakenTogether(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 300)

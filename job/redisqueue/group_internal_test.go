@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Rows that are recorded together do not affect each other: each has its own reply, whatever is wrong with others.
+// Rows that are recorded together do not affect each other: each has a separate reply, even if other rows fail.
 func TestRowsOfAGroupAreRecordedApart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 9)
@@ -112,7 +112,7 @@ func TestRowsOfAGroupAreBegunApart(t *testing.T) {
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, q.rdb.HGetAll(ctx, key("b", "attempts")).Val())
 }
 
-// A server begins the jobs that are admitted, and leaves the others to their handlers. Results that come in the same moment are recorded
+// A server begins the jobs that are admitted, and leaves the others to their handlers. Results that arrive at the same time are recorded
 // together.
 func TestAServerWorksInGroups(t *testing.T) {
 	t.Parallel()

@@ -96,8 +96,8 @@ func (h *held) read() (*job.Job, error) {
 	return j, nil
 }
 
-// beginAll begins the jobs that are admitted at once, except those that a silent worker had: more is read about these. If a job is refused,
-// its handler learns it from Begin.
+// beginAll begins the jobs that can be admitted without a wait. It leaves a job that was taken from a silent worker to its handler, which
+// first reads how many workers died while they ran the row. If a job is refused, its handler calls Begin and gets the refusal.
 func (s *server) beginAll(ctx context.Context, tasks []*held) {
 	if s.admit == nil {
 		return
@@ -124,7 +124,7 @@ func (s *server) beginAll(ctx context.Context, tasks []*held) {
 	}
 }
 
-// giveBack returns a task that no handler has got to the head of its queue.
+// giveBack returns a task that no handler has received to the head of its queue.
 func (s *server) giveBack(h *held) {
 	ctx := context.WithoutCancel(s.deliveries)
 	s.member.release(ctx, h, nil)
@@ -145,8 +145,8 @@ func (s *server) returnToHead(h *held) {
 	})
 }
 
-// step makes the last change of a task, now or when Redis can be used again. After asynq's lease, the task may be another
-// worker's and is not changed.
+// step makes the last change of a task. If Redis fails, the change is repeated until it succeeds. After the end of asynq's lease, another
+// worker may have the task, so step does not change it.
 func (s *server) step(h *held, change func(ctx context.Context) error) {
 	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
 		if !h.hasLease() {
@@ -164,14 +164,14 @@ const (
 )
 
 // endTask ends a task as asynq does. A task that is not done gets a message, and the time at which it was archived or is to be delivered
-// again. It is no error if the task is not running any longer: another worker may have it.
+// again. If the task is no longer running, endTask does nothing: another worker may have it.
 func (q *Queue) endTask(ctx context.Context, h *held, state, message string, at time.Time, failed bool) error {
 	now := time.Now()
 	err := endScript.Run(ctx, q.rdb, nil, h.task, h.queue, state, today(now), statsEnd(now), failed, message, at.Unix()).Err()
 	return failure(err, "end task %s", h.task)
 }
 
-// failedMessage returns a task's message with an error. If the task has failed, the message counts it.
+// failedMessage returns a task's message with an error added. If failed is true, it also counts a failure.
 func failedMessage(message string, at time.Time, failure error, failed bool) string {
 	m := make([]byte, 0, len(message)+64)
 	err := eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
@@ -180,7 +180,7 @@ func failedMessage(message string, at time.Time, failure error, failed bool) str
 		}
 	})
 	if err != nil {
-		return message // it is not asynq's
+		return message // it is not a message of asynq
 	}
 	n := retried(message)
 	if failed {

@@ -97,7 +97,7 @@ type memory struct {
 	spare  int32     // a page of no sequence
 }
 
-// layerGroups is the number of groups of layers. They have page tables of their own.
+// layerGroups is the number of groups of layers. Each group has a separate page table.
 const layerGroups = 3
 
 // batch returns a batch of the given rows. Each group of layers has its own page tables.

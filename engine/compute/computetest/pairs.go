@@ -9,8 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkPairs runs an operation and the next operation, which reads its result, in one step and in two. A backend may compute both with
-// one kernel. Each tensor must have the same bits, including the first operation's result.
+// checkPairs runs pairs of operations, of which the second reads the result of the first. It runs a pair in one step, in which a backend
+// may compute both operations with one kernel, and in two steps. All tensors must have the same bits in both cases, including the result
+// of the first operation.
 func checkPairs(r *rig) error {
 	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
 		for _, rows := range []int{1, 3} {
@@ -40,7 +41,8 @@ func checkPairs(r *rig) error {
 	return nil
 }
 
-// together runs operations in a step each, restores the sheets, and runs the operations in one step. It compares all sheets.
+// together runs each operation in a separate step, restores the sheets, and runs all operations in one step. It compares the sheets after
+// both runs.
 func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...func(s compute.Step)) error {
 	for _, s := range sheets {
 		r.load(s)
@@ -128,7 +130,7 @@ func (r *rig) normThenRoute(rows, cols int) error {
 	)
 }
 
-// latentsThenProduct stores a sequence of one position. Attention to it shows what was stored. The steps use another layer each time.
+// latentsThenProduct stores a sequence of one position. Attention to this position shows what was stored. Each run uses another layer.
 func (r *rig) latentsThenProduct(q, rank int) error {
 	const dims, out, heads, layers = 16, 80, 2, 2
 	keyDim := rank + dims

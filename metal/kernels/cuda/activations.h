@@ -103,12 +103,12 @@ extern "C" __global__ void rotate_queries(const float* q, const float* table, co
                 dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(slots[row].position) * args.dims, pair);
 }
 
-// Normed is a thread's values of a row that is normalised: up to R rounds of 8 values. threads threads take a row. The number of threads
-// decides the order of the sum, so that all kernels that normalise a row take the same number.
+// Normed has a thread's values of a row that is normalised: up to R rounds of 8 values. threads is the number of threads per row. It
+// determines the order of the sum, so all kernels that normalise a row use the same number.
 template <int R>
 struct Normed {
     float4 v[R][2], g[R][2];
-    uint thread, threads, lanes;  // lanes is the number of threads that the row's values would take at once
+    uint thread, threads, lanes;  // lanes is the number of threads that would take the whole row in one round
 
     __device__ Normed(uint thread, uint threads, uint cols) : thread(thread), threads(threads), lanes(cols / 8) {}
 
@@ -164,8 +164,8 @@ __device__ inline float rms_scale(const float* sums, uint warps, uint cols, floa
     return 1.0f / sqrtf(total / float(cols) + eps);
 }
 
-// NormRow normalises a row with the first threads of a threadgroup. It reads the gains when it is constructed, which can be before the
-// kernel before this one has ended. All threads of the threadgroup call it.
+// NormRow normalises a row with the first threads of a threadgroup. The constructor reads the gains. It can be called while the previous
+// kernel still runs. All threads of the threadgroup call it.
 template <int R>
 struct NormRow {
     Normed<R> values;
@@ -192,7 +192,7 @@ struct NormArgs {
     uint src_stride;
     uint dst_stride;
     float eps;
-    uint add;  // 0: the portable kernel computes other values
+    uint add;  // always 0; the portable kernel computes other values
 };
 
 // norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A threadgroup of up to 256 threads
@@ -222,7 +222,7 @@ struct LatentArgs {
 enum { latent_threads = 128 };
 
 // store_latent finishes a row [latent | key]: it normalises the latent and rotates the key, in place, and stores both in a page of
-// float16. It waits for the kernel before this one. All threads of the threadgroup call it. R is the number of rounds of the norm.
+// float16. It waits for the previous kernel. All threads of the threadgroup call it. R is the number of rounds of the norm.
 template <int R>
 __device__ inline void store_latent(float* x, const float* gain, const float* table, const Slot& slot, uchar* keys, const LatentArgs& args) {
     ushort* page = (ushort*)keys + ulong(slot.slot) * (args.latent + args.dims);

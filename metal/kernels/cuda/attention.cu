@@ -17,7 +17,7 @@ struct AttentionArgs {
     uint latent;      // 1 if values are the leading values of keys, as in MLA
     uint splits;      // splits per row and head that are stored in memory; 0 if a threadgroup takes all splits of its tile
     float scale;
-    uint window, sinks;  // 0: the portable kernels compute other values
+    uint window, sinks;  // always 0; the portable kernels compute other values
 };
 
 // PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of the sequence.
@@ -38,8 +38,8 @@ __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3
 // different banks.
 __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
 
-// warm reads count rows of a page into the multiprocessor's cache, which begins before the kernel before this one has ended. These rows
-// must not be rows of this step: the cache would retain their former contents.
+// warm reads count rows of a page into the multiprocessor's cache while the previous kernel still runs. This step must not write these
+// rows, because the cache would retain their former contents.
 __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes, uint count) {
     enum { sector = 32 };
     __shared__ uint unused[32 * warps];
@@ -117,7 +117,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         __syncthreads();
 
         // Scores: a warp takes 16 keys. A lane has 8 neighbouring dimensions of every 32, of queries and of keys.
-        // Products of values 0 to 3 and of values 4 to 7 are added apart, so that fewer products wait for each other.
+        // Products of values 0 to 3 and of values 4 to 7 are added separately, so that fewer products wait for each other.
         float score[2][2][4]; // [keys 0 to 7, 8 to 15][first, second values]
         UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
         const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;

@@ -127,8 +127,8 @@ struct RowRouteArgs {
     float eps;
 };
 
-// row_route is route for one row, and the RMSNorm before it. Each threadgroup normalises the row x and computes the logits of eight
-// experts. It reads the first columns of the router before the kernel before this one has ended. The first threadgroup writes the
+// row_route computes the RMSNorm of one row, and route of the result. Each threadgroup normalises the row x and computes the logits of
+// eight experts. It reads the first columns of the router while the previous kernel still runs. The first threadgroup writes the
 // normalised row to normed, and quantised to packed. Shared memory has the normalised row, and two floats per expert. Grid: experts / 8,
 // 256 threads.
 extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* bias, const float* x, const float* gain, float* normed, uchar* packed,

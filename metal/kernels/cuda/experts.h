@@ -161,8 +161,8 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
     *to = result;
 }
 
-// row_gated_experts is gated_experts for one row of activations. A threadgroup stages its weights in shared memory; those of the shared
-// experts are known before the kernel before this one has ended. Shared memory holds the quantised row, and teams groups of gate and of
+// row_gated_experts is gated_experts for one row of activations. A threadgroup stages its weights in shared memory; for the
+// shared experts, it begins while the previous kernel still runs. Shared memory holds the quantised row, and teams groups of gate and of
 // up. Grid: (groups of rows / teams, choices).
 template <class W, class A, int teams>
 __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* routing,

@@ -1,14 +1,14 @@
-// The splits of attention, and how they are joined. The positions of a row are divided into splits of split_keys. A split of a row
-// and head has a largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. In memory it is
+// The splits of attention, and how they are joined. The positions of a row are divided into splits of split_keys positions. For each
+// head, a split has its largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. In memory, these are
 // [m | l | two unused floats | values].
 #include "base.h"
 
 enum { split_keys = 128, part_header = 4 };
 
-// lowest returns -infinity, the largest score of no positions.
+// lowest returns -infinity, the largest score of a split without positions.
 __device__ inline float lowest() { return __int_as_float(0xff800000); }
 
-// Joined has the new largest score, and the factors of the running result and of the split.
+// Joined has the largest score of the running result and a split, and the factors by which both are multiplied before they are added.
 struct Joined {
     float m, so_far, split;
 };

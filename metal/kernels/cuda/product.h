@@ -82,8 +82,8 @@ struct Part {
     }
 };
 
-// max_prefetching is the maximum number of threadgroups of a product that request their weights before the kernel before them has ended.
-// More do not run at the same time.
+// max_prefetching is the maximum number of threadgroups of a product that request their weights while the previous kernel still runs.
+// More threadgroups do not run at the same time.
 enum { max_prefetching = 1024 };
 
 struct ProductArgs {
@@ -152,12 +152,12 @@ struct RowArgs {
     uint add;         // 1 to add results to dst
     uint out0, out1, out2;   // rows of each weight
     uint tiles0, tiles1;     // threadgroups of the first two weights
-    uint dims;        // number of values after each matrix's activations that are rotated and written after the matrix's results; can be 0
+    uint dims;        // values after each matrix's activations, which are rotated and written after the matrix's results; can be 0
     uint norm_threads;  // threads that normalise the row; 0 if the row is not normalised
     float eps;          // of the norm
-    uint splits;        // splits of attention that are joined to make the row; 0 if the row exists already
+    uint splits;        // splits of attention that are joined to make the row; 0 if nothing is joined
     uint value_dim;     // values of a head of that attention
-    LatentArgs latent;  // of the latent that one more threadgroup stores; its size can be 0
+    LatentArgs latent;  // of the latent that an additional threadgroup stores; its size can be 0
 };
 
 // join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and quantises them. It also writes the values to
@@ -178,12 +178,12 @@ __device__ inline void join_row(Row& row, const float* parts, float* made, uint 
     }
 }
 
-// row_product is product for one row of activations. Each threadgroup stages its weights in shared memory, which begins before the kernel
-// before this one has ended, and quantises the row into shared memory. Then each team multiplies a group of rows of weights. The row is
-// x, or the threadgroup makes it from x: RMSNorm of x, or the attention whose splits x has. The first threadgroup writes that row to
-// made. If dims is not 0, the kernel computes MLA's Absorb, and one more threadgroup per matrix rotates. If there is a latent, one more
-// threadgroup stores it: the kernel computes MLA's Latents and the product of the compressed query. R is the number of rounds of RMSNorm.
-// Grid: (groups of rows / teams, 1, matrices).
+// row_product is product for one row of activations. Each threadgroup begins to stage its weights in shared memory while the previous
+// kernel still runs. It then quantises the row into shared memory, and each team multiplies a group of rows of weights. The row is x, or
+// each threadgroup makes it from x, by RMSNorm or by joining the splits of attention in x. The first threadgroup writes such a row to made.
+// If dims is not 0, the kernel computes MLA's Absorb, and an additional threadgroup per matrix rotates values. If there is a latent, the
+// kernel computes MLA's Latents and the product of the compressed query, and an additional threadgroup stores the latent. R is the number
+// of rounds of RMSNorm. Grid: (groups of rows / teams, 1, matrices).
 template <class W, class A, int teams, int R>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
                             float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {
