@@ -49,12 +49,12 @@ func (s *step) flush() {
 	}
 }
 
-// fold returns the pending operation if it makes x and suits the kernel that is to be recorded. That kernel computes the operation,
-// and writes x as well as dst. Otherwise fold records the pending operation and returns one without a buffer.
-func (s *step) fold(dst, x compute.Tensor, suits func(*pending) bool) pending {
+// fold returns the pending operation if it makes x and the caller's kernel can compute it, which suits states. The caller's kernel then
+// writes x as well as dst. Otherwise fold records the pending operation and returns one without a buffer.
+func (s *step) fold(dst, x compute.Tensor, suits bool) pending {
 	p := s.pending
 	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 ||
-		overlap(dst, p.src) || overlap(dst, p.latents.t) || !suits(&p) {
+		overlap(dst, p.src) || overlap(dst, p.latents.t) || !suits {
 		s.flush()
 		return pending{}
 	}
