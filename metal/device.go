@@ -1,10 +1,10 @@
 // Package metal is the compute backend for GPUs. It has kernels in Metal Shading Language, the backend that binds and orders them, and
-// the interface Device of drivers, which metal/drivers lists. The driver metal/emulator compiles the same kernels for the CPU, so that every
-// kernel and every binding can be tested on any machine.
+// the interface Device, which drivers implement. metal/drivers lists the drivers. The driver metal/emulator compiles the same kernels for
+// the CPU, so that every kernel and every binding can be tested on any machine.
 //
 // All operations are batch-invariant: a row's results have the same bits in any batch. For this, all kernels of an operation sum in the same
-// order. Each of the 32 lanes of a simdgroup sums a fixed share of the products, called a strand, and the strands are added in a tree. Only
-// the weight's type and the row's length determine which products belong to a strand; see kernels/quants.h.
+// order. Each of the 32 lanes of a simdgroup sums a fixed share of the products, called a strand, and the strands are added in a tree.
+// Which products belong to a strand depends only on the type of the weights and the length of a row of weights; see kernels/quants.h.
 package metal
 
 import (

@@ -174,9 +174,8 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 // rowRoute records the routing of one row together with the RMSNorm that makes the row. It returns false and records nothing but
 // pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
 func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
-	p := s.fold(dst, x, func(p *pending) bool {
-		return p.gain != nil && p.latents.gain == nil && p.gain.in == w.in && s.routes(w, shape)
-	})
+	p := s.pending
+	p = s.fold(dst, x, p.gain != nil && p.latents.gain == nil && p.gain.in == w.in && s.routes(w, shape))
 	if p.dst.Buffer == nil {
 		return false
 	}

@@ -116,7 +116,7 @@ func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.Weight, add bool) {
 	w := ws[0].(*weight)
 	k, ok := s.rowKernel(dst, w)
-	p := s.fold(dst, x, func(p *pending) bool { return ok && suitsRow(k, w, p) })
+	p := s.fold(dst, x, ok && suitsRow(k, w, &s.pending))
 	if ok && (p.dst.Buffer != nil || !s.isQuantised(quantised{x.Head(1), 1, w.in, 0})) {
 		s.rowProduct(name, k, dst, x, p, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
 		return
@@ -204,7 +204,7 @@ func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p
 // integerMatrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
 func (s *step) integerMatrices(name string, dst, x compute.Tensor, w *weight, xMatrix, dstMatrix int) {
 	k, ok := s.rowKernel(dst, w)
-	p := s.fold(dst, x, func(p *pending) bool { return ok && suitsRow(k, w, p) })
+	p := s.fold(dst, x, ok && suitsRow(k, w, &s.pending))
 	if ok {
 		s.rowProduct(name, k, dst, x, p, []compute.Weight{w}, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
 		return

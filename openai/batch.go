@@ -132,7 +132,7 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
-// knownError sets the error that the line itself contains in "error": the program that made the line could not make a request.
+// knownError makes the line's own field "error" the row's error. A program that cannot make a request for a row writes such a line instead.
 func (o *object) knownError() {
 	raw, ok := o.get("error", dict)
 	if !ok {

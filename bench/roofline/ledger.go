@@ -56,7 +56,7 @@ func newLedger(dev metal.Device, f *gguf.File, s Step) (*ledger, error) {
 	return l, nil
 }
 
-// begin is called before a model is loaded whose cache has the given number of positions.
+// begin is called before a model is loaded. slots is the number of positions in the model's cache.
 func (l *ledger) begin(slots int) { l.slots = slots }
 
 // restart is called before each run of the step.

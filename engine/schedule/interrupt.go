@@ -2,7 +2,7 @@ package schedule
 
 import "time"
 
-// maxWait is the maximum time for which the first interactive request after a pause waits for the end of a step of a batch. A step that is
+// maxWait is the maximum time for which the first interactive request after a pause waits for the end of a step with rows of files. A step that is
 // expected to last longer is interrupted before its next layer, and its rows are computed again.
 const maxWait = 250 * time.Millisecond
 
@@ -22,8 +22,8 @@ func newInterrupter(b *inbox) *interrupter {
 }
 
 // interrupt returns the function that reports, between the layers of a step, whether to interrupt the step. It returns nil for a step that
-// is not interrupted. end is when the step is expected to end. Steps are short anyway while an interactive request runs or is expected, and
-// if several are in flight.
+// is not interrupted. end is when the step is expected to end. No step is interrupted while an interactive request runs or is expected, or
+// while several steps are in flight: steps are short then anyway.
 func (i *interrupter) interrupt(expected bool, inFlight int, end time.Time) func() bool {
 	i.end, i.interrupted = end, false
 	if expected || inFlight > 1 || time.Until(end) < maxWait {

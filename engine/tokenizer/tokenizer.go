@@ -150,8 +150,8 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 	return ids, p.err
 }
 
-// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0 if there is no maximum, because some
-// characters become no token.
+// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0 if the tokenizer drops some
+// characters: a text of any length can then become a single id.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
 
 func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {

@@ -11,7 +11,7 @@ import (
 
 // McNemar is McNemar's exact test (Q. McNemar, 1947) of two runs with right and wrong answers. lost is the number of rows that became wrong,
 // won the number that became right. If the runs are equally good, lost has a binomial distribution with probability 1/2. twoSided is the
-// probability of counts at least as uneven, worse the probability of at least lost lost rows.
+// probability of counts at least as uneven as these. worse is the probability that at least this many rows are lost.
 func McNemar(lost, won int) (twoSided, worse float64) {
 	n := lost + won
 	if n == 0 {

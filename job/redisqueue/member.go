@@ -155,7 +155,7 @@ func (m *member) lost(ctx context.Context) {
 // hold keeps a delivery for the member until release. Its context ends when the member is lost or asynq's lease is over.
 func (m *member) hold(ctx context.Context, queue, task string, lease time.Time) *held {
 	h := &held{queue: queue, task: task, member: m, lease: lease}
-	h.delivery, _ = parseDelivery(task) // otherwise it is not that of a row, which its handler finds out
+	h.delivery, _ = parseDelivery(task) // an error means that the task is not a row's; its handler reports that
 	ctx, h.end = context.WithCancel(ctx)
 	h.ctx = context.WithValue(ctx, heldKey{}, h)
 	m.mu.Lock()
