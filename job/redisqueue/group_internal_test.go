@@ -112,6 +112,27 @@ func TestRowsOfAGroupAreBegunApart(t *testing.T) {
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, q.rdb.HGetAll(ctx, key("b", "attempts")).Val())
 }
 
+// A beginning that is repeated because its reply was lost counts one attempt. After the row is taken again, a beginning counts another.
+func TestARepeatedBeginningCountsOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	ctx, q := t.Context(), f.queue
+	task := taskPrefix("m:default") + job.TaskID("b", 1)
+	begin := func(owner string) any {
+		rows, err := beginScript.Run(ctx, q.rdb, nil, now(), "b", 1, "", 0, "", task, owner).Slice()
+		require.NoError(t, err)
+		return rows[0]
+	}
+	for i := range 3 {
+		f.take(delivery{"b", 1, 0}, "w")
+		for range 3 {
+			require.Equal(t, []any{int64(i + 1)}, begin("w"))
+		}
+		require.NoError(t, q.rdb.HDel(ctx, task, "begun").Err(), "take.lua removes it")
+	}
+	require.Equal(t, []any{int64(4)}, begin("w2"))
+}
+
 // A server begins the jobs that are admitted, and leaves the others to their handlers. Results that arrive at the same time are recorded
 // together.
 func TestAServerWorksInGroups(t *testing.T) {

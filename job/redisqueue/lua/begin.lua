@@ -1,6 +1,7 @@
 -- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. Returns a list with an item for each row: the
 -- text of an error, or a list of the number of the attempt and the row's progress, if there is any. If the attempt is refused, the list
 -- has one number: a refusal, -6 if another model has answered rows of the batch, -7 if the task was taken from the worker meanwhile.
+-- A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
 -- Follows refusal.lua.
 -- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, model or '', the row's task and the worker's id
 -- or '' if it has no owner.
@@ -14,12 +15,14 @@ return each(2, 7, function(i)
   if model ~= '' and b.pin and b.pin ~= model and not b.mixed then
     return {-6}
   end
+  local repeated = false
   if owner ~= '' then
-    local is = redis.call('HMGET', task, 'state', 'orphan')
+    local is = redis.call('HMGET', task, 'state', 'orphan', 'begun')
     if is[1] ~= 'active' then
       return {-7}
     end
-    redis.call('HSET', task, 'owner', owner)
+    redis.call('HSET', task, 'owner', owner, 'begun', owner)
+    repeated = is[3] == owner
     if is[2] then
       redis.call('HDEL', task, 'orphan')
     end
@@ -28,5 +31,5 @@ return each(2, 7, function(i)
     redis.call('HSETNX', b.meta, 'started_ms', ARGV[1])
     b.started = true
   end
-  return {redis.call('HINCRBY', b.attempts, line, 1), redis.call('HGET', b.checkpoints, line) or nil}
+  return {redis.call('HINCRBY', b.attempts, line, repeated and 0 or 1), redis.call('HGET', b.checkpoints, line) or nil}
 end)

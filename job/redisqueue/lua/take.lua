@@ -23,7 +23,7 @@ local function take(queue)
     local msg = redis.call('HGET', task, 'msg')
     if msg then
       redis.call('HSET', task, 'state', 'active')
-      redis.call('HDEL', task, 'pending_since', 'owner', 'orphan')
+      redis.call('HDEL', task, 'pending_since', 'owner', 'orphan', 'begun')
       redis.call('ZADD', asynq .. 'lease', ARGV[1], id)
       taken[queue] = true
       for _, text in ipairs({queue, id, msg}) do
