@@ -22,7 +22,7 @@ type pending struct {
 	src     compute.Tensor // the row that RMSNorm normalises, or the compressed query of Latents
 	gain    *weight        // of the norm; nil if the operation is a join
 	eps     float32        // of the norm
-	latents latentsOf      // what Latents stores; without a gain if the operation is not Latents
+	latents latentRows     // what Latents stores; without a gain if the operation is not Latents
 
 	join attentionArgs // arguments of the attention whose splits are joined
 }

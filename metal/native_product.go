@@ -277,8 +277,8 @@ const (
 	maxLatents    = 4096 // maximum number of values of a compressed query and of a latent
 )
 
-// latentsOf is what Latents stores: rows of latent and key.
-type latentsOf struct {
+// latentRows are the rows of latent and key that Latents stores, and where it stores them.
+type latentRows struct {
 	t    compute.Tensor
 	gain *weight
 	rope *rope
@@ -286,7 +286,7 @@ type latentsOf struct {
 	eps  float32
 }
 
-func (l *latentsOf) args() latentArgs {
+func (l *latentRows) args() latentArgs {
 	return latentArgs{uint32(l.gain.in), uint32(l.rope.dims), l.eps}
 }
 
@@ -300,7 +300,7 @@ func (s *step) nativeLatents(dst, t compute.Tensor, qGain compute.Weight, gain *
 	if s.integer.shared == nil || c.shape.Type != gguf.TypeF16 || q%blockValues != 0 || gain.in%blockValues != 0 || r.dims%4 != 0 || max(q, gain.in) > maxLatents {
 		return false
 	}
-	l := latentsOf{t.Slice(q, gain.in+r.dims), gain, r, s.stored(c, layer), eps}
+	l := latentRows{t.Slice(q, gain.in+r.dims), gain, r, s.stored(c, layer), eps}
 	if q == 0 {
 		s.latents(0, t.Rows, compute.Tensor{}, t, nil, l)
 		return true
@@ -313,7 +313,7 @@ func (s *step) nativeLatents(dst, t compute.Tensor, qGain compute.Weight, gain *
 }
 
 // storeLatents records Latents of compressed queries.
-func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentsOf) {
+func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentRows) {
 	s.inColumns(queries.Rows, 1, gain.in, func(first, rows int) {
 		s.latents(first, rows, dst, queries, gain, l)
 		x := rowsFrom(dst, first, rows)
@@ -323,7 +323,7 @@ func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latents
 }
 
 // latents records Latents of some rows. queries are the rows' first columns. Without compressed queries, gain is nil.
-func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentsOf) {
+func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentRows) {
 	from := at(rowsFrom(queries, first, rows))
 	slots := Binding{l.to.slots.Buffer, l.to.slots.Offset + slotBytes*first}
 	a, g, to := nativeLatentsArgs{latentArgs: l.args(), stride: uint32(queries.Stride)}, grid{x: rows, y: 1, simdgroups: latentThreads / 32}, from

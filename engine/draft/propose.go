@@ -103,7 +103,7 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// judge updates vain: it estimates whether drafting by passes would be worth its cost with the given number of running sequences.
+// judge updates unprofitable: it estimates whether drafting by passes would be worth its cost with the given number of running sequences.
 func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})
@@ -112,17 +112,17 @@ func (sp *Speculator) judge(running int) {
 	}
 	p := sp.planner
 	if p.Plan(sp.fresh, 0) > 0 {
-		sp.vain = max(0, sp.vain-forgives)
+		sp.unprofitable = max(0, sp.unprofitable-forgives)
 	} else {
-		sp.vain = min(sp.vain+1, maxVain)
+		sp.unprofitable = min(sp.unprofitable+1, maxUnprofitable)
 	}
 }
 
-// The MTP layer or small model stops processing tokens after maxVain steps in which drafting was not worth its cost. A step in which
+// The MTP layer or small model stops processing tokens after maxUnprofitable steps in which drafting was not worth its cost. A step in which
 // drafting was worth its cost cancels forgives of them.
-const maxVain, forgives = 16, 4
+const maxUnprofitable, forgives = 16, 4
 
 // catchesUp reports whether the MTP layer or small model processes the tokens of sequences that draft nothing. This costs passes, but a few
 // steps in which drafting is not worth its cost do not end it: an MTP layer that missed a step of a sequence can draft for the sequence
 // only from the next page on, without the earlier text.
-func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.vain < maxVain }
+func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.unprofitable < maxUnprofitable }

@@ -35,7 +35,7 @@ type Speculator struct {
 
 	ngramAcceptance, passAcceptance acceptance
 	idle                            int // number of steps since the last drafts
-	vain                            int // number of recent steps in which drafting by passes was not worth its cost
+	unprofitable                    int // number of recent steps in which drafting by passes was not worth its cost
 
 	candidates []candidate // [Next.Decode] candidates of the planned step
 	fresh      []candidate // candidates without a record, with which judge estimates whether drafting pays
@@ -44,7 +44,7 @@ type Speculator struct {
 // New makes a Speculator. It measures the cost of drafting passes. It must run before the first request, because it writes to pages of the
 // cache.
 func New(o Options) (*Speculator, error) {
-	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, vain: maxVain}
+	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable}
 	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
 	switch {
 	case o.Small != nil:
