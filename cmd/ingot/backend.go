@@ -31,7 +31,7 @@ type launch struct {
 	geometry metal.Geometry // the kernels' geometry; nil for the one in the user's file
 	cached   bool           // all backends share one device until end is called, so that kernels are compiled once
 
-	rows      int64               // bytes for the rows of all engines together
+	rows      int64               // memory for the rows of all engines together, in bytes
 	device    metal.Device        // nil on the CPU
 	cache     *metal.CachedDevice // the shared device; nil until it is opened, and nil unless cached is set
 	capturing *metal.Capture      // nil without a capture
@@ -81,7 +81,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	be, err := l.kernels(dev)
 	if err != nil {
-		return nil, err // not be, since a nil *metal.Backend in the interface would not equal nil
+		return nil, err // a nil *metal.Backend in the interface would not be equal to nil
 	}
 	return be, nil
 }
@@ -96,8 +96,8 @@ func (l *launch) cpu() (compute.Backend, error) {
 	return cpu.New(l.cfg.Threads)
 }
 
-// checkCPUFlags refuses flags that have no effect on the CPU. It does not check the environment and the config file, which machines with
-// a GPU may share.
+// checkCPUFlags returns an error for a flag that has no effect on the CPU. The same settings in the environment and the config file are
+// allowed, since machines with a GPU may share them.
 func checkCPUFlags(cfg *config.Config) error {
 	for _, name := range []config.Name{config.Device, config.Kernels} {
 		if slices.Contains(cfg.FromFlags, name) {

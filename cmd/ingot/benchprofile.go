@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// profileShapes are measured if no model is named. They have the kernels of rooflineShapes.
+// profileShapes are the shapes that are measured if no model is given. Their steps run the same kernels as those of rooflineShapes.
 var profileShapes = []weightFlags{{shape: "glm-4.7-flash:8", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
 
 // profileKernels times the kernels of steps, and writes them as a file of measurements for the roofline.

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Defaults of predictions: the shapes if no model is named, the streams and their context, and the prompt.
+// The defaults of a prediction: the shapes if no model is given, the numbers of streams, their context, and the prompt.
 var (
 	rooflineShapes  = []weightFlags{{shape: "glm-4.7-flash", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
 	rooflineBatch   = counts{1, 16, 64}

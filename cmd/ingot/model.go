@@ -127,7 +127,7 @@ func (r *modelRun) write(line func(name, format string, args ...any)) {
 		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), manyRows, bytesText(uint64(r.Bandwidth)))
 }
 
-// windowText says which of the cache's bytes per token are freed; nothing if the window is 0.
+// windowText describes which of the cache's bytes per token are freed. It is empty if the window is 0.
 func windowText(windowed uint64, window int) string {
 	if window == 0 {
 		return ""
