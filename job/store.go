@@ -22,24 +22,23 @@ type Store interface {
 	// Recorded returns the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile
-	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the row was taken
-	// from this delivery. A job with an empty File is accepted for any file.
+	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile or
+	// ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if another worker has taken
+	// over the row. A job with an empty File is accepted for any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
-	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If the row was taken
-	// from this delivery, Release changes nothing.
+	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If another worker has taken
+	// over the row, Release changes nothing.
 	Release(ctx context.Context, j *Job) error
 
 	// SaveCheckpoint stores an encoded Checkpoint of a row for which Begin was called. It replaces the row's previous checkpoint. Record
-	// deletes it. The error is ErrSuperseded if the row was taken from this delivery, ErrNoBatch or ErrCancelled if the row needs no
-	// work.
+	// deletes it. The error is ErrSuperseded if another worker has taken over the row, ErrNoBatch or ErrCancelled if the row needs no work.
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
 	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
-	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the row was taken from
-	// this delivery.
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if another worker has taken over
+	// the row.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses larger ones.

@@ -150,7 +150,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within the timeout of %v", d.Timeout())
-	case errors.Is(err, generation.ErrNotFinite): // a temporary fault of the device if the next attempt succeeds
+	case errors.Is(err, generation.ErrNotFinite): // if the next attempt succeeds, it was a temporary fault of the device
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {
@@ -309,7 +309,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
-	case errors.Is(err, job.ErrOtherModel): // another model has answered the batch's first row in the meantime
+	case errors.Is(err, job.ErrOtherModel): // meanwhile, the batch has recorded the answer of another model
 		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
 	case errors.Is(err, job.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()

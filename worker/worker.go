@@ -108,8 +108,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. rows may be shared with other
-// workers.
+// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. Workers of one process may share
+// the admission of rows.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias

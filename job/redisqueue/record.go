@@ -27,19 +27,19 @@ func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
 	return started[0].start, started[0].err
 }
 
-// beginning is an attempt at a row. It has a delivery, unless the row is not begun by its handler.
+// beginning is a row for which Begin is called. held is nil if the caller is not the row's handler.
 type beginning struct {
 	*job.Job
 	held *held
 }
 
-// begun is the result of a beginning.
+// begun is the result of Begin for one row.
 type begun struct {
 	start job.Start
 	err   error
 }
 
-// begin is Begin for several rows.
+// begin is Begin for several rows, in one round trip.
 func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
 	results := make([]begun, len(rows))
 	args := make([]any, 0, 1+7*len(rows))
@@ -115,7 +115,7 @@ func replyTo(replies []any, n int, err error) any {
 	return replies[n]
 }
 
-// replyFailure returns the error in a reply to a row. There must be one.
+// replyFailure returns the error that Redis has sent instead of a result.
 func replyFailure(reply any) error {
 	switch r := reply.(type) {
 	case error:

@@ -8,7 +8,7 @@ import (
 // list per batch. Scripts move a few rows at a time to the pending list, and the batches take turns:
 //
 //	ingot:{QUEUE}:turns          sorted set: the batches with waiting rows, by their next turns
-//	ingot:{QUEUE}:waiting:BATCH  list: the rows of a batch that wait, without their batch
+//	ingot:{QUEUE}:waiting:BATCH  list: the waiting rows of a batch, as task ids without the batch's id
 //
 // The task of a waiting row exists and has the state "waiting", which asynq does not know. A row that returns to the queue goes to the
 // pending list directly.
@@ -64,7 +64,7 @@ func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	fleet, err := q.Fleet(ctx) // read after the owners: a worker sends its first beat before it owns a row
+	fleet, err := q.Fleet(ctx) // read after the owners: a worker sends its first heartbeat before it owns a row
 	if err != nil {
 		return err
 	}
