@@ -137,7 +137,7 @@ func (s *Store) holdInput(id string) error {
 	return nil
 }
 
-// releaseInput ends a hold of holdInput. s.mu must be held.
+// releaseInput undoes one holdInput: without further ones, the file can be deleted again. s.mu must be held.
 func (s *Store) releaseInput(id string) {
 	if s.readers[id]--; s.readers[id] <= 0 {
 		delete(s.readers, id)
