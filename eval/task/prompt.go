@@ -65,8 +65,9 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	return p, nil
 }
 
-// within reports whether the choices are in the middle of a text. asked is the value of doc_to_text. In such a task it is the number of the
-// right choice, doc_to_choice has the text up to the end of each choice, and doc_to_target the text after the choice.
+// within reports whether the choices are in the middle of a text, as in WinoGrande. asked is the value of doc_to_text. In such a task,
+// doc_to_text is the number of the right choice, doc_to_choice has the text up to the end of each choice, and doc_to_target is the text
+// after the choice.
 func (t *Task) within(asked ordered.Value) bool {
 	_, number := asked.(int64)
 	return t.Type == MultipleChoice && number
