@@ -62,10 +62,10 @@ func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOp
 	if err == nil {
 		err = c.free(ctx)
 	}
-	held, failed := out.Counts()
+	lines, failed := out.Counts()
 	kept := out.Kept()
 	result := Collected{
-		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
+		Kept: kept, Written: lines - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
 		Freed: len(c.freed), Damaged: c.damaged, FirstDamage: c.firstDamage,
 	}
 	if err == nil && result.Finished && kept > 0 {
@@ -115,7 +115,7 @@ func (c *collector) scan(ctx context.Context, after string, each func(job.Record
 // compare compares the results in out with all stream entries after the last one read. It removes error lines whose rows were queued
 // again.
 func (c *collector) compare(ctx context.Context) error {
-	if held, _ := c.out.Counts(); held == 0 {
+	if lines, _ := c.out.Counts(); lines == 0 {
 		return nil
 	}
 	var requeued []string

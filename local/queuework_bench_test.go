@@ -76,7 +76,7 @@ func BenchmarkQueueWork(b *testing.B) {
 }
 
 // measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
-// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a workload of its own.
+// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a separate workload.
 func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)

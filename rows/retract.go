@@ -22,13 +22,13 @@ func errorSum(text []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// errorLine is a held error line.
+// errorLine is an error line of the output.
 type errorLine struct {
 	line  int
-	count *int // number of held error lines with the same code
+	count *int // number of error lines with the same code
 }
 
-// findError returns a held error line, given its ErrorSum.
+// findError returns the error line with the given ErrorSum.
 func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	key, err := strconv.ParseUint(sum, 16, 64)
 	if err != nil {
@@ -72,7 +72,7 @@ func (o *Output) Retract(sums []string) (int, error) {
 		if o.lines.remove(e.line) {
 			o.kept--
 		}
-		o.held--
+		o.results--
 		o.failed--
 	}
 	return len(old), nil

@@ -311,7 +311,7 @@ func TestPriorities(t *testing.T) {
 	require.Equal(t, "critical critical critical default default default bulk bulk bulk", strings.Join(order, " "))
 }
 
-// A worker holds more rows than the engine computes at once. The others wait in the engine and start as soon as a row ends.
+// A worker takes more rows than the engine computes at once. The others wait in the engine and start as soon as a row ends.
 func TestRowsWaitInTheEngine(t *testing.T) {
 	t.Parallel()
 	const held = 3

@@ -43,8 +43,8 @@ func TestRunAnswersATable(t *testing.T) {
 	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
 }
 
-// TestRunRefusesATableWhoseUseIsNotSaid: a table without usable templates is refused before the model is loaded.
-func TestRunRefusesATableWhoseUseIsNotSaid(t *testing.T) {
+// TestRunRefusesATableWithoutUsableTemplates: a table without usable templates is refused before the model is loaded.
+func TestRunRefusesATableWithoutUsableTemplates(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
 	for _, c := range []struct {

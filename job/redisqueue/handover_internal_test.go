@@ -181,7 +181,7 @@ func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 	f.requireEmptyQueue()
 }
 
-// A worker that could not give up a row because Redis was unreachable does so with its next beat. Otherwise it would stay the row's owner.
+// A worker that could not give up a row because Redis was unreachable does so with its next heartbeat. Otherwise it would stay the row's owner.
 func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

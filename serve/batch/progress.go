@@ -49,12 +49,12 @@ func (b *batch) report(t Tokens) {
 	b.sample()
 }
 
-// sample adds the current counts to the speed measurement. b.mu must be held.
+// sample adds the current counts to the speed measurement. b.mu must be answered.
 func (b *batch) sample() {
 	out := b.results.Load()
 	if out == nil {
 		return
 	}
-	held, failed := out.Counts()
-	b.speed.Add(time.Now(), progress.Counts{Done: held - failed, Failed: failed, Tokens: b.tokens.Completion})
+	lines, failed := out.Counts()
+	b.speed.Add(time.Now(), progress.Counts{Done: lines - failed, Failed: failed, Tokens: b.tokens.Completion})
 }
