@@ -85,7 +85,7 @@ var (
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
-	ErrOtherFile   = errors.New("row is of another file than its batch") // the row is left over from an earlier batch with the same id
+	ErrOtherFile   = errors.New("row comes from another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")
 	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")

@@ -132,7 +132,7 @@ func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
 	if isNil(err) {
 		return 0, nil
 	}
-	return n, failure(err, "read the deaths of workers with line %d of batch %s", d.line, d.batch)
+	return n, failure(err, "read how many workers died while they ran line %d of batch %s", d.line, d.batch)
 }
 
 // survived subtracts a death that was counted wrongly, because the worker was only suspended and runs again.

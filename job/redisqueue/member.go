@@ -199,7 +199,7 @@ func (m *member) ownWaiting(ctx context.Context) {
 		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
 		switch {
 		case err != nil:
-			m.outage.failed("could not own a row", err)
+			m.outage.failed("could not become the owner of a row", err)
 		case !owned:
 			h.end()
 		}

@@ -21,7 +21,7 @@ func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:
 // fill moves waiting rows to the pending list. The scripts that add and own rows do the same. fill is needed because a worker can die
 // between taking and owning rows.
 func (q *Queue) fill(ctx context.Context, queue string) error {
-	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "take rows from the batches of queue %s", queue)
+	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "move waiting rows of queue %s to its pending list", queue)
 }
 
 // waiting returns the number of rows that wait in their batches.
