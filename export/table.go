@@ -230,7 +230,7 @@ func (t *tableMaker) sample(record table.Record, s *sample) error {
 	return t.out.Write(table.Record{Number: record.Number, Fields: t.fields})
 }
 
-// namedRows is a table.Reader of the rows of answers whose input is not known. Each row has only its custom_id.
+// namedRows reads, for a table without an input, the rows that have answers. Each row has only its custom_id.
 type namedRows struct {
 	answers []*Answers
 	next    []int // index of the next entry of each file of answers

@@ -31,7 +31,7 @@ type Job struct {
 
 	// The queue sets these when it delivers the job.
 
-	Delivery int    `json:"-"` // how often the row was taken from a worker without heartbeats; the store refuses writes with an earlier number
+	Delivery int    `json:"-"` // how often the row was taken from a worker without heartbeats; the store refuses writes with a lower number
 	Pin      string `json:"-"` // Pin of the worker's model, set by the worker; empty until the model file is hashed
 	Deaths   int    `json:"-"` // number of workers that died while they ran the row
 	Begun    *Begun `json:"-"` // set if Serve has called Begin already, as it does for jobs that ServeOptions.Admit admits
@@ -107,8 +107,8 @@ func Decode(payload []byte) (*Job, error) {
 	return j, nil
 }
 
-// read reads a payload, which must be valid JSON, in a fraction of the time of encoding/json. ok is false if something is not as Encode
-// writes it.
+// read reads a payload in a fraction of the time of encoding/json. The payload must be valid JSON. ok is false if it is not written as
+// Encode writes it.
 func (j *Job) read(payload []byte) (ok bool) {
 	if payload[0] != '{' {
 		return false

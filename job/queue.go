@@ -59,9 +59,9 @@ type ServeOptions struct {
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
 	PollInterval    time.Duration // time between checks of an empty queue, if the queue has to be checked
 	Logger          *slog.Logger
-	// Admit, if set, lets Serve begin jobs itself, many at once, before it passes them to the handler. Admit reserves what a job needs,
-	// sets its Pin, and returns a function that ends the reservation. ok is false if the handler has to wait and begin the job itself.
-	// Admit must not block.
+	// If Admit is set, Serve calls Begin for many jobs at once, before it passes them to the handler. For each job it first calls Admit,
+	// which reserves what the job needs, sets its Pin, and returns a function that ends the reservation. If ok is false, the handler has to
+	// wait and to call Begin itself. Admit must not block.
 	Admit func(j *Job) (leave func(), ok bool)
 	// Describe returns the worker's record for Fleet; the queue sets ID, Aliases, Concurrency, Rows and times. Describe must not
 	// block. If Describe is nil, the record is empty.

@@ -132,7 +132,7 @@ func (l *Lines) Add(line int) {
 
 // Page selects the recordings of a stream that Read returns.
 type Page struct {
-	After    string              // the ID of the recording before the first one; empty for the beginning of the stream
+	After    string              // ID of the last recording of the previous page; empty for the first page
 	Count    int                 // maximum number of recordings
 	MaxBytes int                 // maximum size of their results together; the first result is returned even if it is larger
 	Wait     time.Duration       // maximum time to wait for a recording if there is none

@@ -231,7 +231,7 @@ type otherFileError struct{ error }
 
 func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 
-// CheckSum compares the checksum of a row with the result that the file had for the row's line when it was opened. present reports
+// CheckSum compares the checksum of a row with that of the result that the file had for the row's line when it was opened. present reports
 // whether there was such a result. The error is ErrOtherFile if the checksums differ.
 func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	o.mu.Lock()
@@ -302,7 +302,7 @@ func (o *Output) Counts() (results, failed int) {
 	return o.results, o.failed
 }
 
-// Kept returns the number of lines that the file had when it was opened.
+// Kept returns the number of results that the file had when it was opened, without those that Retract has removed.
 func (o *Output) Kept() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrorSum identifies the text of an error line: the first 16 hex digits of its SHA-1.
+// ErrorSum returns the first 16 hex digits of the SHA-1 of an error line, which identify the line.
 func ErrorSum(text []byte) string { return fmt.Sprintf("%016x", errorSum(text)) }
 
 func errorSum(text []byte) uint64 {

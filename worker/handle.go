@@ -68,13 +68,13 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	return nil
 }
 
-// admit admits a job that can begin without a wait. The queue calls admit and then begins the job.
+// admit admits a job that can begin without a wait. The queue then calls Begin for the job.
 func (w *Worker) admit(j *job.Job) (leave func(), ok bool) {
 	j.Pin = w.pin()
 	return w.admission.tryEnter(j)
 }
 
-// begin admits and begins a job, unless the queue has already begun it. If leave is not nil, the caller must call it when the job ends.
+// begin admits a job and calls Begin, unless the queue has done both. If leave is not nil, the caller must call it when the job ends.
 func (w *Worker) begin(ctx context.Context, j *job.Job) (leave func(), start job.Start, err error) {
 	if j.Begun != nil {
 		return j.Begun.Leave, j.Begun.Start, nil

@@ -237,7 +237,7 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	}
 	require.ErrorIs(t, b.worker.handle(ctx, j), job.ErrDeliveryEnded)
 
-	// The row is delivered again, and the delivery is counted.
+	// The row is delivered again, and this counts as a second attempt.
 	b.worker.generate = (&faults{}).generate
 	require.NoError(t, b.worker.handle(t.Context(), j))
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)

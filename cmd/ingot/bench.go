@@ -197,7 +197,7 @@ func readQuestions(path string, gen int) ([]generation.Request, error) {
 	return asked, nil
 }
 
-// measure measures all cases on one engine, which is opened large enough for every case.
+// measure measures all cases. It opens one engine, whose context and number of sequences suffice for every case.
 func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
 	opts := cfg.Engine
 	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0

@@ -51,7 +51,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error)
 	return report(cmd, b.json, list, table)
 }
 
-// workloads returns what is predicted: decoding, prompts, or both if there is no mode.
+// workloads returns what is predicted: decoding, prompts, or both if --mode is not given.
 func (b *benchFlags) workloads(cmd *cobra.Command) (list []roofline.Workload, err error) {
 	given := func(name string, have, otherwise counts) counts {
 		if cmd.Flags().Changed(name) {

@@ -90,7 +90,7 @@ type backendState struct {
 	// From the compiler; empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
-	// Matrices reports whether tiles use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
+	// Matrices reports whether the kernels for many rows use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
 	Matrices string `json:"matrices,omitempty"`
 	// Swept is the number of kernel geometries in the user's geometry file.
 	Swept int `json:"swept,omitempty"`

@@ -83,8 +83,8 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	return nil
 }
 
-// answer answers the requests in the file from and writes the answers to the file to. Both are in the run's directory. With --cache, only
-// requests without a cached answer are sent.
+// answer sends the requests in one file of the run's directory to a model, and writes the answers to another. from and to are the names of
+// these files. With --cache, only requests without a cached answer are sent.
 func (e *evaluation) answer(who answerer, from, to string) error {
 	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
 	if e.cache == "" {
@@ -155,7 +155,7 @@ func sumOfFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ask sends the requests that have no answer yet to the model, and adds its answers to the file answers.
+// ask answers those requests that have no answer yet. requests and answers are the paths of files.
 func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
@@ -212,7 +212,7 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	return err
 }
 
-// answerByServer sends the requests that have no answer yet to a server, and adds its answers to the file answers.
+// answerByServer answers those requests that have no answer yet with a server. requests and answers are the paths of files.
 func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
 	ctx := e.cmd.Context()
 	c, err := e.client(ctx, who)
@@ -284,7 +284,7 @@ func templateSum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// answerByFleet queues the requests as a batch and waits for the results. The run's directory holds the batch id.
+// answerByFleet queues the requests as a batch and waits for the results. The batch id is stored in the run's directory.
 func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string) error {
 	queue, err := dial(e.cmd, cfg)
 	if err != nil {
@@ -312,7 +312,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	return err
 }
 
-// batch returns the id of the batch whose results go to the file answers. The id is made once per run and kept in the run's directory.
+// batch returns the batch id for a file of answers. The id is made once per run and stored in the run's directory.
 func (e *evaluation) batch(answers string) (string, error) {
 	name := "batch"
 	if answers == eval.JudgeAnswersFile {

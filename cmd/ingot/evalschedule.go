@@ -173,7 +173,8 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 	return nil
 }
 
-// ungated returns the outcome of a run that no gate judges. It is an error if so many rows have no answer that a gate would fail the run.
+// ungated returns the outcome of a run that no gate judges. The verdict is Error if so many rows have no answer that a gate would fail the
+// run.
 func ungated(r *eval.Results) schedule.Outcome {
 	var parts []string
 	o := schedule.Outcome{Verdict: schedule.Ungated}

@@ -135,7 +135,7 @@ func windowText(windowed uint64, window int) string {
 	return fmt.Sprintf(", %s of it only for the last %d tokens of a row", bytesText(windowed), window)
 }
 
-// rateText formats a rate with at least two significant digits.
+// rateText formats a rate, with one decimal if it is below 10.
 func rateText(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)

@@ -147,8 +147,8 @@ func (o *outputFlags) filter() (export.Filter, error) {
 	return f, nil
 }
 
-// output is the output of a command. Either answers are appended to OUT as batch lines when they finish, or OUT is made at the end from
-// such files, one per model.
+// output is where a command writes its answers. Batch lines of one model are appended to OUT as the answers finish. Otherwise the answers
+// of each model are first appended to a separate file, and OUT is made from these files at the end.
 type output struct {
 	path    string
 	format  export.Format
@@ -320,7 +320,7 @@ func (o *output) write(cmd *cobra.Command, all []*export.Answers, in func() (tab
 	return nil
 }
 
-// to passes stdout or a new file to write. The file appears at its path only when it is complete.
+// to calls write with stdout or with a new file. The file appears at its path only when it is complete.
 func (o *output) to(cmd *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == stdio {
 		return write(cmd.OutOrStdout())

@@ -108,7 +108,7 @@ type ownedTask struct {
 	orphaned time.Duration // time since it was first seen without an owner
 }
 
-// owners returns the running rows of a queue with their owners, in reverse order of taking.
+// owners returns the running rows of a queue with their owners. The row that was taken last comes first.
 func (q *Queue) owners(ctx context.Context, queue string) ([]ownedTask, error) {
 	list, err := ownersScript.Run(ctx, q.rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
 	if err != nil {

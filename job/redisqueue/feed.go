@@ -95,7 +95,7 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 // room returns the number of handlers that are free or will soon be free. The caller holds the mutex.
 func (f *feed) room() int { return max(f.handlers-f.held+f.ending, 0) }
 
-// wait lets more results arrive, which are then recorded together. It ends after the pause, or when f.full signals.
+// wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
 func (f *feed) wait() {
 	f.mu.Lock()
 	pause := min(f.mean/pauseShare, f.maxPause)
@@ -114,7 +114,7 @@ func (f *feed) wait() {
 	}
 }
 
-// isFull reports whether results are recorded without waiting for others. The caller holds the mutex.
+// isFull reports whether the results should be recorded now, without waiting for others. The caller holds the mutex.
 func (f *feed) isFull() bool {
 	return len(f.results) >= max(1, f.handlers/groupShare) || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }

@@ -25,7 +25,7 @@ type member struct {
 	debts []debt             // failed writes that must be repeated
 }
 
-// debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each beat until it succeeds.
+// debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each heartbeat until it succeeds.
 type debt func(ctx context.Context) error
 
 // held is a delivery that a member holds. The member becomes its owner in Begin. If Begin is not called for some time, the member becomes

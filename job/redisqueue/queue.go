@@ -32,7 +32,7 @@ import (
 // These keys hold entries only for lines that are not recorded, and only for some of those:
 //
 //	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
-//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes with an earlier number are refused
+//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes with a lower number are refused
 //	ingot:{BATCH}:deaths       hash: number of workers that died while they ran each line
 type Queue struct {
 	// Leases are DefaultLeases. Tests replace them before Serve.

@@ -104,7 +104,7 @@ func isRefusal(err error) bool {
 	return errors.Is(err, job.ErrRecorded)
 }
 
-// replyTo returns the reply of a script to one of several rows, or the error of the whole script.
+// replyTo returns the reply of a script to row n of several rows. err is the error of the whole script.
 func replyTo(replies []any, n int, err error) any {
 	switch {
 	case err != nil:
@@ -208,7 +208,7 @@ func recordArgs(rows []toRecord) []any {
 // today is the day for which asynq counts tasks.
 func today(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// statsEnd is the time, in seconds, until which asynq counts the tasks of a day.
+// statsEnd returns the Unix time, in seconds, until which asynq keeps the counts of that day's tasks.
 func statsEnd(at time.Time) int64 { return at.Add(asynqStatsTTL).Unix() }
 
 // runScripts runs scripts in one round trip.

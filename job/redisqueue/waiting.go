@@ -58,7 +58,7 @@ func (q *Queue) drain(ctx context.Context, queue, batch string) error {
 	return q.drainDead(ctx, queue, batch)
 }
 
-// drainDead removes the rows of a batch that are in the list of running rows without a live owner.
+// drainDead removes the rows of a batch that are in the list of running rows but have no live owner.
 func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	running, err := q.owners(ctx, queue)
 	if err != nil || len(running) == 0 {
@@ -83,15 +83,15 @@ func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	return nil
 }
 
-// Values of which for deleteTask; delete.lua defines them.
+// Conditions of deleteTask; delete.lua defines them.
 const (
 	anyTask  = "any"
 	idle     = "idle"
 	unwanted = "unwanted"
 )
 
-// deleteTask deletes a task if it is of the kind which. It is no error if the task does not exist.
-func (q *Queue) deleteTask(ctx context.Context, queue, id, which string) error {
-	err := deleteScript.Run(ctx, q.rdb, nil, id, queue, which).Err()
+// deleteTask deletes a task if it satisfies a condition. It is no error if the task does not exist.
+func (q *Queue) deleteTask(ctx context.Context, queue, id, condition string) error {
+	err := deleteScript.Run(ctx, q.rdb, nil, id, queue, condition).Err()
 	return failure(err, "remove task %s from its queue", id)
 }
