@@ -89,7 +89,7 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 //   - any other error: the job is delivered again after RetryDelay.
 type Handler func(ctx context.Context, j *Job) error
 
-// Add returns ErrRowRunning if a worker still runs the same line of an earlier batch with the same id. Add cannot replace such a job.
+// ErrRowRunning means that a worker still runs the same line of an earlier batch with the same id. Add cannot replace such a job.
 var ErrRowRunning = errors.New("a worker still runs this row of an earlier batch with the same id: give another batch id, or try again later")
 
 // Errors that a Handler returns.

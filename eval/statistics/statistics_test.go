@@ -113,8 +113,8 @@ func TestSmallestDifferenceAgainstR(t *testing.T) {
 	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
 }
 
-// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and log(.025) / log(1 - margin). It then simulates runs
-// with that many rows, of which a tenth changes in both directions equally. About 80 % of them must pass.
+// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and log(.025) / log(1 - margin). It then
+// simulates runs with that many rows, of which a tenth changes in both directions equally. About 80 % of the runs must pass.
 func TestRowsToPassAgainstR(t *testing.T) {
 	t.Parallel()
 	noisy := Comparison{Difference: Difference{N: 1319, Clusters: 1319, SE: 0.31622776601683794 / math.Sqrt(1319)}}

@@ -29,8 +29,7 @@ type Instruction struct {
 	follows func(answer string) bool
 }
 
-// The error of a row wraps ErrSkip if the row cannot be scored because it needs something that is not supported. The task's other rows can
-// still be scored.
+// ErrSkip means that a row cannot be scored, because it needs something that is not supported. The task's other rows can still be scored.
 var ErrSkip = errors.New("the row is left out")
 
 // readInstructions reads the instructions of an IFEval row.
