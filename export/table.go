@@ -280,8 +280,8 @@ type FailedRows struct {
 	out     table.Writer // nil until a row is written as a record rather than as its line
 }
 
-// NewFailedRows returns a FailedRows that writes to w. With Batch and Simple, a row that is a line of its file is written unchanged. All
-// other rows are written as records of their columns.
+// NewFailedRows returns a FailedRows that writes to w. If the input consists of lines, Batch and Simple write a failed row as its unchanged
+// line. Otherwise a row is written as a record of its columns.
 func NewFailedRows(w io.Writer, f Format) *FailedRows {
 	if f == Batch {
 		f = Simple

@@ -181,7 +181,7 @@ func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
 	return redisqueue.New(server.Client)
 }
 
-// throughRedis returns a function for compareWork, which queues rows on a real Redis and answers them with a worker.
+// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them with a worker.
 func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) func(b *testing.B, file string) (work, finish func()) {
 	queue := newRedisQueue(b, server)
 	batch := 0

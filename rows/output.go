@@ -30,7 +30,7 @@ type Output struct {
 	w       *bufio.Writer
 	lines   lineSet // input lines that have a result in the output
 	results int
-	kept    int // number of lines that the file had when it was opened
+	kept    int // number of results that the file had when it was opened, without those that Retract removed
 	failed  int
 	errors  map[uint64]errorLine // error lines of the output, by errorSum
 	codes   map[string]*int      // number of error lines, by code

@@ -49,7 +49,7 @@ func (b *batch) report(t Tokens) {
 	b.sample()
 }
 
-// sample adds the current counts to the speed measurement. b.mu must be answered.
+// sample adds the current counts to the speed measurement. b.mu must be held.
 func (b *batch) sample() {
 	out := b.results.Load()
 	if out == nil {
