@@ -383,8 +383,7 @@ func paragraphs(s string) number64 {
 	return number64(n)
 }
 
-// startsNth reports whether an answer has the number of paragraphs in k, separated by empty lines, and the paragraph in k begins with the word
-// in k.
+// startsNth reports whether an answer has k.Paragraphs paragraphs, separated by empty lines, and paragraph k.Nth begins with k.FirstWord.
 func startsNth(s string, k *instructions) bool {
 	parts := strings.Split(s, "\n\n")
 	n := len(parts)
