@@ -110,7 +110,7 @@ func read(events io.Reader, out io.Writer) ([]outcome, error) {
 		case e.Action == "output":
 			output[key] = append(output[key], e.Output)
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
-			// Tests start, pause and continue.
+			// A test has started, paused or continued, which go test does not print.
 		case e.Test == "":
 			printPackage(out, e, output[key])
 			delete(output, key)

@@ -76,7 +76,7 @@ const DefaultMaxTokens = 256
 var ErrUnsupported = errors.New("not supported")
 
 func unsupported(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrUnsupported)
+	return fmt.Errorf("%s is %w", fmt.Sprintf(format, args...), ErrUnsupported)
 }
 
 // DefaultMargin is the loss of a score that a gate accepts if a task does not set margin.
