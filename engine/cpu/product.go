@@ -59,8 +59,8 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	w.product(a)
 }
 
-// multiply is call with results at column off of the rows' outputs. If the last group has fewer than 16 rows, its results first go to the
-// thread's memory.
+// multiply is like call, but writes the results to out, from column off of each row on. If the last group has fewer than 16 rows, its
+// results first go to the thread's memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
 	factors := o.factors
@@ -136,7 +136,7 @@ func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 // span returns the groups of part i.
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
-// product is the task of the operations that multiply rows with whole matrices, or each head with a matrix of its own.
+// product is the task of the operations that multiply rows with whole matrices, or each head with a separate matrix.
 type product struct {
 	step *step
 	operands

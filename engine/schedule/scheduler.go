@@ -49,7 +49,7 @@ func Groups(c model.Config, lim model.Limits) cache.Groups {
 	return cache.Groups{Full: g.Full, Sliding: g.Sliding, Window: g.Window}
 }
 
-// Run answers requests until Close is called, or until two steps in a row have panicked. It must run once, on a goroutine of its own.
+// Run answers requests until Close is called, or until two steps in a row have panicked. Call it once, on a separate goroutine.
 func (s *Scheduler) Run() { s.loop.run() }
 
 // Close fails all requests that are not done, and waits until Run has returned.

@@ -126,8 +126,8 @@ var endTexts = []string{
 	"<end_of_turn>", "<｜end▁of▁sentence｜>",
 }
 
-// glmEndTexts end an answer in GLM's vocabularies, which have no end-of-turn
-// token: the model opens the next turn instead.
+// glmEndTexts end an answer in GLM's vocabularies. These have no end-of-turn token: the model writes the beginning of the next turn
+// instead.
 var glmEndTexts = []string{"<|user|>", "<|observation|>"}
 
 // harmonyEnds corrects the stop tokens of gpt-oss's vocabulary. An answer ends with <|return|>, or with <|call|> if a tool is called.

@@ -168,8 +168,8 @@ func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in 
 	return r.read(out)
 }
 
-// flat returns a batch of n rows for operations that ignore sequences. Each row is a sequence by itself, at a position
-// below the given bound.
+// flat returns a batch of n rows for operations that ignore sequences. Each row is the only row of its sequence, at a position below the
+// given bound.
 func (r *rig) flat(n, positions int) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range n {
