@@ -44,7 +44,7 @@ type Case struct {
 	Requests []generation.Request
 }
 
-// maxSeed separates the random tokens of contexts from those of runs.
+// maxSeed is the first seed of the random tokens of contexts. The seeds of runs are smaller, so a run has other tokens than the contexts.
 const maxSeed = 1 << 32
 
 // check returns an error for the first setting that is out of range.

@@ -20,8 +20,8 @@ func (l Limits) Limit(d Dispatch) float64 {
 // Gaps lists the kernels whose expected time does not come from measurements of the same kernel, type and about the same number of rows.
 // Each name is followed by the type.
 type Gaps struct {
-	// Missing has kernels without a measured share: they were not measured, or the measurements give only a time. Their bytes and
-	// operations are expected to take as long as at the limits of the chip.
+	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not measured, or only their time is known.
+	// They are expected to reach the limits of the chip.
 	Missing []string `json:"missing,omitempty"`
 	// OtherType has kernels that were measured with another type of weights or pages.
 	OtherType []string `json:"other_type,omitempty"`
@@ -113,8 +113,9 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 // large: the data can still be in a cache, and the subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it limited the kernel in no
-// measurement. The larger share of a measurement is taken as its limit, if the kernel had a threadgroup for every core.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. Of each measurement, only the larger share
+// counts, since it limited the kernel. Measurements with fewer threadgroups than cores do not count. A share is 0 if it limited the kernel
+// in no measurement.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {

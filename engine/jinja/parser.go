@@ -101,7 +101,7 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// link checks the number of parts that follow one another in an expression without nesting.
+// link checks the number of parts of an expression that are not nested, as in a + b + c or x.a.b.
 func (p *parser) link(n int) {
 	if n > maxChain {
 		failAt(p.cur().offset, "an expression has more than %d parts in a row", maxChain)

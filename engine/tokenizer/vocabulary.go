@@ -110,10 +110,10 @@ func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 	return int32(id), nil
 }
 
-func flag(meta *gguf.Metadata, key string, otherwise bool) (bool, error) {
+func flag(meta *gguf.Metadata, key string, fallback bool) (bool, error) {
 	b, err := meta.Bool(prefix + key)
 	if errors.Is(err, gguf.ErrMissing) {
-		return otherwise, nil
+		return fallback, nil
 	}
 	return b, err
 }

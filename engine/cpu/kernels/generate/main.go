@@ -161,11 +161,11 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 	return code, kernels, nil
 }
 
-func tool(variable, otherwise string) string {
+func tool(variable, fallback string) string {
 	if name := os.Getenv(variable); name != "" {
 		return name
 	}
-	return otherwise
+	return fallback
 }
 
 func run(name string, args ...string) error {
