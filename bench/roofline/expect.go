@@ -113,9 +113,8 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 // large: the data can still be in a cache, and the subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. Of each measurement, only the larger share
-// counts, since it limited the kernel. Measurements with fewer threadgroups than cores do not count. A share is 0 if it limited the kernel
-// in no measurement.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it never limited the kernel.
+// It limited the kernel in a measurement if it is the larger one of the two, and if the kernel had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
