@@ -57,7 +57,7 @@ func openOn(t testing.TB, path string, be compute.Backend, opts engine.Options) 
 	return e
 }
 
-// wholeSteps is a value of Options.StepTime with which durations do not limit the rows of a step, so that a test can count steps.
+// wholeSteps is a value of Options.StepTime that is so long that it never limits the rows of a step. A test can then count steps.
 const wholeSteps = time.Hour
 
 // opened is embedded in test backends that change certain steps. openOn sets it once the engine is open. Before that, the engine measures

@@ -121,23 +121,23 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		perSlot += sequenceBytes(o) // a page holds at most PageSize positions of a sequence
 	}
 	pages := schedule.Groups(f.config, limits)
-	single, each := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
-	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(single+(o.MaxSequences-1)*each)))
-	fit.Tokens = fit.positions(pages, single, each, o)
+	prefill, decode := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
+	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(prefill+(o.MaxSequences-1)*decode)))
+	fit.Tokens = fit.positions(pages, prefill, decode, o)
 	if plan.Host() {
 		fit.Steps += int64(fit.Tokens) * sequenceBytes(o)
 	}
 	return nil
 }
 
-// positions returns the number of positions that the pages of the cache hold if as many sequences as possible have the whole context, and
-// one more sequence gets the remaining pages. A sequence with the whole context takes up to single pages while its prompt is computed in
-// chunks, and up to each pages while it generates. At most one sequence is in the first of these states.
-func (f *Fit) positions(groups cache.Groups, single, each int, o *Options) int {
+// positions returns the number of positions that the pages of the cache hold. As many sequences as possible have the whole context, and one
+// more sequence gets the remaining pages. A sequence with the whole context takes up to prefill pages while its prompt is computed in
+// chunks, and up to decode pages while it generates. At most one sequence is in prefill.
+func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) int {
 	sequences, left, rows := 0, f.Pages, o.chunk()
-	if f.Pages >= single {
-		sequences = 1 + (f.Pages-single)/each
-		left, rows = (f.Pages-single)%each, 1
+	if f.Pages >= prefill {
+		sequences = 1 + (f.Pages-prefill)/decode
+		left, rows = (f.Pages-prefill)%decode, 1
 	}
 	rest := sort.Search((f.Context+o.PageSize-1)/o.PageSize, func(i int) bool { return groups.Pages((i+1)*o.PageSize, rows, o.PageSize) > left })
 	if sequences == 0 {

@@ -33,8 +33,7 @@ type Gaps struct {
 // there are no measurements of the same kind. known is false if the kernel was not measured, or only at a very different number of rows
 // (Gaps.OtherRows). The expected time is the longest of three times:
 //
-//   - the time that the dispatch takes on the device that was measured, which does not depend on the chip: small kernels wait for
-//     latencies, which are similar on all GPUs
+//   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for latencies, and these are similar     on all GPUs
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //

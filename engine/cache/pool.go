@@ -144,16 +144,16 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 	return true
 }
 
-// reusable returns how many more pages a table can take from the cache. The table has from pages, and keys are those of the pages that
+// reusable returns how many pages a table can take from the cache. The table has some pages already, and keys are those of the pages that
 // follow in its text. In full groups, every page that is taken must be known. In sliding groups, only the pages in the window of the first
 // position after them must be known.
-func (p *Pool) reusable(from int, keys []Key) (n int) {
-	window := 0 // sliding groups know all keys from this page on; the table has the needed pages before page from
+func (p *Pool) reusable(have int, keys []Key) (n int) {
+	window := 0 // sliding groups know all keys from this page on; needed pages below have are in the table
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n
 		}
-		pages := from + i + 1
+		pages := have + i + 1
 		if !p.knows(key, true) {
 			window = pages
 		}

@@ -128,14 +128,14 @@ func (t Tensor) Head(n int) Tensor {
 	return t
 }
 
-// Span returns a view of the rows from row from up to, but not including, row to.
+// Span returns a view of rows [from, to).
 func (t Tensor) Span(from, to int) Tensor {
 	t.Offset += from * t.Stride
 	t.Rows = to - from
 	return t
 }
 
-// Slice returns a view of n columns from column from on.
+// Slice returns a view of columns [from, from+n).
 func (t Tensor) Slice(from, n int) Tensor {
 	t.Offset += from
 	t.Cols = n

@@ -143,8 +143,8 @@ func (t *attention) part(thread, i int) {
 // scoreStride returns the distance between the scores of two queries over n positions, with room for a sink.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
-// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. It also computes scores
-// of positions that a query does not attend to; they are not used.
+// scores computes the scores of a block's queries for positions [begin, longest). It also computes scores of positions that a query does
+// not attend to; they are not used.
 func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]

@@ -36,8 +36,8 @@ func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	}
 }
 
-// call multiplies a number of groups of a matrix, from the given group on, with the rows of o between from and to. The results of a row go
-// to out[at[row-from]:].
+// call multiplies a number of groups of a matrix, starting with the given group, with rows [from, to) of o. The results of a row go to
+// out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
 		return
@@ -165,7 +165,7 @@ func (p *product) part(thread, i int) {
 	}
 }
 
-// addMatrix appends matrix number matrix of w, to be multiplied with the operands between from and to. off is the column of the results.
+// addMatrix appends one matrix of w, to be multiplied with operands [from, to). matrix is its index, and off is the column of the results.
 func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.segments = append(p.segments, segment{w, matrix, p.cut.groups, from, to, off})
 	p.cut.groups += w.groups

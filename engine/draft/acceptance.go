@@ -18,7 +18,7 @@ const (
 
 // acceptance tracks, over all sequences, how often the draft at each depth is right if all drafts before it are right.
 type acceptance struct {
-	prior float64 // assumed share before any observation
+	prior float64            // assumed share before any observation
 	share [MaxTokens]float64 // [depth]
 	known bool
 }

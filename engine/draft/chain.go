@@ -92,8 +92,8 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 }
 
 // restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. It does so only if the page begins
-// before position to. The chain then processes the text as if it began at that page. An MTP layer loses little by this, because the hidden
-// states that it reads depend on the whole text.
+// at a position below to. The chain then processes the text as if it began at that page. An MTP layer loses little by this, because the
+// hidden states that it reads depend on the whole text.
 func (c *chain) restart(s *Sequence, to int) {
 	if c.canCatchUp(s) {
 		return
@@ -162,8 +162,8 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds to the pass the positions of a sequence that the chain has not processed, up to, but not including, position to. It returns
-// their number.
+// add adds positions [s.filled, to) of a sequence to the pass. These are positions that the chain has not processed. It returns their
+// number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {

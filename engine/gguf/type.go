@@ -52,8 +52,8 @@ type blockScale struct {
 	size float64
 }
 
-// types has every type that has a number in GGML, so that the error for a type that Ingot cannot read has the type's name. It is an array
-// and not a map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
+// types has every type that has a number in GGML. Types that Ingot cannot read have only a name, for the error. It is an array and not a
+// map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
 var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},

@@ -94,7 +94,7 @@ func (p *parser) expectKind(kind tokenKind) {
 // enter counts the levels of nested statements and expressions. Each call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth >= maxNesting {
-		failAt(p.cur().offset, "statements or expressions are nested more than %d deep", maxNesting)
+		failAt(p.cur().offset, "statements or expressions are nested more than %d levels deep", maxNesting)
 	}
 	p.depth++
 }

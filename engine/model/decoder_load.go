@@ -149,7 +149,7 @@ func (l *loader) attnQKV(name func(string) string, hidden, queries, keys, values
 	}
 }
 
-// rowsOf returns n rows of a matrix from row number from on. They share the memory of the matrix.
+// rowsOf returns rows [from, from+n) of a matrix. They share the memory of the matrix.
 func rowsOf(t gguf.Tensor, from, n int) gguf.Tensor {
 	if len(t.Shape) != 2 { // the loader has an error already
 		return t

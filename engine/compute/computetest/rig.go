@@ -203,7 +203,7 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 	return out
 }
 
-// among draws a number from from to to, both included.
+// among draws a number in [from, to].
 func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
 
 // pick returns the rows with the given indices.
