@@ -44,7 +44,7 @@ type FamilyMTP struct {
 	TopLogits [][]float64 `json:"top2_logits"`
 }
 
-// If the reference's two highest logits differ by more than MinGap, a model must choose the same best token as the reference.
+// MinGap is the difference of the reference's two highest logits above which a model must choose the same best token.
 const MinGap = 0.02
 
 // Families runs a test for the reference model of each family, in one subtest per model.
