@@ -36,8 +36,8 @@ func newEvalRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TASK... -o DIR (--model MODEL | --redis URL | --base-url URL)",
 		Short: "Evaluate a model",
-		Long: `Run asks a model the rows of tasks, and writes their scores to DIR/results.json. Each task has a samples file in DIR with
-the prompt, answer and score of every row. TASK is a file of a task or of a group, or the name of a built-in task:
+		Long: `Run sends the rows of tasks to a model, and writes their scores to DIR/results.json. Each task has a samples file in DIR
+with the prompt, answer and score of every row. TASK is a file of a task or of a group, or the name of a built-in task:
 ` + strings.Join(task.Builtin(), ", ") + `.
 Built-in tasks need --data, a JSON Lines file of the benchmark's rows.
 
