@@ -36,7 +36,7 @@ type outputFlags struct {
 // Sections of a command's flags in its help.
 const (
 	outputs = "Output"
-	filters = "Filter (of tables; failed rows are dropped too)"
+	filters = "Table Filter"
 )
 
 func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
