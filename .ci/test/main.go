@@ -192,7 +192,7 @@ func appendTo(path string, outcomes []outcome) error {
 	return f.Close()
 }
 
-// sumUp prints, from a record, the tests that were skipped and never passed, and the number of tests for each outcome.
+// sumUp reads a record. It prints the tests that were skipped and never passed, and the number of tests for each outcome.
 func sumUp(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -59,7 +59,7 @@ type Task struct {
 	prepare func(row *ordered.Object, p *Prompt) error // adds fields to a prompt that scoring needs; nil if none are needed
 }
 
-// Generation is the settings of Generate.
+// Generation has the settings with which answers are generated.
 type Generation struct {
 	Until       []string
 	MaxTokens   int

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// harness returns the folder of task files of lm-evaluation-harness, or skips.
+// harness returns the folder of task files of lm-evaluation-harness, or skips the test.
 func harness(t *testing.T) string {
 	t.Helper()
 	folder := os.Getenv("INGOT_VECTORS")
