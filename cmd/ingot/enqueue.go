@@ -34,8 +34,9 @@ stdin, which is read to its end before the first row is queued.
 A row that names a model (its field "model") is queued for the workers with that name, the others for those of --model-name.
 With --unknown-fields ignore, all rows go to --model-name. Each model name of a batch may have one model file.
 
-Workers take rows of all batches of a model name and priority in turns: from a batch with --weight 3, three rows for each
-row of a batch with weight 1. To change the weight of a queued batch, enqueue its file again with --batch ID and --weight.
+Workers take rows in turn from all batches of the same model name and priority. For each row of a batch with weight 1, they
+take three rows of a batch with --weight 3. To change the weight of a queued batch, enqueue its file again with --batch ID
+and --weight.
 
 Formats of IN:` + formatsHelp() + `
 
@@ -168,8 +169,8 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, m
 	return nil
 }
 
-// enqueueHint adds to an error how to complete a batch that may exist without some of its rows. The hint has the batch's id, which has
-// not been printed yet.
+// enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining rows. The hint names the batch, whose id
+// has not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil && sum.Rows == 0 {
 		return errors.New("stopped before a row was queued")

@@ -36,7 +36,7 @@ func newEvalRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TASK... -o DIR (--model MODEL | --redis URL | --base-url URL)",
 		Short: "Evaluate a model",
-		Long: `Run asks a model the rows of tasks, and writes their scores to DIR: results.json, and a samples file per task with every
+		Long: `Run sends the rows of tasks to a model, and writes their scores to DIR: results.json, and a samples file per task with every
 row's prompt, answer and score. TASK is a file of a task or of a group of tasks, or the name of a built-in task:
 ` + strings.Join(task.Builtin(), ", ") + `.
 Built-in tasks need --data, a JSON Lines file of the benchmark's rows.

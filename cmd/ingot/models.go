@@ -20,8 +20,9 @@ func newModels() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "models",
 		Short: "List models to begin with, and those on this machine",
-		Long: fmt.Sprintf(`Models lists a few models to begin with: what "ingot pull" downloads, the memory for %d rows of %d tokens, and whether this machine has
-it free. Many other models work: "ingot pull" takes the name of any GGUF repository on Hugging Face.`, hub.MemoryRows, hub.MemoryTokens),
+		Long: fmt.Sprintf(`Models lists a few models to begin with. For each it prints the size of the download, the memory for %d rows of %d
+tokens, and whether this machine has that much free. Many other models work: "ingot pull" takes the name of any GGUF repository
+on Hugging Face.`, hub.MemoryRows, hub.MemoryTokens),
 		Example: `  ingot models
   ingot models list
   ingot models rm qwen3-4b`,

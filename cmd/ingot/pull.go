@@ -25,8 +25,9 @@ model without a request; no other command downloads anything. An interrupted dow
   user/repo@REVISION:Q6_K        at a branch, tag or commit; hf.co/user/repo and addresses of huggingface.co work too
   https://host/file.gguf#sha256=HEX    a file of another server; the hash is optional
 
-Files are in the cache that Hugging Face's own tools use, and are found there. HF_TOKEN, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and
-HF_HUB_OFFLINE have the same meaning as for these tools. Every file is checked against the SHA-256 that the hub has for it.`,
+Files are stored in the cache of Hugging Face's own tools, and models that those tools downloaded are found there. HF_TOKEN,
+HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and HF_HUB_OFFLINE have the same meaning as for these tools. Every file is checked against the
+SHA-256 that the hub has for it.`,
 		Example: `  ingot pull Qwen/Qwen3-4B-GGUF:Q4_K_M
   ingot run prompts.jsonl -o answers.jsonl --model Qwen/Qwen3-4B-GGUF:Q4_K_M
   HF_TOKEN=hf_... ingot pull user/private-model-GGUF@v1.0:Q8_0`,

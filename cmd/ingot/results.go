@@ -32,8 +32,8 @@ If OUT is a table, such as .csv or .parquet, it is made at the end from the rows
 in OUT.answers.jsonl, which the next "ingot results" continues. With --input ROWS, the file of the batch, each answer has the columns
 of its row. "ingot export --help" describes tables.
 
-With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
-results from Redis once OUT, a file, has them on the disk, and the batch once it is finished and OUT has all its results.`,
+With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes a
+result from Redis once the file OUT has it on the disk. It deletes the batch once the batch is finished and OUT has all results.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.parquet --input prompts.csv`,

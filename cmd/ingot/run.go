@@ -181,7 +181,7 @@ func (r *runner) check(in *input) error {
 		return nil
 	}
 	if !in.table.Seekable() {
-		return usagef("IN must be read twice to make OUT, and a pipe cannot be: write IN to a file first")
+		return usagef("OUT is a table, for which IN is read twice, and a pipe cannot be: write IN to a file first")
 	}
 	return r.out.check(in.Records)
 }
