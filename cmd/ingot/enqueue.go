@@ -40,10 +40,11 @@ and --weight.
 
 Formats of IN:` + formatsHelp() + `
 
-A table needs --prompt, unless it has the shape of a known kind of data set. Row defaults fill fields that a row leaves out.
+A table needs --prompt, unless its columns are those of a common kind of data set. Row defaults fill fields that a row
+leaves out.
 
-Rows that cannot be used get an error line in the results. With --deadline, so do rows that have no answer by then. To
-complete an interrupted run, repeat it with --batch ID: rows that are already queued or answered are skipped.`,
+An invalid row gets an error line in the results. With --deadline, so does a row that has no answer by then. If enqueue
+was interrupted, repeat it with --batch ID: rows that are already queued or answered are skipped.`,
 		Example: `  ingot enqueue prompts.jsonl --redis redis://localhost:6379/0
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --batch nightly-2026-01-02 --model-name glm --priority bulk
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --deadline 24h

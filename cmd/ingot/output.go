@@ -36,7 +36,7 @@ type outputFlags struct {
 // Sections of a command's flags in its help.
 const (
 	outputs = "Output"
-	filters = "Filter (of tables; failed rows are dropped too)"
+	filters = "Table Filter"
 )
 
 func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
@@ -211,7 +211,7 @@ func (o *output) guard(models []string) error {
 			first = path
 		}
 	}
-	return fmt.Errorf("%s exists, but %s does not, so it was not made by this command: choose another OUT, or remove the file", o.path, first)
+	return fmt.Errorf("%s was not made by this command, since %s does not exist: choose another OUT, or remove %[1]s", o.path, first)
 }
 
 // open opens the file of a model's answers.
