@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkPairs runs pairs of operations, of which the second reads the result of the first. It runs a pair in one step, in which a backend
-// may compute both operations with one kernel, and in two steps. All tensors must have the same bits in both cases, including the result
-// of the first operation.
+// checkPairs runs pairs of operations. The second operation of a pair reads the result of the first. Each pair runs in one step, where a
+// backend may fuse both operations into one kernel, and in two steps. After both runs, all tensors must have the same bits, including the
+// result of the first operation.
 func checkPairs(r *rig) error {
 	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
 		for _, rows := range []int{1, 3} {
