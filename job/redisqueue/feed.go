@@ -334,7 +334,7 @@ func (f *feed) work(ctx context.Context) {
 	}
 }
 
-// returnTasks returns the tasks that no handler has received to their queues.
+// returnTasks returns to their queues the tasks that no handler has received.
 func (f *feed) returnTasks() {
 	for {
 		select {
