@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model whose kernels have a metal.Geometry, which a sweep can tune. One kernel is for few rows, another
-// works in tiles. The operation's weights or pages have one type and shape.
+// Operation is an operation of a model over weights or pages of one type and shape. It has a kernel for few rows and a kernel that works in
+// tiles. A sweep can tune the geometry of both (metal.Geometry).
 type Operation struct {
 	Kernel   string // the kernel for few rows, a constant of package metal
 	Type     gguf.Type

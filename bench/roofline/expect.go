@@ -17,8 +17,8 @@ func (l Limits) Limit(d Dispatch) float64 {
 	return max(d.Bytes/l.Bandwidth, 2*d.Macs/l.FLOPS)
 }
 
-// Gaps lists the kernels whose expected time does not come from measurements of the same kernel, type and about the same number of rows.
-// Each name is followed by the type.
+// Gaps lists the kernels whose expected time is less reliable, because no measurement has the same kernel, the same type and about the same
+// number of rows. Each name is followed by the type.
 type Gaps struct {
 	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not measured, or only their time is known.
 	// They are expected to reach the limits of the chip.
@@ -138,8 +138,8 @@ func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64
 	return bandwidth, arithmetic
 }
 
-// nearest returns the measurements with the number of rows whose ratio to rows is closest to 1; of two equally close numbers, the smaller
-// one. The measurements are sorted by size.
+// nearest returns the measurements at the number of rows that is closest to rows by ratio: 4 is as close to 8 as 16 is. Of two equally
+// close numbers, it takes the smaller one. The measurements are sorted by size.
 func nearest(list []Measurement, rows int) (near []Measurement) {
 	distance := func(k Measurement) float64 { return math.Abs(math.Log(float64(k.Rows) / float64(rows))) }
 	best := 0

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// cursor iterates over the elements of a value: first those of items, then those that next returns until it returns false.
+// cursor iterates over the elements of a value: first the elements in items, then the results of next, until next returns false.
 type cursor struct {
 	items []Value
 	next  func() (Value, bool)

@@ -14,7 +14,7 @@ type loopContext struct {
 	hasAhead bool
 }
 
-// exec runs the loop. If it returns a break or continue, this was in the else branch and belongs to an outer loop.
+// exec runs the loop. A break or continue that it returns was in the else branch, so it belongs to an outer loop.
 func (s *forStmt) exec(r *render, f *frame) flow {
 	seq := s.seq.eval(r, f)
 	r.at = int(s.at)

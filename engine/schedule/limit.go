@@ -61,7 +61,7 @@ type limit struct {
 }
 
 // urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step
-// has only as many rows as nearly the best throughput needs, so that arriving requests wait for a short step.
+// has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short step.
 func (q *queue) urgentLimit(generating cost.Size) limit {
 	switch {
 	case q.StepTime > 0:

@@ -4,7 +4,7 @@
 
 INLINE float max_of(f32x16 x) { return __builtin_reduce_max(x); }
 
-// FOLD4 joins the 16 values of each of four vectors with JOIN. Results depend on its order: first the four values of each run of
+// FOLD4 reduces four vectors of 16 values to four results with JOIN. Results depend on the order: first the four values of each run of
 // four, then the four runs.
 typedef float f32x4 VECTOR(float, 4);
 typedef int32_t i32x4 VECTOR(int32_t, 4);

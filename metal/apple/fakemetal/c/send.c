@@ -148,7 +148,7 @@ __attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel
     return r;
 }
 
-// objc_msgSend returns both in the integer register and in the first register for doubles, since callers expect one or the other.
+// objc_msgSend returns an integer in the integer register and a double in the first register for doubles. A caller reads one of the two.
 // MTLSize is passed by address, as on arm64; the convention of x86-64 passes it on the stack.
 #if defined(__x86_64__)
 // A struct of a word and a double is returned in rax and xmm0.
