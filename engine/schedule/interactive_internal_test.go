@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// batchRequest returns a batch request with a prompt of the given number of tokens. It generates answer tokens.
+// batchRequest returns a batch request. prompt and answer are the numbers of tokens of its prompt and its answer.
 func batchRequest(first int32, prompt, answer int) generation.Request {
 	tokens := make([]int32, prompt)
 	for i := range tokens {
