@@ -67,8 +67,8 @@ func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds 
 	return t, known
 }
 
-// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns the
-// measurements of the kernel with another type, the first in the list.
+// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns those
+// with the first other type in the list.
 func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	var other []Measurement
 	for _, k := range m.Kernels {
@@ -112,8 +112,9 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 // large: the data can still be in a cache, and the subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it never limited the kernel.
-// It limited the kernel in a measurement if it is the larger one of the two, and if the kernel had a threadgroup for every core.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached in its measurements. It returns 0 for a
+// resource that never limited the kernel. The resource with the larger share is taken as the limit of a measurement, provided that the
+// kernel had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {

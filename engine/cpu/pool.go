@@ -23,7 +23,7 @@ type pool struct {
 	helpers []helper
 	task    task
 
-	// run is the current task: its number in the upper bits, and its number of parts.
+	// run is the current task: its number in the upper bits, and its number of parts in the lower bits.
 	run  atomic.Uint64
 	_    [56]byte // keeps run, which threads poll, and done, which threads write, on separate cache lines
 	done atomic.Int64

@@ -115,7 +115,7 @@ func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	m.step()
 	require.True(t, first.runs())
 	require.Equal(t, []bool{true, true, false, false}, running(rows))
-	second := m.begin(interactiveRequest(1200, 350, 20)) // 24 pages when it ends; the first chat then has 17
+	second := m.begin(interactiveRequest(1200, 350, 20)) // 24 pages when it ends; the first one then has 17
 	m.step()
 	require.False(t, second.runs())
 	require.Equal(t, []bool{true, true, false, false}, running(rows), "the pages of both batch requests do not suffice for the second chat")

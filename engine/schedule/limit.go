@@ -44,7 +44,7 @@ func (p *people) expected(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) < recently
 }
 
-// arrived updates the mean with an interactive sequence whose prompt takes the given seconds alone.
+// arrived counts an arriving interactive sequence in the mean. seconds is the time that its prompt takes alone.
 func (p *people) arrived(seconds float64) {
 	const recent = 0.1 // weight of one prompt
 	if p.prompt == 0 {

@@ -50,8 +50,8 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   ROLLED for (int64_t g = 0; g < a->groups; g++) PART(tile)(a, a->w + g * a->blocks * 16 * SIZE, r, 16 * g, T);
 }
 
-// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers. TILES never leaves a single row, which
-// would take about as long as two rows.
+// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers. TILES stops before a tile that would leave
+// a single row, because one row takes about as long as two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) { \
     PART(rows)(a, r, T); \
