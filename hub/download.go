@@ -79,7 +79,7 @@ func (d *download) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reading is the span of blocks that one connection is to download.
+// reading is the span of blocks that one connection downloads.
 type reading struct {
 	span
 	buf    []byte // received part of the block span.first

@@ -20,7 +20,7 @@ const (
 	maxPayload = openai.MaxBody + 64<<10 // maximum bytes of an encoded job: the body plus 64 KiB for all other fields
 )
 
-// isHex reports whether a text is lower-case hex digits of a number.
+// isHex reports whether a text consists of the given number of lower-case hex digits.
 func isHex(s string, digits int) bool {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {

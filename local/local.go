@@ -108,7 +108,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 		return err
 	}
 	if n := out.ByOtherModels(sha); n > 0 {
-		return fmt.Errorf("the output has %w (%d), not of the model with the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
 	}
 	return nil
 }

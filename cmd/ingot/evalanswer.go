@@ -179,7 +179,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client returns a client of the server that who names.
+// client returns a client of who's server.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {

@@ -157,7 +157,7 @@ func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o 
 // release gives up the lease of an unfinished slot. No scheduler takes the slot during the time wait.
 func (t *Table) release(ctx context.Context, entry string, s *taken, owner string, wait time.Duration, message string) error {
 	err := releaseScript.Run(ctx, t.rdb, []string{key("lease", entry), slotPrefix(entry) + s.slot}, owner, wait.Milliseconds(), message).Err()
-	return failure(err, "give slot %s of %s back", s.slot, entry)
+	return failure(err, "return slot %s of %s to the table", s.slot, entry)
 }
 
 // beat sends a scheduler's heartbeat: it records that the scheduler is alive, and its entries.
@@ -209,7 +209,7 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 		pipe.SRem(ctx, key("paused"), name)
 		pipe.HDel(ctx, key("entries"), name)
 		if _, err := pipe.Exec(ctx); err != nil {
-			return failure(err, "forget entry %s", name)
+			return failure(err, "delete entry %s", name)
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func (s *Server) Expire() {
 	s.signature++
 }
 
-// Heal ends API, Resolve and Bytes: the server answers as it should.
+// Heal makes the server ignore API, Resolve and Bytes. From then on it answers as it should.
 func (s *Server) Heal() { s.healed.Store(true) }
 
 // fails reports whether a fault has answered a request.

@@ -52,7 +52,7 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 		return q.rdb.ZRange(ctx, key, start, start+chunk-1).Result()
 	}
 	for _, part := range []struct {
-		key, prefix string // the prefix completes ids
+		key, prefix string // prefix is put before each element to form an id
 		read        func(key string, start int64) ([]string, error)
 	}{
 		{waitingPrefix(queue) + batch, batch + ":", list},

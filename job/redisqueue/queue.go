@@ -35,7 +35,7 @@ import (
 //	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes with a lower number are refused
 //	ingot:{BATCH}:deaths       hash: number of workers that died while they ran each line
 type Queue struct {
-	// Leases are DefaultLeases. Tests replace them before Serve.
+	// Leases has the workers' intervals: DefaultLeases, unless a test replaces them before Serve.
 	Leases Leases
 
 	rdb       redis.UniversalClient
