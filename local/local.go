@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -224,11 +223,5 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 
 // isForOther reports whether a row names one of Options.Others, whose run answers it.
 func (r *run) isForOther(row rows.Row) bool {
-	if len(r.options.Others) == 0 || row.Err != nil {
-		return false
-	}
-	var body struct {
-		Model string `json:"model"`
-	}
-	return json.Unmarshal(row.Body, &body) == nil && slices.Contains(r.options.Others, body.Model)
+	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
 }
