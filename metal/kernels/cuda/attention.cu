@@ -116,8 +116,8 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Scores: a warp takes 16 keys. A lane has 8 neighbouring dimensions of every 32, of queries and of keys.
-        // Products of values 0 to 3 and of values 4 to 7 are added separately, so that fewer products wait for each other.
+        // Scores: a warp takes 16 keys. Of every 32 dimensions of queries and keys, a lane takes 8 neighbouring ones. Products of values 0
+        // to 3 and of values 4 to 7 are added separately, so that fewer products wait for each other.
         float score[2][2][4]; // [keys 0 to 7, 8 to 15][first, second values]
         UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
         const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
