@@ -14,18 +14,20 @@ import (
 type nativeKernels struct {
 	attention, attentionSplit map[int]Pipeline // by number of values per head; nil without native kernels
 	attentionJoin             Pipeline
-	route, rowRoute           Pipeline
+	route                     Pipeline
+	rowRoute, rowChoose       Pipeline
 	topParts, topJoin         Pipeline
-	counters                  Buffer // counters of kernels route and row_route; all 0 between dispatches
+	counters                  Buffer // counters of kernel route; all 0 between dispatches
+	logits                    Buffer // logits of kernel row_route
 	memory                    int    // bytes of threadgroup memory that the device allows
 }
 
 const (
-	nativeSplitKeys = 128 // split_keys of join.h
-	partHeader      = 4   // part_header of join.h
-	nativeWarps     = 8
-	logitRows       = 4     // rows per warp of kernel route
-	counterRows     = 16384 // maximum number of rows per dispatch of kernel route
+	nativeChunk = 128 // chunk of attention.cu
+	partHeader  = 4   // part_header of join.h
+	nativeWarps = 8
+	logitRows   = 4     // rows per warp of kernel route
+	counterRows = 16384 // maximum number of rows per dispatch of kernel route
 	// maxNativeExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
 	maxNativeExperts = 1024
 	topPartCount     = 32 // parts of a row of logits
@@ -53,7 +55,7 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	n.attentionSplit = map[int]Pipeline{}
 	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
 	for file, pipelines := range map[string]map[string]*Pipeline{
-		"choose.cu":    {"route": &n.route, "row_route": &n.rowRoute, "top_parts": &n.topParts, "top_join": &n.topJoin},
+		"choose.cu":    {"route": &n.route, "row_route": &n.rowRoute, "row_choose": &n.rowChoose, "top_parts": &n.topParts, "top_join": &n.topJoin},
 		"attention.cu": {"attention_join": &n.attentionJoin},
 	} {
 		src, err := nativeSource(file)
@@ -90,13 +92,21 @@ func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pi
 	return p, ok && shape.Window == 0 && shape.Sinks == nil && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
+// nativeSplitKeys returns the number of positions in a split, as split_keys of join.h does.
+func nativeSplitKeys(shape compute.AttentionShape) int {
+	if shape.ValueDim > 256 {
+		return 64
+	}
+	return 128
+}
+
 // nativeAttentionBytes returns the bytes of threadgroup memory of an attention, which attention.cu lays out.
 func nativeAttentionBytes(shape compute.AttentionShape) int {
 	query := shape.KeyDim
 	if shape.KeyDim/32%2 == 0 {
 		query += 32
 	}
-	bytes := attentionPairs*(4*(nativeSplitKeys+4)+2*(nativeSplitKeys+8)) + 4*nativeSplitKeys + 8*attentionPairs + 2*attentionPairs*query
+	bytes := attentionPairs*(4+2)*(nativeChunk+8) + 4*nativeChunk + 16*attentionPairs + 2*attentionPairs*query
 	if shares := nativeWarps * 64 / shape.ValueDim; shares > 1 {
 		bytes += shares * attentionPairs * 4 * shape.ValueDim
 	}
@@ -109,7 +119,7 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, 0)
 	a := attentionArgsOf(dst, q, shape, c)
 	longest := int(slices.Max(s.batch.Positions[:dst.Rows])) + 1
-	splits := (longest + nativeSplitKeys - 1) / nativeSplitKeys
+	splits := (longest + nativeSplitKeys(shape) - 1) / nativeSplitKeys(shape)
 	if splits == 1 || n*shape.KVHeads >= busyTiles || dst.Rows*shape.Heads*splits*(shape.ValueDim+partHeader)*4 > s.scratch.bytes {
 		splits = 0
 	}
@@ -145,9 +155,8 @@ type (
 		scale                                      float32
 	}
 	rowRouteArgs struct {
-		nativeRouteArgs
-		normThreads uint32
-		eps         float32
+		n, experts, normThreads uint32
+		eps                     float32
 	}
 	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
 )
@@ -171,8 +180,15 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 	return true
 }
 
-// rowRoute records the routing of one row together with the RMSNorm that makes the row. It returns false and records nothing but
-// pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
+// choice is a choice of one row's experts by logits in nativeKernels.logits. args.experts is 0 if there is none.
+type choice struct {
+	routing compute.Tensor
+	bias    Binding
+	args    nativeRouteArgs
+}
+
+// rowRoute records the logits of a row's routing, together with the RMSNorm that makes the row. The choice of the experts becomes pending. It
+// returns false and records nothing but pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
 func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
 	p := s.pending
 	p = s.fold(dst, x, p.gain != nil && p.latents.gain == nil && p.gain.in == w.in && s.routes(w, shape))
@@ -180,16 +196,25 @@ func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, s
 		return false
 	}
 	const simdgroups = 8 // each computes the logit of an expert
-	logits := Binding{Buffer: s.scratch.buffer}
-	a := rowRouteArgs{nativeRouteArgsOf(dst, x, w, bias, shape), uint32(32 * normGroups(w.in)), p.eps}
-	g := grid{x: (shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4*w.in + 8*shape.Experts}
-	record(s, "route", s.native.rowRoute, g, &a, Binding{Buffer: w.buffer}, bind(bias, logits), at(p.src), Binding{Buffer: p.gain.buffer}, at(x),
-		Binding{Buffer: s.integer.activations}, logits, Binding{Buffer: s.native.counters}, at(dst))
+	logits := Binding{Buffer: s.native.logits}
+	a := rowRouteArgs{uint32(w.in), uint32(shape.Experts), uint32(32 * normGroups(w.in)), p.eps}
+	g := grid{x: (shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
+	record(s, "route", s.native.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(p.src), Binding{Buffer: p.gain.buffer}, at(x),
+		Binding{Buffer: s.integer.activations}, logits)
 	row := x.Head(1)
 	row.Cols = 0
 	s.integer.quantised = quantised{row, 1, w.in, 0}
+	s.pending = pending{dst: dst, choice: choice{dst, bind(bias, logits), nativeRouteArgsOf(dst, x, w, bias, shape)}}
 	return true
 }
+
+// choose records a choice of experts.
+func (s *step) choose(c choice) {
+	record(s, "route", s.native.rowChoose, grid{x: 1, y: 1, simdgroups: 1, shared: c.bytes()}, &c.args, Binding{Buffer: s.native.logits}, c.bias, at(c.routing))
+}
+
+// bytes returns the threadgroup memory of a choice: two floats per expert.
+func (c *choice) bytes() int { return 8 * int(c.args.experts) }
 
 // routes reports whether the native kernels can compute a routing.
 func (s *step) routes(w *weight, shape compute.RouteShape) bool {
