@@ -23,19 +23,20 @@ type nativeKernels struct {
 }
 
 const (
-	nativeChunk = 128 // chunk of attention.cu
-	partHeader  = 4   // part_header of join.h
-	nativeWarps = 8
-	logitRows   = 4     // rows per warp of kernel route
-	counterRows = 16384 // maximum number of rows per dispatch of kernel route
+	nativeSplitKeys = 128 // split_keys of join.h
+	partHeader      = 4   // part_header of join.h
+	nativeWarps     = 8
+	logitRows       = 4     // rows per warp of kernel route
+	counterRows     = 16384 // maximum number of rows per dispatch of kernel route
 	// maxNativeExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
 	maxNativeExperts = 1024
 	topPartCount     = 32 // parts of a row of logits
 	topPartInts      = 3  // integers per part
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
-	// busyTiles is the number of tiles of attention that occupy a GPU even if one threadgroup computes all splits of a tile.
-	busyTiles = 256
+	// busyTiles is the number of tiles of attention from which one threadgroup computes all splits of a tile. An H100 has 132 multiprocessors,
+	// so as many threadgroups occupy it, and nothing has to be joined afterwards.
+	busyTiles = 128
 )
 
 // nativeSource reads a file in folder kernels/cuda.
@@ -92,21 +93,13 @@ func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pi
 	return p, ok && shape.Window == 0 && shape.Sinks == nil && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
-// nativeSplitKeys returns the number of positions in a split, as split_keys of join.h does.
-func nativeSplitKeys(shape compute.AttentionShape) int {
-	if shape.ValueDim > 256 {
-		return 64
-	}
-	return 128
-}
-
 // nativeAttentionBytes returns the bytes of threadgroup memory of an attention, which attention.cu lays out.
 func nativeAttentionBytes(shape compute.AttentionShape) int {
 	query := shape.KeyDim
 	if shape.KeyDim/32%2 == 0 {
 		query += 32
 	}
-	bytes := attentionPairs*(4+2)*(nativeChunk+8) + 4*nativeChunk + 16*attentionPairs + 2*attentionPairs*query
+	bytes := attentionPairs*(4*(nativeSplitKeys+4)+2*(nativeSplitKeys+8)) + 4*nativeSplitKeys + 8*attentionPairs + 2*attentionPairs*query
 	if shares := nativeWarps * 64 / shape.ValueDim; shares > 1 {
 		bytes += shares * attentionPairs * 4 * shape.ValueDim
 	}
@@ -119,7 +112,7 @@ func (s *step) nativeAttention(p Pipeline, dst, q compute.Tensor, shape compute.
 	tiles, n := s.pairTiles(shape.Heads/shape.KVHeads, 0)
 	a := attentionArgsOf(dst, q, shape, c)
 	longest := int(slices.Max(s.batch.Positions[:dst.Rows])) + 1
-	splits := (longest + nativeSplitKeys(shape) - 1) / nativeSplitKeys(shape)
+	splits := (longest + nativeSplitKeys - 1) / nativeSplitKeys
 	if splits == 1 || n*shape.KVHeads >= busyTiles || dst.Rows*shape.Heads*splits*(shape.ValueDim+partHeader)*4 > s.scratch.bytes {
 		splits = 0
 	}

@@ -12,7 +12,7 @@ const (
 	maxFoldedNorm = 4096
 	// maxFoldedJoin is the maximum number of values, over all splits, for which a product's kernel joins attention. Each of its
 	// threadgroups joins all of them, so for more values a separate kernel is faster.
-	maxFoldedJoin = 1 << 13
+	maxFoldedJoin = 1 << 12
 )
 
 // pending is an operation on one row that is not recorded yet.

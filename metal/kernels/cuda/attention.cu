@@ -1,5 +1,5 @@
 // Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs: a row and one of the heads that
-// read the same keys. Positions are processed in splits. Queries and weights are rounded to float16; sums are in float32.
+// read the same keys. Positions are processed in splits of 128. Queries and weights are rounded to float16; sums are in float32.
 //
 // The result of a pair does not depend on the other pairs of its tile, since a row of a matrix product depends on no other row. A
 // split has a largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in
@@ -25,8 +25,7 @@ struct PairTile {
     uint row, first, count;
 };
 
-// chunk is the maximum number of positions that a threadgroup processes at a time.
-enum { pairs = 16, warps = 8, chunk = 128, score_stride = chunk + 8, weight_stride = chunk + 8 };
+enum { pairs = 16, warps = 8, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
 
 // multiply_add adds the product of 16 by 16 and 16 by 8 values of float16 to c.
 __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {
@@ -56,16 +55,14 @@ __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes,
 template <int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
                               float* parts, float* dst, const AttentionArgs& args) {
-    enum { split_size = split_keys(64 * V), size = Alone ? split_size : chunk, splits = size / split_size, shares = warps / V, share_keys = split_size / shares };
-    enum { key_warps = size / 16, halves = warps / key_warps, half_stride = score_stride / halves }; // a warp computes scores of 16 positions, or half of each score
-    enum { lanes = split_size / 4, rounds = splits * pairs * lanes / (32 * warps) };                  // lanes that compute the weights of a pair and split
+    enum { shares = warps / V, share_keys = split_keys / shares };
     extern __shared__ uint4 shared[];
-    float* scores = (float*)shared;                                       // [halves][pairs][half_stride]
+    float* scores = (float*)shared;                                       // [pairs][score_stride]
     ushort* weights = (ushort*)(scores + pairs * score_stride);           // [pairs][weight_stride]
-    uint* rows = (uint*)(weights + pairs * weight_stride);                // [chunk] rows of the pages
-    float* split_m = (float*)(rows + chunk);                              // [splits][pairs]
-    float* split_l = split_m + 2 * pairs;                                 // [splits][pairs]
-    float* sums = split_l + 2 * pairs;                                    // [shares][pairs][64·V] if shares > 1
+    uint* rows = (uint*)(weights + pairs * weight_stride);                // [split_keys] rows of the pages
+    float* split_m = (float*)(rows + split_keys);                         // [pairs]
+    float* split_l = split_m + pairs;                                     // [pairs]
+    float* sums = split_l + pairs;                                        // [shares][pairs][64·V] if shares > 1
     ushort* query = (ushort*)(sums + (shares > 1 ? shares * pairs * 64 * V : 0)); // [pairs][query_stride]
 
     uint tid = threadIdx.x, lane = tid % 32, warp = tid / 32, r = lane / 4, c = lane % 4;
@@ -74,20 +71,18 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     auto row_of = [&](uint pair) { return tile.row + (tile.first + min(pair, tile.count - 1)) / group; };
     auto head_of = [&](uint pair) { return blockIdx.y * group + (tile.first + min(pair, tile.count - 1)) % group; };
     uint n = slots[row_of(tile.count - 1)].position + 1; // positions are ascending
-    uint begin = blockIdx.z * size, end = Alone ? min(begin + size, n) : n;
+    uint begin = blockIdx.z * split_keys, end = Alone ? min(begin + split_keys, n) : n;
     if (begin >= n) return;
     const int* pages = tables + slots[tile.row].pages;
     auto find_rows = [&](uint first) {
-        if (tid >= size) return;
+        if (tid >= split_keys) return;
         uint p = min(first + tid, n - 1);
         rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
     };
     find_rows(begin);
     const float* staged[2]; // the queries that this warp stages
     UNROLL for (uint h = 0; h < 2; h++) staged[h] = q + ulong(row_of(2 * warp + h)) * args.q_stride + head_of(2 * warp + h) * args.key_dim;
-    auto task_of = [&](uint round) { return (round * 32 * warps + tid) / lanes; }; // the pair and split whose weights a lane computes
-    uint position[rounds];
-    UNROLL for (uint i = 0; i < rounds; i++) position[i] = slots[row_of(task_of(i) % pairs)].position;
+    uint position[2] = {slots[row_of(2 * warp)].position, slots[row_of(2 * warp + 1)].position};
     if (Alone) {
         __syncthreads();
         warm(keys, rows, 2 * args.key_dim, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
@@ -114,20 +109,19 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     m[0] = m[1] = lowest();
     UNROLL for (uint i = 0; i < 32; i++) total[i / 4][i % 4] = 0;
 
-    for (uint first = begin; first < end; first += size) {
-        if (first > begin) {
+    for (uint split = begin; split < end; split += split_keys) {
+        if (split > begin) {
             __syncthreads();
-            find_rows(first);
+            find_rows(split);
         }
         __syncthreads();
 
-        // Scores: a warp takes 16 positions. A lane has 8 neighbouring dimensions of every 32, of queries and of keys. The sums of even and
-        // of odd blocks of 32 dimensions are halves of a score.
-        float score[halves == 1 ? 2 : 1][2][4]; // [half][positions 0 to 7, 8 to 15]
-        UNROLL for (uint i = 0; i < 16 / halves; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
-        uint half = warp / key_warps, key = 16 * (warp % key_warps);
-        const uchar* key0 = keys + ulong(rows[key + r]) * (2 * args.key_dim) + 16 * c;
-        const uchar* key1 = keys + ulong(rows[key + 8 + r]) * (2 * args.key_dim) + 16 * c;
+        // Scores: a warp takes 16 positions. A lane has 8 neighbouring dimensions of every 32, of queries and of keys. Even and odd
+        // blocks of 32 dimensions are added separately, so that fewer products wait for each other.
+        float score[2][2][4]; // [even, odd][positions 0 to 7, 8 to 15]
+        UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
+        const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
+        const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * (2 * args.key_dim) + 16 * c;
         const ushort* query0 = query + r * stride + 8 * c;
         const ushort* query1 = query0 + 8 * stride;
         auto add = [&](uint d, float (&to)[2][4]) {
@@ -138,97 +132,82 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             multiply_add(to[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
             multiply_add(to[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
         };
-        if (halves == 2) {
-#pragma unroll 9
-            for (uint d = 32 * half; d < args.key_dim; d += 64) add(d, score[0]);
-        } else {
 #pragma unroll (Alone ? 9 : 3)
-            for (uint d = 0; d + 32 < args.key_dim; d += 64) {
-                add(d, score[0]);
-                add(d + 32, score[halves == 1]);
-            }
-            if (args.key_dim / 32 % 2 != 0) add(args.key_dim - 32, score[0]);
+        for (uint d = 0; d + 32 < args.key_dim; d += 64) {
+            add(d, score[0]);
+            add(d + 32, score[1]);
         }
+        if (args.key_dim / 32 % 2 != 0) add(args.key_dim - 32, score[0]);
         UNROLL for (uint i = 0; i < 8; i++) {
-            float v = score[0][i / 4][i % 4];
-            if (halves == 1) v += score[halves == 1][i / 4][i % 4];
-            scores[(half * pairs + r + i / 2 % 2 * 8) * half_stride + key + i / 4 * 8 + 2 * c + i % 2] = v;
+            scores[(r + i / 2 % 2 * 8) * score_stride + 16 * warp + i / 4 * 8 + 2 * c + i % 2] = score[0][i / 4][i % 4] + score[1][i / 4][i % 4];
         }
         __syncthreads();
 
-        // Weights: a lane takes 4 positions of a pair.
-        UNROLL for (uint round = 0; round < rounds; round++) {
-            uint pair = task_of(round) % pairs, split = task_of(round) / pairs, own = split * split_size + 4 * (lane % lanes);
-            float4 v = *(const float4*)(scores + pair * half_stride + own), other = make_float4(0, 0, 0, 0);
-            if (halves == 2) other = *(const float4*)(scores + (pairs + pair) * half_stride + own);
-            float s[4] = {v.x + other.x, v.y + other.y, v.z + other.z, v.w + other.w};
-            UNROLL for (uint i = 0; i < 4; i++) s[i] = first + own + i <= position[round] ? s[i] * args.scale : lowest();
+        // Weights: a warp takes two pairs, a lane 4 positions of each.
+        UNROLL for (uint h = 0; h < 2; h++) {
+            uint pair = 2 * warp + h;
+            float4 v = *(const float4*)(scores + pair * score_stride + 4 * lane);
+            float s[4] = {v.x, v.y, v.z, v.w};
+            UNROLL for (uint i = 0; i < 4; i++) s[i] = split + 4 * lane + i <= position[h] ? s[i] * args.scale : lowest();
             float most = fmaxf(fmaxf(s[0], s[1]), fmaxf(s[2], s[3]));
-            UNROLL for (uint k = lanes / 2; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
+            UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
             uint w[2] = {0, 0};
             if (most > lowest()) {
                 w[0] = two_halves(expf(s[0] - most), expf(s[1] - most));
                 w[1] = two_halves(expf(s[2] - most), expf(s[3] - most));
             }
             float sum = half_float(w[0] & 0xffff) + half_float(w[0] >> 16) + (half_float(w[1] & 0xffff) + half_float(w[1] >> 16));
-            UNROLL for (uint k = lanes / 2; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
-            *(uint2*)(weights + pair * weight_stride + own) = make_uint2(w[0], w[1]);
-            if (lane % lanes == 0) split_m[task_of(round)] = most, split_l[task_of(round)] = sum;
+            UNROLL for (uint k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
+            *(uint2*)(weights + pair * weight_stride + 4 * lane) = make_uint2(w[0], w[1]);
+            if (lane == 0) split_m[pair] = most, split_l[pair] = sum;
         }
         __syncthreads();
 
-        UNROLL for (uint split = 0; split < splits; split++) {
-            if (first + split * split_size >= end) break;
-
-            // Weighted values: a warp takes 64 values. Value 8r+t is column r of matrix t.
-            float sum[8][4];
-            UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
-            uint from = split * split_size + value_share * share_keys;
+        // Weighted values: a warp takes 64 values. Value 8r+t is column r of matrix t.
+        float sum[8][4];
+        UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
 #pragma unroll (Alone ? 8 : 2)
-            for (uint k = 0; k < share_keys; k += 16) {
-                uint4 v[4];
-                UNROLL for (uint i = 0; i < 4; i++) {
-                    v[i] = *(const uint4*)(values + ulong(rows[from + k + 2 * c + i % 2 + i / 2 * 8]) * value_bytes + 2 * value_first);
-                }
-                const ushort* w0 = weights + r * weight_stride + from + k + 2 * c;
-                const ushort* w1 = w0 + 8 * weight_stride;
-                uint a0 = *(const uint*)w0, a1 = *(const uint*)w1, a2 = *(const uint*)(w0 + 8), a3 = *(const uint*)(w1 + 8);
-                UNROLL for (uint t = 0; t < 8; t++) {
-                    uint take = t % 2 == 0 ? 0x5410 : 0x7632;
-                    uint x[4];
-                    UNROLL for (uint i = 0; i < 4; i++) x[i] = t < 2 ? v[i].x : t < 4 ? v[i].y : t < 6 ? v[i].z : v[i].w;
-                    multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
+        for (uint k = value_share * share_keys; k < (value_share + 1) * share_keys; k += 16) {
+            uint4 v[4];
+            UNROLL for (uint i = 0; i < 4; i++) {
+                v[i] = *(const uint4*)(values + ulong(rows[k + 2 * c + i % 2 + i / 2 * 8]) * value_bytes + 2 * value_first);
+            }
+            const ushort* w0 = weights + r * weight_stride + k + 2 * c;
+            const ushort* w1 = w0 + 8 * weight_stride;
+            uint a0 = *(const uint*)w0, a1 = *(const uint*)w1, a2 = *(const uint*)(w0 + 8), a3 = *(const uint*)(w1 + 8);
+            UNROLL for (uint t = 0; t < 8; t++) {
+                uint take = t % 2 == 0 ? 0x5410 : 0x7632;
+                uint x[4];
+                UNROLL for (uint i = 0; i < 4; i++) x[i] = t < 2 ? v[i].x : t < 4 ? v[i].y : t < 6 ? v[i].z : v[i].w;
+                multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
+            }
+        }
+        if (shares > 1) { // the first of the warps among which the positions are divided adds their sums
+            UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
+            __syncthreads();
+            if (value_share == 0) {
+                UNROLL for (uint i = 0; i < 32; i++) {
+                    const float* from = sums + (r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4;
+                    for (uint share = 1; share < shares; share++) sum[i / 4][i % 4] += from[share * pairs * 64 * V];
                 }
             }
-            if constexpr (shares > 1) { // the first of the warps among which the positions are divided adds their sums
-                UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
-                __syncthreads();
-                if (value_share == 0) {
-                    UNROLL for (uint i = 0; i < 32; i++) {
-                        const float* from = sums + (r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4;
-                        for (uint share = 1; share < shares; share++) sum[i / 4][i % 4] += from[share * pairs * 64 * V];
-                    }
-                }
-            }
-            if (value_share > 0) continue;
-            UNROLL for (uint h = 0; h < 2; h++) {
-                uint pair = r + 8 * h;
-                float split_most = split_m[split * pairs + pair], split_sum = split_l[split * pairs + pair];
-                if (Alone) {
-                    if (pair >= tile.count) continue;
-                    float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header);
-                    if (c == 0 && warp == 0) part[0] = split_most, part[1] = split_sum;
-                    part += part_header + warp % V * 64;
-                    UNROLL for (uint i = 0; i < 16; i++) part[8 * (2 * c + i / 8) + i % 8] = sum[i % 8][2 * h + i / 8];
-                    continue;
-                }
-                Joined j = join(m[h], split_most);
+        }
+        if (value_share > 0) continue;
+        UNROLL for (uint h = 0; h < 2; h++) {
+            uint pair = r + 8 * h;
+            if (!Alone) {
+                Joined j = join(m[h], split_m[pair]);
                 m[h] = j.m;
-                l[h] = fmaf(l[h], j.so_far, split_sum * j.split);
+                l[h] = fmaf(l[h], j.so_far, split_l[pair] * j.split);
                 UNROLL for (uint i = 0; i < 16; i++) {
                     float& to = total[i / 2][2 * h + i % 2];
                     to = fmaf(to, j.so_far, sum[i / 2][2 * h + i % 2] * j.split);
                 }
+            } else if (pair < tile.count) {
+                float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header);
+                if (c == 0 && warp == 0) part[0] = split_m[pair], part[1] = split_l[pair];
+                part += part_header + warp % V * 64;
+                UNROLL for (uint i = 0; i < 16; i++) part[8 * (2 * c + i / 8) + i % 8] = sum[i % 8][2 * h + i / 8];
             }
         }
     }
@@ -254,13 +233,13 @@ ATTENTION(attention_512, 8, false, 2)
 ATTENTION(attention_split_64, 1, true, 1)
 ATTENTION(attention_split_128, 2, true, 1)
 ATTENTION(attention_split_256, 4, true, 1)
-ATTENTION(attention_split_512, 8, true, 2)
+ATTENTION(attention_split_512, 8, true, 1)
 
 // attention_join joins the splits of a row and head, with the same bits as join_splits. First a warp computes the factors of all splits. Then each
 // thread joins a value. Shared memory has two floats per split. Grid: (values / threads, heads, rows).
 extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
     extern __shared__ float2 factors[]; // of the running result and of the split, as in Joined
-    uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, n = slots[blockIdx.z].position / split_keys(args.value_dim) + 1;
+    uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, n = slots[blockIdx.z].position / split_keys + 1;
     parts += (ulong(blockIdx.z) * args.heads + blockIdx.y) * args.splits * stride;
     wait_for_previous();
     float before = lowest(); // the largest score of the splits before those of this round

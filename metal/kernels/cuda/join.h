@@ -1,12 +1,9 @@
-// The splits of attention, and how they are joined. The positions of a row are divided into splits of split_keys(value_dim) positions.
-// For each head, a split has its largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. In memory, these are
+// The splits of attention, and how they are joined. The positions of a row are divided into splits of split_keys positions. For each
+// head, a split has its largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. In memory, these are
 // [m | l | two unused floats | values].
 #include "base.h"
 
-enum { part_header = 4 };
-
-// split_keys returns the number of positions in a split. Heads of more than 256 values take longer, so their splits are shorter.
-__host__ __device__ constexpr uint split_keys(uint value_dim) { return value_dim > 256 ? 64 : 128; }
+enum { split_keys = 128, part_header = 4 };
 
 // lowest returns -infinity, the largest score of a split without positions.
 __device__ inline float lowest() { return __int_as_float(0xff800000); }
@@ -25,7 +22,7 @@ __device__ inline Joined join(float m, float split_m) {
 __device__ inline void join_splits(const float* parts, uint value_dim, uint position, uint d, float4& low, float4& high) {
     float m = lowest(), l = 0, total[8] = {0, 0, 0, 0, 0, 0, 0, 0};
 #pragma unroll 4
-    for (uint split = 0; split * split_keys(value_dim) <= position; split++) {
+    for (uint split = 0; split * split_keys <= position; split++) {
         Joined j = join(m, parts[0]);
         float4 a = *(const float4*)(parts + part_header + d), b = *(const float4*)(parts + part_header + d + 16);
         float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
