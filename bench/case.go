@@ -44,7 +44,8 @@ type Case struct {
 	Requests []generation.Request
 }
 
-// maxSeed separates the random tokens of contexts from those of runs.
+// maxSeed is larger than the seed of any run and the index of any request. Contexts and shared tokens are drawn with it as one of their two
+// seeds, so they differ from all other tokens.
 const maxSeed = 1 << 32
 
 // check returns an error for the first setting that is out of range.

@@ -82,7 +82,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 }
 
-// ended records the end of the process. pause is how long the process stays down. done reports whether the process is not started again.
+// ended records the end of the process. pause is how long the process stays down. done reports whether it will not be started again.
 func (p *process) ended(err error) (pause time.Duration, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -187,7 +187,7 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 	}
 }
 
-// panicking returns a backend that panics in steps from to to, counted from 1.
+// panicking returns a backend that panics in steps [from, to]. The first step is number 1.
 func panicking(t *testing.T, from, to int) *faulty {
 	steps := 0
 	return &faulty{Backend: backend(t), failing: func(*compute.Batch) error {

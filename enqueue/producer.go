@@ -26,18 +26,18 @@ const MaxRetention = 10 * 365 * 24 * time.Hour
 // MaxWeight is the maximum of Options.Weight.
 const MaxWeight = 1000
 
-// Options are the settings of a batch. A comment that ends with a constant names the default for the zero value.
+// Options are the settings of a batch. A zero value stands for the default that the field's comment names.
 type Options struct {
 	Batch         string        // batch id, required; NewBatchID makes a new id
-	Alias         string        // model name that workers serve; job.DefaultAlias
-	Priority      job.Priority  // priority; job.Default
-	Format        rows.Format   // format of the input; rows.FormatAuto
+	Alias         string        // model name that workers serve; default job.DefaultAlias
+	Priority      job.Priority  // default job.Default
+	Format        rows.Format   // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
 	MixModels     bool          // let different model files answer the batch, even if the batch exists already
 	Lines         int           // number of lines of the file, set by Enqueue; 0 if not known
-	MaxAttempts   int           // maximum deliveries of a job before its error is recorded; DefaultMaxAttempts
-	Timeout       time.Duration // maximum time of one attempt; DefaultTimeout
-	Retention     time.Duration // time that results are kept after the end of the batch; DefaultRetention
+	MaxAttempts   int           // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
+	Timeout       time.Duration // maximum time of one attempt; default DefaultTimeout
+	Retention     time.Duration // time that results are kept after the end of the batch; default DefaultRetention
 	Version       string        // version of the program, for the results of rows that cannot be used
 	Weight        int           // share among batches of the same priority, from 1 to MaxWeight; 0 means 1 for a new batch, and no change for an existing batch
 	Deadline      time.Time     // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline

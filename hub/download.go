@@ -65,7 +65,7 @@ func (d *download) run(ctx context.Context) error {
 			seen := d.received.Load()
 			err := d.c.retry(ctx, func() (bool, error) {
 				err := d.fetch(ctx, r, hasRanges)
-				now := d.received.Load() // by all connections: a refused one counts as progress while others receive data
+				now := d.received.Load() // received by all connections: while others receive data, a refused connection does not count as failed
 				progress := now > seen
 				seen = now
 				return progress, err

@@ -22,24 +22,23 @@ type Store interface {
 	// Recorded returns the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile
-	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the row was taken
-	// from this delivery. A job with an empty File is accepted for any file.
+	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile or
+	// ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if another worker has taken
+	// over the row. A job with an empty File is accepted for any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
-	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If the row was taken
-	// from this delivery, Release changes nothing.
+	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If another worker has taken
+	// over the row, Release changes nothing.
 	Release(ctx context.Context, j *Job) error
 
 	// SaveCheckpoint stores an encoded Checkpoint of a row for which Begin was called. It replaces the row's previous checkpoint. Record
-	// deletes it. The error is ErrSuperseded if the row was taken from this delivery, ErrNoBatch or ErrCancelled if the row needs no
-	// work.
+	// deletes it. The error is ErrSuperseded if another worker has taken over the row, ErrNoBatch or ErrCancelled if the row needs no work.
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
 	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
-	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the row was taken from
-	// this delivery.
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if another worker has taken over
+	// the row.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses larger ones.
@@ -86,7 +85,7 @@ var (
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row is recorded")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
-	ErrOtherFile   = errors.New("row is of another file than its batch") // the row is left over from an earlier batch with the same id
+	ErrOtherFile   = errors.New("row comes from another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")
 	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
@@ -133,7 +132,7 @@ func (l *Lines) Add(line int) {
 
 // Page selects the recordings of a stream that Read returns.
 type Page struct {
-	After    string              // the ID of the recording before the first one; empty for the beginning of the stream
+	After    string              // ID of the last recording of the previous page; empty for the first page
 	Count    int                 // maximum number of recordings
 	MaxBytes int                 // maximum size of their results together; the first result is returned even if it is larger
 	Wait     time.Duration       // maximum time to wait for a recording if there is none

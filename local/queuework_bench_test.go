@@ -76,7 +76,7 @@ func BenchmarkQueueWork(b *testing.B) {
 }
 
 // measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
-// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a workload of its own.
+// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a separate workload.
 func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
@@ -181,7 +181,7 @@ func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
 	return redisqueue.New(server.Client)
 }
 
-// throughRedis returns a function for compareWork, which queues rows on a real Redis and answers them with a worker.
+// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them with a worker.
 func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) func(b *testing.B, file string) (work, finish func()) {
 	queue := newRedisQueue(b, server)
 	batch := 0

@@ -282,11 +282,11 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 // at returns the binding of a tensor.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
-// bind returns the binding of a weight. For a nil weight, it returns otherwise, since the argument must be bound although the kernel does not
+// bind returns the binding of a weight. For a nil weight, it returns fallback, since the argument must be bound although the kernel does not
 // read it.
-func bind(w compute.Weight, otherwise Binding) Binding {
+func bind(w compute.Weight, fallback Binding) Binding {
 	if w == nil {
-		return otherwise
+		return fallback
 	}
 	return Binding{Buffer: w.(*weight).buffer}
 }

@@ -39,7 +39,7 @@ type Config struct {
 	Name            string        // name of the worker in results; default HOST:PID
 	Version         string        // version of the program in results
 	Concurrency     int           // maximum number of jobs that the engine computes at once, at least 1
-	Ahead           int           // number of further jobs that the worker holds: they wait in the engine and start when a job ends
+	Ahead           int           // number of further jobs that the worker takes: they wait in the engine and start when a job ends
 	Interactive     int           // maximum additional jobs with a waiting client; 0 to take none
 	Strict          bool          // serve a queue only while the queues of higher priority are empty; false: in the ratio 6 to 3 to 1
 	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; default DefaultShutdownTimeout
@@ -108,8 +108,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. rows may be shared with other
-// workers.
+// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. Workers of one process may share
+// the admission of rows.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias

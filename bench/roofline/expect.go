@@ -20,8 +20,8 @@ func (l Limits) Limit(d Dispatch) float64 {
 // Gaps lists the kernels whose expected time does not come from measurements of the same kernel, type and about the same number of rows.
 // Each name is followed by the type.
 type Gaps struct {
-	// Missing has kernels without a measured share: they were not measured, or the measurements give only a time. Their bytes and
-	// operations are expected to take as long as at the limits of the chip.
+	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not measured, or only their time is known.
+	// They are expected to reach the limits of the chip.
 	Missing []string `json:"missing,omitempty"`
 	// OtherType has kernels that were measured with another type of weights or pages.
 	OtherType []string `json:"other_type,omitempty"`
@@ -33,8 +33,7 @@ type Gaps struct {
 // there are no measurements of the same kind. known is false if the kernel was not measured, or only at a very different number of rows
 // (Gaps.OtherRows). The expected time is the longest of three times:
 //
-//   - the time that the dispatch takes on the device that was measured, which does not depend on the chip: small kernels wait for
-//     latencies, which are similar on all GPUs
+//   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for latencies, and these are similar     on all GPUs
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //
@@ -113,8 +112,8 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 // large: the data can still be in a cache, and the subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it limited the kernel in no
-// measurement. The larger share of a measurement is taken as its limit, if the kernel had a threadgroup for every core.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it never limited the kernel.
+// It limited the kernel in a measurement if it is the larger one of the two, and if the kernel had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {

@@ -74,8 +74,8 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TestExpectOnTheMeasuredDevice checks that the expected time of every measured kernel on the measured device is its measured time, except
-// times that are too short to give a share, and times of the same size in two models.
+// TestExpectOnTheMeasuredDevice predicts the times of all measured kernels on the measured device. They must equal the measured times.
+// Times that are too short to give a share, and times of one size in two models, are not compared.
 func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()

@@ -29,15 +29,17 @@ func newEnqueue() *cobra.Command {
 		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
 stdin, which is read to its end before the first row is queued.
 
-Workers take rows of all batches of a model name and priority in turns: from a batch with --weight 3, three rows for each
-row of a batch with weight 1. To change the weight of a queued batch, enqueue its file again with --batch ID and --weight.
+Workers take rows in turn from all batches of the same model name and priority. For each row of a batch with weight 1, they
+take three rows of a batch with --weight 3. To change the weight of a queued batch, enqueue its file again with --batch ID
+and --weight.
 
 Formats of IN:` + formatsHelp() + `
 
-A table needs --prompt, unless it has the shape of a known kind of data set. Row defaults fill fields that a row leaves out.
+A table needs --prompt, unless its columns are those of a common kind of data set. Row defaults fill fields that a row
+leaves out.
 
-Rows that cannot be used get an error line in the results. With --deadline, so do rows that have no answer by then. To
-complete an interrupted run, repeat it with --batch ID: rows that are already queued or answered are skipped.`,
+An invalid row gets an error line in the results. With --deadline, so does a row that has no answer by then. If enqueue
+was interrupted, repeat it with --batch ID: rows that are already queued or answered are skipped.`,
 		Example: `  ingot enqueue prompts.jsonl --redis redis://localhost:6379/0
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --batch nightly-2026-01-02 --model-name glm --priority bulk
   ingot enqueue prompts.jsonl --redis redis://localhost:6379/0 --deadline 24h
@@ -137,8 +139,8 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string) e
 	return nil
 }
 
-// enqueueHint adds to an error how to complete a batch that may exist without some of its rows. The hint has the batch's id, which has
-// not been printed yet.
+// enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining rows. The hint names the batch, whose id
+// has not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil && sum.Rows == 0 {
 		return errors.New("stopped before a row was queued")

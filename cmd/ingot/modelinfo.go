@@ -44,7 +44,7 @@ type modelInfo struct {
 	ChatTemplate bool   `json:"chat_template"`
 
 	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
-	// WindowedBytesPerToken are those of CacheBytesPerToken that are freed after Window further tokens.
+	// WindowedBytesPerToken is the part of CacheBytesPerToken that is freed after Window further tokens.
 	WindowedBytesPerToken uint64     `json:"cache_bytes_per_token_windowed,omitempty"`
 	Window                int        `json:"window,omitempty"`
 	Tensors               []typeInfo `json:"tensors"` // by type; the type with the most bytes is first

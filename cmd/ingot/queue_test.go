@@ -223,8 +223,8 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
-// TestNightly runs docs/nightly.sh twice in one night. It does so once without an earlier night, and once after a night whose score it
-// cannot reach. The second run of a night adds no score, and compares with the night before.
+// TestNightly runs docs/nightly.sh twice in the same night, in two cases: without an earlier night, and after a night with a higher score.
+// The second run of a night adds no score, and compares with the night before.
 func TestNightly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("jq"); err != nil {

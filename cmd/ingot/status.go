@@ -25,7 +25,7 @@ func newStatus() *cobra.Command {
 		Short: "Show the progress of a batch, or list all batches",
 		Long: `Status shows the progress of a batch: rows, speed, and the number of workers that serve its model name. Without BATCH it
 lists all batches, the newest first. With --watch it shows the progress of BATCH, the speed of the last minute and the time
-left until the batch has ended, and then its status.`,
+left. When the batch has ended, it prints the status.`,
 		Example: `  ingot status --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
   ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --watch

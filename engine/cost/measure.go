@@ -15,7 +15,7 @@ const (
 	flatFrom = 64
 	// A larger step is measured if the last one computed at least gain times as many rows per second as the step of half its size.
 	gain = 1.05
-	// slowStep is the duration from which a step is timed only once, after the run that warms it up.
+	// A step that takes slowStep or longer is timed only once, after the run that warms it up.
 	slowStep = 50 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond

@@ -35,8 +35,8 @@ type pool struct {
 	ended  sync.WaitGroup // waits for the helpers to end
 }
 
-// share has the next part to claim of a thread's share of a task. The upper bits are the task's number, the lower bits the next part. If
-// the number is that of an earlier task, no part of the current task is claimed yet.
+// share records which parts of a thread's share of a task are claimed. The upper bits of claimed are the task's number, and the lower bits
+// the next part to claim. If the number is that of an earlier task, no part of the current task is claimed yet.
 type share struct {
 	claimed atomic.Uint64
 	_       [56]byte // keeps the shares on separate cache lines
@@ -56,9 +56,8 @@ const (
 	// helperWait is how long a helper without work stays awake. It is longer than most gaps between the tasks of a step. It must be
 	// short, because a waiting helper keeps a processor from other goroutines.
 	helperWait = 50 * time.Microsecond
-	// helperLooks is the number of times that a helper polls for work before it reads the clock. The pauses between polls take from 1
-	// to about
-	// 50 ns, depending on the processor.
+	// helperLooks is the number of times that a helper polls for work before it reads the clock. A pause between two polls takes from 1 to
+	// about 50 ns, depending on the processor.
 	helperLooks = 256
 	// callerSpins is the number of polls after which the caller lets other goroutines run.
 	callerSpins = 20_000
@@ -132,7 +131,8 @@ func (h *helper) rouse() {
 	}
 }
 
-// sharers returns the number of threads that have a share of a run: as many of the first threads as there are parts.
+// sharers returns the number of threads that have a share of a task, given its run value. With fewer parts than threads, only the first
+// threads have a share, of one part each.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
 // work does the parts of a thread's share of a run, then the remaining parts of the other shares.

@@ -20,8 +20,8 @@ type activations struct {
 }
 
 // rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The distance is an odd number of cache lines.
-// With a distance of 4096 bytes, for example, the same column of all rows would be in one set of the first-level cache, which has fewer
-// than 16 places.
+// With a distance of 4096 bytes, for example, a column of all rows would be in the same set of the first-level cache. A set holds fewer
+// than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int {
 	const lineBlocks = 64 / blockValues
 	return lineBlocks * ((n+63)/64 | 1)

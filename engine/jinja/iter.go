@@ -40,8 +40,8 @@ func (c *cursor) rest() []Value {
 // Python, it is a generator.
 type iterator struct{ cursor }
 
-// generator returns an iterator that calls each for the elements of v and yields out if keep is true. It calls nothing before the first
-// element is needed.
+// generator returns an iterator over the results of the function each for the elements of v. It yields out if keep is true. It calls
+// nothing before the first element is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {

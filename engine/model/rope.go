@@ -49,8 +49,8 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 const defaultBase = 10000
 
 // baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base.
-func (l *loader) baseFreqs(name string, otherwise float64, dims int) (f []float64, base float64) {
-	base = l.floatOr(name, otherwise)
+func (l *loader) baseFreqs(name string, fallback float64, dims int) (f []float64, base float64) {
+	base = l.floatOr(name, fallback)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
 		l.fail(fmt.Errorf("%s is %d and %s is %g, but a rotation needs an even number of at least 2 values and a base above 1", l.key("rope.dimension_count"), dims, l.key(name), base))
 		return nil, base

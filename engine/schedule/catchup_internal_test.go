@@ -17,8 +17,7 @@ import (
 // tinyGLM is a trained model. Most drafts of its MTP layer are accepted.
 const tinyGLM = "../../models/tiny-glm.q8_0.gguf"
 
-// All runs of a request draft about equally many tokens, although one step of each run seems to be slow: a different one in each run, in
-// the prompt or in the answer.
+// In each run of a request, one step of the prompt or of the answer seems to be slow. All runs still draft about the same number of tokens.
 func TestAMomentDoesNotDecideAboutDrafts(t *testing.T) {
 	t.Parallel()
 	cheap := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{1, 1.1}), 0, 0, 0)

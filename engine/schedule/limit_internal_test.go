@@ -144,8 +144,8 @@ func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
 	}
 }
 
-// After an interactive request, steps of a batch take no longer than the prompts of such requests, so that the next one waits for no longer
-// than its own prompt takes. After a while without interactive requests, the steps are as long as before.
+// After an interactive request, steps of a batch take no longer than the prompts of such requests, so that the next request waits no longer
+// than its prompt takes. After a while without interactive requests, the steps are as long as before.
 func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 4, Options{Steps: affine()})

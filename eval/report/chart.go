@@ -165,10 +165,10 @@ type intervals struct {
 	plotter.YErrors
 }
 
-// runTicks are the names of runs on an axis. It labels as many as fit, and always the last one.
+// runTicks makes the ticks of an axis from the names of runs. It labels as many ticks as fit, and always the last one.
 type runTicks []string
 
-// roomyRuns is the maximum number of runs for which the text of a mark fits between two runs.
+// roomyRuns is the maximum number of runs in a chart that leaves room for the text of a mark between two runs.
 const roomyRuns = 7
 
 // maxNames is the number of run names that fit under a chart.

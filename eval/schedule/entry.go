@@ -234,7 +234,7 @@ func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 // Next returns the entry's first time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
-// onTime is the maximum delay with which a slot can start and not count as missed.
+// onTime is the maximum delay of a slot. A slot that would start later counts as missed.
 const onTime = 5 * time.Minute
 
 // maxDue is the maximum number of slots that are entered at once. Older slots are dropped.

@@ -16,7 +16,7 @@ import (
 // Table is the table of slots in Redis. These are its keys:
 //
 //	ingot:{:eval}:entries       hash: each entry, as a scheduler last read it
-//	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last beat
+//	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last heartbeat
 //	ingot:{:eval}:paused        set: the entries that are paused
 //	ingot:{:eval}:notices       sorted set: the slots whose verdict is still to be notified, by the time of the next attempt
 //	ingot:{:eval}:marks:ENTRY   hash: for each cron expression, the time up to which slots were entered
@@ -160,7 +160,7 @@ func (t *Table) release(ctx context.Context, entry string, s *taken, owner strin
 	return failure(err, "give slot %s of %s back", s.slot, entry)
 }
 
-// beat records that a scheduler is alive, and the entries that it has.
+// beat sends a scheduler's heartbeat: it records that the scheduler is alive, and its entries.
 func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler")
 }
 
-// lostAfter is the time after a scheduler's last beat when the scheduler and its entries are no longer listed.
+// lostAfter is the time after a scheduler's last heartbeat when the scheduler and its entries are no longer listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.

@@ -57,7 +57,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestPassAtK compares PassAtK with a count: the share of all choices of k among n answers that have a right one.
+// TestPassAtK compares PassAtK with a count over all subsets of k of the n answers: the share of those that have a right answer.
 func TestPassAtK(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 7; n++ {

@@ -72,7 +72,7 @@ type Generation struct {
 // DefaultMaxTokens is the token limit of answers if a task sets none, as in the harness.
 const DefaultMaxTokens = 256
 
-// ErrUnsupported is wrapped by errors about features of the harness that this package lacks.
+// ErrUnsupported means that a task uses a feature of the harness that this package lacks.
 var ErrUnsupported = errors.New("not supported")
 
 func unsupported(format string, args ...any) error {

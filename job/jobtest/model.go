@@ -28,7 +28,7 @@ func (m *model) recorded(line int) bool {
 
 func (m *model) finished() bool { return m.sealed && len(m.stream) >= m.total }
 
-// refusal returns the error that the batch gives to any write about a row of a file, or nil.
+// refusal returns the error with which the batch refuses to change a row of this file, or nil.
 func (m *model) refusal(file string) error {
 	switch {
 	case !m.exists:

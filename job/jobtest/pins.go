@@ -26,7 +26,7 @@ func testNoRow(t *testing.T, q job.Queue) {
 	require.LessOrEqual(t, len(recorded), 1)
 }
 
-// by is a delivery of a row to a worker with this pin.
+// by returns the job of a row, as a worker with this pin gets it.
 func by(pin string, line int) *job.Job {
 	j := newJob(line)
 	j.Pin = pin

@@ -154,8 +154,8 @@ func (a *alias) takeInteractive(ctx context.Context) *task {
 	return nil
 }
 
-// choose returns the tasks of one batch priority that has waiting tasks: the highest if strict, otherwise one drawn by weight. It
-// returns nil if no task waits.
+// choose chooses one of the batch priorities that have waiting tasks: the highest if strict, otherwise one drawn by weight. It returns the
+// tasks of that priority, or nil if no task waits.
 func (a *alias) choose(strict bool) *turns {
 	var chosen *turns
 	sum := 0

@@ -54,8 +54,8 @@ func (q *Queue) Release(_ context.Context, j *job.Job) error {
 	return nil
 }
 
-// SaveCheckpoint implements job.Store. The worker dies only with the queue, so checkpoints serve only rows that were handed back or
-// whose attempt failed.
+// SaveCheckpoint implements job.Store. A worker dies only together with this queue. So a checkpoint is used only after the row was handed
+// back or its attempt failed.
 func (q *Queue) SaveCheckpoint(_ context.Context, j *job.Job, checkpoint []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

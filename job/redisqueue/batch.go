@@ -82,7 +82,7 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	return false, q.drain(ctx, queueName(st.Alias, st.Priority), batch)
 }
 
-// stopLines ends the deliveries of lines.
+// stopLines ends the running deliveries of lines of a batch.
 func (q *Queue) stopLines(ctx context.Context, batch string, running []string) error {
 	var lines []int
 	for _, text := range running {

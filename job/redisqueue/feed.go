@@ -45,8 +45,8 @@ type feed struct {
 	full  chan struct{} // results need not wait for others any longer
 
 	mu      sync.Mutex
-	held    int // taken tasks that have not ended
-	ending  int // those of them that have results, so that their handlers will soon be free
+	held    int // tasks that were taken and whose handlers have not returned
+	ending  int // held tasks with results, whose handlers will soon be free
 	results []toRecord
 	bytes   int           // size of results
 	mean    time.Duration // mean time that a handler needs for a result
@@ -78,8 +78,8 @@ func (f *feed) run(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// noPoll stands for no poll. The feed does not poll while all handlers have tasks, or while the queues are not known to be empty: wake then
-// signals that a handler is free.
+// noPoll means that no request is planned. The feed polls only while a handler is free and the last request found too few tasks. Otherwise
+// the next request follows when wake signals that a handler is free.
 const noPoll = time.Hour
 
 // untilPoll returns the time until the next request for tasks.
@@ -95,7 +95,7 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 // room returns the number of handlers that are free or will soon be free. The caller holds the mutex.
 func (f *feed) room() int { return max(f.handlers-f.held+f.ending, 0) }
 
-// wait lets more results arrive, which are then recorded together. It ends after the pause, or when f.full signals.
+// wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
 func (f *feed) wait() {
 	f.mu.Lock()
 	pause := min(f.mean/pauseShare, f.maxPause)
@@ -114,7 +114,7 @@ func (f *feed) wait() {
 	}
 }
 
-// isFull reports whether results are recorded without waiting for others. The caller holds the mutex.
+// isFull reports whether the results should be recorded now, without waiting for others. The caller holds the mutex.
 func (f *feed) isFull() bool {
 	return len(f.results) >= max(1, f.handlers/groupShare) || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }
@@ -235,8 +235,8 @@ func (f *feed) takeArgs(lease time.Time, n int) []any {
 	return args
 }
 
-// order returns the order in which queues are asked for a task: their numbers, from 1, as digits. The order is random according to the
-// weights, or by decreasing weight if the feed is strict.
+// order returns the order in which queues are asked for a task: their numbers, from 1, as digits, such as "213". The order is random
+// according to the weights, or by decreasing weight if the feed is strict.
 func (f *feed) order(queues []string) string {
 	if len(queues) == 1 {
 		return "1"
@@ -258,7 +258,7 @@ func (f *feed) order(queues []string) string {
 }
 
 // taken passes tasks to the handlers. If there are fewer tasks than wanted, the queues are empty, and the feed waits before the next
-// request. It does not wait if ask was called after the request began. asks is the number of calls of ask before that.
+// request. It does not wait if ask was called after the request began. asks is the value of f.asks when the request began.
 func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, lease time.Time) {
 	s := f.server
 	list, err := reply.StringSlice()
@@ -328,7 +328,8 @@ func (f *feed) returnTasks() {
 	}
 }
 
-// asynqClient is the Redis client of asynq's server. Feeds take the tasks, so asynq's requests for a task get none.
+// asynqClient is the Redis client of asynq's server. Feeds take the tasks, so asynq's own requests for a task get the reply that there is
+// none.
 type asynqClient struct {
 	redis.UniversalClient
 	stopping <-chan struct{}

@@ -81,7 +81,7 @@ func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	require.Equal(t, []string{taskKey("m:default", delivery{"b", 3, 0})}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
 }
 
-// A worker also owns a row that waits in it and has not begun. No other worker takes the row.
+// A worker also owns a row that it has taken but not begun. No other worker takes the row.
 func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

@@ -112,7 +112,7 @@ func TestRowsOfAGroupAreBegunApart(t *testing.T) {
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, q.rdb.HGetAll(ctx, key("b", "attempts")).Val())
 }
 
-// A beginning that is repeated because its reply was lost counts one attempt. After the row is taken again, a beginning counts another.
+// A call of Begin that is repeated because its reply was lost counts one attempt. After the row is taken again, Begin counts another.
 func TestARepeatedBeginningCountsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -181,7 +181,7 @@ func TestAServerWorksInGroups(t *testing.T) {
 	require.Less(t, scripts()-before, 3*rows/2)
 }
 
-// A job that was begun but got no handler, because its server stopped, has no attempt afterwards.
+// A job that was begun but got no handler, because its server stopped, counts no attempt.
 func TestAJobThatIsGivenBackWasNotBegun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)

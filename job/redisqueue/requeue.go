@@ -18,7 +18,7 @@ const requeuedAtOnce = 100
 // Requeued is the result of Requeue.
 type Requeued struct {
 	Queued int // rows that are queued again
-	Kept   int // failed rows that stay recorded, because a row that is invalid cannot be queued
+	Kept   int // failed rows that stay recorded because they are invalid
 }
 
 // Requeue queues failed rows of a batch again: the rows with the given error code or, if code is empty, all failed rows. These

@@ -18,7 +18,7 @@ type site struct {
 	batch *compute.Batch
 }
 
-// backend is the CPU backend with faulty steps, which replace makes.
+// backend is the CPU backend with faulty steps. The function replace makes them.
 type backend struct {
 	compute.Backend
 	replace func(s site) compute.Step

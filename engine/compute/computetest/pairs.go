@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkPairs runs operations that read each other's results: all in one step, in which a backend may compute several of them with one
-// kernel, and each in a separate step. All tensors must have the same bits in both cases, including the results in between.
+// checkPairs runs operations that read each other's results. They run in one step, where a backend may fuse several of them into one kernel,
+// and in a separate step each. After both runs, all tensors must have the same bits, including the results in between.
 func checkPairs(r *rig) error {
 	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
 		for _, rows := range []int{1, 3} {

@@ -41,7 +41,7 @@ local function refusal(b, line, delivery, file)
 end
 
 -- each calls a function with the position in ARGV of each of several rows, which have the given number of values. It returns a list of
--- what the function returns for the rows. If the function fails for a row, this is the text of the error.
+-- what the function returns for the rows. If the function fails for a row, the list has the text of the error instead.
 local function each(first, values, row)
   local replies = {}
   for i = first, #ARGV, values do

@@ -1,4 +1,5 @@
-// Products of packed weights, and their gated form. Template argument A is the algorithm of a team: Tensor or Lanes of tile.h.
+// Products of packed weights, and their gated form. A team is the warps that compute a tile of results together. Template argument A is the
+// algorithm of a team: Tensor or Lanes of tile.h.
 #include "join.h"
 #include "tile.h"
 
