@@ -39,7 +39,7 @@ type process struct {
 	cmd     *exec.Cmd      // nil while it is not running
 	since   time.Time      // start of cmd
 	ending  syscall.Signal // the signal that was sent to end the process; 0 if none was sent
-	sent    time.Time      // when ending was sent
+	sent    time.Time      // when the signal ending was sent
 	down    time.Duration  // how long the process stays down after it has ended
 	retired bool
 	starts  int

@@ -12,7 +12,7 @@ import (
 type Queue interface {
 	Store
 
-	// Add queues the jobs of a model alias. A job is not added if a job with the same batch and line is queued or running, except
+	// Add queues jobs for the workers of a model alias. The alias of a job that has its own must be the same. A job is not added if a job with the same batch and line is queued or running, except
 	// that Add replaces jobs left over from an earlier batch with the same id. added reports for each job whether it was added. If
 	// Add returns an error, some jobs may be queued nevertheless.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
@@ -54,6 +54,7 @@ type Queue interface {
 type ServeOptions struct {
 	Alias           string
 	Concurrency     int           // maximum number of handlers at once
+	Ahead           int           // how many of these only wait while the others run; a queue may use fewer if jobs take long
 	Interactive     int           // maximum number of additional handlers, for Interactive jobs only; 0 to take none
 	Strict          bool          // serve a priority only while the higher ones have no jobs; false: serve in the ratio of Priorities
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
@@ -74,7 +75,7 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	if o.Describe != nil {
 		w = o.Describe()
 	}
-	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency
+	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency-o.Ahead
 	return w
 }
 

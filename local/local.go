@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -108,7 +107,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 		return err
 	}
 	if n := out.ByOtherModels(sha); n > 0 {
-		return fmt.Errorf("the output has %w (%d), not of the model with the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
 	}
 	return nil
 }
@@ -224,11 +223,5 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 
 // isForOther reports whether a row names one of Options.Others, whose run answers it.
 func (r *run) isForOther(row rows.Row) bool {
-	if len(r.options.Others) == 0 || row.Err != nil {
-		return false
-	}
-	var body struct {
-		Model string `json:"model"`
-	}
-	return json.Unmarshal(row.Body, &body) == nil && slices.Contains(r.options.Others, body.Model)
+	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
 }

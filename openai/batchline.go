@@ -2,7 +2,7 @@ package openai
 
 import "encoding/json"
 
-// Codes of OpenAI's that only errors of CheckBatchLine have.
+// OpenAI's codes that only the errors of CheckBatchLine have.
 const (
 	CodeURLMismatch = "url_mismatch" // the line's "url" is not the batch's endpoint
 )

@@ -9,7 +9,7 @@ import (
 // pulse records whether the worker can take rows from the queue and record results. PING cannot show this, since a Redis server without
 // free memory still answers it.
 type pulse struct {
-	slots int // rows that the worker may have at a time
+	slots int // rows that the worker runs at once; a worker that has more need not ask for others
 
 	mu       sync.Mutex
 	rows     int       // rows that the worker has taken and not finished

@@ -98,7 +98,7 @@ type benchFlags struct {
 	stderr                      io.Writer
 }
 
-// weightFlags has the flags for a shape instead of a model.
+// weightFlags has the flags that select random weights in a model's shape, instead of a model.
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {

@@ -87,7 +87,7 @@ type backendState struct {
 	ThreadgroupMemory int    `json:"threadgroup_memory,omitempty"`
 	UnifiedMemory     bool   `json:"unified_memory,omitempty"`
 	ResidencySets     bool   `json:"residency_sets,omitempty"`
-	// From the compiler; empty if no kernel was compiled.
+	// These come from the compiler. They are empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
 	// Matrices reports whether the kernels for many rows use simdgroup matrices: "used" or "not used"; empty if no kernel was run.

@@ -179,7 +179,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client returns a client of the server that who names.
+// client returns a client of who's server.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {
@@ -325,7 +325,7 @@ func (e *evaluation) batch(answers string) (string, error) {
 		err = os.WriteFile(path, id, 0o644)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the batch of the run: %w", err)
+		return "", fmt.Errorf("read or store the id of the run's batch: %w", err)
 	}
 	return strings.TrimSpace(string(id)), nil
 }

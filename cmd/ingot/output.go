@@ -211,7 +211,7 @@ func (o *output) guard(models []string) error {
 			first = path
 		}
 	}
-	return fmt.Errorf("%s exists, but %s does not, so it was not made by this command: choose another OUT, or remove the file", o.path, first)
+	return fmt.Errorf("%s was not made by this command, since %s does not exist: choose another OUT, or remove %[1]s", o.path, first)
 }
 
 // open opens the file of a model's answers.

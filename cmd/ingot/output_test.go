@@ -203,7 +203,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	}{
 		{nil, "-o OUT is missing"},
 		{[]string{"-o", in}, "is both IN and OUT"},
-		{[]string{"-o", precious}, "precious.csv exists, but " + precious + ".answers.jsonl does not, so it was not made by this command: choose another OUT, or remove the file"},
+		{[]string{"-o", precious}, "precious.csv was not made by this command, since " + precious + ".answers.jsonl does not exist: choose another OUT, or remove "},
 		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file has its own compression: leave out the extension .gz"},
 		{[]string{"-o", "x.csv", "--output-format", "xlsx"}, `--output-format: "xlsx" is not known: use batch, simple, csv, tsv or parquet`},
 		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple"},

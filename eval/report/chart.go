@@ -23,7 +23,8 @@ const (
 	chartHeight = 210
 )
 
-// variables replaces the colours of a chart with variables of the page's style sheet, which differ between the light and the dark theme.
+// The colours in which a chart is drawn stand for variables of the page's style sheet. variables puts these variables into the SVG text.
+// Their values differ between the light and the dark theme.
 var (
 	ink       = color.RGBA{R: 1, A: 255}
 	muted     = color.RGBA{R: 2, A: 255}

@@ -216,7 +216,7 @@ func parse(spec, zone string) (cron.Schedule, error) {
 	case strings.Contains(spec, "TZ="):
 		return nil, fmt.Errorf("cron: %q contains a time zone: give it in the field timezone", spec)
 	case strings.HasPrefix(spec, "@every"):
-		return nil, fmt.Errorf("cron: %q counts from the start of a scheduler, so schedulers would disagree: use the minutes and hours of a clock", spec)
+		return nil, fmt.Errorf("cron: %q counts from the start of each scheduler, so schedulers would disagree: use times of day, such as 0 2 * * *", spec)
 	}
 	times, err := cron.ParseStandard("CRON_TZ=" + zone + " " + spec)
 	if err != nil {

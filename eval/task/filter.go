@@ -31,7 +31,7 @@ func (p *Pipeline) Apply(answers []string) []string {
 // noMatch is the result of a regex filter that finds nothing, if the filter sets no other fallback.
 const noMatch = "[invalid]"
 
-// regexTime is the maximum time of a regular expression on one answer.
+// regexTime is the maximum time that a regular expression may take for one answer.
 const regexTime = time.Second
 
 // filters reads the key filter_list.

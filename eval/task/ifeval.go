@@ -51,7 +51,7 @@ func readInstructions(row *ordered.Object, p *Prompt) error {
 	for i, id := range doc.IDs {
 		check, ok := instructionChecks[id]
 		if !ok {
-			return fmt.Errorf("%w: instruction %q: %w", ErrSkip, id, ErrUnsupported)
+			return fmt.Errorf("%w: instruction %q is %w", ErrSkip, id, ErrUnsupported)
 		}
 		follows, err := check(&doc.Kwargs[i])
 		if err != nil {

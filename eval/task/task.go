@@ -59,7 +59,7 @@ type Task struct {
 	prepare func(row *ordered.Object, p *Prompt) error // adds fields to a prompt that scoring needs; nil if none are needed
 }
 
-// Generation is the settings of Generate.
+// Generation has the settings with which answers are generated.
 type Generation struct {
 	Until       []string
 	MaxTokens   int
@@ -76,7 +76,7 @@ const DefaultMaxTokens = 256
 var ErrUnsupported = errors.New("not supported")
 
 func unsupported(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrUnsupported)
+	return fmt.Errorf("%s is %w", fmt.Sprintf(format, args...), ErrUnsupported)
 }
 
 // DefaultMargin is the loss of a score that a gate accepts if a task does not set margin.

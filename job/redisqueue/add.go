@@ -43,7 +43,7 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 		}
 	}
 	if p == job.Interactive {
-		q.rdb.Publish(ctx, arrivalChannel(alias), "") // workers that do not receive it poll
+		q.rdb.Publish(ctx, arrivalChannel(alias), "") // a worker that does not receive it finds the job when it polls
 	}
 	return added, nil
 }

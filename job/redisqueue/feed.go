@@ -18,12 +18,12 @@ import (
 
 const (
 	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
-	maxPause = 20 * time.Millisecond
-	// pauseShare limits how long a result waits: at most 1/pauseShare of the mean time of a row. Together with groupShare, it ensures that
-	// the worker has enough waiting rows until more rows have been taken.
-	pauseShare = 6
-	// groupShare ends the wait: results no longer wait once 1/groupShare of the handlers have a result.
-	groupShare = 5
+	maxPause = 50 * time.Millisecond
+	// aheadTime is the time for which the rows ahead last: the engine computes about as many rows in it. A worker takes fewer rows ahead the
+	// longer they are, so that at the end of a batch no other worker is without rows for long.
+	aheadTime = 100 * time.Millisecond
+	// minAheadShare limits that: at least 1/minAheadShare of the rows that the engine computes at once are taken ahead.
+	minAheadShare = 4
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
 	// maxGroupBytes ends the wait: results no longer wait once their total size is maxGroupBytes or more.
@@ -36,9 +36,9 @@ type feed struct {
 	server   *server
 	queues   map[string]int // weights
 	strict   bool
-	handlers int
+	handlers int           // maximum number of tasks at once
+	ahead    int           // how many of them at most are rows ahead: they wait in the engine
 	poll     time.Duration // time between two requests while the queues are empty
-	maxPause time.Duration
 
 	tasks chan *held    // tasks for free handlers
 	wake  chan struct{} // there is something to do
@@ -54,9 +54,10 @@ type feed struct {
 	next    time.Time     // time of the next request for tasks if the queues were empty; zero if they were not
 }
 
-func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers int, poll, maxPause time.Duration) *feed {
+// newFeed returns a feed for a number of handlers. Up to ahead of them have rows that wait in the engine.
+func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers, ahead int) *feed {
 	return &feed{
-		server: s, queues: queues, strict: o.Strict, handlers: handlers, poll: poll, maxPause: maxPause,
+		server: s, queues: queues, strict: o.Strict, handlers: handlers, ahead: ahead, poll: o.PollInterval,
 		next: time.Now(), tasks: make(chan *held, 2*handlers), wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 }
@@ -92,13 +93,30 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// room returns the number of handlers that are free or will soon be free. The caller holds the mutex.
-func (f *feed) room() int { return max(f.handlers-f.held+f.ending, 0) }
+// room returns the number of tasks to take: for handlers that are free or will soon be free. The caller holds the mutex.
+func (f *feed) room() int { return max(f.limit()-f.held+f.ending, 0) }
+
+// limit returns the number of tasks to hold. The caller holds the mutex.
+func (f *feed) limit() int { return f.handlers - f.ahead + f.rowsAhead() }
+
+// rowsAhead returns the number of rows to take ahead. The caller holds the mutex.
+func (f *feed) rowsAhead() int {
+	computed := f.handlers - f.ahead
+	n := min(f.ahead, computed/minAheadShare)
+	if f.mean > 0 {
+		n = max(n, int(min(time.Duration(f.ahead), time.Duration(computed)*aheadTime/f.mean)))
+	}
+	return n
+}
+
+// group returns the number of results that do not wait for others any longer. The engine has a quarter of the rows ahead left then: they
+// last until more rows have been taken. The caller holds the mutex.
+func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
 func (f *feed) wait() {
 	f.mu.Lock()
-	pause := min(f.mean/pauseShare, f.maxPause)
+	pause := min(f.mean*time.Duration(f.group())/time.Duration(f.limit()), maxPause) // in which a group of results arrives
 	if f.isFull() {
 		pause = 0
 	}
@@ -116,7 +134,7 @@ func (f *feed) wait() {
 
 // isFull reports whether the results should be recorded now, without waiting for others. The caller holds the mutex.
 func (f *feed) isFull() bool {
-	return len(f.results) >= max(1, f.handlers/groupShare) || f.bytes >= maxGroupBytes || f.held-f.ending == 0
+	return len(f.results) >= f.group() || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }
 
 // record records a result together with others. It returns the reply of record.lua for the row, or an error.
@@ -316,7 +334,7 @@ func (f *feed) work(ctx context.Context) {
 	}
 }
 
-// returnTasks returns the tasks that no handler has received to their queues.
+// returnTasks returns to their queues the tasks that no handler has received.
 func (f *feed) returnTasks() {
 	for {
 		select {

@@ -61,7 +61,7 @@ func (q *Queue) lose(ctx context.Context, id, beat string) (lost bool, err error
 // beats returns the time of the last heartbeat of each worker that is not lost, in ms, by worker id.
 func (q *Queue) beats(ctx context.Context) (map[string]string, error) {
 	beats, err := q.rdb.HGetAll(ctx, fleetKeys()[1]).Result()
-	return beats, failure(err, "read the beats of workers")
+	return beats, failure(err, "read the heartbeats of workers")
 }
 
 // Fleet implements job.Queue.

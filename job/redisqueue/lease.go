@@ -16,7 +16,8 @@ const (
 	subscribeAgain = 5 * time.Second
 )
 
-// renewLeases renews asynq's leases of all held deliveries at intervals, until ctx is done. It ends deliveries whose leases are over.
+// renewLeases renews asynq's leases of all deliveries that the member holds, at intervals, until ctx is done. It ends deliveries whose
+// leases are over.
 func (m *member) renewLeases(ctx context.Context) {
 	tick := time.NewTicker(renewInterval)
 	defer tick.Stop()

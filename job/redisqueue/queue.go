@@ -35,7 +35,7 @@ import (
 //	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes with a lower number are refused
 //	ingot:{BATCH}:deaths       hash: number of workers that died while they ran each line
 type Queue struct {
-	// Leases are DefaultLeases. Tests replace them before Serve.
+	// Leases has the workers' intervals: DefaultLeases, unless a test replaces them before Serve.
 	Leases Leases
 
 	rdb       redis.UniversalClient
@@ -78,6 +78,15 @@ const taskType = "ingot:job"
 
 // queueName returns the name of the asynq queue of a model alias and a priority.
 func queueName(alias string, p job.Priority) string { return alias + ":" + string(p) }
+
+// queuesOf returns the names of the asynq queues with rows of a batch.
+func queuesOf(s job.Status) []string {
+	names := s.Aliases()
+	for i, alias := range names {
+		names[i] = queueName(alias, s.Priority)
+	}
+	return names
+}
 
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
 

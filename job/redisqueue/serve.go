@@ -28,10 +28,10 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		return failure(err, "serve the queue")
 	}
 	s.member = member
-	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.PollInterval, maxPause)}
+	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.Ahead)}
 	if o.Interactive > 0 {
 		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
-		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, o.PollInterval, 0))
+		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, 0))
 	}
 	stopping := make(chan struct{})
 	client := newAsynqClient(q.rdb, stopping)
