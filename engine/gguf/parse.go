@@ -74,7 +74,7 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a number of items as a u64. Each item takes at least each bytes, so the number is limited by the bytes left.
+// count reads a number of items as a u64. each is the minimum number of bytes of an item, so the number is limited by the bytes left.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)

@@ -158,7 +158,8 @@ func (r *rig) normThenExperts(rows, cols int) error {
 	return nil
 }
 
-// latentsThenProduct stores a sequence of one position. Attention to this position shows what was stored. Each run uses another layer.
+// latentsThenProduct stores a sequence of one position. Attention to this position shows what was stored. Each run stores it in another
+// layer of the cache.
 func (r *rig) latentsThenProduct(q, rank int) error {
 	const dims, out, heads, layers = 16, 80, 2, 2
 	keyDim := rank + dims

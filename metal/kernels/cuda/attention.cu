@@ -116,7 +116,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Scores: a warp takes 16 positions. A lane has 8 neighbouring dimensions of every 32, of queries and of keys. Even and odd
+        // Scores: a warp takes 16 positions. Of every 32 dimensions of queries and keys, a lane takes 8 neighbouring ones. Even and odd
         // blocks of 32 dimensions are added separately, so that fewer products wait for each other.
         float score[2][2][4]; // [even, odd][positions 0 to 7, 8 to 15]
         UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
