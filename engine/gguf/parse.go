@@ -286,7 +286,7 @@ func (p *parser) checkPlaces(infos []info, start uint64) error {
 			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, p.alignment)
 		}
 		if start > size || in.offset > size-start || in.bytes > size-start-in.offset {
-			return p.fail(in.at, field, "%d bytes from %d after the start of the data (byte %d) are not in the file of %d bytes; the file is cut short or damaged: copy or download it again",
+			return p.fail(in.at, field, "the tensor's %d bytes at offset %d of the data section, which begins at byte %d, are not in the file of %d bytes; the file is cut short or damaged: copy or download it again",
 				in.bytes, in.offset, start, size)
 		}
 	}
