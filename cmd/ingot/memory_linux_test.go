@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMemoryOfHostileRows runs rows that need as much memory as possible, and checks that the program stays within its limit, its own
-// size and copies of one input line.
+// TestMemoryOfHostileRows runs rows that need as much memory as possible. It checks that the program's memory stays below the sum of the
+// limit, the program's own size and some copies of an input line.
 func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test and others would slow each other down
 	const (
 		limit   = 100 << 20

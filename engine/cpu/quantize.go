@@ -7,9 +7,9 @@ import (
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
 
-// rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The distance is an odd number of blocks, each
-// of which takes a cache line. With a distance of 64 lines, for example, the same column of all rows would be in one set of the
-// first-level cache, which has fewer than 16 places.
+// rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The distance is an odd number of blocks, and a
+// block takes a cache line. With a distance of 64 lines, for example, a column of all rows would be in the same set of the first-level
+// cache. A set holds fewer than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 
 // quantize converts slices of the rows of x to the step's blocks of activations. Each row has count slices of n values, which are stride

@@ -84,8 +84,8 @@ type rowsTask struct {
 	table     *weight
 	rope      *rope
 	cache     *cache
-	group     int // of layers
-	layer     int // in a page
+	group     int // group of layers
+	layer     int // number of the layer in its group
 	shape     compute.AttentionShape
 	outStride int
 	inStride  int

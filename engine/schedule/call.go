@@ -8,8 +8,8 @@ import (
 )
 
 // call has the settings and the state that the sequences of a request share. The fields of the first group are set before the loop gets the
-// call and do not change afterwards. The other fields belong to the loop until done is closed. A call refers to no memory of the caller,
-// which may return while the loop still runs the call.
+// call and do not change afterwards. The other fields belong to the loop until done is closed. A call shares no memory with the caller,
+// because the caller may return while the loop still runs the call.
 type call struct {
 	ctx          context.Context
 	prompt       []int32

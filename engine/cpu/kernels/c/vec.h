@@ -97,7 +97,7 @@ INLINE i32v four(const int8_t *a, int j) {
   return splat32(v);
 }
 
-// dot_u8 adds a dot product to each lane of s: of the lane's four bytes of w, from 0 to 127, with bytes 4j to 4j+3 of a.
+// dot_u8 adds a dot product to each lane of s. It multiplies the lane's four bytes of w, each from 0 to 127, with bytes 4j to 4j+3 of a.
 INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #if LANES == 4
   const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load serves four values of j
