@@ -29,8 +29,8 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case describes a measurement: Rows requests, of which Batch run at a time. The prompts have different random tokens, except for their
-// first Shared tokens.
+// Case describes a measurement. A run has Rows requests, and Batch of them run at a time. The prompts have different random tokens, except
+// for their first Shared tokens.
 type Case struct {
 	Mode    Mode
 	Batch   int // number of requests in the engine at a time
@@ -44,7 +44,8 @@ type Case struct {
 	Requests []generation.Request
 }
 
-// maxSeed separates the random tokens of contexts from those of runs.
+// maxSeed is larger than the seed of any run and the index of any request. Contexts and shared tokens are drawn with it as one of their two
+// seeds, so they differ from all other tokens.
 const maxSeed = 1 << 32
 
 // check returns an error for the first setting that is out of range.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// speed returns the number of a run's tokens that a mode counts, and the time in which they were computed.
+// speed returns how many tokens of a run count in a mode, and the time in which they were computed.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)
@@ -63,7 +63,8 @@ func (r *round) steady() (tokens int, took time.Duration) {
 // firstToken returns the time from a request to its first token.
 func (a *answer) firstToken() time.Duration { return a.times[0].Sub(a.start) }
 
-// steps calls each for every step after the first token, with the number of tokens that the step generated and its duration.
+// steps calls the function each for every step after the first token. It passes the step's duration and the number of tokens that the step
+// generated.
 func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	for i := 1; i < len(a.times); {
 		n := i

@@ -39,7 +39,7 @@ type process struct {
 	cmd     *exec.Cmd      // nil while it is not running
 	since   time.Time      // start of cmd
 	ending  syscall.Signal // the signal that was sent to end the process; 0 if none was sent
-	sent    time.Time      // when ending was sent
+	sent    time.Time      // when the signal ending was sent
 	down    time.Duration  // how long the process stays down after it has ended
 	retired bool
 	starts  int
@@ -82,7 +82,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 }
 
-// ended records the end of the process. pause is how long the process stays down. done reports whether the process is not started again.
+// ended records the end of the process. pause is how long the process stays down. done reports whether it will not be started again.
 func (p *process) ended(err error) (pause time.Duration, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

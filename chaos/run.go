@@ -148,16 +148,16 @@ func (r *run) newProcess(storm context.Context, name string, command ...string) 
 	return &process{name: name, command: command, dir: r.dir, journal: r.journal, storm: storm, done: make(chan struct{})}
 }
 
-// lanes is the number of batches that are in the queue at the same time. While one batch waits for the rows of a dead worker, the workers
-// have rows of the other batch.
-const lanes = 2
+// batchesAtOnce is the number of batches that are in the queue at the same time. While one batch waits for the rows of a dead worker, the
+// workers have rows of the other batch.
+const batchesAtOnce = 2
 
-// runBatches queues and collects one batch after another in each lane, until in each lane a batch has ended after the storm. It returns the
-// ids of all batches. The error names the batches that did not end.
+// runBatches keeps batchesAtOnce batches in the queue: whenever one has ended, it queues the next. After the storm it queues no more. It
+// returns the ids of all batches. The error names the batches that did not end.
 func (r *run) runBatches(ctx, storm context.Context) (batches []string, err error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
-	for lane := range lanes {
+	for lane := range batchesAtOnce {
 		running.Go(func() {
 			for n := 1; n == 1 || storm.Err() == nil; n++ {
 				batch := fmt.Sprintf("batch-%d-%d", lane+1, n)

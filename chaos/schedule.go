@@ -50,8 +50,9 @@ type event struct {
 	lasts  time.Duration
 }
 
-// schedule draws the disturbances of a run. The time between two disturbances is one to five units. Each kind is drawn as often as it has
-// cards before any kind is drawn more often. A worker is stopped for exactly stop; other disturbances last up to their maximum duration.
+// schedule draws the disturbances of a run, like cards from a shuffled deck. When all cards are drawn, the deck is shuffled again. The time
+// between two disturbances is one to five units. A worker is stopped for exactly stop; other disturbances last up to their maximum
+// duration.
 func schedule(seed uint64, storm, stop time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	unit := stop / stopUnits

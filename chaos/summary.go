@@ -61,8 +61,8 @@ func sortedKeys[K int | string](m map[K]int) []K {
 	return keys
 }
 
-// countMessages counts the messages of a log by level and text up to the first colon, which precedes details such as the cause. Lines that
-// are not JSON are skipped: a command prints them before it fails, or a crash does.
+// countMessages counts the messages of a log by level and text up to the first colon, which precedes details such as the cause. Some lines
+// are not JSON, such as the error of a command or the text of a crash. Their level is "-".
 func countMessages(path string, messages map[string]int) error {
 	f, err := os.Open(path)
 	if err != nil {

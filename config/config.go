@@ -42,7 +42,7 @@ type Config struct {
 	CORSOrigin  string
 	LogLevel    slog.Level
 	LogFormat   string // text or json
-	FromFlags   []Name // the settings given by flags, in the order of the list settings
+	FromFlags   []Name // the settings that were given by flags, in the order of the variable settings
 }
 
 // The values of Backend that are not names of GPU drivers.

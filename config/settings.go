@@ -124,7 +124,7 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
 	},
 	{
-		name: Listen, usage: "serve /metrics and /healthz on `ADDR`, such as :9090; off if empty",
+		name: Listen, usage: "serve /metrics, /healthz and /readyz on `ADDR`, such as :9090; off if empty",
 		set: func(c *Config, s string) error { c.Listen = s; return checkAddress(s) },
 	},
 	{
@@ -148,7 +148,7 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.CORSOrigin = s; return nil },
 	},
 	{
-		name: LogLevel, usage: "log messages of at least `LEVEL`:  " + alternatives(namesOf(logLevels)), def: "info",
+		name: LogLevel, usage: "log messages of at least `LEVEL`: " + alternatives(namesOf(logLevels)), def: "info",
 		set: func(c *Config, s string) (err error) { c.LogLevel, err = choose(logLevels, s); return err },
 	},
 	{

@@ -80,7 +80,7 @@ func (c *Config) setDevices(list string) error {
 			return err
 		}
 		if slices.Contains(c.Devices, n) {
-			return fmt.Errorf("%q has the number %d twice", list, n)
+			return fmt.Errorf("%q has the number %d twice: give each GPU once", list, n)
 		}
 		c.Devices = append(c.Devices, n)
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// mixedRequests returns greedy and sampled requests with prompts of many lengths. With their settings, a single different bit changes the
-// result.
+// mixedRequests returns greedy and sampled requests with prompts of many lengths. Their results change if a single bit of a logit differs.
 func mixedRequests() []generation.Request {
 	var reqs []generation.Request
 	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {

@@ -57,11 +57,11 @@ func openOn(t testing.TB, path string, be compute.Backend, opts engine.Options) 
 	return e
 }
 
-// wholeSteps is a value of Options.StepTime with which durations do not limit the rows of a step, so that a test can count steps.
+// wholeSteps is a value of Options.StepTime that is so long that it never limits the rows of a step. A test can then count steps.
 const wholeSteps = time.Hour
 
-// opened is embedded in a backend that changes certain steps. openOn sets it when the engine is open, so that the steps with which the
-// engine measures costs are not changed.
+// opened is embedded in test backends that change certain steps. openOn sets it once the engine is open. Before that, the engine measures
+// the costs of steps; the test backends do not change those steps.
 type opened struct{ is atomic.Bool }
 
 func (o *opened) open() { o.is.Store(true) }
@@ -141,8 +141,8 @@ func (g *gate) trace(compute.Checkpoint) {
 
 func (g *gate) open() { g.once.Do(func() { close(g.pass) }) }
 
-// expectShort lets an idle engine give many answers of one token, so that it expects short answers. It then admits more sequences than its
-// pages suffice for. g is the gate whose trace the engine has; nil if it has none.
+// expectShort lets an idle engine give many answers of one token, so that it expects short answers. The engine then admits more sequences
+// than fit into its pages. g is the gate that the engine's Trace calls; nil if there is none.
 func expectShort(t testing.TB, e *engine.Engine, g *gate) {
 	t.Helper()
 	if g != nil {

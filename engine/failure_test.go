@@ -187,7 +187,7 @@ func TestACorruptPageIsComputedAgain(t *testing.T) {
 	}
 }
 
-// panicking returns a backend that panics in steps from to to, counted from 1.
+// panicking returns a backend that panics in steps [from, to]. The first step is number 1.
 func panicking(t *testing.T, from, to int) *faulty {
 	steps := 0
 	return &faulty{Backend: backend(t), failing: func(*compute.Batch) error {
@@ -246,8 +246,8 @@ func (m *misplaced) Begin(b *compute.Batch) compute.Step {
 	return m.Backend.Begin(b)
 }
 
-// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine. The test covers steps with prompts, in
-// which the threads divide the rows and can wait for each other, and steps of few rows.
+// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine. The test covers steps with few rows and
+// steps with prompts. In a step with a prompt, the threads divide the rows and can wait for each other.
 func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {

@@ -30,7 +30,7 @@ type Fit struct {
 	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 
-// Rows get a share of the memory that is left after weights and steps, but at most maxRows.
+// Prompts, answers and results (Fit.Rows) get a share of the memory that is left after weights and steps, but at most maxRows.
 const (
 	rowsShare = 4 // a quarter
 	maxRows   = 512 << 20
@@ -90,7 +90,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	plan := be.Plan()
 	limits := fit.limits(o)
 	groups := f.config.Groups(limits)
-	slotBytes := int64(0) // of a position in a page
+	slotBytes := int64(0) // bytes of one position in a page, in all models
 	for _, m := range []struct {
 		file   *gguf.File
 		config model.Config
@@ -99,7 +99,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 			continue
 		}
 		g := m.config.Groups(limits)
-		bytes, err := g.SlotBytes(m.config, o.KV) // every model has a cache with the same pages
+		bytes, err := g.SlotBytes(m.config, o.KV) // the caches of both models have the same number of pages
 		if err != nil {
 			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
 		}
@@ -121,22 +121,23 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		perSlot += sequenceBytes(o) // a page holds at most PageSize positions of a sequence
 	}
 	pages := schedule.Groups(f.config, limits)
-	single, each := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
-	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(single+(o.MaxSequences-1)*each)))
-	fit.Tokens = fit.positions(pages, single, each, o)
+	prefill, decode := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
+	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(prefill+(o.MaxSequences-1)*decode)))
+	fit.Tokens = fit.positions(pages, prefill, decode, o)
 	if plan.Host() {
 		fit.Steps += int64(fit.Tokens) * sequenceBytes(o)
 	}
 	return nil
 }
 
-// positions returns how many positions the pages hold of sequences with the whole context, and of one that gets the rest. single is the
-// maximum number of pages of a sequence, while its prompt is computed in chunks, and each the maximum while it generates.
-func (f *Fit) positions(groups cache.Groups, single, each int, o *Options) int {
+// positions returns the number of positions that the pages of the cache hold. As many sequences as possible have the whole context, and one
+// more sequence gets the remaining pages. A sequence with the whole context takes up to prefill pages while its prompt is computed in
+// chunks, and up to decode pages while it generates. At most one sequence is in prefill.
+func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) int {
 	sequences, left, rows := 0, f.Pages, o.chunk()
-	if f.Pages >= single {
-		sequences = 1 + (f.Pages-single)/each
-		left, rows = (f.Pages-single)%each, 1
+	if f.Pages >= prefill {
+		sequences = 1 + (f.Pages-prefill)/decode
+		left, rows = (f.Pages-prefill)%decode, 1
 	}
 	rest := sort.Search((f.Context+o.PageSize-1)/o.PageSize, func(i int) bool { return groups.Pages((i+1)*o.PageSize, rows, o.PageSize) > left })
 	if sequences == 0 {
@@ -172,7 +173,7 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 
 // tooLittle returns the error for a context that does not fit into the memory.
 func (f *Fit) tooLittle(o *Options) error {
-	taken := fmt.Sprintf("the weights take %s, steps and rows %s", size(f.Weights), size(f.Steps+f.Rows))
+	taken := fmt.Sprintf("the weights take %s, steps and rows take %s,", size(f.Weights), size(f.Steps+f.Rows))
 	if o.Context == 0 {
 		return fmt.Errorf("%s and the cache needs at least %s, but together they may take only %s; "+
 			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
@@ -181,7 +182,8 @@ func (f *Fit) tooLittle(o *Options) error {
 		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
 }
 
-// contextBytes returns the maximum bytes of the cache of a sequence with the whole context, while its prompt is computed in chunks.
+// contextBytes returns the maximum number of bytes that a sequence with the whole context takes in the cache. It takes the most while its
+// prompt is computed in chunks.
 func (f *Fit) contextBytes(o *Options) int64 {
 	windowed := f.Context
 	if f.Window > 0 {
@@ -199,7 +201,8 @@ func (f *Fit) limits(o *Options) model.Limits {
 		Pages:    f.Pages,
 		PageSize: o.PageSize,
 		KV:       o.KV,
-		// A small model shares the page tables of the model. Its layers have other groups.
+		// A small model for drafts uses the page tables of the main model, but its layers are grouped differently. Windows are then not
+		// freed.
 		FreeWindows: o.Draft != DraftModel,
 	}
 }

@@ -42,7 +42,7 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	return done, err
 }
 
-// prompt returns the token ids of a request's prompt. It returns an error if there is none or if one is not in the vocabulary.
+// prompt returns the token ids of a request's prompt. It returns an error if the prompt is empty, or if an id is not in the vocabulary.
 func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, error) {
 	given := 0
 	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {

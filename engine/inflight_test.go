@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// maxInFlight is the maximum number of steps in flight on a several.
+// maxInFlight is the maximum number of steps in flight on the backend several.
 const maxInFlight = 8
 
 // several is the CPU backend with several steps in flight. It counts the steps, and runs each step when it is submitted. onBegin and

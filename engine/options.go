@@ -17,7 +17,8 @@ type Options struct {
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
-	// StepTokens is the maximum number of rows of a step: one per sequence that is generating, and the others for prompts and drafts.
+	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence. Each generating sequence has one row, and
+	// prompts and drafts get the others.
 	StepTokens int
 	// StepTime is the maximum duration of a step with prompts, and limits the delay of generated tokens. With 0, the engine derives the
 	// maximum from measured durations: steps are short while there are interactive requests, and long otherwise.

@@ -11,8 +11,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// progress returns a request's progress with the first tokens of each choice. cut returns their number, given a choice and its number of
-// tokens.
+// progress returns the progress of a request that was interrupted. It has the first cut(i, n) of the n tokens of choice i.
 func progress(prompt []int32, c generation.Completion, cut func(choice, tokens int) int) *generation.Progress {
 	p := &generation.Progress{Prompt: generation.HashPrompt(prompt)}
 	for i, choice := range c.Choices {

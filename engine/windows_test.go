@@ -29,8 +29,8 @@ func windowed(t *testing.T, test func(t *testing.T, path string)) {
 	})
 }
 
-// wholeOptions are options of an engine that answers one request at a time and frees no windows: its small model, which is the model
-// itself, shares the page table.
+// wholeOptions are the options of an engine that answers one request at a time and does not free the pages before windows. An engine does
+// not free them if it drafts with a small model, because that model uses the same page tables. Here, the small model is the model itself.
 func wholeOptions(path string, context int) engine.Options {
 	return engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 1}
 }
@@ -122,8 +122,8 @@ func (p *peak) trace(compute.Checkpoint) {
 	}
 }
 
-// gemma3 is the reference of Gemma 3 with another context and window. It has one full layer and six with a window, each in a group of its
-// own. A position takes gemma3Slot bytes in a layer: keys and values of 2 heads of 32 values of 4 bytes.
+// gemma3 returns the reference model of Gemma 3 with another context and window. Its seven layers, one full and six with a window, are
+// seven groups. A position takes gemma3Slot bytes in a layer: the keys and values of 2 heads with 32 values of 4 bytes each.
 func gemma3(t *testing.T, path string, context, window uint32) string {
 	t.Helper()
 	if !strings.Contains(path, "gemma3") {
@@ -138,8 +138,8 @@ func gemma3(t *testing.T, path string, context, window uint32) string {
 
 const gemma3Full, gemma3Sliding, gemma3Slot = 1, 6, 2 * 2 * 32 * 4
 
-// A sequence takes pages of all its positions in full layers. In layers with a window it takes those of the window, of the chunk that is
-// computed, and one more. A cache of that size holds a sequence of 8,192 positions.
+// In full layers, a sequence has pages for all its positions. In layers with a window, it has only the pages of the window and of the chunk
+// that is computed, and one more. A cache of that size suffices for a sequence of 8,192 positions.
 func TestMemoryOfOneSequence(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 8192, 1024, 512, 16
@@ -167,7 +167,7 @@ func TestMemoryOfOneSequence(t *testing.T) {
 	})
 }
 
-// In the memory of two whole sequences, more than two fit.
+// If memory has room for all pages of two sequences, more than two sequences fit when the pages before windows are freed.
 func TestMoreSequencesFit(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 1024, 128, 64, 16

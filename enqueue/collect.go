@@ -15,9 +15,9 @@ const (
 	pageSize = 32
 	// pageBytes is the maximum size of a page that has more than one result.
 	pageBytes = 1 << 20
-	// comparedAtOnce is the number of stream entries, without their results, that are compared at a time.
+	// comparedAtOnce is the number of stream entries that are compared with the output at a time. They are read without their results.
 	comparedAtOnce = 1000
-	// freedAtOnce is the number of written results after which the output is synced to the disk, so that Redis can delete these results.
+	// freedAtOnce is the number of written results after which the output is synced to the disk. Redis can then delete these results.
 	freedAtOnce = 1000
 	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again. It is also the time
 	// for which results are gathered into a page.
@@ -38,7 +38,7 @@ type Collected struct {
 	Kept     int  // lines that the output had before Collect
 	Written  int  // lines that Collect added
 	Failed   int  // error lines among all lines
-	Foreign  int  // lines of Kept that the finished batch does not have
+	Foreign  int  // lines among Kept that the finished batch does not have
 	Finished bool // the batch is finished, and the output has all its rows
 
 	Cancelled bool // the batch was cancelled, and the output has all rows that were recorded before the end
@@ -49,9 +49,9 @@ type Collected struct {
 }
 
 // Collect writes the results of a batch to out, except those that out already holds. It can be interrupted and repeated at any time; out
-// gets each row exactly once. It removes from out the error lines of rows that were queued again. If the batch is overdue, it first ends
-// the rows that are still in the queue. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if a line of out answers
-// a different input line than the batch; Collect looks for such lines before it writes.
+// gets each row exactly once. It removes from out the error lines of rows that were queued again. If the batch's deadline has passed, it
+// first records the rows that are still in the queue as expired. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if
+// a line of out answers a different input line than the batch; Collect looks for such lines before it writes.
 func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
 	var end job.State
@@ -62,10 +62,10 @@ func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOp
 	if err == nil {
 		err = c.free(ctx)
 	}
-	held, failed := out.Counts()
+	lines, failed := out.Counts()
 	kept := out.Kept()
 	result := Collected{
-		Kept: kept, Written: held - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
+		Kept: kept, Written: lines - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
 		Freed: len(c.freed), Damaged: c.damaged, FirstDamage: c.firstDamage,
 	}
 	if err == nil && result.Finished && kept > 0 {
@@ -87,7 +87,7 @@ type collector struct {
 	firstDamage string
 }
 
-// scan calls each with all stream entries after the given ID. The entries have no results.
+// scan calls the function each for every stream entry after the given ID. The entries are read without their results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
@@ -115,7 +115,7 @@ func (c *collector) scan(ctx context.Context, after string, each func(job.Record
 // compare compares the results in out with all stream entries after the last one read. It removes error lines whose rows were queued
 // again.
 func (c *collector) compare(ctx context.Context) error {
-	if held, _ := c.out.Counts(); held == 0 {
+	if lines, _ := c.out.Counts(); lines == 0 {
 		return nil
 	}
 	var requeued []string
@@ -212,7 +212,7 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	if slices.ContainsFunc(rows, func(r job.Recording) bool { return r.Requeued != "" && c.out.HasError(r.Requeued) }) {
 		return len(rows), c.compare(ctx) // the page is then read again, since it may have new results of these rows
 	}
-	for _, r := range rows { // all are compared before any is written
+	for _, r := range rows { // all rows are compared before the first one is written
 		if r.Damage != "" {
 			continue
 		}
@@ -238,8 +238,8 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	return len(rows), nil
 }
 
-// write writes the result of a row that the output does not hold. It checks what the store returns first, since a line that is not the
-// row's result would make the output unusable.
+// write writes the result of a row that the output does not hold. It first checks that the text from the store is this row's result, since
+// any other line would make the output unusable.
 func (c *collector) write(r job.Recording) error {
 	if r.Damage != "" {
 		c.damage(r.Damage)

@@ -7,16 +7,16 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// expireInterval is the time between two attempts to end the rows of an overdue batch.
+// expireInterval is the time between two attempts to expire the rows of a batch.
 const expireInterval = 10 * time.Second
 
-// expirer ends the rows of an overdue batch, since there may be no worker that does so.
+// expirer records rows as expired after the deadline of their batch, since there may be no worker that does so.
 type expirer struct {
 	queue job.Queue
 	next  time.Time // time of the next attempt
 }
 
-// check ends the waiting rows if the batch is overdue and the last attempt was at least expireInterval ago.
+// check expires the rows of the batch if its deadline has passed and the last attempt was at least expireInterval ago.
 func (e *expirer) check(ctx context.Context, s job.Status) error {
 	if !s.Overdue() || time.Now().Before(e.next) {
 		return nil

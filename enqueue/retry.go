@@ -14,8 +14,8 @@ const maxWait = time.Minute
 // retry calls f until Redis can be reached. It gives up after maxWait.
 func retry(ctx context.Context, f func() error) error { return job.Retry(ctx, maxWait, f) }
 
-// retryUnlessFull is retry for a producer. It returns job.ErrFull at once: a producer frees no memory, and somebody who does would take
-// longer than maxWait.
+// retryUnlessFull is retry for a producer. It returns job.ErrFull at once: somebody has to free memory in Redis, and that would take longer
+// than maxWait.
 func retryUnlessFull(ctx context.Context, f func() error) error {
 	var full error
 	err := retry(ctx, func() error {

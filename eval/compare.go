@@ -101,8 +101,8 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	return list, nil
 }
 
-// sameScores reports whether two runs have scores of a task by the same metrics and filters. It is also true if one of them has no scores
-// at all: a run without any answer is judged elsewhere.
+// sameScores reports whether two runs have scores of a task by the same metrics and filters. It is also true if a run has no scores at all,
+// because it has no answers: TooManyFailed decides about such a run.
 func sameScores(base, cand map[string]float64) bool {
 	names := func(scores map[string]float64) []string {
 		return slices.Sorted(func(yield func(string) bool) {

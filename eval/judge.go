@@ -49,7 +49,7 @@ func PrepareJudge(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, JudgeRequestsFile), requests)
 }
 
-// judgeID returns the custom id of the request that asks the judge about one answer to a row after one pipeline.
+// judgeID returns the custom id of a request to the judge. The judge scores one answer to a row, after the filters of one pipeline.
 func (s *Set) judgeID(item, pipeline, answer int) string {
 	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }

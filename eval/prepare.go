@@ -107,7 +107,7 @@ func (s *Set) id(item, choice int) string {
 	return id + ":" + strconv.Itoa(choice)
 }
 
-// requests returns the requests of a row. The requests for a row's choices follow each other, so that the prefix cache serves their context.
+// requests returns the requests of a row. The requests for a row's choices are adjacent, so that the prefix cache still has their context.
 func (s *Set) requests(item *Item) []request {
 	p := &item.Prompt
 	switch s.Type {

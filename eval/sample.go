@@ -32,7 +32,7 @@ type Sample struct {
 	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
 	Metrics   []string           `json:"metrics"`
 	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
-	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: the words, bytes or instructions by which the score is divided; 1 if absent
+	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions by which the score is divided; 1 if absent
 }
 
 // SamplesFile is the name of a task's samples file.

@@ -132,7 +132,7 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// generated scores a generated answer after a pipeline.
+// generated scores an answer that was generated, after the filters of a pipeline.
 func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
 	base.Filter, base.Filtered, base.Scores = p.Name, p.Apply(base.Responses), map[string]float64{}
 	if s.Type == task.Judge {

@@ -154,7 +154,7 @@ func TestGroupScores(t *testing.T) {
 		{Name: "nothing", Members: members, Metrics: []task.GroupMetric{{Metric: "exact_match", Filters: []string{"strict"}}, {Metric: "acc"}}},
 	}, eval.Config{})
 	require.NoError(t, err)
-	// a: 1 of 2, standard error sqrt(0.5/2)=0.5; b: 3 of 6, sqrt(0.3/6)=0.2236068.
+	// Task a: 1 of 2 rows is right, standard error sqrt(0.5/2)=0.5; task b: 3 of 6, sqrt(0.3/6)=0.2236068.
 	require.InDelta(t, 0.5, r.Groups["size"]["exact_match,none"], 1e-12)
 	require.InDelta(t, 0.2091650, r.Groups["size"]["exact_match_stderr,none"], 1e-6) // sqrt((2*0.5)²+(6*0.2236068)²)/8
 	require.InDelta(t, 0.2091650, r.Groups["weight"]["exact_match_stderr,none"], 1e-6)

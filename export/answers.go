@@ -126,8 +126,8 @@ func (a *Answers) text(e entry) ([]byte, error) {
 	return a.buf, nil
 }
 
-// of returns the entry of a row. It must be called with ascending rows. It returns an error if there is an answer to a row between the
-// last row and this one, since the input has no such row.
+// of returns the entry of a row. It must be called with ascending rows. It returns an error if there is an answer to a row between the row
+// of the last call and this one, since the input has no such row.
 func (a *Answers) of(row int) (e entry, found bool, err error) {
 	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
 		a.next++

@@ -230,7 +230,7 @@ func (t *tableMaker) sample(record table.Record, s *sample) error {
 	return t.out.Write(table.Record{Number: record.Number, Fields: t.fields})
 }
 
-// namedRows is a table.Reader of the rows of answers whose input is not known. Each row has only its custom_id.
+// namedRows reads, for a table without an input, the rows that have answers. Each row has only its custom_id.
 type namedRows struct {
 	answers []*Answers
 	next    []int // index of the next entry of each file of answers
@@ -280,8 +280,8 @@ type FailedRows struct {
 	out     table.Writer // nil until a row is written as a record rather than as its line
 }
 
-// NewFailedRows returns a FailedRows that writes to w. With Batch and Simple, a row that is a line of its file is written unchanged. All
-// other rows are written as records of their columns.
+// NewFailedRows returns a FailedRows that writes to w. If the input consists of lines, Batch and Simple write a failed row as its unchanged
+// line. Otherwise a row is written as a record of its columns.
 func NewFailedRows(w io.Writer, f Format) *FailedRows {
 	if f == Batch {
 		f = Simple

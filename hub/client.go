@@ -123,13 +123,13 @@ func closeBody(res *http.Response) {
 	_ = res.Body.Close()
 }
 
-// finalError is an error that another attempt would not change.
+// finalError is an error that another attempt would meet again.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// isFinal reports whether another attempt would not change an error.
+// isFinal reports whether another attempt would fail with the same error.
 func isFinal(err error) bool {
 	var final *finalError
 	var dns *net.DNSError

@@ -65,7 +65,7 @@ func (d *download) run(ctx context.Context) error {
 			seen := d.received.Load()
 			err := d.c.retry(ctx, func() (bool, error) {
 				err := d.fetch(ctx, r, hasRanges)
-				now := d.received.Load() // by all connections: a refused one counts as progress while others receive data
+				now := d.received.Load() // received by all connections: while others receive data, a refused connection does not count as failed
 				progress := now > seen
 				seen = now
 				return progress, err
@@ -79,7 +79,7 @@ func (d *download) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reading is the span of blocks that one connection is to download.
+// reading is the span of blocks that one connection downloads.
 type reading struct {
 	span
 	buf    []byte // received part of the block span.first
@@ -158,7 +158,7 @@ func (d *download) read(body io.Reader, r *reading) error {
 	return nil
 }
 
-// source returns the address of the file's bytes. It asks the hub for an address that is not known.
+// source returns the address of the file's bytes. If the address is not known, it asks the hub for one.
 func (d *download) source(ctx context.Context) (source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -127,7 +127,7 @@ func (r *checkpointReader) uvarint() uint64 {
 	return v
 }
 
-// count reads a number of elements. It fails if that many elements of size bytes each are more than the bytes that are left.
+// count reads the number of elements that follow. It fails if the remaining bytes cannot hold that many elements of size bytes each.
 func (r *checkpointReader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)/size) {

@@ -28,19 +28,20 @@ type Job struct {
 	MaxAttempts int             `json:"max_attempts"`
 	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch, Unix time in ms; 0 for none
 	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
+	Alias       string          `json:"model_name,omitempty"`  // model alias that the row names; empty for the alias of its batch
 
 	// The queue sets these when it delivers the job.
 
-	Delivery int    `json:"-"` // how often the row was taken from a silent worker; writes of earlier deliveries are refused
+	Delivery int    `json:"-"` // how often the row was taken from a worker without heartbeats; the store refuses writes with a lower number
 	Pin      string `json:"-"` // Pin of the worker's model, set by the worker; empty until the model file is hashed
 	Deaths   int    `json:"-"` // number of workers that died while they ran the row
-	Begun    *Begun `json:"-"` // set if Serve has begun the job, since ServeOptions.Admit has admitted it
+	Begun    *Begun `json:"-"` // set if Serve has called Begin already, as it does for jobs that ServeOptions.Admit admits
 }
 
-// Begun is what a job has that Serve has begun.
+// Begun is set on a job for which Serve has called Begin.
 type Begun struct {
 	Start
-	Leave func() // ends the admission; the handler calls it when it has ended
+	Leave func() // ends the admission; the handler calls it when the job has ended
 }
 
 // Live has the settings of a job whose client waits for the answer.
@@ -107,8 +108,8 @@ func Decode(payload []byte) (*Job, error) {
 	return j, nil
 }
 
-// read reads a payload, which must be valid JSON, in a fraction of the time of encoding/json. ok is false if something is not as Encode
-// writes it.
+// read reads a payload in a fraction of the time of encoding/json. The payload must be valid JSON. ok is false if it is not written as
+// Encode writes it.
 func (j *Job) read(payload []byte) (ok bool) {
 	if payload[0] != '{' {
 		return false
@@ -140,6 +141,8 @@ func (j *Job) read(payload []byte) (ok bool) {
 			ok = readNumber(value, &j.MaxAttempts)
 		case "deadline_ms":
 			ok = readNumber(value, &j.DeadlineMS)
+		case "model_name":
+			j.Alias, ok = ordered.Plain(value)
 		default:
 			ok = false
 		}

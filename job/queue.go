@@ -12,9 +12,9 @@ import (
 type Queue interface {
 	Store
 
-	// Add queues the jobs of a model alias. A job is not added if a job with the same batch and line is queued or running, except
-	// that Add replaces jobs left over from an earlier batch with the same id. added reports for each job whether it was added. If
-	// Add returns an error, some jobs may be queued nevertheless.
+	// Add queues jobs for the workers of a model alias. The field Alias of each job must be empty or name this alias. A job is not
+	// added if a job with the same batch and line is queued or running, except that Add replaces jobs left over from an earlier batch
+	// with the same id. added reports for each job whether it was added. If Add returns an error, some jobs may be queued nevertheless.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
 	// If the deadline of a batch has passed, Expire records an error for each row of the batch that has a job in the queue. This
@@ -54,14 +54,15 @@ type Queue interface {
 type ServeOptions struct {
 	Alias           string
 	Concurrency     int           // maximum number of handlers at once
+	Ahead           int           // how many of these only wait while the others run; a queue may use fewer if jobs take long
 	Interactive     int           // maximum number of additional handlers, for Interactive jobs only; 0 to take none
 	Strict          bool          // serve a priority only while the higher ones have no jobs; false: serve in the ratio of Priorities
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
 	PollInterval    time.Duration // time between checks of an empty queue, if the queue has to be checked
 	Logger          *slog.Logger
-	// Admit, if set, lets Serve begin jobs itself, many at once, before it passes them to the handler. Admit reserves what a job needs,
-	// sets its Pin, and returns a function that ends the reservation. ok is false if the handler has to wait and begin the job itself.
-	// Admit must not block.
+	// If Admit is set, Serve calls Begin for many jobs at once, before it passes them to the handler. For each job it first calls Admit,
+	// which reserves what the job needs, sets its Pin, and returns a function that ends the reservation. If ok is false, the handler has to
+	// wait and to call Begin itself. Admit must not block.
 	Admit func(j *Job) (leave func(), ok bool)
 	// Describe returns the worker's record for Fleet; the queue sets ID, Aliases, Concurrency, Rows and times. Describe must not
 	// block. If Describe is nil, the record is empty.
@@ -74,12 +75,12 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	if o.Describe != nil {
 		w = o.Describe()
 	}
-	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency
+	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency-o.Ahead
 	return w
 }
 
-// Handler handles one delivery of a job. ctx ends when the delivery ends: when the batch is cancelled, the lease is lost, or Serve
-// stops. The returned error decides what happens to the job:
+// Handler handles one delivery of a job. A delivery passes a job to one worker; after a failure, the job is delivered again. ctx ends when
+// the delivery ends: when the batch is cancelled, the lease is lost, or Serve stops. The returned error decides what happens to the job:
 //
 //   - nil: the job is done and leaves the queue;
 //   - ErrHandedBack: the job returns to the head of the queue, as if it had not been taken;
@@ -89,7 +90,7 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 //   - any other error: the job is delivered again after RetryDelay.
 type Handler func(ctx context.Context, j *Job) error
 
-// ErrRowRunning is returned by Add for a job that cannot replace one of an earlier batch, because a worker runs that one.
+// ErrRowRunning means that a worker still runs the same line of an earlier batch with the same id. Add cannot replace such a job.
 var ErrRowRunning = errors.New("a worker still runs this row of an earlier batch with the same id: give another batch id, or try again later")
 
 // Errors that a Handler returns.

@@ -20,6 +20,7 @@ type Result struct {
 	Line     int
 	Sum      string // the job's Sum
 	File     string // the job's File
+	Alias    string // the job's Alias
 	Delivery int    // the job's Delivery
 	Text     []byte // a Line as JSON, without a newline
 	Failed   bool
@@ -54,8 +55,8 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered returns the result of a job from done, the completions of its prompts. s gives the statistics that done lacks: queue wait,
-// attempts and origin.
+// Answered makes the result of a job. done has the completions of its prompts. s gives the statistics that done lacks: queue wait, attempts
+// and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.Add(done)
 	answer := openai.Answer{
@@ -86,5 +87,5 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)
 	}
-	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Delivery: j.Delivery, Text: text, Failed: l.Error != nil, Stats: s}
+	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Alias: j.Alias, Delivery: j.Delivery, Text: text, Failed: l.Error != nil, Stats: s}
 }

@@ -22,24 +22,23 @@ type Store interface {
 	// Recorded returns the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile
-	// or ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if the row was taken
-	// from this delivery. A job with an empty File is accepted for any file.
+	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile or
+	// ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if another worker has taken
+	// over the row. A job with an empty File is accepted for any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
-	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If the row was taken
-	// from this delivery, Release changes nothing.
+	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If another worker has taken
+	// over the row, Release changes nothing.
 	Release(ctx context.Context, j *Job) error
 
 	// SaveCheckpoint stores an encoded Checkpoint of a row for which Begin was called. It replaces the row's previous checkpoint. Record
-	// deletes it. The error is ErrSuperseded if the row was taken from this delivery, ErrNoBatch or ErrCancelled if the row needs no
-	// work.
+	// deletes it. The error is ErrSuperseded if another worker has taken over the row, ErrNoBatch or ErrCancelled if the row needs no work.
 	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
 
 	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
 	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
-	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if the row was taken from
-	// this delivery.
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if another worker has taken over
+	// the row.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses larger ones.
@@ -62,8 +61,8 @@ type Store interface {
 	Batches(ctx context.Context) ([]Status, error)
 
 	// Lost returns the number of lost rows of a batch with status s: rows that are neither recorded nor in the queue. No worker will
-	// answer them until the batch's file is queued again. Lost returns 0 while the batch is still being queued, and while the queue
-	// of its priority holds jobs of any batch.
+	// answer them until the batch's file is queued again. Lost returns 0 while the batch is still being queued, and while a queue of
+	// its aliases and priority holds jobs of any batch.
 	Lost(ctx context.Context, s Status) (int, error)
 
 	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no more rows are begun or recorded.
@@ -84,11 +83,11 @@ var (
 	ErrNoBatch     = errors.New("no such batch") // never queued, purged, or its retention is over
 	ErrCancelled   = errors.New("batch is cancelled")
 	ErrUnfinished  = errors.New("batch is not finished")
-	ErrRecorded    = errors.New("row is recorded")
+	ErrRecorded    = errors.New("row already has a result")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
-	ErrOtherFile   = errors.New("row is of another file than its batch") // the row is left over from an earlier batch with the same id
+	ErrOtherFile   = errors.New("row comes from another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")
-	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
+	ErrOtherModel  = errors.New("another model has answered rows of the batch under the same name") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now") // a later attempt may succeed; see Retry
 	ErrFull        = errors.New("the queue has no memory left") // errors that wrap ErrFull wrap ErrUnavailable too
@@ -103,15 +102,16 @@ type Start struct {
 // Batch has the settings of a batch.
 type Batch struct {
 	ID        string
-	Alias     string
+	Alias     string // model alias of the rows that name no other one
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
 	Deadline  time.Time // time after which rows expire; zero for none
 	Cancelled bool
 	Lines     int  // lines of the whole input; 0 if the number is not known
-	MixModels bool // accept answers of several models
+	MixModels bool // accept answers of several model files under one alias
 	Weight    int  // share of the workers among the batches of the same priority; 0 means 1
+	ByModel   bool // rows go to the aliases that they name; otherwise, all go to Alias
 }
 
 // FileID returns the id of a file: the first 16 digits of its SHA-256.
@@ -133,7 +133,7 @@ func (l *Lines) Add(line int) {
 
 // Page selects the recordings of a stream that Read returns.
 type Page struct {
-	After    string              // the ID of the recording before the first one; empty for the beginning of the stream
+	After    string              // ID of the last recording of the previous page; empty for the first page
 	Count    int                 // maximum number of recordings
 	MaxBytes int                 // maximum size of their results together; the first result is returned even if it is larger
 	Wait     time.Duration       // maximum time to wait for a recording if there is none

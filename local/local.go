@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,23 +29,25 @@ import (
 // tokens.
 const Batch = "local"
 
-// Options are the settings of a run. A comment that ends with a name after a semicolon names the default for the zero value.
+// Options are the settings of a run. A zero value stands for the default that the field's comment names.
 type Options struct {
-	Format        rows.Format    // format of the input; rows.FormatAuto
+	Format        rows.Format    // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
-	Models        []string       // names that rows may use for the model; the file's name and the name in its metadata
+	Models        []string       // names that rows may use for the model; default the file's name and the name in its metadata
 	Others        []string       // names of models that other runs use; this run leaves out rows with these names
 	MixModels     bool           // continue an output that has answers of another model
 	Concurrency   int            // maximum number of jobs in the engine at once, at least 1
-	Timeout       time.Duration  // maximum time of one attempt; enqueue.DefaultTimeout
+	Timeout       time.Duration  // maximum time of one attempt; default enqueue.DefaultTimeout
 	Version       string         // version of the program, for results
 	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
-	Logger        *slog.Logger   // receives the worker's log; slog.Default()
+	Logger        *slog.Logger   // receives the worker's log; default slog.Default()
 }
 
 // Progress is the progress of a run.
 type Progress struct {
-	Total            int // number of rows in the file, without those of Options.Others, as far as known; 0 if the file cannot be read twice, such as a pipe
+	// Total is the number of rows in the file, less the rows of Options.Others that were read so far. It is 0 for a pipe, which cannot be
+	// read twice.
+	Total            int
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
@@ -108,7 +109,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 		return err
 	}
 	if n := out.ByOtherModels(sha); n > 0 {
-		return fmt.Errorf("the output has %w (%d), not of the model with the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
 	}
 	return nil
 }
@@ -224,11 +225,5 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 
 // isForOther reports whether a row names one of Options.Others, whose run answers it.
 func (r *run) isForOther(row rows.Row) bool {
-	if len(r.options.Others) == 0 || row.Err != nil {
-		return false
-	}
-	var body struct {
-		Model string `json:"model"`
-	}
-	return json.Unmarshal(row.Body, &body) == nil && slices.Contains(r.options.Others, body.Model)
+	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
 }

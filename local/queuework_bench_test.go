@@ -76,7 +76,7 @@ func BenchmarkQueueWork(b *testing.B) {
 }
 
 // measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
-// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a workload of its own.
+// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a separate workload.
 func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
@@ -92,7 +92,7 @@ func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	own := func() time.Duration { return processorTime(b) }
 	for i := 0; b.Loop(); i++ {
 		measure("engine", workRows, own, func() { generateAll(b, eng, requests, workAtOnce) })
-		measure("waiting", n, own, func() { generateAll(b, paced{}, waits, atOnce+atOnce/4) })
+		measure("waiting", n, own, func() { generateAll(b, newPaced(atOnce), waits, 2*atOnce) })
 		batch := fmt.Sprintf("batch-%d", i)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: batch})
 		require.NoError(b, err)
@@ -118,7 +118,7 @@ func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 
 // serveUntil runs a worker until a batch is finished.
 func serveUntil(b *testing.B, queue job.Queue, batch string, atOnce int) {
-	w, err := worker.New(paced{}, queue, worker.Config{Concurrency: atOnce, Ahead: atOnce / 4, Logger: quiet})
+	w, err := worker.New(newPaced(atOnce), queue, worker.Config{Concurrency: atOnce, Ahead: atOnce, Logger: quiet})
 	require.NoError(b, err)
 	working, stop := context.WithCancel(b.Context())
 	var group errgroup.Group
@@ -159,14 +159,22 @@ func scriptsRun(b *testing.B, server *redistest.Server) float64 {
 	return n
 }
 
-// paced is an engine whose answers take time but no CPU.
-type paced struct{}
+// paced is an engine whose answers take time but no CPU. It computes a number of them at once; the others wait.
+type paced struct{ atOnce chan struct{} }
+
+func newPaced(atOnce int) paced { return paced{make(chan struct{}, atOnce)} }
 
 func (paced) Info() engine.Info                      { return engine.Info{Model: "paced", Context: 128} }
 func (paced) SHA256(context.Context) (string, error) { return strings.Repeat("0", 64), nil }
 func (paced) Snapshot() engine.Snapshot              { return engine.Snapshot{} }
 
-func (paced) Generate(ctx context.Context, r generation.Request) (generation.Completion, error) {
+func (p paced) Generate(ctx context.Context, r generation.Request) (generation.Completion, error) {
+	select {
+	case <-ctx.Done():
+		return generation.Completion{}, ctx.Err()
+	case p.atOnce <- struct{}{}:
+		defer func() { <-p.atOnce }()
+	}
 	select {
 	case <-ctx.Done():
 		return generation.Completion{}, ctx.Err()
@@ -181,7 +189,7 @@ func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
 	return redisqueue.New(server.Client)
 }
 
-// throughRedis returns a function for compareWork, which queues rows on a real Redis and answers them with a worker.
+// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them with a worker.
 func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) func(b *testing.B, file string) (work, finish func()) {
 	queue := newRedisQueue(b, server)
 	batch := 0
@@ -190,7 +198,7 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 		id := fmt.Sprintf("batch-%d", batch)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: id})
 		require.NoError(b, err)
-		w, err := worker.New(eng, queue, worker.Config{Concurrency: workAtOnce, Ahead: workAtOnce / 4, Logger: quiet})
+		w, err := worker.New(eng, queue, worker.Config{Concurrency: workAtOnce, Ahead: workAtOnce, Logger: quiet})
 		require.NoError(b, err)
 		working, stop := context.WithCancel(b.Context())
 		var group errgroup.Group

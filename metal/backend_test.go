@@ -46,9 +46,10 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
-// TestConformance runs the conformance suite with several settings: the defaults, tiles for small batches, checked memory (Debug), and fibres
-// in a random order. A case with tiles fails if the backend falls back to plain tiles. Cases that repeat the kernels of another case, with
-// memory of their own or checked memory, compute fewer batches. All batches, and checked memory without tiles, need INGOT_LONG=1.
+// TestConformance runs the conformance suite with several settings: the defaults, tiles for small batches, checked memory (Debug), and
+// fibres in a random order. A case with tiles fails if the backend falls back to plain tiles. Cases that run the same kernels as another
+// case, but with dedicated or checked memory, compute fewer batches. With INGOT_LONG=1, all cases compute all batches, and checked memory
+// is also tested without tiles.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)

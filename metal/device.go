@@ -99,8 +99,8 @@ type Info struct {
 	LanguageVersion string // version of Metal Shading Language, as the compiler reports it
 	MathMode        string // arithmetic of the kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool
-	// SplitAttention reports whether attention of few rows is fastest with one threadgroup per split of the keys (kernel
-	// attention_split.metal). If not, a simdgroup for a few heads (attention.metal) is faster.
+	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If it is true, the keys are divided into
+	// splits, and each split has a threadgroup (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
 	SplitAttention bool
 	// NativeKernels reports whether the device can run the kernels in kernels/cuda, which the backend then prefers.
 	NativeKernels bool

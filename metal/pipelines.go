@@ -67,11 +67,11 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// tiled is a pipeline of a tiled kernel. A tile has the products of rows rows of weights and inputs rows of activations. The pipeline is used
-// for at least from rows of activations.
+// tiled is a pipeline of a tiled kernel. A tile has the products of some rows of weights with some rows of activations.
 type tiled struct {
-	rows, inputs, from int
-	pipeline           Pipeline
+	rows, inputs int // numbers of rows of weights and of activations in a tile
+	from         int // minimum number of rows of activations for which the pipeline is used
+	pipeline     Pipeline
 }
 
 // simdgroups returns the number of simdgroups of a tile. Each simdgroup computes 16 by 16 results.

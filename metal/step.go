@@ -112,7 +112,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
 	s.pending = pending{}
-	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
+	s.integer.quantised, s.integer.grouped, s.integer.chosen = quantised{}, groupedChoices{}, choice{}
 	s.freeStaging()
 	if s.inFlight == maxInFlight {
 		s.wait()
@@ -212,7 +212,7 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 		Barrier: !g.concurrent, SplitBefore: s.splitNext,
 	})
 	s.splitNext = false
-	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
+	s.integer.quantised, s.integer.grouped, s.integer.chosen = quantised{}, groupedChoices{}, choice{}
 }
 
 // Submit implements compute.Step.
@@ -282,11 +282,11 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 // at returns the binding of a tensor.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
-// bind returns the binding of a weight. For a nil weight, it returns otherwise, since the argument must be bound although the kernel does not
+// bind returns the binding of a weight. For a nil weight, it returns fallback, since the argument must be bound although the kernel does not
 // read it.
-func bind(w compute.Weight, otherwise Binding) Binding {
+func bind(w compute.Weight, fallback Binding) Binding {
 	if w == nil {
-		return otherwise
+		return fallback
 	}
 	return Binding{Buffer: w.(*weight).buffer}
 }

@@ -168,7 +168,8 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// attentionTile records the attention of the batch's rows from index from on, in tiles. from must be the first row of a sequence.
+// attentionTile records, in tiles, the attention of row number from of the batch and of all rows after it. Row from must be the first row
+// of a sequence.
 func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {
@@ -180,8 +181,8 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 		at(q), in.keys, in.values, in.slots, s.tables, tiles, at(dst), bind(shape.Sinks, at(q)))
 }
 
-// pairTiles returns the list of tiles for the rows from index from on, and the number of tiles. A tile holds pairs of a row and one of the heads
-// that read the same keys. The list is made once per step.
+// pairTiles returns the list of tiles for row number from and all rows after it, and the number of tiles. A tile holds pairs of a row and
+// one of the heads that read the same keys. The list is made once per step.
 func (s *step) pairTiles(heads, from int) (Binding, int) {
 	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount

@@ -59,8 +59,9 @@ type productArgs struct {
 	groups0, groups1   uint32
 }
 
-// bindProducts returns the bindings of up to three weights that share a dispatch, the number of rows of each weight, and its number of
-// threadgroups, which groupsOf computes from the rows. If there are fewer than three weights, the other bindings repeat the first one.
+// bindProducts returns the bindings of up to three weights that share a dispatch. For each weight, it also returns the number of rows, and
+// the number of threadgroups, which groupsOf computes from the rows. If there are fewer than three weights, the other bindings repeat the
+// first one.
 func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [3]Binding, out [3]uint32, groups [3]int) {
 	for i := range bound {
 		bound[i] = bind(ws[0], Binding{})

@@ -132,7 +132,7 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
-// knownError makes the line's own field "error" the row's error. A program that cannot make a request for a row writes such a line instead.
+// knownError takes the row's error from the line's field "error". A program writes such a line if it cannot make a request for a row.
 func (o *object) knownError() {
 	raw, ok := o.get("error", dict)
 	if !ok {

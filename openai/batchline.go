@@ -2,7 +2,7 @@ package openai
 
 import "encoding/json"
 
-// Codes of OpenAI's that only errors of CheckBatchLine have.
+// OpenAI's codes that only the errors of CheckBatchLine have.
 const (
 	CodeURLMismatch = "url_mismatch" // the line's "url" is not the batch's endpoint
 )
@@ -13,9 +13,9 @@ type BatchLine struct {
 	Model    string // model that the request names; empty if it names none
 }
 
-// CheckBatchLine checks a line of a batch for an endpoint as OpenAI's Batch API does before it runs the batch. The line must have a
-// custom_id, the method POST, the url of the batch, and a body that does not request a stream. ParseRequest checks the other fields of
-// the body. Errors are *Error. With an error, the result has the fields that could be read.
+// CheckBatchLine makes the checks that OpenAI's Batch API makes before it runs a batch. e is the endpoint of the batch. A line must have a
+// custom_id, the method POST, the url of the batch, and a body that does not request a stream. ParseRequest checks the other fields of the
+// body. Errors are *Error. With an error, the result has the fields that could be read.
 func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 	var l BatchLine
 	if k := kindOf(raw); k != dict && json.Valid(raw) {

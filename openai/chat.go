@@ -97,7 +97,7 @@ func (o *object) toolsForbidden() bool {
 		choice, _ = o.text("tool_choice")
 	}
 	if choice != "auto" && choice != "none" {
-		o.fail(CodeUnsupported, `"tool_choice": a call cannot be forced; use "auto" or "none"`)
+		o.fail(CodeUnsupported, `"tool_choice": a tool call cannot be forced; use "auto" or "none"`)
 	}
 	return choice == "none"
 }

@@ -38,7 +38,7 @@ type sample struct {
 	counts Counts
 }
 
-// Add adds the counts at the time at.
+// Add adds a sample: the counts c at a given time.
 func (m *Meter) Add(at time.Time, c Counts) {
 	m.last = sample{at, c}
 	if n := len(m.samples); n == 0 || at.Sub(m.samples[n-1].at) >= sampleInterval {

@@ -96,7 +96,7 @@ func (s *Stream) Start() (err error) {
 	return s.open(lines)
 }
 
-// open opens the file itself if its lines are passed on unchanged and can be read again. This avoids holding large lines in memory here.
+// open opens the file itself if its lines are passed on unchanged and can be read again. Large lines then need not be held in memory.
 func (s *Stream) open(lines bool) (err error) {
 	if !lines || !s.maker.asIs() {
 		return nil

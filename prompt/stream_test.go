@@ -143,7 +143,7 @@ func TestALastAnswerIsContinuedOnRequest(t *testing.T) {
 	require.Equal(t, []string{`line-1 chat/completions {"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"continue_final_message":true}`}, got)
 }
 
-func TestTablesWhoseUseIsNotSaid(t *testing.T) {
+func TestTablesWithoutAPrompt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
 		{"a.csv", "id,Question\n1,a\n", `the columns are "id", "Question", but a prompt is missing: give --prompt, such as --prompt 'Translate: {{.Question}}'`},

@@ -34,7 +34,7 @@ func (r release) archive() string {
 	return fmt.Sprintf("ingot_%s_%s_%s.tar.gz", r.version[1:], runtime.GOOS, runtime.GOARCH)
 }
 
-// with returns a copy of the release whose archive for this machine is replaced, with the matching checksum.
+// with returns a copy of the release with another archive for this machine, and with the right checksum.
 func (r release) with(archive []byte) release {
 	changed := release{r.version, map[string][]byte{r.archive(): archive}}
 	changed.files["checksums.txt"] = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(archive), r.archive())
@@ -285,7 +285,7 @@ func brokenProgram(t *testing.T) fs.FS {
 	return os.DirFS(folder)
 }
 
-// TestInstallFromPart checks that a script of which only a part arrives installs nothing.
+// TestInstallFromPart checks that a script that arrives only in part installs nothing.
 func TestInstallFromPart(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, latest(t))

@@ -19,16 +19,16 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Options are the settings of a client. A comment that ends with a value after a semicolon names the default for the zero value.
+// Options are the settings of a client. A zero value stands for the default that the field's comment names.
 type Options struct {
 	URL         string        // URL of the API, including /v1; required
-	Key         string        // API key, sent as a bearer token; none
+	Key         string        // API key, sent as a bearer token; default none
 	KeyName     string        // source of the key for error messages, such as the name of its environment variable
-	Model       string        // name of the model on the server; the only model that the server lists
-	Concurrency int           // maximum number of requests in flight; 16
-	Attempts    int           // maximum attempts of a request whose failure may be temporary; 6
-	FirstWait   time.Duration // wait before the second attempt, doubled for each further attempt up to a minute; 1 s
-	Timeout     time.Duration // maximum time of an attempt; 10 minutes
+	Model       string        // name of the model on the server; default the only model that the server lists
+	Concurrency int           // maximum number of requests in flight; default 16
+	Attempts    int           // maximum attempts of a request whose failure may be temporary; default 6
+	FirstWait   time.Duration // wait before the second attempt, doubled for each further attempt up to a minute; default 1 s
+	Timeout     time.Duration // maximum time of an attempt; default 10 minutes
 }
 
 // Client sends requests to a server.

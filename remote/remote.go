@@ -181,8 +181,8 @@ func (r *run) write(one result) error {
 	return r.out.Flush()
 }
 
-// body returns the request of a row with the server's name of the model. A request for only a prompt's log-probabilities generates one
-// token, because some servers do not accept max_tokens 0.
+// body returns the request of a row, in which the model has its name on the server. A request for only a prompt's log-probabilities
+// generates one token, because some servers do not accept max_tokens 0.
 func (c *Client) body(raw json.RawMessage) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {

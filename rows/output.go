@@ -18,9 +18,8 @@ import (
 // ErrOtherFile means that results or a batch were made from a different input file than the given one.
 var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results with at most one result per row. It identifies a row by its line number in the input. A line is held if the
-// output has its result. The memory is about 5 bytes per held line if the neighbouring lines are held as well. Output is safe for
-// concurrent use.
+// Output is a file of results with at most one result per row. It identifies a row by its line number in the input. It needs about 5 bytes
+// of memory per result if the results are of neighbouring lines. Output is safe for concurrent use.
 type Output struct {
 	path  string
 	batch string
@@ -29,11 +28,11 @@ type Output struct {
 	file    *os.File // nil if the Output was made by NewOutput
 	regular bool     // file is a regular file, which can be read
 	w       *bufio.Writer
-	lines   heldLines
-	held    int
-	kept    int // number of lines that the file had when it was opened
+	lines   lineSet // input lines that have a result in the output
+	results int
+	kept    int // number of results that the file had when it was opened, without those that Retract removed
 	failed  int
-	errors  map[uint64]errorLine // held error lines, by errorSum
+	errors  map[uint64]errorLine // error lines of the output, by errorSum
 	codes   map[string]*int      // number of error lines, by code
 	models  map[string]int       // number of answers that the file had when it was opened, by model_sha256
 }
@@ -56,12 +55,12 @@ func OpenOutput(path, batch string) (*Output, error) {
 	return o, nil
 }
 
-// NewOutput returns an Output that writes a batch's results to w. The Output begins without held lines. Close does not close w.
+// NewOutput returns an Output that writes a batch's results to w. It begins without results. Close does not close w.
 func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 
 func newOutput(w io.Writer, batch string) *Output {
 	return &Output{
-		batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: heldLines{},
+		batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: lineSet{},
 		errors: map[uint64]errorLine{}, codes: map[string]*int{}, models: map[string]int{},
 	}
 }
@@ -123,15 +122,15 @@ func (o *Output) scan() (end int64, err error) {
 		if size > openai.MaxOutputLine {
 			return 0, fmt.Errorf("%s:%d: %w, since it is longer than %d MiB: choose another output", o.path, n, errNotResult, openai.MaxOutputLine>>20)
 		}
-		if err := o.hold(text); err != nil {
+		if err := o.loadResult(text); err != nil {
 			return 0, fmt.Errorf("%s:%d: %w", o.path, n, err)
 		}
 		end += size
 	}
 }
 
-// readResult appends the next line, including its line end, to text. It returns the line and the line's size in the file. If the line is
-// longer than a result can be, only its beginning is appended.
+// readResult appends the next line, including its line end, to text. It returns text and the line's size in the file. If the line is longer
+// than a result can be, only its beginning is appended.
 func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -154,8 +153,8 @@ func (o *Output) isCutShort(text []byte) bool {
 	return string(text[:n]) == start[:n]
 }
 
-// hold records a line that the file had when it was opened.
-func (o *Output) hold(text []byte) error {
+// loadResult adds a result that the file had when it was opened.
+func (o *Output) loadResult(text []byte) error {
 	var l struct {
 		ID    string        `json:"id"`
 		Error *openai.Error `json:"error"`
@@ -173,7 +172,7 @@ func (o *Output) hold(text []byte) error {
 	if batch != o.batch {
 		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
 	}
-	if o.mark(line) {
+	if o.add(line) {
 		return fmt.Errorf("the output has two results for line %d of the input: remove one of them", line)
 	}
 	o.lines.setSum(line, sum)
@@ -181,7 +180,7 @@ func (o *Output) hold(text []byte) error {
 	if l.Error == nil {
 		o.models[l.Stats.ModelSHA256]++
 	} else {
-		o.holdError(line, bytes.TrimSuffix(text, []byte("\n")), l.Error.Code)
+		o.addError(line, bytes.TrimSuffix(text, []byte("\n")), l.Error.Code)
 	}
 	return nil
 }
@@ -199,11 +198,11 @@ func (o *Output) ByOtherModels(sha string) int {
 	return n
 }
 
-// mark makes a line held. It reports whether the line was held already.
-func (o *Output) mark(line int) (before bool) {
+// add records that the output has a result for a line. It reports whether the output had one before.
+func (o *Output) add(line int) (before bool) {
 	before = o.lines.add(line)
 	if !before {
-		o.held++
+		o.results++
 	}
 	return before
 }
@@ -232,7 +231,7 @@ type otherFileError struct{ error }
 
 func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 
-// CheckSum compares the checksum of a row with the result that the file had for the row's line when it was opened. present reports
+// CheckSum compares the checksum of a row with that of the result that the file had for the row's line when it was opened. present reports
 // whether there was such a result. The error is ErrOtherFile if the checksums differ.
 func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	o.mu.Lock()
@@ -244,15 +243,15 @@ func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	return present, err
 }
 
-// Write adds the result of a line. It does nothing if the line is held.
+// Write adds the result of a line. It does nothing if the output has a result for the line already.
 func (o *Output) Write(line int, text []byte, failed bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.mark(line) {
+	if o.add(line) {
 		return nil
 	}
 	if failed {
-		o.holdError(line, text, errorCode(text))
+		o.addError(line, text, errorCode(text))
 	}
 	if _, err := o.w.Write(text); err != nil {
 		return writeError(err)
@@ -263,7 +262,7 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	return nil
 }
 
-func (o *Output) holdError(line int, text []byte, code string) {
+func (o *Output) addError(line int, text []byte, code string) {
 	o.failed++
 	if o.codes[code] == nil {
 		o.codes[code] = new(int)
@@ -293,17 +292,17 @@ func (o *Output) Flush() error {
 	return nil
 }
 
-// writeError adds to an error that results were being written.
+// writeError adds the operation to an error of writing results.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
-// Counts returns the number of held lines and how many of them are error lines.
-func (o *Output) Counts() (held, failed int) {
+// Counts returns the number of results and how many of them are error lines.
+func (o *Output) Counts() (results, failed int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.held, o.failed
+	return o.results, o.failed
 }
 
-// Kept returns the number of lines that the file had when it was opened.
+// Kept returns the number of results that the file had when it was opened, without those that Retract has removed.
 func (o *Output) Kept() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -90,8 +90,8 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 
 	o, err = OpenOutput(path, "b")
 	require.NoError(t, err)
-	held, failed := o.Counts()
-	require.Equal(t, []int{2, 1}, []int{held, failed})
+	results, failed := o.Counts()
+	require.Equal(t, []int{2, 1}, []int{results, failed})
 	require.Equal(t, map[string]int{openai.CodeFailed: 1}, o.Codes())
 	write(t, o, failure(3))
 	require.Equal(t, map[string]int{openai.CodeFailed: 2}, o.Codes())
@@ -132,7 +132,8 @@ func TestOutputRepairsATailOfZeros(t *testing.T) {
 	}
 }
 
-// The zeros at the end can be longer than any line. In a sparse file they need no space on the disk.
+// After a crash, a file can end with zeros, even with more of them than any line has bytes. This file is sparse, so that its zeros need no
+// space on the disk.
 func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -241,8 +242,8 @@ func TestOutputNoticesAnotherInput(t *testing.T) {
 	o, path, err := openWith(t, lines(answer(2)))
 	require.NoError(t, err)
 	require.NoError(t, o.Check(Row{Line: 2, Sum: "00000002"}))
-	require.NoError(t, o.Check(Row{Line: 1, Sum: "12345678"}), "not held")
-	require.NoError(t, o.Check(Row{Line: 900, Sum: "12345678"}), "not held")
+	require.NoError(t, o.Check(Row{Line: 1, Sum: "12345678"}), "the output has no result for this line")
+	require.NoError(t, o.Check(Row{Line: 900, Sum: "12345678"}), "the output has no result for this line")
 	err = o.Check(Row{Line: 2, Sum: "12345678"})
 	require.ErrorIs(t, err, ErrOtherFile)
 	require.ErrorContains(t, err, path)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrorSum identifies the text of an error line: the first 16 hex digits of its SHA-1.
+// ErrorSum returns the first 16 hex digits of the SHA-1 of an error line, which identify the line.
 func ErrorSum(text []byte) string { return fmt.Sprintf("%016x", errorSum(text)) }
 
 func errorSum(text []byte) uint64 {
@@ -22,13 +22,13 @@ func errorSum(text []byte) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// errorLine is a held error line.
+// errorLine is an error line of the output.
 type errorLine struct {
 	line  int
-	count *int // number of held error lines with the same code
+	count *int // number of error lines with the same code
 }
 
-// findError returns a held error line, given its ErrorSum.
+// findError returns the error line with the given ErrorSum.
 func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	key, err := strconv.ParseUint(sum, 16, 64)
 	if err != nil {
@@ -72,7 +72,7 @@ func (o *Output) Retract(sums []string) (int, error) {
 		if o.lines.remove(e.line) {
 			o.kept--
 		}
-		o.held--
+		o.results--
 		o.failed--
 	}
 	return len(old), nil

@@ -28,7 +28,8 @@ type Alone struct {
 	speeds  map[string]*job.Speed // speed of each engine, by alias
 }
 
-// NewAlone makes an Answerer of engines, by alias. The caller closes the engines after the server has ended.
+// NewAlone makes an Answerer that uses the given engines. The keys are their aliases. The caller closes the engines after the server has
+// ended.
 func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error) {
 	for alias := range engines {
 		if err := job.CheckAlias(alias); err != nil {

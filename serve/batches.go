@@ -123,7 +123,7 @@ func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
 	return s.batch(w, r, (*batch.Store).CancelBatch)
 }
 
-// batch writes the batch that a method of the store returns for the request's id.
+// batch calls a method of the store with the id in the request's path, and writes the batch that it returns.
 func (s *Server) batch(w http.ResponseWriter, r *http.Request, method func(*batch.Store, string) (batch.Batch, error)) error {
 	store, err := s.store()
 	if err != nil {

@@ -74,8 +74,8 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 // filePart is the number of bytes of a file that must arrive within Options.BodyTimeout.
 const filePart = 1 << 20
 
-// timedBody limits the time for each part of a request's body. The limit ends when the whole body has been read, since net/http continues
-// to read to notice that the client has left. If a handler does not read the whole body, the limit stays for net/http, which reads the
+// timedBody limits the time for each part of a request's body. When the whole body has been read, there is no limit any more: net/http goes
+// on reading, to notice when the client leaves. If a handler does not read the whole body, the limit stays for net/http, which reads the
 // remaining bytes before the next request.
 type timedBody struct {
 	io.ReadCloser

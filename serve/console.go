@@ -46,7 +46,7 @@ func (s *Server) page(pattern string, h handler) {
 	})
 }
 
-// openPage registers a handler that serves everyone. It refuses forms that another site's page makes a browser send.
+// openPage registers a handler that serves everyone. It refuses a form that a browser sends from a page of another site.
 func (s *Server) openPage(pattern string, h handler) {
 	var crossSite http.CrossOriginProtection
 	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)

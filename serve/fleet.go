@@ -36,8 +36,8 @@ const (
 	endTime = 10 * time.Second
 )
 
-// Fleet is an Answerer that uses the workers of a queue. Each request is a job with priority Interactive, in a batch of its own. The
-// pieces of the answer arrive as events, and the result is recorded like that of any row.
+// Fleet is an Answerer that uses the workers of a queue. Each request is a job with priority Interactive, and is the only row of its batch.
+// The pieces of the answer arrive as events, and the result is recorded like that of any row.
 type Fleet struct {
 	queue   job.Queue
 	channel string // name of the channel on which workers send events to this server

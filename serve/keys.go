@@ -117,7 +117,7 @@ func (k *key) set(field string) (err error) {
 	return err
 }
 
-// perMinute returns a limit of events per minute, all of which may happen at once.
+// perMinute returns a limit of a number of events per minute, which may all happen at once.
 func perMinute(s string) (*rate.Limiter, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {

@@ -24,7 +24,7 @@ const (
 	DefaultIdleTimeout   = 2 * time.Minute
 )
 
-// Options are the settings of a server. A comment that ends with a constant names the default for the zero value.
+// Options are the settings of a server. A zero value stands for the default that the field's comment names.
 type Options struct {
 	Answerer Answerer     // answers the requests; required
 	Store    *batch.Store // files and batches; nil for a server without them
@@ -33,12 +33,12 @@ type Options struct {
 	Version  string       // version of the program
 	Logger   *slog.Logger
 
-	DrainTime     time.Duration // maximum time for running requests to finish when Serve stops; DefaultDrainTime
-	KeepAlive     time.Duration // a stream without an event for this time gets a comment; DefaultKeepAlive
-	HeaderTimeout time.Duration // maximum time to receive a request's headers; DefaultHeaderTimeout
-	BodyTimeout   time.Duration // maximum time to receive a request's body, or a part of a file; DefaultBodyTimeout
-	WriteTimeout  time.Duration // maximum time for a client to receive a part of a response; DefaultWriteTimeout
-	IdleTimeout   time.Duration // a connection without a request for this time is closed; DefaultIdleTimeout
+	DrainTime     time.Duration // maximum time for running requests to finish when Serve stops; default DefaultDrainTime
+	KeepAlive     time.Duration // a stream without an event for this time gets a comment; default DefaultKeepAlive
+	HeaderTimeout time.Duration // maximum time to receive a request's headers; default DefaultHeaderTimeout
+	BodyTimeout   time.Duration // maximum time to receive a request's body, or a part of a file; default DefaultBodyTimeout
+	WriteTimeout  time.Duration // maximum time for a client to receive a part of a response; default DefaultWriteTimeout
+	IdleTimeout   time.Duration // a connection without a request for this time is closed; default DefaultIdleTimeout
 }
 
 func (o Options) withDefaults() Options {

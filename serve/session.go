@@ -66,7 +66,7 @@ func (s *sessions) find(r *http.Request, now time.Time) *key {
 	return found.key
 }
 
-// newSessionCookie returns a cookie that scripts cannot read, and that no page of another site can make a browser send.
+// newSessionCookie returns a cookie that scripts cannot read. Browsers do not send it with requests from pages of other sites.
 func newSessionCookie(token string, secure bool, life time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: token, Path: "/", MaxAge: int(life.Seconds()),

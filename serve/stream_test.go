@@ -201,7 +201,7 @@ func testStreams(t *testing.T, b *bench) {
 	}
 }
 
-// An error in the settings or prompts of a request for a stream is an ordinary response.
+// If a request for a stream has invalid settings or prompts, it gets an ordinary error response.
 func TestStreamsAreCheckedFirst(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs no tokenizer of its own.
+// /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs no tokenizer itself.
 
 // engineOf returns the engine of the model that a request names, or of the first model if it names none.
 func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model, error) {

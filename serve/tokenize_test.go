@@ -18,7 +18,7 @@ type tokens struct {
 	Strings []string `json:"token_strs"`
 }
 
-// lm-eval requests these paths without /v1 and without a model.
+// lm-eval requests /tokenize, /detokenize and /tokenizer_info without /v1 and without a model.
 func TestTokenizer(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)

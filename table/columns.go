@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// MaxColumns is the maximum number of columns of a table. Without a limit, JSON records that use values as names would make a column
-// each.
+// MaxColumns is the maximum number of columns of a table. Without a limit, JSON records whose names are values, such as ids, would each add
+// a column.
 const MaxColumns = 10_000
 
 // Columns returns the columns of r. If each record has its own columns, Columns reads all records: the columns have the order in which

@@ -51,8 +51,8 @@ func (c *condition) Visit(node *ast.Node) { //nolint:gocritic // ast.Visitor req
 	}
 }
 
-// holds reports whether a record satisfies the condition.
-func (c *condition) holds(r Record) (bool, error) {
+// matches reports whether a record satisfies the condition.
+func (c *condition) matches(r Record) (bool, error) {
 	whole := slices.Contains(c.names, "$env")
 	env := map[string]any{}
 	for _, f := range r.Fields {

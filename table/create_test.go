@@ -50,7 +50,7 @@ func TestAFileAppearsWhenItIsComplete(t *testing.T) {
 	require.Equal(t, []string{"out.csv"}, filesIn(t, folder), "nothing is left behind")
 }
 
-// Renaming would replace a link by a file.
+// If the path is a link, the file that it points to is written. Renaming would replace the link.
 func TestAFileIsWrittenWhereALinkLeads(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -65,7 +65,7 @@ func TestAFileIsWrittenWhereALinkLeads(t *testing.T) {
 	require.Equal(t, "new", read(t, target))
 }
 
-// Renaming would replace a device by a file, if root runs the program.
+// A device is written to directly. Renaming would replace it by a file, if root runs the program.
 func TestADeviceIsWrittenTo(t *testing.T) {
 	t.Parallel()
 	f, err := table.CreateFile(os.DevNull)

@@ -186,7 +186,7 @@ func (in *Input) Records() (Reader, error) {
 	return in.selected(s)
 }
 
-// selected returns a reader of the records that s selects. Their sample, if any, has been drawn.
+// selected returns a reader of the records that s selects. If s has a sample, in.sample must have been drawn.
 func (in *Input) selected(s Selection) (Reader, error) {
 	if in.read && !in.Seekable() {
 		return nil, fmt.Errorf("%s cannot be read a second time: write it to a file first", in.once)

@@ -60,7 +60,7 @@ func object(t *testing.T, r table.Record) string {
 	return text + "}"
 }
 
-// TestReadsWhatDuckDBWrote compares all types of columns with what DuckDB reads in the same file (testdata/kinds.mjs).
+// TestReadsWhatDuckDBWrote compares columns of all types with what DuckDB reads in the same file. testdata/kinds.mjs has made both files.
 func TestReadsWhatDuckDBWrote(t *testing.T) {
 	t.Parallel()
 	columns, got, failed := readAll(t, "testdata/kinds.parquet")

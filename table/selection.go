@@ -36,7 +36,7 @@ func (s *selected) Next() (Record, error) {
 		case err != nil:
 			return r, err
 		case s.where != nil:
-			ok, err := s.where.holds(r)
+			ok, err := s.where.matches(r)
 			if err != nil {
 				return Record{}, err
 			}

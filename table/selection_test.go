@@ -109,8 +109,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsOnRecordsWithColumnsOfTheirOwn: a condition can use the names in the first records, and an absent value is nil.
-func TestConditionsOnRecordsWithColumnsOfTheirOwn(t *testing.T) {
+// TestConditionsOnRecordsWithDifferentColumns: a condition can use the names in the first records, and an absent value is nil.
+func TestConditionsOnRecordsWithDifferentColumns(t *testing.T) {
 	t.Parallel()
 	path := put(t, t.TempDir(), "a.jsonl", `{"a":1}`+"\n"+`{"b":2}`+"\nnot JSON\n"+`{"a":null,"b":3.5}`+"\n")
 	for where, want := range map[string]string{`a == nil`: "2! 3! 4", `(b ?? 0) > 1`: "2! 3! 4", `a == 1`: "1 3!"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// announcing returns a function that sends each piece of the answer to one prompt of a job to the job's client.
+// announcing returns the Stream of the request for one prompt of a job. It sends each piece of the answer to the job's client.
 func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(generation.Piece) error {
 	before := map[int]job.Progress{}
 	return func(p generation.Piece) error {

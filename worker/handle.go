@@ -68,13 +68,13 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	return nil
 }
 
-// admit admits a job that can begin without a wait. The queue calls admit and then begins the job.
+// admit admits a job that can begin without a wait. The queue then calls Begin for the job.
 func (w *Worker) admit(j *job.Job) (leave func(), ok bool) {
 	j.Pin = w.pin()
 	return w.admission.tryEnter(j)
 }
 
-// begin admits and begins a job, unless the queue has already begun it. If leave is not nil, the caller must call it when the job ends.
+// begin admits a job and calls Begin, unless the queue has done both. If leave is not nil, the caller must call it when the job ends.
 func (w *Worker) begin(ctx context.Context, j *job.Job) (leave func(), start job.Start, err error) {
 	if j.Begun != nil {
 		return j.Begun.Leave, j.Begun.Start, nil
@@ -150,7 +150,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	case errors.Is(err, context.DeadlineExceeded):
 		code = openai.CodeTimeout
 		err = fmt.Errorf("not finished within the timeout of %v", d.Timeout())
-	case errors.Is(err, generation.ErrNotFinite): // a temporary fault of the device if the next attempt succeeds
+	case errors.Is(err, generation.ErrNotFinite): // if the next attempt succeeds, it was a temporary fault of the device
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if d.attempt < d.MaxAttempts {
@@ -309,7 +309,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
-	case errors.Is(err, job.ErrOtherModel): // another model has answered the batch's first row in the meantime
+	case errors.Is(err, job.ErrOtherModel): // meanwhile, the batch has recorded the answer of another model
 		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
 	case errors.Is(err, job.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()

@@ -52,7 +52,7 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	got, err := enqueue.Collect(t.Context(), b.queue, out, enqueue.CollectOptions{
 		Follow: true,
 		Written: func(rows []job.Recording) error {
-			if held, _ := out.Counts(); held < n/3 || killed != nil {
+			if lines, _ := out.Counts(); lines < n/3 || killed != nil {
 				return nil
 			}
 			killed, survivor = workers[0], workers[1] // kill the worker of the last answer, which is running rows
@@ -83,7 +83,7 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 			require.Zero(t, attempts)
 		}
 	}
-	require.Positive(t, handedOn, "the jobs that the killed worker held were answered by the other")
+	require.Positive(t, handedOn, "the jobs that the killed worker had taken were answered by the other")
 	require.LessOrEqual(t, handedOn, 8)
 	require.NoError(t, survivor.Process.Kill())
 	require.Error(t, survivor.Wait())
@@ -111,7 +111,7 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 	got, err := enqueue.Collect(t.Context(), b.queue, out, enqueue.CollectOptions{
 		Follow: true,
 		Written: func([]job.Recording) error {
-			if held, _ := out.Counts(); held > (kills+1)*n/4 {
+			if lines, _ := out.Counts(); lines > (kills+1)*n/4 {
 				kills++
 				r.Restart(t)
 			}

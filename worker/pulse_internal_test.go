@@ -24,6 +24,9 @@ func TestPulse(t *testing.T) {
 	require.Error(t, check(30), "a slot is free")
 	p.begin()
 	require.NoError(t, check(1000), "a worker without a free slot does not ask for rows")
+	p.begin() // a row ahead
+	require.NoError(t, check(1500))
+	p.end(at(1900))
 	p.end(at(2000))
 	require.NoError(t, check(2009), "the patience starts when a slot becomes free")
 	require.Error(t, check(2010))

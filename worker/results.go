@@ -24,9 +24,9 @@ func newResultRoom(bytes int64) *resultRoom {
 type reservation struct {
 	room *resultRoom
 
-	mu      sync.Mutex
-	results int64 // bytes of the row's results so far
-	held    int64
+	mu       sync.Mutex
+	results  int64 // bytes of the row's results so far
+	reserved int64
 }
 
 // reserve waits until there is room for a result of the row. prompts is the row's number of prompts. It is used as Reserve of a
@@ -40,7 +40,7 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 		return generation.BadRequest("the log-probabilities of the row's %d prompts need more memory than a worker has for results: "+
 			"ask for fewer prompts, choices, tokens or alternatives, or give the worker more memory with --memory", prompts)
 	}
-	if r.held > 0 {
+	if r.reserved > 0 {
 		return nil
 	}
 	if prompts > 1 {
@@ -49,7 +49,7 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 	if err := r.room.semaphore.Acquire(ctx, bytes); err != nil {
 		return err
 	}
-	r.held = bytes
+	r.reserved = bytes
 	return nil
 }
 
@@ -57,8 +57,8 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 func (r *reservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held > 0 {
-		r.room.semaphore.Release(r.held)
-		r.held = 0
+	if r.reserved > 0 {
+		r.room.semaphore.Release(r.reserved)
+		r.reserved = 0
 	}
 }

@@ -39,7 +39,7 @@ type Config struct {
 	Name            string        // name of the worker in results; default HOST:PID
 	Version         string        // version of the program in results
 	Concurrency     int           // maximum number of jobs that the engine computes at once, at least 1
-	Ahead           int           // number of further jobs that the worker holds: they wait in the engine and start when a job ends
+	Ahead           int           // maximum number of further jobs that the worker takes: they wait in the engine and start when a job ends
 	Interactive     int           // maximum additional jobs with a waiting client; 0 to take none
 	Strict          bool          // serve a queue only while the queues of higher priority are empty; false: in the ratio 6 to 3 to 1
 	ShutdownTimeout time.Duration // time for running jobs to finish when Run stops; default DefaultShutdownTimeout
@@ -108,8 +108,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. rows may be shared with other
-// workers.
+// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. Workers of one process may share
+// the admission of rows.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
@@ -147,7 +147,7 @@ func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Regis
 		generate: eng.Generate,
 		sha256:   eng.SHA256,
 		snapshot: eng.Snapshot,
-		pulse:    newPulse(c.Concurrency+c.Ahead+c.Interactive, time.Now()),
+		pulse:    newPulse(c.Concurrency+c.Interactive, time.Now()),
 
 		readyPatience: readyPatience,
 		alivePatience: alivePatience,
@@ -205,6 +205,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	err := w.queue.Serve(serving, job.ServeOptions{
 		Alias:           w.config.Alias,
 		Concurrency:     w.config.Concurrency + w.config.Ahead,
+		Ahead:           w.config.Ahead,
 		Interactive:     w.config.Interactive,
 		Strict:          w.config.Strict,
 		ShutdownTimeout: w.config.ShutdownTimeout,

@@ -237,7 +237,7 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	}
 	require.ErrorIs(t, b.worker.handle(ctx, j), job.ErrDeliveryEnded)
 
-	// The row is delivered again, and the delivery is counted.
+	// The row is delivered again, and this counts as a second attempt.
 	b.worker.generate = (&faults{}).generate
 	require.NoError(t, b.worker.handle(t.Context(), j))
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
@@ -311,7 +311,7 @@ func TestPriorities(t *testing.T) {
 	require.Equal(t, "critical critical critical default default default bulk bulk bulk", strings.Join(order, " "))
 }
 
-// A worker holds more rows than the engine computes at once. The others wait in the engine and start as soon as a row ends.
+// A worker takes more rows than the engine computes at once. The others wait in the engine and start as soon as a row ends.
 func TestRowsWaitInTheEngine(t *testing.T) {
 	t.Parallel()
 	const held = 3

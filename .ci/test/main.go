@@ -110,7 +110,7 @@ func read(events io.Reader, out io.Writer) ([]outcome, error) {
 		case e.Action == "output":
 			output[key] = append(output[key], e.Output)
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
-			// Tests start, pause and continue.
+			// A test has started, paused or continued, which go test does not print.
 		case e.Test == "":
 			printPackage(out, e, output[key])
 			delete(output, key)
@@ -192,7 +192,7 @@ func appendTo(path string, outcomes []outcome) error {
 	return f.Close()
 }
 
-// sumUp prints, from a record, the tests that were skipped and never passed, and the number of tests for each outcome.
+// sumUp reads a record. It prints the tests that were skipped and never passed, and the number of tests for each outcome.
 func sumUp(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

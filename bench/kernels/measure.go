@@ -39,7 +39,7 @@ type work struct {
 	step         func(compute.Step)
 }
 
-// rig makes the memory of operations on a backend.
+// rig allocates the weights and buffers of measured operations on a backend.
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
@@ -53,7 +53,7 @@ const coldBytes = 96 << 20
 // repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Measure measures each family of operations on a backend of its own. It calls each with every result.
+// Measure measures each family of operations on a separate backend. It calls the function each with every result.
 func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {
@@ -174,8 +174,8 @@ func (r *rig) fail(err error) bool {
 // vocab is the number of rows of the embedding table from which values takes random rows.
 const vocab = 64
 
-// separate returns a batch in which each row belongs to another sequence. With pages, the position of a row is the
-// last one of its page table.
+// separate returns a batch in which each row belongs to a different sequence. With pages, the position of a row is the last one of its page
+// table.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {

@@ -14,7 +14,7 @@ type Chip struct {
 	Variants []Variant
 }
 
-// Variant is a variant of a chip. Of the variants with the same bandwidth, it is the one with the most cores.
+// Variant is a version of a chip that Apple sells. Of versions with the same bandwidth, only the one with the most cores is listed.
 type Variant struct {
 	GBPerS float64 // gigabytes (1e9 bytes) per second that Apple specifies
 	Cores  int     // number of GPU cores that Apple specifies

@@ -74,8 +74,8 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TestExpectOnTheMeasuredDevice checks that the expected time of every measured kernel on the measured device is its measured time, except
-// times that are too short to give a share, and times of the same size in two models.
+// TestExpectOnTheMeasuredDevice predicts the times of all measured kernels on the measured device. They must equal the measured times. The
+// test leaves out times that are too short to give a share, and sizes with two measurements, which come from two models.
 func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()

@@ -108,8 +108,8 @@ func (l *ledger) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return l.Device.Submit(work)
 }
 
-// weights has, for each kernel, the number of its first buffers that are weights: first those of routed experts, of which a step reads only
-// the experts that it uses, and then others. Small weights, such as norms and biases, are not counted.
+// weights has, for each kernel, how many of its first buffers are weights. The buffers of routed experts come first; a step reads only the
+// experts that it uses. Buffers of other weights follow. Small weights, such as norms and biases, are not counted.
 var weights = map[string]struct{ routed, others int }{
 	metal.Product: {0, 3}, metal.GatedProduct: {0, 2}, metal.ProductTile: {0, 1}, metal.GatedTile: {0, 2}, metal.Absorb: {0, 1}, metal.Route: {0, 1},
 	metal.GatedExperts: {2, 2}, metal.ExpertsAdd: {1, 1}, metal.ExpertGatedTile: {2, 0}, metal.ExpertDownTile: {1, 0},

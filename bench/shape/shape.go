@@ -132,8 +132,7 @@ func (b *builder) add(name string, t gguf.Type, dims ...int) {
 	b.list = append(b.list, gguf.Tensor{Name: name, Type: t, Shape: dims})
 }
 
-// slack is the number of rows that a pool has in addition to those of its largest tensor, so that tensors
-// can start at different rows.
+// slack is the number of rows by which a pool is larger than its largest tensor, so that tensors can start at different rows.
 const slack = 64
 
 // fill sets the weights of the tensors.

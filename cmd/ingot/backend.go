@@ -28,10 +28,10 @@ type launch struct {
 	stderr   io.Writer
 	level    slog.Level
 	capture  string         // file of the capture; empty for none
-	geometry metal.Geometry // the kernels' geometry; nil for the one in the user's file
+	geometry metal.Geometry // geometry of the kernels; nil to use the one in the user's geometry file
 	cached   bool           // all backends share one device until end is called, so that kernels are compiled once
 
-	rows      int64               // bytes for the rows of all engines together
+	rows      int64               // memory for the rows of all engines together, in bytes
 	device    metal.Device        // nil on the CPU
 	cache     *metal.CachedDevice // the shared device; nil until it is opened, and nil unless cached is set
 	capturing *metal.Capture      // nil without a capture
@@ -51,7 +51,7 @@ func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 	section(flags, debugging, "capture")
 }
 
-// backend opens the backend. On a terminal it shows the progress of compiling kernels.
+// backend opens the backend that the settings select. On a terminal it shows the progress of compiling kernels.
 func (l *launch) backend() (compute.Backend, error) {
 	if err := l.checkCapture(); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	}
 	be, err := l.kernels(dev)
 	if err != nil {
-		return nil, err // not be, since a nil *metal.Backend in the interface would not equal nil
+		return nil, err // a nil *metal.Backend in the interface would not be equal to nil
 	}
 	return be, nil
 }
@@ -96,8 +96,8 @@ func (l *launch) cpu() (compute.Backend, error) {
 	return cpu.New(l.cfg.Threads)
 }
 
-// checkCPUFlags refuses flags that have no effect on the CPU. It does not check the environment and the config file, which machines with
-// a GPU may share.
+// checkCPUFlags returns an error for a flag that has no effect on the CPU. The same settings in the environment and the config file are
+// allowed, since machines with a GPU may share them.
 func checkCPUFlags(cfg *config.Config) error {
 	for _, name := range []config.Name{config.Device, config.Kernels} {
 		if slices.Contains(cfg.FromFlags, name) {
@@ -136,7 +136,7 @@ func (l *launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	return be, nil
 }
 
-// open opens the device of a backend other than cpu, or returns the cached one.
+// open opens the device of a GPU backend, or returns the cached device.
 func (l *launch) open(name string) (metal.Device, error) {
 	if l.cache != nil {
 		return l.cache, nil
@@ -171,7 +171,7 @@ func noCapture(backend string) error {
 	return usagef("--capture requires the backend metal, but the backend is %s", backend)
 }
 
-// checkCapture returns an error if Metal could not write a capture. It is called before anything is loaded.
+// checkCapture returns an error if Metal cannot write the capture that --capture asks for. It is called before anything is loaded.
 func (l *launch) checkCapture() error {
 	switch {
 	case l.capture == "":
@@ -206,8 +206,8 @@ func (l *launch) counts() *bench.Counts {
 	return &bench.Counts{Dispatches: c.Dispatches, CommandBuffers: c.CommandBuffers, Waits: c.Waits}
 }
 
-// compileProgress returns a function that shows the number of compiled kernel files on a terminal. It returns nil if w is not a
-// terminal's display.
+// compileProgress returns a function that shows the number of compiled kernel files on a terminal. It returns nil if w is neither a
+// terminal nor a progress.Display.
 func compileProgress(w io.Writer) func(done, total int) {
 	if d, ok := w.(*progress.Display); ok {
 		return func(done, total int) {

@@ -41,12 +41,12 @@ Prompts are random tokens that differ between streams. Lists for --batch, --prom
 combination. After one warm-up run, --repeat runs are timed; the reported speed is their median.
 
 The table goes to stdout, and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
-directory. On a GPU they include its work per step. docs/benchmarks.md explains every figure. "ingot bench kernels"
-measures single operations.
+directory. On a GPU they include dispatches, command buffers and waits per step. docs/benchmarks.md explains every figure.
+"ingot bench kernels" measures single operations.
 
-With --roofline nothing is measured: it predicts the speed on one of Apple's chips, the limit and an expectation. By default
-it predicts glm-4.7-flash and smollm-135m, for 1, 16 and 64 streams after 2,048 positions and for a prompt of 2,048;
---mode, --batch, --context and --prompt choose others. docs/metal.md explains the figures.`,
+With --roofline it measures nothing, but predicts the speed on one of Apple's chips: an upper limit and the expected speed.
+By default it predicts glm-4.7-flash and smollm-135m, decoding with 1, 16 and 64 streams after 2,048 tokens and a prompt of
+2,048 tokens; --mode, --batch, --context and --prompt choose others. docs/metal.md explains the figures.`,
 		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
   ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
   ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
@@ -74,7 +74,7 @@ it predicts glm-4.7-flash and smollm-135m, for 1, 16 and 64 streams after 2,048 
 	flags.Var(&b.gen, "gen", "answers of `N` tokens; with --questions, the maximum")
 	flags.Var(&b.batch, "batch", "`N` requests at a time")
 	flags.Var(&b.context, "context", "put `N` tokens before each prompt; the time to compute them is not counted")
-	flags.IntVar(&b.rows, "rows", 0, "with --mode full, the total of `N` requests; 0 for one per stream")
+	flags.IntVar(&b.rows, "rows", 0, "with --mode full, send `N` requests in total; 0 for one per stream")
 	flags.IntVar(&b.shared, "shared-prefix", 0, "begin all prompts of a run with the same `N` tokens")
 	flags.BoolVar(&b.noSharing, "no-sharing", false, "compute every prompt in full, without sharing prefixes")
 	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") instead of random prompts")
@@ -98,7 +98,7 @@ type benchFlags struct {
 	stderr                      io.Writer
 }
 
-// weightFlags has the flags for a shape instead of a model.
+// weightFlags has the flags that select random weights in a model's shape, instead of a model.
 type weightFlags struct{ shape, quant, write string }
 
 func (w *weightFlags) add(flags *pflag.FlagSet) {
@@ -106,8 +106,8 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-// either returns an error if the command line has flags for both a model and a shape. A shape takes precedence over a model that comes
-// from the environment or the config file.
+// either returns an error if the command line has flags for both a model and a shape. A shape on the command line takes precedence over a
+// model from the environment or the config file.
 func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	if flags.Changed(string(config.Model)) && w.shape != "" {
 		return usagef("--model and --shape cannot be combined: give one")
@@ -153,7 +153,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 		return nil, &usageError{err}
 	}
 	if b.rows > 0 && mode != bench.Full {
-		return nil, usagef("--rows is for --mode full: the other modes measure one round of --batch requests")
+		return nil, usagef("--rows is for --mode full: the other modes send one request per stream")
 	}
 	prompts, gens, contexts := b.prompt, b.gen, b.context
 	if mode == bench.Prefill {
@@ -197,7 +197,7 @@ func readQuestions(path string, gen int) ([]generation.Request, error) {
 	return asked, nil
 }
 
-// measure measures all cases on one engine, which is opened large enough for every case.
+// measure measures all cases. It opens one engine, whose context and number of sequences suffice for every case.
 func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
 	opts := cfg.Engine
 	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0

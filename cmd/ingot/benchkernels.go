@@ -25,9 +25,9 @@ With --sweep it finds the best geometry of a GPU's kernels for a model: for each
 measures all geometries of each kernel, and the number of rows from which tiles are faster. It takes minutes. The results are
 added to ingot/geometry.json in $XDG_CONFIG_HOME and are used from then on. They change the speed, never an answer.
 
-With --profile it runs steps of a model, of 1, 16 and 64 streams and of prompts, and prints the time of each kernel. On
-every GPU these are the kernels that Apple's GPUs run. The file is one of measurements for "ingot bench --roofline";
-docs/metal.md explains it. Without a model it measures the shapes that the roofline predicts.`,
+With --profile it runs steps of a model, of 1, 16 and 64 streams and of prompts, and prints the time of each kernel. It
+always uses the portable kernels, which Apple's GPUs run too. It writes the times to a file from which "ingot bench
+--roofline" predicts; docs/metal.md explains it. Without a model it measures the shapes that the roofline predicts.`,
 		Example: `  ingot bench kernels --threads 2
   ingot bench kernels --sweep --model model.gguf --backend metal
   ingot bench kernels --sweep --shape glm-4.7-flash --quant q4_k

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Defaults of predictions: the shapes if no model is named, the streams and their context, and the prompt.
+// The defaults of a prediction: the shapes if no model is given, the numbers of streams, their context, and the prompt.
 var (
 	rooflineShapes  = []weightFlags{{shape: "glm-4.7-flash", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
 	rooflineBatch   = counts{1, 16, 64}
@@ -51,7 +51,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error)
 	return report(cmd, b.json, list, table)
 }
 
-// workloads returns what is predicted: decoding, prompts, or both if there is no mode.
+// workloads returns what is predicted: decoding, prompts, or both if --mode is not given.
 func (b *benchFlags) workloads(cmd *cobra.Command) (list []roofline.Workload, err error) {
 	given := func(name string, have, otherwise counts) counts {
 		if cmd.Flags().Changed(name) {

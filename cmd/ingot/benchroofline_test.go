@@ -34,7 +34,7 @@ func TestBenchRoofline(t *testing.T) {
 	require.Greater(t, list[0].LimitTokensPerS, list[2].LimitTokensPerS, "a longer context is slower")
 }
 
-// TestBenchRooflineOfShapes predicts the shapes that are taken without a model, at several streams and for a prompt.
+// TestBenchRooflineOfShapes predicts the default shapes, with several streams and with a prompt.
 func TestBenchRooflineOfShapes(t *testing.T) {
 	t.Parallel()
 	r := ingot(t, "", "bench", "--roofline", "m1 pro")

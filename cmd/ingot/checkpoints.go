@@ -49,7 +49,7 @@ func (c *checkpoints) has(layer int, stage string) bool {
 	return c.all || slices.Contains(c.points, point{layer, ""}) || slices.Contains(c.points, point{layer, stage})
 }
 
-// printer returns a trace for the engine that prints the chosen points to w.
+// printer returns a function that prints the selected points to w. The engine calls it at every point of a forward pass.
 func (c *checkpoints) printer(w io.Writer) func(compute.Checkpoint) {
 	return func(p compute.Checkpoint) {
 		c.mu.Lock()

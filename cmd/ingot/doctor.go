@@ -24,9 +24,9 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the backends of this machine and the one that would be used",
-		Long: `Doctor prints the processor's instruction sets, free memory, every backend with its device and limits or the reason why
-it cannot be used, and the backend that the settings choose. It compiles a GPU's kernels as for a run, but those of the
-emulator only with --backend emulator.
+		Long: `Doctor prints the processor's instruction sets, free memory, and the backend that the settings choose. For every backend
+it prints the device with its limits, or the reason why the backend cannot be used. It compiles the kernels for a GPU as a run
+does. For the emulator it does so only with --backend emulator.
 
 With --redis it checks that the server answers, with --model that the model fits. The exit code is 1 if the chosen
 backend, the server or the model cannot be used.`,
@@ -87,10 +87,10 @@ type backendState struct {
 	ThreadgroupMemory int    `json:"threadgroup_memory,omitempty"`
 	UnifiedMemory     bool   `json:"unified_memory,omitempty"`
 	ResidencySets     bool   `json:"residency_sets,omitempty"`
-	// From the compiler; empty if no kernel was compiled.
+	// These come from the compiler. They are empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
-	// Matrices reports whether tiles use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
+	// Matrices reports whether the kernels for many rows use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
 	Matrices string `json:"matrices,omitempty"`
 	// Swept is the number of kernel geometries in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
@@ -191,7 +191,7 @@ func (d *diagnosis) examineBackends(cfg *config.Config) error {
 	return err
 }
 
-// chooseAuto chooses a backend as --backend auto does: see drivers.OpenAuto.
+// chooseAuto chooses a backend in the same way as --backend auto (drivers.OpenAuto).
 func (d *diagnosis) chooseAuto() {
 	for i := range d.Backends {
 		b := &d.Backends[i]
@@ -217,8 +217,8 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	return s, be
 }
 
-// examineDriver opens a driver's device and compiles the kernels. Compiling for a driver for tests takes minutes, so this happens only if
-// the settings name the driver; otherwise the returned backend is nil.
+// examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a driver that is only for tests, so such a
+// driver is opened only if the settings name it. Otherwise the returned backend is nil.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
 	number := 0

@@ -36,13 +36,14 @@ func newEvalRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run TASK... -o DIR (--model MODEL | --redis URL | --base-url URL)",
 		Short: "Evaluate a model",
-		Long: `Run asks a model the rows of tasks, and writes their scores to DIR: results.json, and a samples file per task with every
-row's prompt, answer and score. TASK is a file of a task or of a group of tasks, or the name of a built-in task:
+		Long: `Run sends the rows of tasks to a model, and writes their scores to DIR/results.json. Each task has a samples file in DIR
+with the prompt, answer and score of every row. TASK is a file of a task or of a group, or the name of a built-in task:
 ` + strings.Join(task.Builtin(), ", ") + `.
 Built-in tasks need --data, a JSON Lines file of the benchmark's rows.
- With --model it runs on this machine, with --base-url it asks a server that speaks OpenAI's API,
-and with --redis alone it asks the workers that serve --model-name. Tasks that score given texts need a server whose
-completions support echo and logprobs; eval run checks this before it begins.
+
+With --model, this machine answers. With --base-url, a server with OpenAI's API answers. With --redis, the workers that
+serve --model-name answer. Tasks that score given texts need a server whose completions support echo and logprobs;
+eval run checks this before it begins.
 
 A run can be interrupted: the same command continues it and repeats no request.`,
 		Example: `  ingot eval run gsm8k --data gsm8k-test.jsonl --fewshot-data gsm8k-train.jsonl -o runs/today --model model.gguf
@@ -63,11 +64,12 @@ A run can be interrupted: the same command continues it and repeats no request.`
 	flags.StringVarP(&e.folder, "out", "o", "", "write the run to directory `DIR`")
 	flags.StringVar(&e.data, "data", "", "rows of the task: a JSON Lines `FILE`, instead of the one that the task names")
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
-	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt, instead of the task's number")
+	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt (default the task's number)")
+	flags.Lookup("num-fewshot").DefValue = "0" // the help does not print it
 	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
 	flags.StringVar(&e.cache, "cache", "", "keep answers in `DIR`, and reuse an earlier run's answers to the same requests")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
-	flags.StringVar(&e.who.url, "base-url", "", "ask the server at `URL`, such as http://host:8080/v1, which speaks OpenAI's API")
+	flags.StringVar(&e.who.url, "base-url", "", "ask the server with OpenAI's API at `URL`, such as http://host:8080/v1")
 	flags.StringVar(&e.who.name, "server-model", "", "ask for `NAME` of the server's models (default the only one)")
 	flags.StringVar(&e.who.key, "api-key-env", openAIKey, "read the server's API key from the environment variable `NAME`")
 	flags.StringVar(&e.judge.model, "judge-model", "", "score the answers of tasks of type judge with the model in `FILE`")

@@ -29,8 +29,8 @@ import (
 // openAIKey is the environment variable from which OpenAI's own clients read the API key.
 const openAIKey = "OPENAI_API_KEY"
 
-// answerer is the model that answers requests: the file model on this machine if it is set, else a model of the server at url if that is
-// set, else the model name that workers serve.
+// answerer is a model that answers requests. If model is set, it is a file on this machine. Otherwise, if url is set, it is a model of the
+// server at url. Otherwise it is the model that the workers of a fleet serve as name.
 type answerer struct {
 	model string
 	url   string
@@ -38,7 +38,7 @@ type answerer struct {
 	key   string // name of the environment variable with the server's API key
 }
 
-// shown returns the model's name for results.
+// shown returns the model's name as the run's results have it.
 func (a answerer) shown() string {
 	if a.model != "" {
 		return filepath.Base(a.model)
@@ -46,7 +46,7 @@ func (a answerer) shown() string {
 	return a.name
 }
 
-// server returns the server's address for results, without user and password.
+// server returns the server's address as the run's results have it, without the password.
 func (a answerer) server() string {
 	u, err := url.Parse(a.url)
 	if err != nil {
@@ -83,8 +83,8 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 	return nil
 }
 
-// answer answers the requests in file from and writes the answers to file to, both in the run's directory. It takes answers from the
-// cache where it can.
+// answer sends the requests in one file of the run's directory to a model, and writes the answers to another. from and to are the names of
+// these files. With --cache, only requests without a cached answer are sent.
 func (e *evaluation) answer(who answerer, from, to string) error {
 	requests, answers := filepath.Join(e.folder, from), filepath.Join(e.folder, to)
 	if e.cache == "" {
@@ -109,8 +109,8 @@ func (e *evaluation) answer(who answerer, from, to string) error {
 	return c.Store(e.cmd.Context(), requests, answers)
 }
 
-// cacheOf returns the cache of a model's answers, and the batch id for outputs with cached answers. Answers of a local model are reused
-// only with the same program, model file, backend, type of KV cache and context.
+// cacheOf returns the cache of a model's answers, and the batch id that goes into the output with each answer. Answers of a local model are
+// reused only with the same program, model file, backend, type of KV cache and context.
 func (e *evaluation) cacheOf(who answerer) (c *eval.Cache, batch string, err error) {
 	switch {
 	case who.model != "":
@@ -155,7 +155,7 @@ func sumOfFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ask answers those requests of a file that have no answer yet.
+// ask answers those requests that have no answer yet. requests and answers are the paths of files.
 func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
@@ -179,7 +179,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client returns a client of the server that who names.
+// client returns a client of who's server.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {
@@ -212,7 +212,7 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	return err
 }
 
-// answerByServer sends those requests of a file to a server that have no answer yet.
+// answerByServer answers those requests that have no answer yet with a server. requests and answers are the paths of files.
 func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
 	ctx := e.cmd.Context()
 	c, err := e.client(ctx, who)
@@ -284,7 +284,7 @@ func templateSum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// answerByFleet queues the requests as a batch and waits for the results. The run's directory holds the batch id.
+// answerByFleet queues the requests as a batch and waits for the results. The batch id is stored in the run's directory.
 func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string) error {
 	queue, err := dial(e.cmd, cfg)
 	if err != nil {
@@ -312,7 +312,7 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 	return err
 }
 
-// batch returns the id of the batch whose results go to the file answers. The id is made once per run and kept in the run's directory.
+// batch returns the batch id for a file of answers. The id is made once per run and stored in the run's directory.
 func (e *evaluation) batch(answers string) (string, error) {
 	name := "batch"
 	if answers == eval.JudgeAnswersFile {
@@ -325,7 +325,7 @@ func (e *evaluation) batch(answers string) (string, error) {
 		err = os.WriteFile(path, id, 0o644)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the batch of the run: %w", err)
+		return "", fmt.Errorf("read or store the id of the run's batch: %w", err)
 	}
 	return strings.TrimSpace(string(id)), nil
 }

@@ -106,8 +106,8 @@ func TestEvalCache(t *testing.T) {
 	require.Contains(t, r.stderr, "--cache is for --model and --base-url")
 }
 
-// TestEvalByServerWithoutEcho checks that a server that does not score prompts is used for tasks that need no such scores, and refused
-// for the others.
+// TestEvalByServerWithoutEcho checks a server that does not return the log-probabilities of prompts. It is used for tasks that need none,
+// and refused for the others.
 func TestEvalByServerWithoutEcho(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 100)

@@ -22,7 +22,8 @@ func newEvalCompare() *cobra.Command {
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs",
 		Long: `Compare prints how the scores of CANDIDATE differ from those of BASELINE, row by row: the mean difference, its 95 %
-interval, the probability of a difference at least as large by chance, and the smallest loss that so many rows can show.
+interval, the probability that chance alone causes a difference at least as large (p), and the smallest loss that this number
+of rows can show.
 Runs whose prompts differ are refused.`,
 		Example: "  ingot eval compare runs/baseline runs/tonight",
 		Args:    arguments("BASELINE", "CANDIDATE"),
@@ -47,7 +48,7 @@ func newEvalGate() *cobra.Command {
 		Use:   "gate (BASELINE CANDIDATE | --baseline NAME CANDIDATE)",
 		Short: "Fail if a run is worse than a baseline",
 		Long: `Gate compares CANDIDATE with BASELINE, and prints a verdict. The exit code is 0 for pass, 1 for fail, and 3 for
-inconclusive: the rows are too few, or too noisy, to exclude a loss of the margin. It is 2 if the runs cannot be
+inconclusive: the rows are too few, or too noisy, to exclude a loss as large as the margin. It is 2 if the runs cannot be
 compared, because they have different tasks, prompts or metrics. A run in which more than 1 % of the rows have no answer
 fails. The chance of a false alarm is at most 5 %, over all tasks together.
 
@@ -77,7 +78,8 @@ CANDIDATE can be the name of a run in the same folder.`,
 	}
 	cmd.Flags().StringVar(&g.name, "baseline", "", "compare with the run that is pinned as `NAME`")
 	addRunsFlag(cmd.Flags(), &g.folder)
-	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01, instead of each task's margin")
+	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01 (default each task's margin)")
+	cmd.Flags().Lookup("margin").DefValue = "0" // the help does not print it
 	return cmd
 }
 

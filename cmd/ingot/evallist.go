@@ -27,7 +27,7 @@ func newEvalList() *cobra.Command {
 		Use:   "list",
 		Short: "List the runs of a folder with their scores",
 		Long: `List prints the finished runs in a folder, the oldest first: their scores, the models that answered, and the verdict of
-a schedule's gate. The name of a pinned baseline stands beside its run.`,
+a schedule's gate. If a run is a pinned baseline, its line has the baseline's name.`,
 		Example: `  ingot eval list
   ingot eval list --runs /data/evaluations --json`,
 		Args: arguments(),

@@ -17,11 +17,12 @@ func newEvalReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report -o FILE.html [CANDIDATE]",
 		Short: "Write a page about a folder of runs",
-		Long: `Report writes one page of HTML about the runs in a folder: CANDIDATE, by default the latest run, against a baseline, scores
-over time, lengths and latencies of answers, and the rows that changed with both texts. The page needs no other file and no
-network.
+		Long: `Report writes an HTML page about the runs in a folder. It compares CANDIDATE, by default the latest run, with a baseline,
+and shows scores over time, lengths and latencies of answers, and the rows that changed, with both texts. The page needs no
+other file and no network.
 
-The baseline is the run that is pinned or named as --baseline, else the only pinned run, else the first run.`,
+With --baseline NAME, the baseline is the run that is pinned as NAME or has this name. Otherwise it is the only pinned run,
+or else the first run.`,
 		Example: `  ingot eval report -o report.html
   ingot eval report -o report.html --runs runs --baseline production tonight`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -78,8 +78,8 @@ type nightly struct {
 	log    *slog.Logger
 }
 
-// evaluate runs an evaluation through the fleet and judges it. Batch and directory are named after the run, so that another attempt
-// continues them. An error that would recur in another attempt is returned as an outcome.
+// evaluate runs an evaluation through the fleet and judges it. The batch and the directory are named after the run, so that another attempt
+// continues them. An error that another attempt would meet again is returned as an outcome, not as an error.
 func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (schedule.Outcome, error) {
 	failed := func(err error) (schedule.Outcome, error) {
 		return schedule.Outcome{Verdict: schedule.Error, Message: oneLine(err.Error())}, nil
@@ -173,8 +173,8 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 	return nil
 }
 
-// ungated returns the outcome of a run that no gate judges. The outcome is an error if so many rows have no answer that a gate would
-// fail.
+// ungated returns the outcome of a run that no gate judges. The verdict is Error if so many rows have no answer that a gate would fail the
+// run.
 func ungated(r *eval.Results) schedule.Outcome {
 	var parts []string
 	o := schedule.Outcome{Verdict: schedule.Ungated}
@@ -208,7 +208,7 @@ func judged(j *eval.GateVerdict) string {
 	return "compared with " + j.Run + ": " + strings.Join(parts, "; ")
 }
 
-// onSchedule returns the RunE of a command about a schedule, or about the entry of it that is in args.
+// onSchedule returns the RunE of a command about a schedule. args may name one entry of the schedule.
 func onSchedule(run func(cmd *cobra.Command, t *schedule.Table, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
@@ -227,8 +227,8 @@ func newScheduleList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [ENTRY] --redis URL",
 		Short: "List the entries of the schedule, or the last runs of one",
-		Long: `List prints the entries that running schedulers have: when they run next, and the state and verdict of their last slot.
-With ENTRY it prints the entry's last 20 slots.
+		Long: `List prints the entries of the schedule that running schedulers serve: when each runs next, and the state and verdict of its
+last slot. A slot is one of the times at which an entry is due. With ENTRY it prints the entry's last 20 slots.
 
 States of a slot: waiting, running, done, missed (no scheduler ran), overlapped (an earlier run was not finished) and
 paused.`,

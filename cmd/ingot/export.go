@@ -59,7 +59,7 @@ another file instead, which can be run again; with a filter it is dropped. A sum
 const columnsHelp = `Columns of a table, after those of the input: response, finish_reason, model, prompt_tokens, completion_tokens, error;
 reasoning, if any answer has some; sample_index, if a row has several answers: each answer is one record.`
 
-// openRecords returns a function that begins to read the records of a file, or nil for no file.
+// openRecords returns a function that opens a reader of a file's records. It returns nil if path is empty.
 func openRecords(path, format string) (func() (table.Reader, error), error) {
 	f, err := table.ParseFormat(format)
 	if err != nil {

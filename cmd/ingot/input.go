@@ -80,7 +80,7 @@ func shapesHelp() string {
 	return " auto, " + strings.Join(names, ", ")
 }
 
-// settingValue is the value of a flag for a default of rows.
+// settingValue is the value of a flag such as --temperature, which is the default of a field of rows.
 type settingValue struct {
 	setting *prompt.Setting
 	text    string
@@ -212,7 +212,7 @@ func templateText(s string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err
 }
 
-// input is an opened input. Read gives its requests as lines. All inputs but stdin can be read again.
+// input is an opened input. Read returns its requests as lines. Every input except stdin can be read again.
 type input struct {
 	*prompt.Stream
 	table  *table.Input
@@ -223,7 +223,7 @@ type input struct {
 	closed  atomic.Bool
 }
 
-// Read implements io.Reader. An interrupted run abandons a Read that blocks, so Close may be called during a Read.
+// Read implements io.Reader. When a run is interrupted, it stops waiting for a Read that blocks. So Close may be called during a Read.
 func (in *input) Read(p []byte) (int, error) {
 	in.reading.Lock()
 	defer func() {
@@ -238,10 +238,10 @@ func (in *input) Read(p []byte) (int, error) {
 	return in.Stream.Read(p)
 }
 
-// Records reads the records from the start. A record has the number of its row and of the row's answer.
+// Records reads the records from the start. A record's number is the line number of its row, and of the answer to that row.
 func (in *input) Records() (table.Reader, error) { return in.table.Records() }
 
-// Close closes the files. During a Read it does nothing: the Read closes them when it ends.
+// Close closes the files. If a Read is running, Close leaves this to the Read, which closes the files when it ends.
 func (in *input) Close() error {
 	in.closed.Store(true)
 	if !in.reading.TryLock() {
@@ -261,7 +261,7 @@ func (in *input) refuse(output string) error {
 	return nil
 }
 
-// hint adds an explanation to the error that rows come from another input: what may have changed since the rows were answered.
+// hint adds to the error rows.ErrOtherFile what may have changed since the rows were answered.
 func (in *input) hint(err error) error {
 	if errors.Is(err, rows.ErrOtherFile) && in.made {
 		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)

@@ -43,8 +43,8 @@ func TestRunAnswersATable(t *testing.T) {
 	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
 }
 
-// TestRunRefusesATableWhoseUseIsNotSaid: a table without usable templates is refused before the model is loaded.
-func TestRunRefusesATableWhoseUseIsNotSaid(t *testing.T) {
+// TestRunRefusesATableWithoutUsableTemplates: a table without usable templates is refused before the model is loaded.
+func TestRunRefusesATableWithoutUsableTemplates(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
 	for _, c := range []struct {
@@ -139,7 +139,7 @@ func TestRunContinuesASelection(t *testing.T) {
 	require.Contains(t, r.stderr, "3 rows done (1 failed), 1 kept, ")
 }
 
-// TestStdinIsATable reads a table from stdin: once for batch lines; making a table would need a second pass.
+// TestStdinIsATable answers the rows of a table on stdin, all of them and a sample.
 func TestStdinIsATable(t *testing.T) {
 	t.Parallel()
 	args := []string{"run", "-", "-o", "-", "--model", tinyLlama, "--format", "csv", "--prompt", "{{.text}}", "--max-tokens", "3"}

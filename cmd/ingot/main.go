@@ -24,8 +24,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// endBySignal ends the process at the next signal, the second after the one that asked for an orderly end. It ignores SIGHUP: both kernel
-// and shell may send it when a terminal is closed.
+// endBySignal ends the process at once when a second signal arrives. The first signal asked for an orderly end. SIGHUP is ignored here:
+// when a terminal is closed, both the kernel and the shell may send it.
 func endBySignal(received <-chan os.Signal) {
 	for s := range received {
 		if s == syscall.SIGHUP {

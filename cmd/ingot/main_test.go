@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram is the environment variable that makes the test binary run as ingot, for tests that need a process of their own.
+// asProgram is the environment variable that makes the test binary run as ingot, for tests that need a separate process.
 const asProgram = "INGOT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {

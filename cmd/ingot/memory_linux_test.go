@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMemoryOfHostileRows runs rows that need as much memory as possible, and checks that the program stays within its limit, its own
-// size and copies of one input line.
+// TestMemoryOfHostileRows runs rows that need as much memory as possible. It checks that the program's memory stays below the sum of the
+// limit, the program's own size and some copies of an input line.
 func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test and others would slow each other down
 	const (
 		limit   = 100 << 20
@@ -54,7 +54,7 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test an
 			require.Contains(t, a.Error.Message, "; the context holds 4096")
 		default:
 			require.Equal(t, "endless", kind)
-			require.Contains(t, a.Error.Message, "log-probabilities that the memory for rows holds")
+			require.Contains(t, a.Error.Message, "log-probabilities, which is what the memory for rows holds")
 		}
 	}
 	require.Equal(t, map[string]int{"long": 4, "many": 3, "logprobs": 6, "echo": 3, "small": 512}, counts)

@@ -127,7 +127,7 @@ func (r *modelRun) write(line func(name, format string, args ...any)) {
 		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), manyRows, bytesText(uint64(r.Bandwidth)))
 }
 
-// windowText says which of the cache's bytes per token are freed; nothing if the window is 0.
+// windowText describes which of the cache's bytes per token are freed. It is empty if the window is 0.
 func windowText(windowed uint64, window int) string {
 	if window == 0 {
 		return ""
@@ -135,7 +135,7 @@ func windowText(windowed uint64, window int) string {
 	return fmt.Sprintf(", %s of it only for the last %d tokens of a row", bytesText(windowed), window)
 }
 
-// rateText formats a rate with at least two significant digits.
+// rateText formats a rate, with one decimal if it is below 10.
 func rateText(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)

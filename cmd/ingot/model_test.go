@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// TestModelInfo compares with the figures in the models' cards.
+// TestModelInfo compares the output with the figures in the models' cards.
 func TestModelInfo(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]modelInfo{

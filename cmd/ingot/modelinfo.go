@@ -44,7 +44,7 @@ type modelInfo struct {
 	ChatTemplate bool   `json:"chat_template"`
 
 	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
-	// WindowedBytesPerToken are those of CacheBytesPerToken that are freed after Window further tokens.
+	// WindowedBytesPerToken is the part of CacheBytesPerToken that is freed after Window further tokens.
 	WindowedBytesPerToken uint64     `json:"cache_bytes_per_token_windowed,omitempty"`
 	Window                int        `json:"window,omitempty"`
 	Tensors               []typeInfo `json:"tensors"` // by type; the type with the most bytes is first
@@ -83,7 +83,7 @@ func (m modelInfo) tokenizerText() string {
 	return fmt.Sprintf("%s, split rule %s", m.Tokenizer, m.PreTokenizer)
 }
 
-// sizeOf returns a number of the architecture; 0 if it is absent or not a single number.
+// sizeOf returns the number under a key of the architecture, such as block_count; 0 if it is absent or not a single number.
 func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	n, err := meta.Uint(arch + "." + key)
 	if err != nil {

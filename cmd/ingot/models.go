@@ -18,10 +18,11 @@ import (
 
 func newModels() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "models",
+		Use:   "models [flags]", // the command also runs without a subcommand
 		Short: "List models to begin with, and those on this machine",
-		Long: fmt.Sprintf(`Models lists a few models to begin with: what "ingot pull" downloads, the memory for %d rows of %d tokens, and whether this machine has
-it free. Many other models work: "ingot pull" takes the name of any GGUF repository on Hugging Face.`, hub.MemoryRows, hub.MemoryTokens),
+		Long: fmt.Sprintf(`Models lists a few models to begin with. For each it prints the size of the download, the memory for %d rows of %d
+tokens, and whether this machine has that much free. Many other models work: "ingot pull" takes the name of any GGUF repository
+on Hugging Face.`, hub.MemoryRows, hub.MemoryTokens),
 		Example: `  ingot models
   ingot models list
   ingot models rm qwen3-4b`,
@@ -46,8 +47,9 @@ func newModelsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the models on this machine",
-		Long: `List shows the models on this machine by the names that --model takes: those in the cache of Hugging Face's tools, which "ingot pull"
-uses too, files from other servers, and models of LM Studio and ollama in their usual folders (OLLAMA_MODELS is respected).`,
+		Long: `List shows the models on this machine by the names that --model takes. These are the models in the cache of Hugging
+Face's tools, which "ingot pull" uses too, files from other servers, and models of LM Studio and ollama in their usual
+folders. The variable OLLAMA_MODELS names another folder of ollama.`,
 		Example: `  ingot models list
   ingot models list --json | jq -r '.[].path'`,
 		Args: arguments(),
@@ -70,7 +72,7 @@ func newModelsRemove() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME",
 		Short: "Delete a model from this machine",
-		Long: `Rm deletes a model from the cache. Other models of its repository stay. If only a part of it was downloaded, the part is deleted. Models of
+		Long: `Rm deletes a model from the cache, also one that is only partly downloaded. Other models of its repository stay. Models of
 LM Studio and ollama are not deleted.`,
 		Example: `  ingot models rm qwen3-4b
   ingot models rm Qwen/Qwen3-4B-GGUF:Q4_K_M`,

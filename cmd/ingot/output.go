@@ -36,7 +36,7 @@ type outputFlags struct {
 // Sections of a command's flags in its help.
 const (
 	outputs = "Output"
-	filters = "Filter (of tables; failed rows are dropped too)"
+	filters = "Table Filter"
 )
 
 func (o *outputFlags) add(flags *pflag.FlagSet, what string) {
@@ -147,14 +147,14 @@ func (o *outputFlags) filter() (export.Filter, error) {
 	return f, nil
 }
 
-// output is the output of a command. Either answers are appended to OUT as batch lines when they finish, or OUT is made at the end from
-// such files, one per model.
+// output is where a command writes its answers. Batch lines of one model are appended to OUT as the answers finish. Otherwise the answers
+// of each model are first appended to a separate file, and OUT is made from these files at the end.
 type output struct {
 	path    string
 	format  export.Format
 	ordered bool
 	failed  string         // path of the rows that failed; empty for none
-	table   export.Options // without its fields for answers and input
+	table   export.Options // Answers and Input are not set before the table is written
 	temp    string         // folder of the files of answers, if OUT is stdout; empty until it is made
 }
 
@@ -196,7 +196,7 @@ func (o *output) clean() error {
 	return os.RemoveAll(o.temp)
 }
 
-// guard returns an error if OUT exists but no model's file of answers does: then OUT has other content, which must not be replaced.
+// guard returns an error if OUT exists but no file of answers does. This command did not make such an OUT, so it must not replace it.
 func (o *output) guard(models []string) error {
 	if !exists(o.path) {
 		return nil
@@ -211,7 +211,7 @@ func (o *output) guard(models []string) error {
 			first = path
 		}
 	}
-	return fmt.Errorf("%s exists, but %s does not, so it was not made by this command: choose another OUT, or remove the file", o.path, first)
+	return fmt.Errorf("%s was not made by this command, since %s does not exist: choose another OUT, or remove %[1]s", o.path, first)
 }
 
 // open opens the file of a model's answers.
@@ -273,7 +273,7 @@ func (o *output) finish(cmd *cobra.Command, models []string, in func() (table.Re
 	return o.write(cmd, all, in)
 }
 
-// openAnswers opens files of answers. If one cannot be opened, it returns the error and the files before it, which the caller closes.
+// openAnswers opens files of answers. If one cannot be opened, it returns the error and the files opened so far, which the caller closes.
 func openAnswers(paths []string) ([]*export.Answers, error) {
 	var all []*export.Answers
 	for _, path := range paths {
@@ -320,7 +320,7 @@ func (o *output) write(cmd *cobra.Command, all []*export.Answers, in func() (tab
 	return nil
 }
 
-// to writes to stdout or to a file. The file appears under its name when it is complete.
+// to calls write with stdout or with a new file. The file appears at its path only when it is complete.
 func (o *output) to(cmd *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == stdio {
 		return write(cmd.OutOrStdout())

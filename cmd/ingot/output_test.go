@@ -112,7 +112,7 @@ func TestRunContinuesATable(t *testing.T) {
 	require.Equal(t, readFile(t, filepath.Join(folder, "whole.jsonl")), readFile(t, filepath.Join(folder, "out.jsonl")))
 }
 
-// TestSeveralModels: each model answers each row, except that a row that names a model is answered by that model only.
+// TestSeveralModels: a row that names a model is answered by that model. Other rows are answered by every model.
 func TestSeveralModels(t *testing.T) {
 	t.Parallel()
 	const ask = `,"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0,"max_tokens":9`
@@ -203,7 +203,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	}{
 		{nil, "-o OUT is missing"},
 		{[]string{"-o", in}, "is both IN and OUT"},
-		{[]string{"-o", precious}, "precious.csv exists, but " + precious + ".answers.jsonl does not, so it was not made by this command: choose another OUT, or remove the file"},
+		{[]string{"-o", precious}, "precious.csv was not made by this command, since " + precious + ".answers.jsonl does not exist: choose another OUT, or remove "},
 		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file has its own compression: leave out the extension .gz"},
 		{[]string{"-o", "x.csv", "--output-format", "xlsx"}, `--output-format: "xlsx" is not known: use batch, simple, csv, tsv or parquet`},
 		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple"},

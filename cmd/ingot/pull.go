@@ -15,18 +15,20 @@ func newPull() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pull NAME",
 		Short: "Download a model",
-		Long: `Pull downloads a model from Hugging Face or any web server, and prints the path of its file. After that, --model NAME finds the
-model without a request; no other command downloads anything. An interrupted download is continued by the same command.
+		Long: `Pull downloads a model from Hugging Face or any web server, and prints the path of its file. After that, --model NAME
+finds the model on this machine. No other command downloads anything. To continue an interrupted download, repeat the
+command.
 
   qwen3-4b                       a short name: "ingot models" lists them
-  user/repo                      the model in Q4_K_M, else Q8_0, else the first
-  user/repo:Q6_K                 the model with this quantisation
-  user/repo:folder/file.gguf     a file; a set of files is pulled as a whole
-  user/repo@REVISION:Q6_K        at a branch, tag or commit; hf.co/user/repo and addresses of huggingface.co work too
+  user/repo                      the file in Q4_K_M, else in Q8_0, else the first file
+  user/repo:Q6_K                 the file with this quantisation
+  user/repo:folder/file.gguf     this file, with the other files of its model if there are several
+  user/repo@REVISION:Q6_K        the file at a branch, tag or commit; hf.co/user/repo and web addresses work too
   https://host/file.gguf#sha256=HEX    a file of another server; the hash is optional
 
-Files are in the cache that Hugging Face's own tools use, and are found there. HF_TOKEN, HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and
-HF_HUB_OFFLINE have the same meaning as for these tools. Every file is checked against the SHA-256 that the hub has for it.`,
+Files are stored in the cache of Hugging Face's own tools, and models that those tools downloaded are found there. HF_TOKEN,
+HF_HOME, HF_HUB_CACHE, HF_ENDPOINT and HF_HUB_OFFLINE have the same meaning as for these tools. Every file is checked against the
+SHA-256 that the hub has for it.`,
 		Example: `  ingot pull Qwen/Qwen3-4B-GGUF:Q4_K_M
   ingot run prompts.jsonl -o answers.jsonl --model Qwen/Qwen3-4B-GGUF:Q4_K_M
   HF_TOKEN=hf_... ingot pull user/private-model-GGUF@v1.0:Q8_0`,

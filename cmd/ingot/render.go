@@ -17,7 +17,7 @@ func newRender() *cobra.Command {
 		Use:   "render --template FILE",
 		Short: "Render a chat template: a JSON context on stdin, the prompt on stdout",
 		Long: `Render reads the variables of a chat template from stdin, as one JSON object, and writes exactly the prompt
-to stdout, without a line end of its own. The object holds what the template reads: messages, tools,
+to stdout, without a newline at the end. The object holds what the template reads: messages, tools,
 add_generation_prompt, bos_token, eos_token, and so on.`,
 		Example: `  echo '{"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": true}' |
     ingot render --template chat_template.jinja

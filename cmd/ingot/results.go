@@ -25,15 +25,15 @@ func newResults() *cobra.Command {
 		Use:   "results BATCH --redis URL -o OUT",
 		Short: "Write the results of a batch to a file",
 		Long: `Results writes the finished rows of a batch to OUT, which can be - for stdout. It keeps the lines that OUT has, so it
-can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines. If every row
-of a finished batch failed, the exit code is 3; --fail-on-error sets another limit.
+can be interrupted and repeated at any time; each row is in OUT exactly once. Rows that failed are error lines. If every
+row of a finished batch failed, the exit code is 3; --fail-on-error sets another limit.
 
-If OUT is a table, such as .csv or .parquet, it is made at the end from the rows that are finished by then. Their lines stay
-in OUT.answers.jsonl, which the next "ingot results" continues. With --input ROWS, the file of the batch, each answer has the columns
-of its row. "ingot export --help" describes tables.
+If OUT is a table, such as .csv or .parquet, it is made at the end from the rows that are finished by then. Their lines
+stay in OUT.answers.jsonl, which the next "ingot results" continues. With --input ROWS, the file of the batch, each
+answer has the columns of its row. "ingot export --help" describes tables.
 
-With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes
-results from Redis once OUT, a file, has them on the disk, and the batch once it is finished and OUT has all its results.`,
+With --follow it waits for rows until the batch is finished, and fails if the batch is cancelled. With --forget it deletes a
+result from Redis once the file OUT has it on the disk. It deletes the batch once the batch is finished and OUT has all results.`,
 		Example: `  ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.jsonl
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - --follow | jq .response.body.choices[0]
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o answers.parquet --input prompts.csv`,
@@ -69,12 +69,14 @@ results from Redis once OUT, a file, has them on the disk, and the batch once it
 				return fmt.Errorf("read results: %w", err)
 			}
 			if follow && !s.Ended() {
-				workers, err := queue.Workers(cmd.Context(), s.Alias)
-				if err != nil {
-					return fmt.Errorf("read results: %w", err)
-				}
-				if workers == 0 {
-					cmd.PrintErrf("no worker serves model name %q: waiting for one\n", s.Alias)
+				for _, alias := range s.Aliases() {
+					workers, err := queue.Workers(cmd.Context(), alias)
+					if err != nil {
+						return fmt.Errorf("read results: %w", err)
+					}
+					if workers == 0 {
+						cmd.PrintErrf("no worker serves model name %q: waiting for one\n", alias)
+					}
 				}
 				lost, err := queue.Lost(cmd.Context(), s)
 				if err != nil {

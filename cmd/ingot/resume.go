@@ -11,7 +11,7 @@ func newResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume [ALIAS] --redis URL",
 		Short:   "Let workers take rows again",
-		Long:    `Resume ends what "ingot pause" began, for model name ALIAS or for all model names.`,
+		Long:    `Resume lets the workers of model name ALIAS, or of all model names, take rows again after "ingot pause".`,
 		Example: "  ingot resume glm --redis redis://localhost:6379/0",
 		Args:    optionalArgument,
 		RunE: onAliases(func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error {

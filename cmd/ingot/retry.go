@@ -16,7 +16,7 @@ func newRetry() *cobra.Command {
 		Short: "Queue the failed rows of a batch again",
 		Long: `Retry queues again the rows of a batch that failed in a worker; with --code, only those with one error code. The batch
 is in progress again until all of them are recorded. "ingot results" replaces their error lines in its output by the new
-results. Rows that cannot be used stay error lines: correct them in a new file. A deadline that is over is removed.`,
+results. Invalid rows stay error lines: correct them in a new file. A deadline that has passed is removed.`,
 		Example: `  ingot retry nightly-2026-01-02 --redis redis://localhost:6379/0
   ingot retry nightly-2026-01-02 --redis redis://localhost:6379/0 --code timeout`,
 		Args: arguments("BATCH"),

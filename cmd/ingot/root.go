@@ -71,14 +71,16 @@ func newRoot() *cobra.Command {
 On one machine, use "ingot run". To share the work between machines, use a Redis server: "ingot enqueue" queues the
 rows of a file, each "ingot worker" answers rows, and "ingot results" writes the answers to a file.
 
-A setting comes from its flag, else from the environment (INGOT_MODEL for --model), else from a YAML file with the
-names of flags as keys.
+A setting comes from its flag, else from an environment variable (INGOT_MODEL for --model), else from a YAML file whose
+keys are the names of flags.
 
 Exit codes:
   0  success
   1  failure: the command could not do its work, or was interrupted
   2  wrong usage or settings; nothing was done
-  3  the work is done, but every row failed, or more than --fail-on-error allows`,
+  3  the work is done, but every row failed, or more than --fail-on-error allows
+
+"ingot eval gate --help" has the exit codes of a gate.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
 
   ingot worker --redis redis://localhost:6379/0 --model model.gguf

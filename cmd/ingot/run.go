@@ -30,21 +30,22 @@ stdout. "ingot show" prints OUT for reading.
 
 Formats of IN:` + formatsHelp() + `
 
-A table needs --prompt, unless it has the shape of a known kind of data set. Several files, and patterns such as 'data/*.csv.gz',
-are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
+A table needs --prompt, unless its columns are those of a common kind of data set. Several files, and patterns such as
+'data/*.csv.gz', are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
 
-OUT has the lines of OpenAI's Batch API. If it is named .csv, .tsv or .parquet, or with --output-format simple (flat JSON Lines), it is
-a table: the columns of IN and those of the answers, in the order of IN. It is made when all rows are answered; until then, and
-afterwards, OUT.answers.jsonl has the answers.
+OUT has lines of OpenAI's Batch API. It is a table if its name ends in .csv, .tsv or .parquet, or with --output-format
+simple (flat JSON Lines). A table has the columns of IN and those of the answers, in the order of IN. It is made when all
+rows are answered; until then, and afterwards, OUT.answers.jsonl has the answers. Filters drop answers and failed rows
+from a table.
 
 ` + columnsHelp + `
 
-Several models answer one after another, and the column model tells their records apart. A row that names a model is
-answered by that model only.
+Several models answer one after another; the column model shows which one gave an answer. If a row names a model, only
+that model answers it.
 
 A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
-A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. Continuing with a
-different model is an error, unless --mix-models is given.`,
+A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. It refuses to continue
+with a different model, unless --mix-models is given.`,
 		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
   ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
   ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
@@ -91,7 +92,7 @@ different model is an error, unless --mix-models is given.`,
 	}
 	to.add(cmd.Flags(), "answers")
 	from.add(cmd.Flags())
-	addUnknownFlag(cmd.Flags(), &unknown)
+	addUnknownFlag(cmd.Flags(), &unknown, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())
@@ -181,7 +182,7 @@ func (r *runner) check(in *input) error {
 		return nil
 	}
 	if !in.table.Seekable() {
-		return usagef("IN must be read twice to make OUT, and a pipe cannot be: write IN to a file first")
+		return usagef("OUT is a table, for which IN is read twice, and a pipe cannot be: write IN to a file first")
 	}
 	return r.out.check(in.Records)
 }

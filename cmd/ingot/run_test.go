@@ -283,7 +283,7 @@ func TestRunRefusesAnotherModel(t *testing.T) {
 	before := readFile(t, out)
 	r := ingot(t, rows, "run", "-", "-o", out, "--model", tinyGLM)
 	require.Equal(t, exitFailure, r.code)
-	require.Contains(t, r.stderr, "the output has answers of another model (1), not of the model with the SHA-256 ")
+	require.Contains(t, r.stderr, "the output has answers of another model (1), and the model of this run has the SHA-256 ")
 	require.Contains(t, r.stderr, "choose another output, or give --mix-models")
 	require.Equal(t, before, readFile(t, out))
 

@@ -23,12 +23,13 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve {--model MODEL | --redis URL}",
 		Short: "Answer OpenAI's API over HTTP",
-		Long: `Serve answers OpenAI's API: chats and completions, and files and batches with --data. With --model it loads the models itself;
---model can be given several times, as MODEL or ALIAS=MODEL. Requests name a model by its alias, which is the name of the file
-without .gguf if none is given. With --redis it passes requests on to the workers of a fleet, whose --name is the alias.
+		Long: `Serve answers OpenAI's API: chats and completions, and with --data also files and batches. With --model it loads the
+models itself; --model can be given several times, as MODEL or ALIAS=MODEL. Requests name a model by its alias. Without
+ALIAS=, it is the name of the file without .gguf. With --redis, serve passes requests on to workers; their --name is the
+alias.
 
-On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20 seconds to finish. Batches go on after the
-next start.`,
+On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20 seconds to finish. Batches continue after
+the next start.`,
 		Example: `  ingot serve --model model.gguf --data /var/lib/ingot
   ingot serve --model glm=glm-4.7-flash.gguf --model small=model.gguf --listen :8080 --api-key-file keys.txt
   ingot serve --redis redis://queue:6379/0 --listen :8080 --api-key-file keys.txt --data /var/lib/ingot`,

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// openModels loads the models of a server that answers itself.
+// openModels loads the models of a server that answers requests itself.
 func openModels(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
 	files, err := modelFiles(cfg.Model)
 	if err != nil {
@@ -41,7 +41,7 @@ func openModels(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 	return &source{answerer: answerer, batches: runner, close: closeAll}, nil
 }
 
-// openFleet connects to the queue of a server that is the front of a fleet.
+// openFleet connects to the queue, for a server that passes requests on to workers.
 func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
 	queue, err := dial(cmd, cfg)
 	if err != nil {
@@ -112,8 +112,8 @@ func modelFiles(lines string) (map[string]string, error) {
 	return files, nil
 }
 
-// openEngines loads the models, which share the memory that the settings allow. If one fails, it returns the error and the engines before
-// it, which the caller closes.
+// openEngines loads the models, which share the memory that the settings allow. If one cannot be loaded, it returns the error and the
+// engines opened so far, which the caller closes.
 func openEngines(cmd *cobra.Command, cfg *config.Config, files map[string]string) (map[string]*engine.Engine, error) {
 	opts := engineOptions(cfg)
 	opts.Memory /= int64(len(files))

@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/ordered"
 	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/table"
 )
 
 func newShow() *cobra.Command {
@@ -28,8 +29,8 @@ func newShow() *cobra.Command {
 		Use:   "show ANSWERS [--input ROWS]",
 		Short: "Print answers as text, with their figures",
 		Long: `Show prints the rows of an output file as text: custom_id, answers or error, and figures such as tokens per second.
-ANSWERS can be - for stdin. With --input ROWS, the file that was answered, it also prints the questions and keeps their
-order; it then holds all answers in memory. Give it the flags with which the file was answered, such as --prompt.`,
+ANSWERS can be - for stdin. With --input ROWS, the file that was answered, it also prints the questions, in their
+order; all answers must then fit into memory. Give it the flags with which the file was answered, such as --prompt.`,
 		Example: `  ingot show answers.jsonl --input prompts.jsonl | less
   ingot results nightly-2026-01-02 --redis redis://localhost:6379/0 -o - | ingot show -`,
 		Args: arguments("ANSWERS"),
@@ -41,6 +42,7 @@ order; it then holds all answers in memory. Give it the flags with which the fil
 	}
 	cmd.Flags().StringVar(&input, "input", "", "also print the questions of `ROWS`, the file that was answered")
 	from.add(cmd.Flags())
+	cmd.Flags().Lookup("format").Usage = "`FORMAT` of ROWS: " + table.FormatNames()
 	return cmd
 }
 

@@ -56,7 +56,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 		devices[i] = worker.Device{Number: cfg.Devices[i], Engine: eng}
 	}
 	w, err := worker.NewGroup(devices, queue, worker.Config{
-		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Ahead: ahead(cfg.Concurrency), Interactive: worker.DefaultInteractive,
+		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Ahead: cfg.Concurrency, Interactive: worker.DefaultInteractive,
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})
 	if err != nil {
@@ -75,8 +75,3 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 	}
 	return group.Wait()
 }
-
-// ahead returns the number of rows that a worker takes in addition to those in the engine's steps. Recording a row and taking the next
-// one need several round trips to Redis. Meanwhile, one of the additional rows takes the free place in the step. With a larger number,
-// other workers would have no rows at the end of a batch.
-func ahead(concurrency int) int { return concurrency / 4 }

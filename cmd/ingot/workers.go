@@ -20,7 +20,7 @@ func newWorkers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workers --redis URL",
 		Short: "List the workers, and those lost in the last hour",
-		Long: `Workers lists the workers of a Redis server: model, hash, version, rows that they hold, speed, and their last heartbeat.
+		Long: `Workers lists the workers of a Redis server: model, hash, version, rows that they have taken, speed, and their last heartbeat.
 A silent worker sends no heartbeats, and no other worker has taken its rows. A lost worker was silent, and other workers
 took its rows; it is listed for an hour. Paused model names are listed below the workers.`,
 		Example: `  ingot workers --redis redis://localhost:6379/0

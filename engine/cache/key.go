@@ -36,7 +36,7 @@ func (p *Pool) Prefix(tokens []int32) Prefix {
 	return keys
 }
 
-// HasPrefix reports whether the cache holds the first page of a text or a sequence is computing this page.
+// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing this page.
 func (p *Pool) HasPrefix(text Prefix) bool {
 	if len(text) == 0 {
 		return false
@@ -46,8 +46,8 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	return known || claimed
 }
 
-// Held returns the number of pages, in all groups, that tables already hold of the beginning of a text. A new table can share these pages
-// and takes no free pages for them.
+// Held returns how many pages of a text's beginning are in tables already, in all groups together. A new table can share these pages, so it
+// takes no free pages for them.
 func (p *Pool) Held(text Prefix) int {
 	n := 0
 	for n < len(text) && p.inTables(0, text[n]) {

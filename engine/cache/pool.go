@@ -131,7 +131,7 @@ func (p *Pool) learn(group int, id int32, key, before Key) {
 	pg.isKnown, pg.group, pg.key, pg.before = true, int32(group), key, before
 }
 
-// knows reports whether all sliding groups, or all full groups, know the page with a key.
+// knows reports whether a page is registered under key in every sliding group or, if sliding is false, in every full group.
 func (p *Pool) knows(key Key, sliding bool) bool {
 	for g, known := range p.known {
 		if p.groups.slides(g) != sliding {
@@ -144,15 +144,16 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 	return true
 }
 
-// reusable returns how many of the pages with the given keys, in order, a table can take. The table has the from pages before them. The
-// full groups must know every page that is taken. The sliding groups must know the pages in the window of the position after them.
-func (p *Pool) reusable(from int, keys []Key) (n int) {
-	window := 0 // sliding groups know all keys from this page on; the table has the needed pages before page from
+// reusable returns how many pages a table can take from the cache. have is the number of pages that the table has already. keys has the
+// keys of the next pages of its text. In full groups, every page that is taken must be known. In sliding groups, only the pages in the
+// window of the first position after them must be known.
+func (p *Pool) reusable(have int, keys []Key) (n int) {
+	window := 0 // sliding groups know all keys from this page on; the table has the needed pages before page number have
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n
 		}
-		pages := from + i + 1
+		pages := have + i + 1
 		if !p.knows(key, true) {
 			window = pages
 		}
@@ -163,7 +164,7 @@ func (p *Pool) reusable(from int, keys []Key) (n int) {
 	return n
 }
 
-// discard makes the pages with the given keys unknown. It also makes all pages unknown that were computed from their content.
+// discard removes the pages with the given keys from the known pages, together with all pages that were computed from their content.
 func (p *Pool) discard(keys []Key) {
 	after := make(map[Key][]Key)
 	for _, known := range p.known {

@@ -116,7 +116,7 @@ func (t *Table) nextKey(tokens []int32) (Key, bool) {
 }
 
 // Claim announces that the table will compute its next page. busy reports whether another table has already announced the same page; the
-// caller then waits for that table instead of computing the page again. Call Adopt before.
+// caller then waits for that table instead of computing the page again. Call Adopt first.
 func (t *Table) Claim(tokens []int32) (busy bool) {
 	key, ok := t.nextKey(tokens)
 	if !ok {
@@ -188,8 +188,8 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard removes the pages of the table's text from the cache, and with them all pages that were computed from their content. If another
-// table holds such a page, its sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
+// Discard removes the pages of the table's text from the known pages, together with all pages that were computed from their content. If
+// another table holds such a page, that table's sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
 func (t *Table) Discard(tokens []int32) { t.pool.discard(t.pool.Prefix(tokens)[:t.known]) }
 
 // HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released

@@ -80,7 +80,7 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	return reasoning, text
 }
 
-// overlap returns the length of the longest incomplete beginning of a tag with which a text ends.
+// overlap returns how many bytes at the end of a text are an incomplete tag: 3 for "so <th" and the tag "<think>".
 func overlap(text, tag string) int {
 	for n := min(len(tag)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, tag[:n]) {

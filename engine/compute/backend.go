@@ -88,16 +88,16 @@ type Cache interface {
 // CacheShape sizes a KV cache. One slot of a page holds one position of one layer: KeyCols values of all its key heads
 // and ValueCols values of all its value heads.
 type CacheShape struct {
-	// Layers is the number of layers whose keys and values a page holds. A model can have several groups of Layers layers: layer l of the
-	// model is layer l%Layers of group l/Layers. Each group has a separate page table; see Seq.
+	// Layers is the number of layers whose keys and values a page holds. A model with more layers has groups of this many layers: layer l
+	// of the model is layer l%Layers of group l/Layers. Each group has a separate page table; see Seq.
 	Layers   int
 	Pages    int // number of pages
 	PageSize int // number of positions per page
 	KeyCols  int
 	// ValueCols is 0 if the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
-	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32. With a type of blocks, every head must be
-	// whole blocks.
+	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32. With a block-quantised type, the length of
+	// each head must be a multiple of the block size.
 	Type gguf.Type
 }
 
@@ -128,14 +128,14 @@ func (t Tensor) Head(n int) Tensor {
 	return t
 }
 
-// Span returns a view of the rows from row from up to, but not including, row to.
+// Span returns a view of rows [from, to).
 func (t Tensor) Span(from, to int) Tensor {
 	t.Offset += from * t.Stride
 	t.Rows = to - from
 	return t
 }
 
-// Slice returns a view of n columns from column from on.
+// Slice returns a view of columns [from, from+n).
 func (t Tensor) Slice(from, n int) Tensor {
 	t.Offset += from
 	t.Cols = n
@@ -163,7 +163,7 @@ type Batch struct {
 // Interrupted calls Interrupt and reports whether the step must skip its remaining layers.
 func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() }
 
-// Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
+// Seq describes the rows of one sequence in a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
 // were stored by earlier steps or by earlier rows of the same step.
 type Seq struct {
 	Rows  int     // number of rows, at least 1

@@ -18,8 +18,8 @@ const (
 	common = 0.03
 )
 
-// NewCurve returns a curve through measured points, at least one, in ascending order of rows. It raises seconds where needed so that more
-// rows never cost less.
+// NewCurve returns a curve through measured points, at least one, in ascending order of rows. If a point has fewer seconds than a point
+// with fewer rows, NewCurve raises it to the same seconds.
 func NewCurve(rows []int, seconds []float64) Curve {
 	c := Curve{rows: rows, seconds: append([]float64(nil), seconds...)}
 	for i := range c.seconds {
@@ -29,8 +29,8 @@ func NewCurve(rows []int, seconds []float64) Curve {
 	return c
 }
 
-// Seconds returns the expected duration of a pass with the given rows. It interpolates between points; beyond the last point, it is
-// proportional to the rows.
+// Seconds returns the expected duration of a pass with the given number of rows. It interpolates between points. Beyond the last point, the
+// duration is proportional to the number of rows.
 func (c *Curve) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0
@@ -42,8 +42,8 @@ func (c *Curve) Seconds(rows int) float64 {
 	return c.at(low) + share*(c.at(high)-c.at(low))
 }
 
-// between returns the indices of the points below and above a number of rows, and the relative distance of rows from the point below, from
-// 0 to 1.
+// between returns the indices of the points below and above a number of rows. share is 0 if rows is at the point below, and 1 if it is at
+// the point above.
 func (c *Curve) between(rows int) (low, high int, share float64) {
 	i := sort.SearchInts(c.rows, rows)
 	switch {

@@ -16,8 +16,8 @@ func (s Size) Add(o Size) Size {
 	return Size{Rows: s.Rows + o.Rows, Outputs: s.Outputs + o.Outputs, Reads: s.Reads + o.Reads}
 }
 
-// Rows returns the size of a step with the rows of one sequence from position from up to, but not including, position to. The last
-// outputs of these rows reach the output head.
+// Rows returns the size of a step with the rows of one sequence at positions [from, to). outputs is the number of rows that reach the
+// output head; these are the last ones.
 func Rows(from, to, outputs int) Size {
 	n := to - from
 	return Size{Rows: n, Outputs: outputs, Reads: n * (from + to + 1) / 2}

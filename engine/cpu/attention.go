@@ -47,7 +47,7 @@ type attention struct {
 	dst, q compute.Tensor
 	shape  compute.AttentionShape
 	cache  *cache
-	layer  int       // in a page
+	layer  int       // number of the layer in its group
 	sinks  []float32 // a score per query head, or nil
 	blocks []queryBlock
 }
@@ -143,8 +143,8 @@ func (t *attention) part(thread, i int) {
 // scoreStride returns the distance between the scores of two queries over n positions, with room for a sink.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
-// scores computes the scores of a block's queries for the positions from begin up to, but not including, longest. It also computes scores
-// of positions that a query does not attend to; they are not used.
+// scores computes the scores of a block's queries for positions [begin, longest). It also computes scores of positions that a query does
+// not attend to; they are not used.
 func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -183,8 +183,8 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds the values, multiplied with their weights, to the result of each query of a block, from position begin on. It processes the
-// positions before shortest, to which every query attends, for all queries at once.
+// weigh adds the weighted values from position begin on to the results of a block's queries. All queries attend to the positions before
+// shortest, so weigh processes these positions for all queries at once.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]

@@ -9,8 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// cache has the KV pages. A layer holds its pages one after another. A page holds its heads one after another, and a head a row for each
-// position.
+// cache has the KV pages: for each layer the pages, in a page the heads, and in a head a row for each position, one after another.
 type cache struct {
 	shape        compute.CacheShape
 	keys, values [][]byte                   // [layers]; values is nil if the values are the first columns of the keys
@@ -23,7 +22,7 @@ type cache struct {
 	valueBytes int
 }
 
-// at returns the page table of a layer of the model, as the number of its group, and the layer's number in a page.
+// at returns the group of a layer of the model, which selects the page table, and the layer's number in the group.
 func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
 
 // Shape implements compute.Cache.
@@ -55,7 +54,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, err
 }
 
-// pages makes the memory of all layers. Each has room for the given number of slots of cols values.
+// pages makes the memory of all layers. Each layer has room for the given number of slots of cols values.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Free implements compute.Backend. It returns the share of memory that the system reports as free, which includes memory that
-// it can reclaim.
+// Free implements compute.Backend. It returns the share of memory that the system reports as free, including memory that it can reclaim.
 func (b *Backend) Free() (int64, error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

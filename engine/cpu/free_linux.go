@@ -40,7 +40,7 @@ func memAvailable() (int64, error) {
 	return 0, fmt.Errorf("read %s: MemAvailable is missing", path)
 }
 
-// readBytes reads a number from a file. It fails if the file has the text "max".
+// readBytes reads a number from a file. It fails if the file has the text "max", which means no limit.
 func readBytes(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

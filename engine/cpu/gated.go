@@ -43,8 +43,8 @@ func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
 	t.pairs, t.cut.groups, t.activation = t.pairs[:0], 0, act
 }
 
-// addPair appends matrix number matrix of both weights, for the operands between from and to. The caller may add biases to the pair that it
-// returns.
+// addPair appends one matrix of both weights, to be multiplied with operands [from, to). matrix is its index. The caller may add biases to
+// the pair that it returns.
 func (t *gated) addPair(gate, up *weight, matrix, from, to int) *pair {
 	t.pairs = append(t.pairs, pair{gate: gate, up: up, matrix: matrix, first: t.cut.groups, from: from, to: to})
 	t.cut.groups += gate.groups
@@ -82,7 +82,7 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile computes a number of groups of a pair, starting with the given group, for the operands between from and to.
+// tile computes a number of groups of a pair, starting with the given group, for operands [from, to).
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]

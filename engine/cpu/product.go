@@ -36,8 +36,8 @@ func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	}
 }
 
-// call multiplies a number of groups of a matrix, from the given group on, with the rows of o between from and to. The results of a row go
-// to out[at[row-from]:].
+// call multiplies a number of groups of a matrix, starting with the given group, with rows [from, to) of o. The results of a row go to
+// out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
 		return
@@ -47,9 +47,9 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	a.Groups, a.Blocks = int64(groups), int64(w.units())
 	in := o.inBlocks
 	if w.takesFloats {
-		in, a.X, a.Scales = o.inFloats, unsafe.Pointer(&o.x[0]), nil
+		in, a.X = o.inFloats, unsafe.Pointer(&o.x[0])
 	} else {
-		a.X, a.Scales = unsafe.Pointer(&s.bytes.q[0]), &s.bytes.scales[0]
+		a.X = unsafe.Pointer(&s.blocks[0])
 	}
 	a.Out = &out[0]
 	a.Rows, a.In, a.At, a.Factors = int64(to-from), &in[from], &at[0], nil
@@ -59,8 +59,8 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	w.product(a)
 }
 
-// multiply is call with results at column off of the rows' outputs. If the last group has fewer than 16 rows, its results first go to the
-// thread's memory.
+// multiply is like call, but writes the results to out, from column off of each row on. If the last group has fewer than 16 rows, its
+// results first go to the thread's memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
 	factors := o.factors
@@ -136,7 +136,7 @@ func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 // span returns the groups of part i.
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
-// product is the task of the operations that multiply rows with whole matrices, or each head with a matrix of its own.
+// product is the task of the operations that multiply rows with whole matrices, or each head with a separate matrix.
 type product struct {
 	step *step
 	operands
@@ -165,7 +165,7 @@ func (p *product) part(thread, i int) {
 	}
 }
 
-// addMatrix appends matrix number matrix of w, to be multiplied with the operands between from and to. off is the column of the results.
+// addMatrix appends one matrix of w, to be multiplied with operands [from, to). matrix is its index, and off is the column of the results.
 func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.segments = append(p.segments, segment{w, matrix, p.cut.groups, from, to, off})
 	p.cut.groups += w.groups

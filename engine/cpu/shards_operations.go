@@ -27,7 +27,7 @@ type operation struct {
 // part is some rows of an operation's tensors.
 type part struct{ dst, x, routing compute.Tensor }
 
-// run executes the operation for the rows between from and to.
+// run executes the operation for rows [from, to).
 func (o *operation) run(s *step, from, to int) {
 	o.do(o, s, part{o.dst.Span(from, to), o.x.Span(from, to), o.routing.Span(from, to)})
 }

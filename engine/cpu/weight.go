@@ -79,7 +79,7 @@ func (w *weight) units() int {
 	return w.in / blockValues
 }
 
-// group returns the packed weights of a matrix from group g on.
+// group returns the address of group g of a matrix in the packed weights.
 func (w *weight) group(matrix, g int) unsafe.Pointer {
 	return unsafe.Pointer(&w.packed[(matrix*w.groups+g)*w.groupBytes])
 }

@@ -4,26 +4,27 @@ package draft
 const MaxTokens = 8
 
 const (
-	// recent is the weight of one verified chain in the running share of a depth.
+	// recent is the weight of the latest drafts of a sequence in acceptance.share, a moving average.
 	recent = 0.05
-	// trust is the number of verified drafts of one sequence that weigh as much as the shares of all sequences.
+	// trust is the number of verified drafts of a sequence that weigh, in the estimate for this sequence, as much as the average over all
+	// sequences.
 	trust = 4.0
-	// forget is the fraction of the way back to prior that a share moves in a step without drafts.
+	// In a step without drafts, each share moves towards prior by this fraction of the difference.
 	forget = 0.001
-	// prior is the assumed share of right drafts before any observation, for n-gram drafts. passPrior is the same for drafts by passes.
-	// Both are high enough that drafting is tried: a few drafts correct a share that is too high, but nothing corrects a share that is too
-	// low.
+	// prior is the share of right drafts that is assumed before any observation, for drafts from n-grams. passPrior is the same for drafts
+	// by passes. Both are so high that drafting is tried. A few drafts correct a share that is too high. A share that is too low would
+	// never be corrected, because nothing would be drafted.
 	prior, passPrior = 0.7, 0.95
 )
 
 // acceptance tracks, over all sequences, how often the draft at each depth is right if all drafts before it are right.
 type acceptance struct {
-	prior float64 // assumed share before any observation
-	share [MaxTokens]float64
+	prior float64            // assumed share before any observation
+	share [MaxTokens]float64 // [depth]
 	known bool
 }
 
-// Observe records a verified chain of drafted tokens, of which the first accepted tokens were right.
+// Observe records the verification of a sequence's drafts. accepted is the number of leading drafts that were right.
 func (a *acceptance) Observe(drafted, accepted int) {
 	a.init()
 	for d := range min(drafted, accepted+1) {
@@ -47,20 +48,20 @@ func (a *acceptance) init() {
 
 // record tracks how many drafts of one sequence were right.
 type record struct {
-	tried, right float64 // numbers of verified drafts and of right drafts; older chains have less weight
+	tried, right float64 // numbers of verified drafts and of right drafts; older drafts have less weight
 }
 
-// fade is the factor by which each chain reduces the weight of a sequence's earlier chains.
+// fade is the factor by which each verification reduces the weight of the sequence's earlier drafts.
 const fade = 0.9
 
-// Observe records a verified chain.
+// Observe records the verification of a sequence's drafts.
 func (r *record) Observe(drafted, accepted int) {
 	r.tried = fade*r.tried + float64(min(drafted, accepted+1))
 	r.right = fade*r.right + float64(accepted)
 }
 
-// rest records a step without drafts because drafting was not worth its cost. The shares slowly return to prior, so that drafting is tried
-// again.
+// rest records a step in which nothing was drafted because drafting was not worth its cost. The shares slowly return to prior, so that
+// drafting is tried again.
 func (a *acceptance) rest() {
 	a.init()
 	for d := range a.share {

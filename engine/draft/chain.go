@@ -12,16 +12,17 @@ import (
 	"github.com/ingot-run/ingot/engine/sample"
 )
 
-// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the tokens that are newly known and gives
-// each sequence's first draft. Each further pass processes the drafts of the previous pass. The KV cache of the MTP layer or small model
-// uses the page tables of the trunk.
+// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the known tokens that the chain has not
+// processed yet, and gives each sequence's first draft. Each further pass processes the drafts of the previous pass. The KV cache of the
+// MTP layer or small model uses the page tables of the model.
 type chain struct {
-	// forward runs a pass. first reports whether it is the first of a chain. After it, model.Best has the highest logit of each output.
+	// forward runs a pass. first reports whether it is the first pass after a step. Afterwards, model.Best has the highest logit of each
+	// output.
 	forward func(p *pass, first bool) error
 	model   model.Model
-	// shift is the distance from a position to the token that is processed at it: 1 for an MTP layer, 0 for a small model.
+	// shift is 1 for an MTP layer, which processes at each position the token of the next position, and 0 for a small model.
 	shift int
-	// states reports whether a pass reads the hidden states of the step before it. Such a chain must process every step.
+	// states reports whether a pass reads the hidden states of the step before it. If so, there must be a pass after every step.
 	states bool
 	rows   int // maximum number of rows of a pass
 
@@ -90,9 +91,9 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// restart lets the chain begin again at a later page of a sequence, if it can no longer catch up and the page begins before position to. It
-// then processes the text as if it began at that page. An MTP layer loses little by this, because the hidden states that it reads depend on
-// the whole text.
+// restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. It does so only if the page begins
+// at a position below to. The chain then processes the text as if it began at that page. An MTP layer loses little by this, because the
+// hidden states that it reads depend on the whole text.
 func (c *chain) restart(s *Sequence, to int) {
 	if c.canCatchUp(s) {
 		return
@@ -106,17 +107,16 @@ func (c *chain) restart(s *Sequence, to int) {
 	}
 }
 
-// retained returns the number of positions that the chain computed from its drafts and that stay valid when some of the drafts are
-// accepted.
+// retained returns how many positions the chain need not compute again: it computed them from drafts, and these were accepted.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
-		return 0 // they were computed from states of the MTP layer; states of the trunk are better
+		return 0 // the chain used the MTP layer's hidden states, and now computes the positions again from the model's, which are better
 	}
 	return min(accepted, drafted-1)
 }
 
 // run processes the known tokens of a step's sequences and drafts as many tokens as each sequence wants. It processes sequences that want
-// no drafts only if all is set. passes has the durations of passes. gate can end a chain early; it can be nil.
+// no drafts only if all is set. passes has the durations of passes. gate, which can be nil, may end the drafting for a sequence early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -142,8 +142,8 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 	return nil
 }
 
-// prefill processes the prompts of a step whose results have not been delivered yet. It does not need the results, and it makes no drafts,
-// so the pass has no outputs.
+// prefill processes the prompts of a step whose results have not been delivered yet. It does not need these results. It makes no drafts, so
+// its pass has no outputs.
 func (c *chain) prefill(prompts []*Sequence) error {
 	c.pass.reset()
 	left := c.rows
@@ -162,8 +162,8 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds the known positions of a sequence that the chain has not processed to the pass, up to, but not including, position to. It
-// returns their number.
+// add adds positions [s.filled, to) of a sequence to the pass. These are positions that the chain has not processed. It returns their
+// number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {
@@ -177,7 +177,7 @@ func (c *chain) add(s *Sequence, to int) int {
 	return n
 }
 
-// catchUp makes the first pass of the known positions that the chain has not processed.
+// catchUp puts the known positions that the chain has not processed into the first pass.
 func (c *chain) catchUp(step []*Sequence, all bool) {
 	c.pass.reset()
 	left := c.rows

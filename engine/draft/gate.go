@@ -2,12 +2,12 @@ package draft
 
 import "math"
 
-// gate decides after each pass whether a chain of passes continues. It uses the confidence of a draft, which is the probability that the
-// MTP layer or small model gives it, and how often drafts of that confidence were right.
+// gate decides after each pass whether another pass follows for a sequence. The confidence of a draft is the probability that the MTP layer
+// or small model gives it. gate learns how often drafts of each confidence are right.
 type gate struct {
 	shares [classes]float64 // share of right drafts in each class of confidence
 	known  bool
-	// Token is the value of a generated token at present, and Row the cost of one more row of a step, both in seconds; see planner.
+	// Token is the present time per generated token, and Row the time that one more row adds to a step, both in seconds; see planner.
 	Token, Row float64
 }
 
@@ -25,7 +25,7 @@ func (g *gate) Chance(confidence float64) float64 {
 	return g.shares[class(confidence)]
 }
 
-// Observe records whether a draft whose predecessors were right was right too.
+// Observe records whether a draft was right. All drafts before it were right.
 func (g *gate) Observe(confidence float64, right bool) {
 	g.init()
 	share := &g.shares[class(confidence)]

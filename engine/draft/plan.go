@@ -10,7 +10,7 @@ type planner struct {
 	Limit  int         // maximum number of drafts per sequence, up to MaxTokens
 	Reads  int         // mean number of positions that a row attends to
 
-	// Estimates of the last plan, in seconds: the value of a generated token, and the cost of one more row.
+	// Estimates of the last plan, in seconds: the time per generated token, and the time that one more row adds to a step.
 	Token, Row float64
 }
 
@@ -32,8 +32,8 @@ func (c *candidate) Yield(length int) float64 {
 	return sum
 }
 
-// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, because passes
-// without drafts cost time too, and because the last drafts of an answer are beyond its end.
+// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, because passes also
+// cost time for sequences that draft nothing, and because the last drafts of an answer are beyond its end.
 const minGain = 1.1
 
 // Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting would not pay. others is the number of rows of
@@ -92,7 +92,8 @@ func (p *planner) rowCost(rows, others int) float64 {
 	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
 }
 
-// seconds returns the expected duration of a step with the given rows, of which others do not reach the output head.
+// seconds returns the expected duration of a step with the given number of rows. others is the number of rows that do not reach the output
+// head.
 func (p *planner) seconds(rows, others int) float64 {
 	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

@@ -38,7 +38,7 @@ func meanLength(seqs []*Sequence) int {
 	return sum / max(len(seqs), 1)
 }
 
-// gather makes a candidate for each sequence. A sequence to which the chain cannot catch up gets an empty candidate.
+// gather makes a candidate for each sequence. The candidate is empty if the chain cannot process all known tokens of the sequence.
 func (sp *Speculator) gather(decode []*Sequence) {
 	sp.candidates = sp.candidates[:0]
 	for _, s := range decode {
@@ -88,7 +88,7 @@ func (sp *Speculator) plan(next Next) {
 		c := &sp.candidates[i]
 		n := c.Length
 		if sp.fixed == 0 && n > 0 && !c.Free {
-			n = max(n, min(c.Limit, share)) // the gate ends the chain
+			n = max(n, min(c.Limit, share)) // as many as there is room for; the gate decides after each pass
 		}
 		n = min(n, left)
 		if !s.Table.Grow(s.Length() + n) {
@@ -118,11 +118,11 @@ func (sp *Speculator) judge(running int) {
 	}
 }
 
-// The MTP layer or small model stops processing tokens after maxUnprofitable steps in which drafting was not worth its cost. A step in which
-// drafting was worth its cost cancels forgives of them.
+// Speculator.unprofitable counts the steps in which drafting was not worth its cost. A step in which drafting was worth its cost reduces
+// the count by forgives. At maxUnprofitable, the MTP layer or small model stops processing tokens.
 const maxUnprofitable, forgives = 16, 4
 
-// catchesUp reports whether the MTP layer or small model processes the tokens of sequences that draft nothing. This costs passes, but a few
-// steps in which drafting is not worth its cost do not end it: an MTP layer that missed a step of a sequence can draft for the sequence
-// only from the next page on, without the earlier text.
+// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. It
+// still goes on for a few unprofitable steps, because an MTP layer that misses a step of a sequence can draft for this sequence only from
+// the next page on, without the earlier text.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.unprofitable < maxUnprofitable }

@@ -24,7 +24,7 @@ type Sequence struct {
 	wanted     int       // number of tokens to draft by passes
 	confidence []float64 // [Drafts] probability that the MTP layer or small model gave each draft; empty for n-gram drafts
 	chance     float64   // probability that all of Drafts are right
-	gated      bool      // the gate ended the chain of passes before wanted tokens were drafted
+	gated      bool      // the gate ended the passes for the sequence before wanted tokens were drafted
 	byNGram    bool      // Drafts come from the n-gram table, not from passes
 
 	ngrams                  *ngrams
@@ -54,8 +54,8 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt records that the table has adopted pages for the given number of positions. If the drafter has processed these positions with one
-// origin, it need not process them again.
+// Adopt records that the table has adopted pages for the given number of positions. If the notes on the pages show that the drafter has
+// processed the positions from one origin, it need not process them again.
 func (s *Sequence) Adopt(positions int) {
 	s.Computed = positions
 	pages := positions / s.Table.PageSize()
@@ -74,8 +74,8 @@ func (s *Sequence) Adopt(positions int) {
 // pages returns the pages of the positions from the origin on.
 func (s *Sequence) pages() []int32 { return s.Table.Pages()[s.origin/s.Table.PageSize():] }
 
-// process records that the MTP layer or small model has processed further positions. It notes on each completed page at which page the
-// origin is, counted from 1.
+// process records that the MTP layer or small model has processed further positions. The note of each completed page becomes the number of
+// the page at the origin, counted from 1.
 func (s *Sequence) process(positions int) {
 	size := s.Table.PageSize()
 	page := s.filled / size

@@ -31,7 +31,7 @@ type Speculator struct {
 	ngram   bool
 	chain   *chain // nil if neither an MTP layer nor a small model drafts
 	planner planner
-	gate    gate // decides how many passes a chain has
+	gate    gate // decides how many passes a sequence gets
 
 	ngramAcceptance, passAcceptance acceptance
 	idle                            int // number of steps since the last drafts

@@ -103,8 +103,8 @@ var reference = map[Type]func(b []byte, i int) float64{
 // iq4Values has the values of the 16 codes of IQ4_NL.
 var iq4Values = []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-// scaleAndMin unpacks the scale and minimum of a sub-block from 12 packed bytes. Each has six bits. Those of the first four sub-blocks are
-// the low six bits of bytes 0 to 7. Of those of the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits are the
+// scaleAndMin unpacks the scale and minimum of a sub-block from 12 packed bytes. Each has six bits. For the first four sub-blocks, these
+// are the low six bits of bytes 0 to 7. For the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits are in the
 // high two bits of bytes 0 to 7.
 func scaleAndMin(b []byte, j int) (scale, minimum int) {
 	const at = 8 * 4

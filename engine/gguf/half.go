@@ -41,8 +41,7 @@ func F32ToF16(f float32) uint16 {
 // BF16ToF32 widens a bfloat16 value, which is the upper half of a float32.
 func BF16ToF32(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }
 
-// F32ToBF16 narrows to bfloat16, rounding to nearest, ties to even; NaN stays
-// NaN.
+// F32ToBF16 narrows to bfloat16, rounding to nearest, ties to even. NaN stays NaN.
 func F32ToBF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	if b&0x7fffffff > 0x7f800000 {

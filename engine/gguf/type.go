@@ -47,13 +47,13 @@ type typeInfo struct {
 // blockScale is a scale of a block.
 type blockScale struct {
 	at int // offset in the block
-	// size is the scale with which the weights of random blocks have a standard deviation of about 1. The scale of the minimums has the
-	// sign with which their mean is zero.
+	// size is the scale with which the weights of random blocks have a standard deviation of about 1. The sign of the scale of the minimums
+	// is such that the mean of the weights is zero.
 	size float64
 }
 
-// types has every type that has a number in GGML, so that the error for a type that Ingot cannot read has the type's name. It is an array
-// and not a map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
+// types has every type that has a number in GGML. Types that Ingot cannot read have only a name, for the error. It is an array and not a
+// map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
 var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},

@@ -106,8 +106,7 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether getAttr of a dictionary always finds the key name, because Python's dictionaries have no attribute of that
-// name.
+// isPlainKey reports whether d.name is always the key name of a dictionary d, because Python's dictionaries have no attribute of that name.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }

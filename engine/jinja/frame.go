@@ -39,7 +39,7 @@ type scope struct {
 type slotLoad struct {
 	slot      int
 	from      ref
-	undefined *undefined // nil to load from
+	undefined *undefined // nil to copy the variable from
 }
 
 // routine is a function with its own frame.

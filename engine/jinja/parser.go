@@ -94,14 +94,14 @@ func (p *parser) expectKind(kind tokenKind) {
 // enter counts the levels of nested statements and expressions. Each call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth >= maxNesting {
-		failAt(p.cur().offset, "statements or expressions are nested more than %d deep", maxNesting)
+		failAt(p.cur().offset, "statements or expressions are nested more than %d levels deep", maxNesting)
 	}
 	p.depth++
 }
 
 func (p *parser) leave() { p.depth-- }
 
-// link checks the number of parts that follow one another in an expression without nesting.
+// link checks the number of parts of an expression that are not nested, as in a + b + c or x.a.b.
 func (p *parser) link(n int) {
 	if n > maxChain {
 		failAt(p.cur().offset, "an expression has more than %d parts in a row", maxChain)

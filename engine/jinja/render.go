@@ -25,8 +25,8 @@ const (
 
 var (
 	errBudget = errors.New("the template runs for too long: it has used up its budget of steps; shorten the messages or simplify the template")
-	errDepth  = fmt.Errorf("values are nested more than %d deep", maxDepth)
-	errCalls  = fmt.Errorf("macros call each other more than %d deep", maxCalls)
+	errDepth  = fmt.Errorf("values are nested more than %d levels deep", maxDepth)
+	errCalls  = fmt.Errorf("macros call each other in more than %d levels", maxCalls)
 	errOutput = errors.New("the template makes a text or list that is too large")
 )
 

@@ -1,7 +1,7 @@
 package jinja
 
-// Jinja decides to which scope each name belongs before a template runs. If a name is set anywhere in a scope, it belongs to that scope
-// from its start, where it has the value that it has outside. This file makes the same decisions in the same order, because the order
+// Before a template runs, Jinja decides to which scope each name belongs. A name that is set anywhere in a scope belongs to this scope from
+// its start. Until it is set, it has the value of the surrounding scope. This file makes the same decisions in the same order. The order
 // matters: if only one branch of an if sets a name, the place where the name is first read decides whether its value can come from the
 // context.
 

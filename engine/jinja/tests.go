@@ -37,7 +37,7 @@ func init() {
 		">": {"gt", "greaterthan"}, ">=": {"ge"},
 		"<": {"lt", "lessthan"}, "<=": {"le"},
 	} {
-		for _, name := range append(names, op) { // the operators serve select and its like
+		for _, name := range append(names, op) { // with these, filters such as select can use operators as tests
 			tests[name] = def("other /", func(r *render, v Value, a args) Value { return r.compare(op, v, a.pos[0]) })
 		}
 	}
@@ -62,7 +62,7 @@ func isInteger(v Value) bool {
 	return false
 }
 
-// isSequence reports whether a value has a length and can be subscripted. In Jinja, dictionaries and undefined values are such values too.
+// isSequence reports whether a value has a length and can be subscripted. As in Jinja, this includes dictionaries and undefined values.
 func isSequence(v Value) bool {
 	switch v.(type) {
 	case string, markup, []Value, tuple, *ordered.Object, *span, *undefined:

@@ -97,7 +97,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt returns the lower case of the character r at i. That of a Σ depends on the next character.
+// lowerAt returns the lower case of the character r at i. The lower case of a Σ depends on the next character.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))

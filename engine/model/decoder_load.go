@@ -72,7 +72,8 @@ func (l *decoderLayer) width(route compute.RouteShape) int {
 	return l.ffnGate.Shape()[1]
 }
 
-// decoderLayer loads a layer. sliding is the rotation of the layers with a sliding window; nil if it is that of the other layers.
+// decoderLayer loads a layer. sliding is the rotation of the layers with a sliding window; nil if they have the same rotation as the
+// others.
 func (l *loader) decoderLayer(d *design, i int, s compute.AttentionShape, m *decoder, sliding compute.Rope) decoderLayer {
 	name := func(s string) string { return blockTensor(i, s) }
 	hidden, queries, keys, values := m.config.Hidden, s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim
@@ -148,7 +149,7 @@ func (l *loader) attnQKV(name func(string) string, hidden, queries, keys, values
 	}
 }
 
-// rowsOf returns n rows of a matrix from row number from on. They share the memory of the matrix.
+// rowsOf returns rows [from, from+n) of a matrix. They share the memory of the matrix.
 func rowsOf(t gguf.Tensor, from, n int) gguf.Tensor {
 	if len(t.Shape) != 2 { // the loader has an error already
 		return t

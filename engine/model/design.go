@@ -14,7 +14,7 @@ type design struct {
 	unrotated func(layer int) bool
 	// scale is the factor of the attention scores; 0 for 1/√keyDim.
 	scale float32
-	// window is what slidingFamily has read.
+	// window is the sliding window that some layers have. slidingFamily sets it.
 	window window
 	// slidingFreqs is the rotation of the layers with a sliding window; nil if they also use freqs.
 	slidingFreqs *compute.RopeFreqs
@@ -52,7 +52,7 @@ func decoderFamily(read func(l *loader, c Config, lim Limits) design) family {
 	return slidingFamily(read, func(*loader) window { return window{} })
 }
 
-// slidingFamily returns the family of decoders with a design and a window, which are read from a file.
+// slidingFamily is decoderFamily for decoders in which some layers have a sliding window. readWindow reads the window from a file.
 func slidingFamily(read func(l *loader, c Config, lim Limits) design, readWindow func(l *loader) window) family {
 	config := func(l *loader) Config {
 		c, w := decoderConfig(l), readWindow(l)
@@ -128,7 +128,7 @@ func (l *loader) groupedShape() compute.AttentionShape {
 	s.KeyDim = l.sizeOr("attention.key_length", hidden/heads)
 	s.ValueDim = l.sizeOr("attention.value_length", s.KeyDim)
 	if s.KeyDim < 2 || s.ValueDim < 1 {
-		l.fail(fmt.Errorf("a head's keys have %d values and its values %d, but must have at least 2 and 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
+		l.fail(fmt.Errorf("the length of a head is %d for keys and %d for values, but must be at least 2 and 1: %w", s.KeyDim, s.ValueDim, ErrUnsupported))
 	}
 	s.Scale = float32(1 / math.Sqrt(float64(s.KeyDim)))
 	return s
@@ -145,7 +145,7 @@ const (
 // rotation reads the rotation of a decoder's heads.
 func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
 
-// rotationWith is rotation with the given argument of ropeFreqs.
+// rotationWith is rotation with a choice of exactYaRN; see ropeFreqs.
 func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs {
 	freqs, factor := l.ropeFreqs(l.ropeDims(), exactYaRN)
 	if factor > 1 {

@@ -56,10 +56,10 @@ func (l *loader) size(name string) int {
 	return v
 }
 
-// sizeOr reads a setting from 0 to maxSize. It returns otherwise if the setting is absent.
-func (l *loader) sizeOr(name string, otherwise int) int {
+// sizeOr reads a setting from 0 to maxSize. It returns fallback if the setting is absent.
+func (l *loader) sizeOr(name string, fallback int) int {
 	if !l.has(name) {
-		return otherwise
+		return fallback
 	}
 	if _, err := l.file.Meta().Ints(l.key(name)); err == nil {
 		l.fail(fmt.Errorf("%s is an array (layers of different sizes): %w", l.key(name), ErrUnsupported))
@@ -77,19 +77,19 @@ func (l *loader) sizeOr(name string, otherwise int) int {
 	return int(v)
 }
 
-// floatOr reads a setting that is finite and at least 0. It returns otherwise if the setting is absent.
-func (l *loader) floatOr(name string, otherwise float64) float64 {
+// floatOr reads a setting that is finite and at least 0. It returns fallback if the setting is absent.
+func (l *loader) floatOr(name string, fallback float64) float64 {
 	if !l.has(name) {
-		return otherwise
+		return fallback
 	}
 	v, err := l.file.Meta().Float(l.key(name))
 	if err != nil {
 		l.fail(err)
-		return otherwise
+		return fallback
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		l.fail(fmt.Errorf("%s is %g, but must be finite and at least 0", l.key(name), v))
-		return otherwise
+		return fallback
 	}
 	return v
 }
@@ -103,16 +103,16 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file with an unsupported setting, unless the setting has the value neutral, with which it has no effect.
+// refuse refuses a file that has an unsupported setting. It accepts the value neutral, with which the setting has no effect.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
 	}
 }
 
-func (l *loader) boolOr(name string, otherwise bool) bool {
+func (l *loader) boolOr(name string, fallback bool) bool {
 	if !l.has(name) {
-		return otherwise
+		return fallback
 	}
 	v, err := l.file.Meta().Bool(l.key(name))
 	if err != nil {
@@ -121,9 +121,9 @@ func (l *loader) boolOr(name string, otherwise bool) bool {
 	return v
 }
 
-func (l *loader) stringOr(name, otherwise string) string {
+func (l *loader) stringOr(name, fallback string) string {
 	if !l.has(name) {
-		return otherwise
+		return fallback
 	}
 	v, err := l.file.Meta().String(l.key(name))
 	if err != nil {
@@ -191,13 +191,13 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 	return l.place(t)
 }
 
-// headOr loads an output head. It returns a slice of one weight, the argument list of MatMul. If the file has no such head, the weight is
-// otherwise.
-func (l *loader) headOr(otherwise compute.Weight, name string, c Config) []compute.Weight {
+// headOr loads an output head. It returns a slice of one weight, the argument list of MatMul. If the file has no such head, it returns
+// fallback.
+func (l *loader) headOr(fallback compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
 	}
-	return []compute.Weight{otherwise}
+	return []compute.Weight{fallback}
 }
 
 // place loads a tensor onto the backend.
@@ -242,7 +242,7 @@ func (l *loader) vocab(hidden int) int {
 }
 
 // unused refuses a file with tensors that the model does not use: ignoring a tensor such as a bias would give wrong results. ignore reports
-// whether a forward pass does not need the tensor with the given name.
+// whether a forward pass can do without the tensor with the given name.
 func (l *loader) unused(ignore func(name string) bool) {
 	for _, t := range l.file.Tensors() {
 		if !l.used[t.Name] && !ignore(t.Name) {

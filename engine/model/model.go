@@ -55,8 +55,8 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	return layers * position, nil
 }
 
-// maxPosition is the maximum number of bytes of a position in the cache of all layers. It is a thousand times the number of large models.
-// Its product with a context fits into an int.
+// maxPosition is the maximum number of bytes of a position in the cache of all layers. Large models need about a thousandth of it. Its
+// product with a context fits into an int.
 const maxPosition = 1 << 32
 
 // Limits are the sizes that a model is loaded for. All are at least 1.
@@ -86,19 +86,18 @@ type Model interface {
 	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs, or of the last Decode of one step. The
 	// call reads them from the device, which is slow on some devices. They are valid until the next call.
 	Logits() [][]float32
-	// Best returns the result of compute.Step.Top for step i of the last Decode, or for the last Forward or Draft as step 0.
-	// The result has a row for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are
-	// valid until the next call.
+	// Best returns the result of compute.Step.Top for step i of the last Decode. After Forward or Draft, i must be 0. The result has a row
+	// for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are valid until the next call.
 	Best(i int) [][]float32
 }
 
-// Drafter is a model with an MTP layer (multi-token prediction), which drafts tokens that follow the trunk's token.
+// Drafter is a model with an MTP layer (multi-token prediction), which drafts the tokens after the one that the trunk chose.
 type Drafter interface {
 	Model
 	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without outputs, they keep the results of the
 	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state in
-	// row states[i] of from. For known tokens, that is the trunk's state at position p; each further draft of a chain uses the state of the
-	// previous draft. The layer uses the page table of the trunk.
+	// row states[i] of from. For known tokens, this is the trunk's state at position p. For a draft that follows another draft, it is the
+	// state of that draft. The layer uses the page table of the trunk.
 	Draft(b *compute.Batch, from States, states []int32) error
 }
 

@@ -18,7 +18,7 @@ type plain struct {
 	tb      testing.TB
 	file    *gguf.File
 	tensors map[string][]float64
-	// tie is the smallest difference so far between the score of a chosen expert and that of an expert that was not chosen.
+	// tie is the smallest difference so far between the scores of a chosen expert and of an expert that was not chosen.
 	tie float64
 }
 

@@ -49,8 +49,8 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 const defaultBase = 10000
 
 // baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base.
-func (l *loader) baseFreqs(name string, otherwise float64, dims int) (f []float64, base float64) {
-	base = l.floatOr(name, otherwise)
+func (l *loader) baseFreqs(name string, fallback float64, dims int) (f []float64, base float64) {
+	base = l.floatOr(name, fallback)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
 		l.fail(fmt.Errorf("%s is %d and %s is %g, but a rotation needs an even number of at least 2 values and a base above 1", l.key("rope.dimension_count"), dims, l.key(name), base))
 		return nil, base
@@ -99,9 +99,9 @@ func (l *loader) divideFreqs(f []float64, name string) {
 	}
 }
 
-// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. A frequency is high if
-// it has at least fast rotations over the original context, and low if it has at most slow rotations. Unless exact is set, the limits are
-// rounded to whole pairs.
+// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. fast is the minimum
+// number of rotations of a high frequency over the original context, and slow the maximum number of a low one. Unless exact is set, the
+// limits are rounded to whole pairs.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64, exact bool) {
 	dims := float64(2 * len(f))
 	// pair returns the index of the frequency that has the given number of rotations over the original context.

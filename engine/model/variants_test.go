@@ -43,7 +43,7 @@ func load(tb testing.TB, path string) (model.Model, error) {
 type sequence struct {
 	tokens           []int32
 	hidden, logits   [][]float64
-	own, draftLogits [][]float64 // of the MTP layer; the last slot is a draft chained to the previous one
+	own, draftLogits [][]float64 // states and logits of the MTP layer; the last ones are those of a draft that follows another draft
 	pages            []int32
 }
 
@@ -131,7 +131,7 @@ func TestLlamaVariants(t *testing.T) {
 		{"a key head a query head", llamaLayout{hidden: 64, heads: 4, kvHeads: 4}, nil},
 		{"one key head", llamaLayout{hidden: 64, heads: 4, kvHeads: 1}, nil},
 		{"tied", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, tied: true}, nil},
-		{"head size of its own", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, key: 24, value: 24, rope: 24}, nil},
+		{"a given head size", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, key: 24, value: 24, rope: 24}, nil},
 		{"values shorter than keys", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, key: 20, value: 12, rope: 20}, nil},
 		{"head size that does not divide", llamaLayout{hidden: 62, heads: 3, kvHeads: 1, key: 14}, nil},
 		{"half of a head rotated", llamaLayout{hidden: 64, heads: 4, kvHeads: 2, rope: 8}, nil},
@@ -241,7 +241,7 @@ func TestGLMVariants(t *testing.T) {
 			b.set("rope.scaling.yarn_beta_slow", float32(2))
 		}},
 		{"tied", func(g *glmLayout) { g.tied = true }, nil},
-		{"MTP with an embedding and a head of its own", func(g *glmLayout) { g.ownMTP = true }, nil},
+		{"MTP with a separate embedding and head", func(g *glmLayout) { g.ownMTP = true }, nil},
 		{"no MTP", func(g *glmLayout) { g.mtp = 0 }, nil},
 		{"float16", func(g *glmLayout) { g.kind = gguf.TypeF16 }, nil},
 	} {

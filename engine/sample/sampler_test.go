@@ -307,7 +307,7 @@ func probability(d distribution, id int32) float64 {
 	return d.Weights[i] / d.Total
 }
 
-// The samplers of several choices share data, but each draws like a sampler of its own, whatever tokens the others draw.
+// The samplers of several choices share data. Each still draws the same tokens as a separate sampler, whatever tokens the others draw.
 func TestChoicesAreIndependent(t *testing.T) {
 	t.Parallel()
 	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}, Seed: 5}

@@ -8,8 +8,8 @@ import (
 )
 
 // call has the settings and the state that the sequences of a request share. The fields of the first group are set before the loop gets the
-// call and do not change afterwards. The other fields belong to the loop until done is closed. A call refers to no memory of the caller,
-// which may return while the loop still runs the call.
+// call and do not change afterwards. The other fields belong to the loop until done is closed. A call shares no memory with the caller,
+// because the caller may return while the loop still runs the call.
 type call struct {
 	ctx          context.Context
 	prompt       []int32
@@ -42,7 +42,7 @@ type call struct {
 func (c *call) count(scores int) {
 	c.scored += scores
 	if c.maxScores > 0 && c.scored > c.maxScores {
-		c.fail(generation.BadRequest("the result has more than the %d log-probabilities that the memory for rows holds: "+
+		c.fail(generation.BadRequest("the result has more than %d log-probabilities, which is what the memory for rows holds: "+
 			"ask for fewer choices, tokens or alternatives, or allow more memory", c.maxScores))
 	}
 }

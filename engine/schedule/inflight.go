@@ -2,11 +2,11 @@ package schedule
 
 import "time"
 
-// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. The device can continue by itself
-// only if every running sequence takes the likeliest token next. The number is 1 otherwise, and while tokens are drafted or a sequence
-// waits to be admitted. It is lower while answers are short, because rows after the stop of a sequence are wasted, and while an interactive
-// request may arrive, because such a request waits for all steps in flight. top is the maximum number of highest logits that a step can
-// return for a row.
+// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. The number is 1 unless every
+// running sequence takes the likeliest token next, because the device can choose only this token itself. It is also 1 while tokens are
+// drafted or a sequence waits to be admitted. It is low while answers are short, because rows after the end of an answer are wasted. It is
+// also low while an interactive request may arrive, because this request must wait for all steps in flight. top is the maximum number of
+// highest logits that a step can return for a row.
 func (q *queue) inFlight(top int, now time.Time) int {
 	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {

@@ -2,12 +2,12 @@ package schedule
 
 import "time"
 
-// maxWait is the maximum time for which the first interactive request after a pause waits for the end of a step with rows of files. A step that is
+// maxWait is the maximum time that the first interactive request after a pause waits for the running step of batch requests. A step that is
 // expected to last longer is interrupted before its next layer, and its rows are computed again.
 const maxWait = 250 * time.Millisecond
 
-// interrupter interrupts a step of a batch when an interactive request arrives. This works only on a backend that computes layers as they are
-// called.
+// interrupter interrupts a step of batch requests when an interactive request arrives. This works only on a backend that computes each
+// layer when it is called.
 type interrupter struct {
 	inbox       *inbox
 	ask         func() bool // the method value of due, stored so that a step does not allocate it

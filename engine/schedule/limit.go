@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	// Prompts may make a step of generating interactive sequences at most maxSlowdown times as long.
+	// Prompts may make a step of generating interactive sequences at most maxSlowdown times as long as it is without prompts.
 	maxSlowdown = 2.5
 	// Prompts of interactive sequences get at least fullShare of the best throughput if they run alone, and at least fairShare next to
 	// sequences that generate.
 	fullShare, fairShare = 0.95, 0.75
-	// promptShare is the minimum share of a step for prompts next to generating sequences of a batch.
+	// promptShare is the minimum share of a step's time for prompts next to generating batch sequences.
 	promptShare = 0.2
-	// While an interactive request may arrive, a step of a batch takes at most waitShare of the time that the prompt of such a request
-	// takes alone.
+	// While an interactive request may arrive, a step of batch sequences takes at most waitShare of the time that the prompt of such a
+	// request takes alone.
 	waitShare = 0.5
-	// longest is the maximum duration of a step of a batch, in seconds, if no interactive request is expected. A longer step would delay
-	// cancellation and the first interactive request.
+	// longest is the maximum duration of a step of batch sequences, in seconds, if no interactive request is expected. A longer step would
+	// delay cancellation and the first interactive request.
 	longest = 4.0
-	// After an interactive request, another one is expected for this time.
+	// For this time after an interactive request, another one is expected.
 	recently = 30 * time.Second
 
-	// fewestRows is the minimum number of prompt rows in a step that delays nobody, even if they take longer than the time limit.
-	// Processors are efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much
-	// of the cache.
+	// A prompt gets at least fewestRows rows in a step that delays nobody, even if they take longer than the time limit. Processors are
+	// efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much of the cache.
 	fewestRows = 32
 	// fewestTogether is the minimum number of rows of a prompt in a step next to interactive sequences. If there is no time for so
 	// many, the prompt gets no row for restSteps steps and then fewestRows rows in one step. This keeps most gaps between tokens short,
@@ -45,7 +44,7 @@ func (p *people) expected(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) < recently
 }
 
-// arrived updates the mean with an interactive sequence whose prompt takes the given seconds alone.
+// arrived counts an arriving interactive sequence in the mean. seconds is the time that its prompt takes alone.
 func (p *people) arrived(seconds float64) {
 	const recent = 0.1 // weight of one prompt
 	if p.prompt == 0 {
@@ -62,7 +61,7 @@ type limit struct {
 }
 
 // urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step
-// has only as many rows as nearly the best throughput needs, so that arriving requests wait for a short step.
+// has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short step.
 func (q *queue) urgentLimit(generating cost.Size) limit {
 	switch {
 	case q.StepTime > 0:

@@ -62,10 +62,10 @@ func (q *queue) plan(now time.Time) {
 }
 
 const (
-	// In one of oldestTurn steps with several prompts, the prompt that was admitted first gets its rows first.
+	// In one of every oldestTurn steps with several prompts, the prompt that was admitted first gets its rows first.
 	oldestTurn = 4
-	// Batch sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In one of othersTurn
-	// such steps, the batch sequences go first.
+	// Batch sequences may make a step with the prompt of an interactive sequence at most littleMore times as long. In one of every
+	// othersTurn such steps, the batch sequences go first.
 	littleMore, othersTurn = 1.1, 4
 )
 
@@ -107,8 +107,8 @@ func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	}
 }
 
-// hurries reports whether the next step is planned for interactive prompts first. urgent reports whether there are any. One in othersTurn
-// successive steps is not, so that batch sequences advance.
+// hurries reports whether interactive prompts get their rows first in the next step. urgent reports whether there are such prompts. In one
+// of every othersTurn steps, batch sequences get their rows first, so that they advance.
 func (q *queue) hurries(urgent bool) bool {
 	if !urgent {
 		q.hurried = 0
@@ -119,7 +119,7 @@ func (q *queue) hurries(urgent bool) bool {
 }
 
 // order returns the prompts of interactive sequences and the other prompts, each in the order in which they get rows. The prompt that needs
-// the fewest rows is first. In one of oldestTurn steps, the oldest prompt is first, so that others cannot delay it without limit.
+// the fewest rows is first. In one of every oldestTurn steps, the oldest prompt is first, so that others cannot delay it without limit.
 func (q *queue) order() (urgent, others []*sequence) {
 	slices.SortStableFunc(q.prompts, func(a, b *sequence) int { return cmp.Compare(b.urgency(), a.urgency()) })
 	n := 0
@@ -139,7 +139,7 @@ func (q *queue) order() (urgent, others []*sequence) {
 	return urgent, others
 }
 
-// fitting returns the number of rows of a prompt with which the step takes no longer than limit seconds.
+// fitting returns how many rows of a prompt the step can have without taking longer than limit seconds.
 func (q *queue) fitting(s *sequence, limit float64) int {
 	room := min(q.Limits.Rows-q.size.Rows, q.PrefillChunk, s.left())
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })

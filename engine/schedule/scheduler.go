@@ -49,7 +49,7 @@ func Groups(c model.Config, lim model.Limits) cache.Groups {
 	return cache.Groups{Full: g.Full, Sliding: g.Sliding, Window: g.Window}
 }
 
-// Run answers requests until Close is called, or until two steps in a row have panicked. It must run once, on a goroutine of its own.
+// Run answers requests until Close is called, or until two steps in a row have panicked. Call it once, on a separate goroutine.
 func (s *Scheduler) Run() { s.loop.run() }
 
 // Close fails all requests that are not done, and waits until Run has returned.
@@ -61,9 +61,9 @@ func (s *Scheduler) Close() {
 // Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start is the
 // time of the call, for the statistics.
 //
-// Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's
-// error as soon as ctx is done, an error that wraps generation.ErrBadRequest if the context does not hold the prompt,
-// generation.ErrClosed if the scheduler was closed before the request was done, and generation.ErrEngineFailed if it ended itself.
+// Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's error
+// as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the context does not hold the prompt, generation.ErrClosed if the
+// scheduler was closed before the request was done, and generation.ErrEngineFailed if the scheduler stopped after panics.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // tells the loop to drop the request if the caller no longer waits

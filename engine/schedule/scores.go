@@ -49,7 +49,7 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	return nil
 }
 
-// appendTo appends the scores from one token on to another list.
+// appendTo appends the scores of token number from and of all later tokens to another list.
 func (s *scores) appendTo(to *scores, from int) {
 	to.ids = append(to.ids, s.ids[from:]...)
 	to.of = append(to.of, s.of[from:]...)

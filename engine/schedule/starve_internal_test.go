@@ -12,7 +12,7 @@ import (
 )
 
 // A long prompt is answered although short prompts keep arriving and go first because the cache holds their beginning. The number of steps
-// is at most that of the sequences admitted before the long prompt, plus that of the long prompt itself.
+// is limited: first the steps of the sequences that are admitted before the long prompt, then the steps of the long prompt.
 func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 	t.Parallel()
 	const answer, short, cached = 5, 20, 16

@@ -17,8 +17,8 @@ func newAnswerText(stops []string) answerText {
 	return a
 }
 
-// certain returns the length of the text that cannot become part of a stop string. from is an earlier result: the first from bytes are not
-// checked again.
+// certain returns how many leading bytes of the text cannot become part of a stop string, whatever follows. from is an earlier result: the
+// first from bytes are not checked again.
 func (a *answerText) certain(from int) int {
 	for i := from; i < len(a.text); i++ {
 		for _, s := range a.stops {

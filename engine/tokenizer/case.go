@@ -7,7 +7,7 @@ package tokenizer
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C|
 //	\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// The expression divides a word before a capital that follows small letters.
+// The expression divides a word before a capital that follows small letters, as in foo|Bar.
 func caseSplit(digits int, contractions bool) matcher {
 	return func(s string, i int) (int, bool) {
 		t := classes()

@@ -48,8 +48,8 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
-// badLength returns the length of the maximal subpart of an ill-formed sequence at the start of b: of its longest part with which a
-// character could begin.
+// badLength returns how many bytes at the start of b one U+FFFD replaces. b begins with bytes that are not valid UTF-8. The result is the
+// length of the longest beginning of a character, or 1 (Unicode's "maximal subpart").
 func badLength(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n]) {

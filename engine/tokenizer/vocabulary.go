@@ -110,10 +110,10 @@ func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 	return int32(id), nil
 }
 
-func flag(meta *gguf.Metadata, key string, otherwise bool) (bool, error) {
+func flag(meta *gguf.Metadata, key string, fallback bool) (bool, error) {
 	b, err := meta.Bool(prefix + key)
 	if errors.Is(err, gguf.ErrMissing) {
-		return otherwise, nil
+		return fallback, nil
 	}
 	return b, err
 }
@@ -126,8 +126,8 @@ var endTexts = []string{
 	"<end_of_turn>", "<｜end▁of▁sentence｜>",
 }
 
-// glmEndTexts end an answer in GLM's vocabularies, which have no end-of-turn
-// token: the model opens the next turn instead.
+// glmEndTexts end an answer in GLM's vocabularies. These have no end-of-turn token: the model writes the beginning of the next turn
+// instead.
 var glmEndTexts = []string{"<|user|>", "<|observation|>"}
 
 // harmonyEnds corrects the stop tokens of gpt-oss's vocabulary. An answer ends with <|return|>, or with <|call|> if a tool is called.

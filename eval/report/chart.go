@@ -23,7 +23,8 @@ const (
 	chartHeight = 210
 )
 
-// variables replaces the colours of a chart with variables of the page's style sheet, which differ between the light and the dark theme.
+// The colours in which a chart is drawn stand for variables of the page's style sheet. variables puts these variables into the SVG text.
+// Their values differ between the light and the dark theme.
 var (
 	ink       = color.RGBA{R: 1, A: 255}
 	muted     = color.RGBA{R: 2, A: 255}
@@ -165,10 +166,10 @@ type intervals struct {
 	plotter.YErrors
 }
 
-// runTicks are the names of runs on an axis. It labels as many as fit, and always the last one.
+// runTicks makes the ticks of an axis from the names of runs. It labels as many ticks as fit, and always the last one.
 type runTicks []string
 
-// roomyRuns is the maximum number of runs for which the text of a mark fits between two runs.
+// roomyRuns is the maximum number of runs in a chart that leaves room for the text of a mark between two runs.
 const roomyRuns = 7
 
 // maxNames is the number of run names that fit under a chart.

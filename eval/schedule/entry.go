@@ -216,7 +216,7 @@ func parse(spec, zone string) (cron.Schedule, error) {
 	case strings.Contains(spec, "TZ="):
 		return nil, fmt.Errorf("cron: %q contains a time zone: give it in the field timezone", spec)
 	case strings.HasPrefix(spec, "@every"):
-		return nil, fmt.Errorf("cron: %q counts from the start of a scheduler, so schedulers would disagree: use the minutes and hours of a clock", spec)
+		return nil, fmt.Errorf("cron: %q counts from the start of each scheduler, so schedulers would disagree: use times of day, such as 0 2 * * *", spec)
 	}
 	times, err := cron.ParseStandard("CRON_TZ=" + zone + " " + spec)
 	if err != nil {
@@ -234,7 +234,7 @@ func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 // Next returns the entry's first time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
-// onTime is the maximum delay with which a slot can start and not count as missed.
+// onTime is the maximum delay of a slot. A slot that would start later counts as missed.
 const onTime = 5 * time.Minute
 
 // maxDue is the maximum number of slots that are entered at once. Older slots are dropped.

@@ -67,7 +67,7 @@ func TestReadRefuses(t *testing.T) {
 		"no tasks":          {"entries: [{name: a, cron: '0 2 * * *'}]", "tasks: the list is empty"},
 		"no cron":           {"entries: [{name: a, tasks: [t]}]", "cron: \"\""},
 		"seconds":           {"entries: [{name: a, cron: '0 0 2 * * *', tasks: [t]}]", "cron: "},
-		"@every":            {"entries: [{name: a, cron: '@every 1h', tasks: [t]}]", "use the minutes and hours of a clock"},
+		"@every":            {"entries: [{name: a, cron: '@every 1h', tasks: [t]}]", "use times of day"},
 		"time zone in cron": {"entries: [{name: a, cron: 'CRON_TZ=UTC 0 2 * * *', tasks: [t]}]", "give it in the field timezone"},
 		"no such day":       {"entries: [{name: a, cron: '0 2 31 2 *', tasks: [t]}]", "a time that never comes"},
 		"time zone":         {entry("timezone: Mars/Olympus"), "use a name such as Europe/Berlin"},

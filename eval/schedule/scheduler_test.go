@@ -50,7 +50,7 @@ func (f *fleet) unset(key string) {
 	require.NoError(f.t, f.redis.Client.Del(f.t.Context(), key).Err())
 }
 
-// minute sets the clock to m minutes and later after the start.
+// minute sets the clock to m minutes after the start, plus the duration later.
 func (f *fleet) minute(m int, later time.Duration) {
 	f.t.Helper()
 	f.setClock(start.Add(time.Duration(m)*time.Minute + later))

@@ -16,13 +16,13 @@ import (
 // Table is the table of slots in Redis. These are its keys:
 //
 //	ingot:{:eval}:entries       hash: each entry, as a scheduler last read it
-//	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last beat
+//	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last heartbeat
 //	ingot:{:eval}:paused        set: the entries that are paused
 //	ingot:{:eval}:notices       sorted set: the slots whose verdict is still to be notified, by the time of the next attempt
 //	ingot:{:eval}:marks:ENTRY   hash: for each cron expression, the time up to which slots were entered
 //	ingot:{:eval}:order:ENTRY   sorted set: the slots by name, which is their time; the last 1,000
-//	ingot:{:eval}:open:ENTRY    sorted set: those that are not finished
-//	ingot:{:eval}:lease:ENTRY   the scheduler that runs a slot of the entry; expires if it does not extend it
+//	ingot:{:eval}:open:ENTRY    sorted set: the slots that are not finished
+//	ingot:{:eval}:lease:ENTRY   the scheduler that runs a slot of the entry; expires unless that scheduler extends it
 //	ingot:{:eval}:slot:ENTRY/SLOT  hash: a slot
 type Table struct{ rdb redis.UniversalClient }
 
@@ -157,10 +157,10 @@ func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o 
 // release gives up the lease of an unfinished slot. No scheduler takes the slot during the time wait.
 func (t *Table) release(ctx context.Context, entry string, s *taken, owner string, wait time.Duration, message string) error {
 	err := releaseScript.Run(ctx, t.rdb, []string{key("lease", entry), slotPrefix(entry) + s.slot}, owner, wait.Milliseconds(), message).Err()
-	return failure(err, "give slot %s of %s back", s.slot, entry)
+	return failure(err, "return slot %s of %s to the table", s.slot, entry)
 }
 
-// beat records that a scheduler is alive, and the entries that it has.
+// beat sends a scheduler's heartbeat: it records that the scheduler is alive, and its entries.
 func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler")
 }
 
-// lostAfter is the time after a scheduler's last beat when the scheduler and its entries are no longer listed.
+// lostAfter is the time after a scheduler's last heartbeat when the scheduler and its entries are no longer listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
@@ -209,7 +209,7 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 		pipe.SRem(ctx, key("paused"), name)
 		pipe.HDel(ctx, key("entries"), name)
 		if _, err := pipe.Exec(ctx); err != nil {
-			return failure(err, "forget entry %s", name)
+			return failure(err, "delete entry %s", name)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ type Verdict string
 
 // The verdicts.
 const (
-	Pass         Verdict = "pass"         // the candidate is not worse by the margin or more
+	Pass         Verdict = "pass"         // any loss is smaller than the margin
 	Fail         Verdict = "fail"         // the candidate is worse by more than the margin allows; see Gate
 	Inconclusive Verdict = "inconclusive" // the rows are too few or too noisy to decide
 )

@@ -30,8 +30,8 @@ type Difference struct {
 // rounding is the maximum relative rounding error of the mean of equal values.
 const rounding = 1e-13
 
-// Paired returns the mean of d, which holds the candidate's score minus the baseline's for each row, and its interval. Scores are between 0
-// and 1. Rows with the same value in cluster, such as questions about one text, count as one observation. If cluster is nil, each row is an
+// Paired returns the mean of d and its interval. For each row, d has the candidate's score minus the baseline's. Scores are between 0 and
+// 1. Rows with the same value in cluster, such as questions about one text, count as one observation. If cluster is nil, each row is an
 // observation. The interval uses Student's t, since there may be few rows.
 //
 // If all n observations are equal, the standard error is 0. The interval then allows for a rare change that the rows do not show: a change

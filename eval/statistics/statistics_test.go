@@ -15,7 +15,7 @@ import (
 // clusters were computed with the formula in the comment next to them. tolerance is the maximum difference.
 const tolerance = 1e-8
 
-// TestPairedAgainstR compares with t.test(d) and t.test(d, alternative = "less").
+// TestPairedAgainstR compares Paired with t.test(d) and t.test(d, alternative = "less").
 func TestPairedAgainstR(t *testing.T) {
 	t.Parallel()
 	twelve := []float64{0, 0, -1, 1, 0, -1, 0, -1, 0, 0, 1, -1}
@@ -57,7 +57,7 @@ func TestNoDifference(t *testing.T) {
 	}
 }
 
-// TestMcNemarAgainstR compares with binom.test(lost, lost + won) and with alternative = "greater".
+// TestMcNemarAgainstR compares McNemar with binom.test(lost, lost + won) and with alternative = "greater".
 func TestMcNemarAgainstR(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestMcNemarAgainstR(t *testing.T) {
 	}
 }
 
-// TestWilsonAgainstR compares with prop.test(successes, n, correct = FALSE).
+// TestWilsonAgainstR compares Wilson with prop.test(successes, n, correct = FALSE).
 func TestWilsonAgainstR(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestWilsonAgainstR(t *testing.T) {
 	}
 }
 
-// TestHolmAgainstR compares with p.adjust(p, "holm").
+// TestHolmAgainstR compares Holm with p.adjust(p, "holm").
 func TestHolmAgainstR(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ p, adjusted []float64 }{
@@ -107,14 +107,14 @@ func TestHolmAgainstR(t *testing.T) {
 	}
 }
 
-// TestSmallestDifferenceAgainstR compares with (qnorm(.95) + qnorm(.8)) * sqrt(.1 / 1319).
+// TestSmallestDifferenceAgainstR compares SmallestDifference with (qnorm(.95) + qnorm(.8)) * sqrt(.1 / 1319).
 func TestSmallestDifferenceAgainstR(t *testing.T) {
 	t.Parallel()
 	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
 }
 
-// TestRowsToPassAgainstR compares with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and log(.025) / log(1 - margin). It then simulates runs
-// with that many rows, of which a tenth changes in both directions equally. About 80 % of them must pass.
+// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and log(.025) / log(1 - margin). It then
+// simulates runs with that many rows, of which a tenth changes in both directions equally. About 80 % of the runs must pass.
 func TestRowsToPassAgainstR(t *testing.T) {
 	t.Parallel()
 	noisy := Comparison{Difference: Difference{N: 1319, Clusters: 1319, SE: 0.31622776601683794 / math.Sqrt(1319)}}

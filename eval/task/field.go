@@ -55,7 +55,7 @@ func (f *Field) read(n *yaml.Node) error {
 	return errors.New("the value must be a text, a list or a number")
 }
 
-// column matches a text that is the name of a column. As a template, such a text would be the same for every row.
+// column matches a text that is the name of a column, such as question. As a template, it would give the same text for every row.
 var column = regexp.MustCompile(`^\w+$`)
 
 // value returns the value of the field for a row. The value of a template is a text.
@@ -102,7 +102,8 @@ func textOf(v ordered.Value) string {
 	return fmt.Sprint(v)
 }
 
-// list returns the value of the field for a row as a list of texts. The value is a list, or the text of a Python list, which templates write.
+// list returns the value of the field for a row as a list of texts. The value is a list, or a text such as "['a', 'b']": templates write a
+// Python list as text.
 func (f *Field) list(row *ordered.Object) ([]string, error) {
 	v, err := f.value(row)
 	if err != nil {

@@ -136,7 +136,7 @@ func NewRow(t *testing.T, v any) *ordered.Object {
 	return parse(t, text)
 }
 
-// TestInstructionsOfCase tests the instructions about case, whose checks differ from the harness's, since that uses NLTK and langdetect.
+// TestInstructionsOfCase tests the instructions about case. Their checks differ from the harness's, which use NLTK and langdetect.
 func TestInstructionsOfCase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -160,8 +160,8 @@ func TestInstructionsOfCase(t *testing.T) {
 	}
 }
 
-// TestInstructionsThatCannotBeChecked checks that a row with such an instruction is left out and the instruction named. A row without the
-// settings of an instruction is an error.
+// TestInstructionsThatCannotBeChecked checks that a row with such an instruction is left out, and that the instruction is named. A row
+// without the settings of an instruction is an error.
 func TestInstructionsThatCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	task := read(t, "ifeval")

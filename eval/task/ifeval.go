@@ -29,8 +29,7 @@ type Instruction struct {
 	follows func(answer string) bool
 }
 
-// ErrSkip is wrapped by the error of a row that cannot be scored because it needs something that is not supported. The task's other rows can
-// still be scored.
+// ErrSkip means that a row cannot be scored, because it needs something that is not supported. The task's other rows can still be scored.
 var ErrSkip = errors.New("the row is left out")
 
 // readInstructions reads the instructions of an IFEval row.
@@ -52,7 +51,7 @@ func readInstructions(row *ordered.Object, p *Prompt) error {
 	for i, id := range doc.IDs {
 		check, ok := instructionChecks[id]
 		if !ok {
-			return fmt.Errorf("%w: instruction %q: %w", ErrSkip, id, ErrUnsupported)
+			return fmt.Errorf("%w: instruction %q is %w", ErrSkip, id, ErrUnsupported)
 		}
 		follows, err := check(&doc.Kwargs[i])
 		if err != nil {
@@ -119,7 +118,7 @@ type number64 = float64
 // errArgument means that a row lacks a setting of an instruction. The harness then draws a random value, which the prompt does not mention.
 var errArgument = errors.New("a setting of the instruction is missing in kwargs")
 
-// compared returns a check that the count of an answer is "at least" or "less than" a number.
+// compared returns a check that compares what count returns for an answer with a number. relation is "at least" or "less than".
 func compared(relation string, than number64, count func(answer string) int) (func(string) bool, error) {
 	switch {
 	case than <= 0:
@@ -196,7 +195,7 @@ func always(check func(string) bool) func(*instructions) (func(string) bool, err
 	return func(*instructions) (func(string) bool, error) { return check, nil }
 }
 
-// atLeast returns a check that the count of an answer is at least n.
+// atLeast returns a check that count returns at least n for an answer.
 func atLeast(n number64, count func(string) int) (func(string) bool, error) {
 	return compared("at least", n, count)
 }
@@ -367,8 +366,8 @@ func matched(re *regexp2.Regexp, s string) bool {
 	return ok && err == nil
 }
 
-// paragraphs returns the number of paragraphs, which are divided by three asterisks. It returns -1 if one other than the first or last is
-// empty.
+// paragraphs returns the number of paragraphs, which are divided by three asterisks. It returns -1 if a paragraph between the first and the
+// last is empty.
 func paragraphs(s string) number64 {
 	parts := splitAt(dividerRE, s)
 	n := len(parts)
@@ -384,8 +383,7 @@ func paragraphs(s string) number64 {
 	return number64(n)
 }
 
-// startsNth reports whether an answer has the number of paragraphs in k, separated by empty lines, and the paragraph in k begins with the word
-// in k.
+// startsNth reports whether an answer has k.Paragraphs paragraphs, separated by empty lines, and paragraph k.Nth begins with k.FirstWord.
 func startsNth(s string, k *instructions) bool {
 	parts := strings.Split(s, "\n\n")
 	n := len(parts)

@@ -251,8 +251,8 @@ func (m *Metric) Contains(answer string, targets []string) bool {
 	return slices.ContainsFunc(targets, func(t string) bool { return strings.Contains(answer, m.normal(t)) })
 }
 
-// PassAtK returns the unbiased estimate of the probability that at least one of k answers is right, from n answers of which right are right
-// (M. Chen et al., "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, formula 1).
+// PassAtK returns the unbiased estimate of the probability that at least one of k answers is right, from n answers. right is the number of
+// right answers among the n (M. Chen et al., "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, formula 1).
 func PassAtK(n, right, k int) float64 {
 	if n-right < k {
 		return 1
@@ -285,7 +285,7 @@ var word = regexp.MustCompile(`\s+`)
 func Words(s string) int { return len(word.Split(s, -1)) }
 
 // Score returns the score of an answer by a metric of type Generate, from 0 (wrong) to 1 (right). Of several targets, the one with the
-// highest score counts. For pass@k, it is the score by the metric's check.
+// highest score counts. A pass@k metric scores a single answer by the metric that its setting check names.
 func (m *Metric) Score(answer string, targets []string) float64 {
 	name := m.Name
 	if m.K > 0 {

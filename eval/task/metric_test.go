@@ -57,7 +57,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestPassAtK compares PassAtK with a count: the share of all choices of k among n answers that have a right one.
+// TestPassAtK compares PassAtK with a count over all subsets of k of the n answers: the share of those that have a right answer.
 func TestPassAtK(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 7; n++ {
@@ -163,8 +163,8 @@ func TestGroups(t *testing.T) {
 		{Name: "all", Members: []Member{{"a", 1}, {"b", 1}, {"c", 6}, {"gsm8k", 1}}, Metrics: []GroupMetric{{Metric: "acc", Filters: []string{"none"}}}},
 	}, groups)
 	for name, says := range map[string]string{
-		"loop.yaml": "the group contains itself", "none.yaml": `has a task, tag or group "zebra"`, "strange.yaml": "banana: the key of a group: not supported",
-		"inline.yaml": `the key "num_fewshot" of a group's task: not supported`, "median.yaml": `aggregation "median": not supported`, "missing.yaml": "no such file",
+		"loop.yaml": "the group contains itself", "none.yaml": `has a task, tag or group "zebra"`, "strange.yaml": "banana: the key of a group is not supported",
+		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
 	} {
 		_, _, err := ReadAll([]string{filepath.Join(folder, name)})
 		require.ErrorContains(t, err, says)

@@ -11,8 +11,9 @@ import (
 // Prompt is the prompt of a row and the expected answer.
 type Prompt struct {
 	Context string
-	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in WinoGrande. It has the text up to the end of each
-	// choice, and each element of Choices is the text after it. For other rows it is nil, and Context precedes all choices.
+	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in WinoGrande. For "The _ is cold." with the
+	// options sun and moon, Contexts are "The sun" and "The moon", and Choices are twice " is cold.". For other rows it is nil, and Context
+	// precedes all choices.
 	Contexts []string
 	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row it holds the target.
 	Choices []string
@@ -65,8 +66,9 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	return p, nil
 }
 
-// within reports whether the choices are in the middle of a text. asked is the value of doc_to_text. In such a task it is the number of the
-// right choice, doc_to_choice has the text up to the end of each choice, and doc_to_target the text after the choice.
+// within reports whether the choices are in the middle of a text, as in WinoGrande. asked is the value of doc_to_text. In such a task,
+// doc_to_text is the number of the right choice, doc_to_choice has the text up to the end of each choice, and doc_to_target is the text
+// after the choice.
 func (t *Task) within(asked ordered.Value) bool {
 	_, number := asked.(int64)
 	return t.Type == MultipleChoice && number

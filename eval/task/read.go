@@ -323,7 +323,7 @@ func texts(n *yaml.Node) ([]string, error) {
 	return list, err
 }
 
-// finish checks conditions between keys, and sets the fields that depend on several keys.
+// finish checks the conditions that concern several keys, and sets the fields that depend on several keys.
 func (r *reader) finish() error {
 	t := r.task
 	if t.Name == "" {

@@ -59,7 +59,7 @@ type Task struct {
 	prepare func(row *ordered.Object, p *Prompt) error // adds fields to a prompt that scoring needs; nil if none are needed
 }
 
-// Generation is the settings of Generate.
+// Generation has the settings with which answers are generated.
 type Generation struct {
 	Until       []string
 	MaxTokens   int
@@ -72,11 +72,11 @@ type Generation struct {
 // DefaultMaxTokens is the token limit of answers if a task sets none, as in the harness.
 const DefaultMaxTokens = 256
 
-// ErrUnsupported is wrapped by errors about features of the harness that this package lacks.
+// ErrUnsupported means that a task uses a feature of the harness that this package lacks.
 var ErrUnsupported = errors.New("not supported")
 
 func unsupported(format string, args ...any) error {
-	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrUnsupported)
+	return fmt.Errorf("%s is %w", fmt.Sprintf(format, args...), ErrUnsupported)
 }
 
 // DefaultMargin is the loss of a score that a gate accepts if a task does not set margin.

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// harness returns the folder of task files of lm-evaluation-harness, or skips.
+// harness returns the folder of task files of lm-evaluation-harness, or skips the test.
 func harness(t *testing.T) string {
 	t.Helper()
 	folder := os.Getenv("INGOT_VECTORS")
@@ -113,21 +113,21 @@ func TestReadRefuses(t *testing.T) {
 		"no name":            {"doc_to_text: a\ndoc_to_target: b", `the key "task", the name of the task, is missing`},
 		"no choices":         {base + "output_type: multiple_choice", `"doc_to_choice" is missing`},
 		"no text":            {"task: a\ndoc_to_target: b", `"doc_to_text" or "doc_to_target" is missing`},
-		"unknown key":        {base + "doc_to_image: z", "4: doc_to_image: the key: not supported"},
-		"unknown type":       {base + "output_type: dance", `output_type: type "dance": not supported`},
-		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f": not supported`},
-		"unknown metric":     {base + "metric_list: [{metric: bleu}]", `metric "bleu" of type generate_until: not supported`},
-		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match": not supported`},
+		"unknown key":        {base + "doc_to_image: z", "4: doc_to_image: the key is not supported"},
+		"unknown type":       {base + "output_type: dance", `output_type: type "dance" is not supported`},
+		"unknown filter":     {base + "filter_list: [{name: f, filter: [{function: sing}]}]", `filter "sing" of "f" is not supported`},
+		"unknown metric":     {base + "metric_list: [{metric: bleu}]", `metric "bleu" of type generate_until is not supported`},
+		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match" is not supported`},
 		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
 		"regular expression": {base + "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]", `regular expression "("`},
-		"generation setting": {base + "generation_kwargs: {num_beams: 4}", `num_beams: generation setting "num_beams": not supported`},
+		"generation setting": {base + "generation_kwargs: {num_beams: 4}", `num_beams: generation setting "num_beams" is not supported`},
 		"group":              {base + "group: g", "the file is a group of tasks"},
-		"Python function":    {base + "process_docs: !function utils.change", `the Python function "utils.change": not supported`},
-		"field function":     {"task: a\ndoc_to_target: b\ndoc_to_text: !function utils.text", `the Python function "utils.text": not supported`},
-		"metric function":    {base + "metric_list: [{metric: !function utils.score}]", `the Python function "utils.score": not supported`},
-		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric: not supported`},
-		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `setting "flags" of filter "regex": not supported`},
-		"example setting":    {base + "fewshot_config: {doc_to_text: x}", "fewshot_config: doc_to_text: the key: not supported"},
+		"Python function":    {base + "process_docs: !function utils.change", `the Python function "utils.change" is not supported`},
+		"field function":     {"task: a\ndoc_to_target: b\ndoc_to_text: !function utils.text", `the Python function "utils.text" is not supported`},
+		"metric function":    {base + "metric_list: [{metric: !function utils.score}]", `the Python function "utils.score" is not supported`},
+		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric is not supported`},
+		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `setting "flags" of filter "regex" is not supported`},
+		"example setting":    {base + "fewshot_config: {doc_to_text: x}", "fewshot_config: doc_to_text: the key is not supported"},
 		"pass@k":             {base + "repeats: 2\nmetric_list: [{metric: pass@k, k: [1, 5]}]", `metric "pass@5" needs 5 answers to each row, but "repeats" is 2`},
 		"check":              {base + "metric_list: [{metric: pass@1, check: bleu}]", `check "bleu"`},
 		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs the setting "schema"`},

@@ -21,12 +21,13 @@ import (
 	"time"
 )
 
-// Server is a hub and its CDN, each on a host of its own.
+// Server simulates a hub and its CDN under two different addresses.
 type Server struct {
 	URL, CDN string
 
-	// API, Resolve and Bytes are asked first for requests of the API, for addresses of files, and for bytes on the CDN. They return true
-	// if they have answered. They are set before the first request.
+	// Tests set these functions before the first request, to inject faults. API is called for requests of the API, Resolve for
+	// addresses of files, and Bytes for downloads from the CDN. A function returns true if it has answered the request. Otherwise the
+	// server answers as usual.
 	API, Resolve, Bytes func(w http.ResponseWriter, r *http.Request) bool
 
 	healed atomic.Bool
@@ -34,16 +35,16 @@ type Server struct {
 	mu        sync.Mutex
 	repos     map[string]*Repo // by user/name
 	requests  []Request
-	signature int // the one that the CDN accepts
+	signature int // the signature of addresses that the CDN accepts
 }
 
 // Repo is a repository.
 type Repo struct {
 	Commit   string
-	Branches []string // that are at Commit, in addition to main
+	Branches []string // branches at Commit, in addition to main
 	Files    map[string][]byte
 	Small    map[string]bool // files outside of LFS, which the hub serves itself
-	Token    string          // may read the repository; empty for all
+	Token    string          // token that is needed to read the repository; empty for none
 	Gated    bool            // nobody may read the files
 	PerPage  int             // entries of a page of the tree; 0 for all
 }
@@ -95,7 +96,7 @@ func (s *Server) Expire() {
 	s.signature++
 }
 
-// Heal ends API, Resolve and Bytes: the server answers as it should.
+// Heal makes the server ignore API, Resolve and Bytes. From then on it answers as it should.
 func (s *Server) Heal() { s.healed.Store(true) }
 
 // fails reports whether a fault has answered a request.
@@ -217,7 +218,7 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request, repo *Repo) {
 		b := repo.Files[p]
 		e := map[string]any{"type": "file", "path": p, "size": len(b), "oid": GitSHA1(b)}
 		if !repo.Small[p] {
-			e["oid"] = strings.Repeat("b", 40) // of the pointer
+			e["oid"] = strings.Repeat("b", 40) // the hash of the LFS pointer file
 			e["lfs"] = map[string]any{"oid": SHA256(b), "size": len(b), "pointerSize": 135}
 			e["xetHash"] = strings.Repeat("a", 64)
 		}
@@ -271,7 +272,7 @@ func (s *Server) resolve(w http.ResponseWriter, r *http.Request, parts []string)
 	w.Header().Set("X-Linked-Size", strconv.Itoa(len(bytes)))
 	w.Header().Set("Location", fmt.Sprintf("%s/%s?signature=%d", s.CDN, SHA256(bytes), signature))
 	w.WriteHeader(http.StatusFound)
-	fmt.Fprint(w, "Found. Redirecting") //nolint:errcheck // a body that is not the file's
+	fmt.Fprint(w, "Found. Redirecting") //nolint:errcheck // the body of a redirect, not of the file
 }
 
 // cdn serves bytes by their hash. A signed address must come without a token.

@@ -78,7 +78,7 @@ func testExpire(t *testing.T, q job.Queue) {
 	require.Equal(t, "b2", Take(t, q, "m", job.Bulk, 1)[0].Batch)
 }
 
-// A row that a worker holds expires as well, because the worker may be dead. Later calls of that worker have no effect.
+// A row that a worker has taken expires as well, because the worker may be dead. Later calls of that worker have no effect.
 func testExpireRunning(t *testing.T, q job.Queue) {
 	createWithDeadline(t, q, time.Now().Add(-time.Minute), 1)
 	taken, finish := make(chan struct{}), make(chan struct{})

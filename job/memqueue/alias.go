@@ -70,6 +70,9 @@ func (q *Queue) Add(_ context.Context, name string, p job.Priority, jobs []*job.
 	a := q.alias(name)
 	added = make([]bool, len(jobs))
 	for i, j := range jobs {
+		if b := q.batches[j.Batch]; b != nil {
+			b.aliases[name] = true
+		}
 		t := &task{job: j, priority: p}
 		if known := a.tasks[t.row()]; known != nil {
 			switch {
@@ -154,8 +157,8 @@ func (a *alias) takeInteractive(ctx context.Context) *task {
 	return nil
 }
 
-// choose returns the tasks of one batch priority that has waiting tasks: the highest if strict, otherwise one drawn by weight. It
-// returns nil if no task waits.
+// choose chooses one of the batch priorities that have waiting tasks: the highest if strict, otherwise one drawn by weight. It returns the
+// tasks of that priority, or nil if no task waits.
 func (a *alias) choose(strict bool) *turns {
 	var chosen *turns
 	sum := 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// listener is a running Listen.
+// listener is the state of one call of Listen.
 type listener struct {
 	channel string
 	hear    func([]byte)

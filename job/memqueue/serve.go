@@ -97,7 +97,7 @@ func (q *Queue) register(j *job.Job, end context.CancelFunc) {
 	}
 }
 
-// server is a running Serve.
+// server is the state of one call of Serve.
 type server struct {
 	options job.ServeOptions
 	started time.Time

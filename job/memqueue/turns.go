@@ -17,7 +17,7 @@ type turn struct {
 
 func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }
 
-// put adds a task at the end of its batch. A batch that had no waiting tasks gets the lowest turn.
+// put adds a task at the end of its batch. A batch that had no waiting tasks starts with the lowest turn of the others.
 func (w *turns) put(t *task) {
 	id := t.job.Batch
 	if w.batches[id] == nil {
@@ -52,11 +52,11 @@ func (w *turns) take(weight func(batch string) int) *task {
 			b.next += 1 / float64(weight(id))
 			return unlink(e.Value.(*task))
 		}
-		delete(w.batches, id) // not as soon as it is empty, since a batch that is refilled at once must not get an earlier turn
+		delete(w.batches, id) // only now: a batch that is refilled before its next turn must not get an earlier turn
 	}
 }
 
-// lowest returns the batch with the lowest turn; nil if no batch has waiting tasks.
+// lowest returns the batch with the lowest turn; nil if there is no batch.
 func (w *turns) lowest() (id string, b *turn) {
 	for i, other := range w.batches {
 		if b == nil || other.next < b.next || other.next == b.next && i < id {

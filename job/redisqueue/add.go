@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxAddTries is the maximum number of attempts to queue a job whose id a dead task has.
+	// maxAddTries is the maximum number of attempts to queue a job while a dead task has its id.
 	maxAddTries = 3
 	// One call of the script adds at most addedAtOnce tasks, so that Redis can answer other clients between two calls.
 	addedAtOnce = 256
@@ -43,12 +43,12 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 		}
 	}
 	if p == job.Interactive {
-		q.rdb.Publish(ctx, arrivalChannel(alias), "") // workers that do not receive it poll
+		q.rdb.Publish(ctx, arrivalChannel(alias), "") // a worker that does not receive it finds the job when it polls
 	}
 	return added, nil
 }
 
-// adding is a running Add.
+// adding is the state of one call of Add.
 type adding struct {
 	*Queue
 	queue string
@@ -95,7 +95,7 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try adds the tasks once. It removes dead tasks that have the same ids, and returns in again the tasks that can be added now.
+// try adds the tasks once. If the id of a task belongs to a dead task, try removes the dead task, and returns the new task in again.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, a.queue, time.Now().UnixNano())

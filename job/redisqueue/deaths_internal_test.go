@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// A worker that was only asleep subtracts the deaths that were counted for it, and continues under another id.
+// A worker that was only suspended subtracts the deaths that were counted for it, and continues under another id.
 func TestASleepIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

@@ -12,8 +12,9 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// Each time a row is taken from a silent worker, its delivery number grows by 1, and the row gets a task with a new id. asynq in the
-// silent worker still uses the old id, so its heartbeats and its last scripts have no effect on the new task.
+// A worker is silent if its heartbeats have stopped. Each time a row is taken from a silent worker, its delivery number grows by 1, and the
+// row gets a task with a new id. asynq in the silent worker still uses the old id, so its heartbeats and its last scripts have no effect on
+// the new task.
 
 // delivery identifies an asynq task of a row.
 type delivery struct {
@@ -87,7 +88,7 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 	return numbers, nil
 }
 
-// own makes a worker the owner of a delivery. owned is false if another worker has the row by now.
+// own makes a worker the owner of a delivery: the worker that runs it. owned is false if another worker has the row by now.
 func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
 	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
 	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
@@ -107,7 +108,7 @@ type ownedTask struct {
 	orphaned time.Duration // time since it was first seen without an owner
 }
 
-// owners returns the running rows of a queue with their owners, in reverse order of taking.
+// owners returns the running rows of a queue with their owners. The row that was taken last comes first.
 func (q *Queue) owners(ctx context.Context, queue string) ([]ownedTask, error) {
 	list, err := ownersScript.Run(ctx, q.rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
 	if err != nil {
@@ -131,10 +132,10 @@ func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
 	if isNil(err) {
 		return 0, nil
 	}
-	return n, failure(err, "read the deaths of workers with line %d of batch %s", d.line, d.batch)
+	return n, failure(err, "read how many workers died while they ran line %d of batch %s", d.line, d.batch)
 }
 
-// survived subtracts a death that was counted wrongly, because the worker was only asleep.
+// survived subtracts a death that was counted wrongly, because the worker was only suspended and runs again.
 func (q *Queue) survived(ctx context.Context, d delivery) error {
 	return failure(surviveScript.Run(ctx, q.rdb, keys(d.batch, "deaths"), d.line).Err(), "subtract a death from line %d of batch %s", d.line, d.batch)
 }

@@ -72,7 +72,7 @@ func waitUntilLoaded(ctx context.Context, c *redis.Client, info map[string]strin
 	return info, nil
 }
 
-// hint returns a suggestion what to change in the URL. It is empty if the error itself is clear.
+// hint suggests what to change in the URL. It is empty if the error itself is clear.
 func hint(opts *redis.Options, err error) string {
 	switch {
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):

@@ -20,7 +20,18 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	if err != nil || !s.Overdue() {
 		return 0, err
 	}
-	queue := queueName(s.Alias, s.Priority)
+	for _, queue := range queuesOf(s) {
+		ended, err := q.expireIn(ctx, queue, batch)
+		n += ended
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// expireIn is Expire for the rows in one queue.
+func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) {
 	tasks, err := q.tasksOf(ctx, queue, batch)
 	if err != nil {
 		return 0, err
@@ -52,7 +63,7 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 		return q.rdb.ZRange(ctx, key, start, start+chunk-1).Result()
 	}
 	for _, part := range []struct {
-		key, prefix string // the prefix completes ids
+		key, prefix string // prefix is put before each element to form an id
 		read        func(key string, start int64) ([]string, error)
 	}{
 		{waitingPrefix(queue) + batch, batch + ":", list},

@@ -18,12 +18,12 @@ import (
 
 const (
 	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
-	maxPause = 20 * time.Millisecond
-	// pauseShare limits how long a result waits: at most 1/pauseShare of the mean time of a row. Together with groupShare, it ensures that
-	// the worker has enough waiting rows until more rows have been taken.
-	pauseShare = 6
-	// groupShare ends the wait: results no longer wait once 1/groupShare of the handlers have a result.
-	groupShare = 5
+	maxPause = 50 * time.Millisecond
+	// aheadTime decides how many rows a worker takes ahead: as many as its engine computes in this time. These are few if rows take long,
+	// so that no other worker is without rows for long at the end of a batch.
+	aheadTime = 100 * time.Millisecond
+	// minAheadShare sets the minimum: if the engine computes n rows at once, the worker takes at least n/minAheadShare rows ahead.
+	minAheadShare = 4
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
 	// maxGroupBytes ends the wait: results no longer wait once their total size is maxGroupBytes or more.
@@ -36,17 +36,17 @@ type feed struct {
 	server   *server
 	queues   map[string]int // weights
 	strict   bool
-	handlers int
+	handlers int           // maximum number of tasks at once
+	ahead    int           // how many of these may be rows ahead, which wait in the engine
 	poll     time.Duration // time between two requests while the queues are empty
-	maxPause time.Duration
 
 	tasks chan *held    // tasks for free handlers
 	wake  chan struct{} // there is something to do
 	full  chan struct{} // results need not wait for others any longer
 
 	mu      sync.Mutex
-	held    int // taken tasks that have not ended
-	ending  int // those of them that have results, so that their handlers will soon be free
+	held    int // tasks that were taken and whose handlers have not returned
+	ending  int // held tasks with results, whose handlers will soon be free
 	results []toRecord
 	bytes   int           // size of results
 	mean    time.Duration // mean time that a handler needs for a result
@@ -54,9 +54,10 @@ type feed struct {
 	next    time.Time     // time of the next request for tasks if the queues were empty; zero if they were not
 }
 
-func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers int, poll, maxPause time.Duration) *feed {
+// newFeed returns a feed for a number of handlers. Up to ahead of them have rows that wait in the engine.
+func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers, ahead int) *feed {
 	return &feed{
-		server: s, queues: queues, strict: o.Strict, handlers: handlers, poll: poll, maxPause: maxPause,
+		server: s, queues: queues, strict: o.Strict, handlers: handlers, ahead: ahead, poll: o.PollInterval,
 		next: time.Now(), tasks: make(chan *held, 2*handlers), wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
 	}
 }
@@ -78,8 +79,8 @@ func (f *feed) run(ctx context.Context, ended <-chan struct{}) {
 	}
 }
 
-// noPoll stands for no poll. The feed does not poll while all handlers have tasks, or while the queues are not known to be empty: wake then
-// signals that a handler is free.
+// noPoll means that no request is planned. The feed polls only while a handler is free and the last request found too few tasks. Otherwise
+// the next request follows when wake signals that a handler is free.
 const noPoll = time.Hour
 
 // untilPoll returns the time until the next request for tasks.
@@ -92,13 +93,30 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// room returns the number of handlers that are free or will soon be free. The caller holds the mutex.
-func (f *feed) room() int { return max(f.handlers-f.held+f.ending, 0) }
+// room returns the number of tasks to take now, for handlers that are free or will soon be free. The caller holds the mutex.
+func (f *feed) room() int { return max(f.limit()-f.held+f.ending, 0) }
 
-// wait lets more results arrive, which are then recorded together. It ends after the pause, or when f.full signals.
+// limit returns the number of tasks that may run or wait in the engine at a time. The caller holds the mutex.
+func (f *feed) limit() int { return f.handlers - f.ahead + f.rowsAhead() }
+
+// rowsAhead returns the number of rows to take ahead. The caller holds the mutex.
+func (f *feed) rowsAhead() int {
+	computed := f.handlers - f.ahead
+	n := min(f.ahead, computed/minAheadShare)
+	if f.mean > 0 {
+		n = max(n, int(min(time.Duration(f.ahead), time.Duration(computed)*aheadTime/f.mean)))
+	}
+	return n
+}
+
+// group returns the number of results that are recorded at once, without waiting for others. When that many rows have ended, the engine
+// still has a quarter of the rows ahead, which last until more rows have been taken. The caller holds the mutex.
+func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
+
+// wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
 func (f *feed) wait() {
 	f.mu.Lock()
-	pause := min(f.mean/pauseShare, f.maxPause)
+	pause := min(f.mean*time.Duration(f.group())/time.Duration(f.limit()), maxPause) // in which a group of results arrives
 	if f.isFull() {
 		pause = 0
 	}
@@ -114,9 +132,9 @@ func (f *feed) wait() {
 	}
 }
 
-// isFull reports whether results are recorded without waiting for others. The caller holds the mutex.
+// isFull reports whether the results should be recorded now, without waiting for others. The caller holds the mutex.
 func (f *feed) isFull() bool {
-	return len(f.results) >= max(1, f.handlers/groupShare) || f.bytes >= maxGroupBytes || f.held-f.ending == 0
+	return len(f.results) >= f.group() || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }
 
 // record records a result together with others. It returns the reply of record.lua for the row, or an error.
@@ -235,8 +253,8 @@ func (f *feed) takeArgs(lease time.Time, n int) []any {
 	return args
 }
 
-// order returns the order in which queues are asked for a task: their numbers, from 1, as digits. The order is random according to the
-// weights, or by decreasing weight if the feed is strict.
+// order returns the order in which queues are asked for a task: their numbers, from 1, as digits, such as "213". The order is random
+// according to the weights, or by decreasing weight if the feed is strict.
 func (f *feed) order(queues []string) string {
 	if len(queues) == 1 {
 		return "1"
@@ -258,7 +276,7 @@ func (f *feed) order(queues []string) string {
 }
 
 // taken passes tasks to the handlers. If there are fewer tasks than wanted, the queues are empty, and the feed waits before the next
-// request. It does not wait if ask was called after the request began. asks is the number of calls of ask before that.
+// request. It does not wait if ask was called after the request began. asks is the value of f.asks when the request began.
 func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, lease time.Time) {
 	s := f.server
 	list, err := reply.StringSlice()
@@ -316,7 +334,7 @@ func (f *feed) work(ctx context.Context) {
 	}
 }
 
-// returnTasks returns the tasks that no handler has received to their queues.
+// returnTasks returns to their queues the tasks that no handler has received.
 func (f *feed) returnTasks() {
 	for {
 		select {
@@ -328,7 +346,8 @@ func (f *feed) returnTasks() {
 	}
 }
 
-// asynqClient is the Redis client of asynq's server. Feeds take the tasks, so asynq's requests for a task get none.
+// asynqClient is the Redis client of asynq's server. Feeds take the tasks, so asynq's own requests for a task get the reply that there is
+// none.
 type asynqClient struct {
 	redis.UniversalClient
 	stopping <-chan struct{}

@@ -71,7 +71,7 @@ func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
 	require.NotContains(t, log.String(), "level=WARN")
 }
 
-// An id in the list of pending tasks without a task is skipped and removed.
+// The list of pending tasks has ids of tasks that do not exist. They are skipped and removed.
 func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -81,7 +81,7 @@ func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	require.Equal(t, []string{taskKey("m:default", delivery{"b", 3, 0})}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
 }
 
-// A worker also owns a row that waits in it and has not begun. No other worker takes the row.
+// A worker also owns a row that it has taken but not begun. No other worker takes the row.
 func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -158,4 +158,62 @@ func TestTasksAreTakenTogether(t *testing.T) {
 	}
 	require.Equal(t, want, ask(append(orders, "21")...))
 	require.Empty(t, ask("12"))
+}
+
+// A feed takes as many rows ahead as the engine computes in aheadTime, within limits. Results wait for each other until three quarters of
+// these rows are used up.
+func TestRowsAhead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name            string
+		handlers, ahead int
+		mean            time.Duration
+		limit, group    int
+	}{
+		{"no row has ended", 32, 16, 0, 20, 3},
+		{"short", 32, 16, 10 * time.Millisecond, 32, 12},
+		{"shortest", 32, 16, 1, 32, 12},
+		{"of aheadTime", 32, 16, aheadTime, 32, 12},
+		{"longer", 32, 16, 2 * aheadTime, 24, 6},
+		{"long", 32, 16, time.Minute, 20, 3},
+		{"fewer ahead than allowed", 18, 2, time.Minute, 18, 1},
+		{"many", 1024, 512, time.Millisecond, 1024, maxGroup},
+		{"one at a time, short", 2, 1, time.Millisecond, 2, 1},
+		{"one at a time, long", 2, 1, time.Minute, 1, 1},
+		{"none ahead", 64, 0, time.Millisecond, 64, 1},
+	} {
+		f := &feed{handlers: c.handlers, ahead: c.ahead, mean: c.mean}
+		require.Equal(t, []int{c.limit, c.group}, []int{f.limit(), f.group()}, c.name)
+	}
+}
+
+// While no row ends, a server takes a quarter more rows than run at once, however many it may take ahead.
+func TestLongRowsAreNotTakenFarAhead(t *testing.T) {
+	t.Parallel()
+	const runs = 8
+	f := newFleet(t, 3*runs)
+	taken, release := make(chan struct{}), make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := f.queue.Serve(ctx, job.ServeOptions{
+			Alias: "m", Concurrency: 2 * runs, Ahead: runs, ShutdownTimeout: time.Minute, PollInterval: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		}, func(ctx context.Context, j *job.Job) error {
+			taken <- struct{}{}
+			<-release
+			return answer(ctx, f.queue, j, "answered")
+		})
+		require.NoError(t, err)
+	})
+	for range runs + runs/minAheadShare {
+		<-taken
+	}
+	require.EqualValues(t, runs+runs/minAheadShare, f.queue.rdb.LLen(t.Context(), asynqKey("m:default", "active")).Val())
+	close(release)
+	for range 3*runs - runs - runs/minAheadShare {
+		<-taken
+	}
+	stop()
+	serving.Wait()
+	require.Len(t, f.recorded("b"), 3*runs)
 }

@@ -16,9 +16,9 @@ import (
 
 // Leases are the intervals with which workers watch each other's heartbeats.
 type Leases struct {
-	Beat    time.Duration // time between two heartbeats ("beats") of a worker, and between two checks of the other workers' beats
+	Beat    time.Duration // time between two heartbeats of a worker, and between two checks of the other workers' heartbeats
 	Stop    time.Duration // a stopping worker no longer waits for Redis after this time without an answer
-	Silence time.Duration // a worker's rows go to other workers after this time without a beat
+	Silence time.Duration // a worker's rows go to other workers after this time without a heartbeat
 }
 
 // DefaultLeases let other workers take the rows of a killed worker within 20 s: Silence, two checks, and one poll interval.
@@ -30,14 +30,14 @@ const maxLostAge = time.Hour
 // fleetKeys returns the keys with the state of workers:
 //
 //	records  hash: the record of each worker, by its id
-//	beats    hash: the time of the last beat of each worker that is not lost, in ms
-//	lost     hash: for each lost worker, the time when it was declared lost and the time of its last beat, in ms
+//	beats    hash: the time of the last heartbeat of each worker that is not lost, in ms
+//	lost     hash: for each lost worker, the time when it was declared lost and the time of its last heartbeat, in ms
 func fleetKeys() []string {
 	const prefix = "ingot:{:fleet}:" // no batch id begins like this
 	return []string{prefix + "records", prefix + "beats", prefix + "lost"}
 }
 
-// beat writes a worker's record. alive is false if the worker was declared lost.
+// beat sends a worker's heartbeat: it writes the worker's record. alive is false if the worker was declared lost.
 func (q *Queue) beat(ctx context.Context, w job.Worker) (alive bool, err error) {
 	record, err := json.Marshal(w)
 	if err != nil {
@@ -52,16 +52,16 @@ func (q *Queue) leave(ctx context.Context, id string) error {
 	return failure(leaveScript.Run(ctx, q.rdb, fleetKeys(), id).Err(), "remove the record of this worker")
 }
 
-// lose declares a worker lost, unless it has beaten since the given beat.
+// lose declares a worker lost, unless it has sent a heartbeat after the given one.
 func (q *Queue) lose(ctx context.Context, id, beat string) (lost bool, err error) {
 	n, err := loseScript.Run(ctx, q.rdb, fleetKeys(), id, beat, maxLostAge.Milliseconds()).Int()
 	return n == 1, failure(err, "declare a worker lost")
 }
 
-// beats returns the time of the last beat of each worker that is not lost, in ms, by worker id.
+// beats returns the time of the last heartbeat of each worker that is not lost, in ms, by worker id.
 func (q *Queue) beats(ctx context.Context) (map[string]string, error) {
 	beats, err := q.rdb.HGetAll(ctx, fleetKeys()[1]).Result()
-	return beats, failure(err, "read the beats of workers")
+	return beats, failure(err, "read the heartbeats of workers")
 }
 
 // Fleet implements job.Queue.
@@ -91,7 +91,7 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	return all, nil
 }
 
-// Silent reports whether a worker's last beat is so old that any other live worker would have declared the worker lost.
+// Silent reports whether a worker's last heartbeat is so old that any other live worker would have declared the worker lost.
 func (q *Queue) Silent(w job.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }
 
 // Workers implements job.Queue.
@@ -118,21 +118,21 @@ func parseMoment(ms string) time.Time {
 // newWorkerID returns a random id, which a worker has until it stops or is lost.
 func newWorkerID() string { return uuid.NewString() }
 
-// watch finds silent workers: those whose beat has not changed for some time. It compares no clocks, and it counts only time in which
-// it could read beats. So neither a restart of Redis nor a pause of the watching process makes a worker silent.
+// watch finds silent workers: those whose last heartbeat has not changed for some time. It compares no clocks, and it counts only time in
+// which it could read heartbeats. So neither a restart of Redis nor a pause of the watching process makes a worker silent.
 type watch struct {
 	Leases
 	last time.Time // time of the last call of look
 	seen map[string]sighting
 }
 
-// sighting is a worker's beat, with the time when the watch first saw it.
+// sighting is a worker's last heartbeat, and the time when the watch first saw it.
 type sighting struct {
 	beat  string
 	since time.Time
 }
 
-// look compares the beats of all workers with those of the last call, and returns the ids of silent workers.
+// look compares the heartbeats of all workers with those of the last call, and returns the ids of silent workers.
 func (w *watch) look(now time.Time, beats map[string]string) (silent []string) {
 	rested := now.Sub(w.last) > 3*w.Beat
 	w.last = now

@@ -112,14 +112,14 @@ func TestRowsOfAGroupAreBegunApart(t *testing.T) {
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, q.rdb.HGetAll(ctx, key("b", "attempts")).Val())
 }
 
-// A beginning that is repeated because its reply was lost counts one attempt. After the row is taken again, a beginning counts another.
+// A call of Begin that is repeated because its reply was lost counts one attempt. After the row is taken again, Begin counts another.
 func TestARepeatedBeginningCountsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
 	task := taskPrefix("m:default") + job.TaskID("b", 1)
 	begin := func(owner string) any {
-		rows, err := beginScript.Run(ctx, q.rdb, nil, now(), "b", 1, "", 0, "", task, owner).Slice()
+		rows, err := beginScript.Run(ctx, q.rdb, nil, now(), "b", 1, "", 0, "", "", task, owner).Slice()
 		require.NoError(t, err)
 		return rows[0]
 	}
@@ -136,7 +136,7 @@ func TestARepeatedBeginningCountsOnce(t *testing.T) {
 // together.
 func TestAServerWorksInGroups(t *testing.T) {
 	t.Parallel()
-	const rows, handlers = 400, 20
+	const rows, handlers, ahead = 400, 20, 10
 	f := newFleet(t, rows)
 	scripts := func() (n int) {
 		_, err := fmt.Sscanf(f.redis.Client.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"], "calls=%d", &n)
@@ -150,7 +150,7 @@ func TestAServerWorksInGroups(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err := f.queue.Serve(ctx, job.ServeOptions{
-			Alias: "m", Concurrency: handlers, ShutdownTimeout: time.Minute, PollInterval: time.Second, Logger: slog.New(slog.DiscardHandler),
+			Alias: "m", Concurrency: handlers, Ahead: ahead, ShutdownTimeout: time.Minute, PollInterval: time.Second, Logger: slog.New(slog.DiscardHandler),
 			Admit: func(j *job.Job) (func(), bool) {
 				return func() { left.Add(1) }, j.Line%2 == 0
 			},
@@ -181,7 +181,7 @@ func TestAServerWorksInGroups(t *testing.T) {
 	require.Less(t, scripts()-before, 3*rows/2)
 }
 
-// A job that was begun but got no handler, because its server stopped, has no attempt afterwards.
+// A job that was begun but got no handler, because its server stopped, counts no attempt.
 func TestAJobThatIsGivenBackWasNotBegun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
@@ -189,7 +189,7 @@ func TestAJobThatIsGivenBackWasNotBegun(t *testing.T) {
 	require.NoError(t, err)
 	left := 0
 	s := &server{queue: f.queue, member: m, deliveries: t.Context(), admit: func(*job.Job) (func(), bool) { return func() { left++ }, true }}
-	fd := s.newFeed(job.ServeOptions{}, map[string]int{"m:default": 1}, 2, time.Second, 0)
+	fd := s.newFeed(job.ServeOptions{PollInterval: time.Second}, map[string]int{"m:default": 1}, 2, 0)
 	fd.round(t.Context())
 	require.Len(t, fd.tasks, 2)
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, f.queue.rdb.HGetAll(t.Context(), key("b", "attempts")).Val())

@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// The rows of a silent worker go to another worker, in their order and before rows that were queued later. When the silent worker
-// wakes, it cannot change these rows: neither its results nor asynq's scripts after its handlers return have an effect.
+// The rows of a silent worker go to another worker, in their order and before rows that were queued later. When the silent worker wakes, it
+// cannot change these rows: its results have no effect, and neither have the scripts that asynq runs when its handlers return.
 func TestASleepingWorkerLosesItsRows(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []string{"record", "fail", "hand back"} {
@@ -181,7 +181,7 @@ func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 	f.requireEmptyQueue()
 }
 
-// A worker that could not give up a row because Redis was unreachable does so with its next beat. Otherwise it would stay the row's owner.
+// A worker that could not give up a row because Redis was unreachable does so with its next heartbeat. Otherwise it would stay the row's owner.
 func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

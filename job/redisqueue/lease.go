@@ -16,7 +16,7 @@ const (
 	subscribeAgain = 5 * time.Second
 )
 
-// renewLeases renews asynq's leases of all deliveries that the member has, at intervals, until ctx is done. It ends deliveries whose
+// renewLeases renews asynq's leases of all deliveries that the member holds, at intervals, until ctx is done. It ends deliveries whose
 // leases are over.
 func (m *member) renewLeases(ctx context.Context) {
 	tick := time.NewTicker(renewInterval)
@@ -64,15 +64,15 @@ func (m *member) renew(ctx context.Context) {
 	}
 }
 
-// hasLease reports whether asynq's lease of a delivery lasts, so that the task may be changed.
+// hasLease reports whether asynq's lease of a delivery is not over yet. Only until then may this worker change the task.
 func (h *held) hasLease() bool {
 	h.member.mu.Lock()
 	defer h.member.mu.Unlock()
 	return time.Now().Before(h.lease)
 }
 
-// listen ends the deliveries that asynq's tools or Cancel announce as cancelled, and calls arrived when a producer has added an
-// Interactive job, until ctx is done.
+// listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel have cancelled, and calls arrived when a
+// producer has added an Interactive job.
 func (m *member) listen(ctx context.Context, arrived func()) {
 	for ctx.Err() == nil {
 		s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivalChannel(m.options.Alias))

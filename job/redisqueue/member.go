@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// member is this worker's membership in the fleet: its id, its beats and the deliveries that it holds.
+// member is this worker as a member of the fleet. It sends heartbeats. It holds a delivery from the time when the worker takes it from
+// Redis until the handler has returned.
 type member struct {
 	queue   *Queue
 	options job.ServeOptions
@@ -24,24 +25,25 @@ type member struct {
 	debts []debt             // failed writes that must be repeated
 }
 
-// debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each beat until it succeeds.
+// debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each heartbeat until it succeeds.
 type debt func(ctx context.Context) error
 
-// held is a delivery that a member holds. The member becomes its owner in Begin, or in a beat if the delivery still waits for Begin.
+// held is a delivery that a member holds. The member becomes its owner in Begin. If Begin is not called for some time, the member becomes
+// its owner with its next heartbeat.
 type held struct {
 	delivery
 	queue    string
 	task     string // its id in asynq
 	message  string // asynq's message
 	job      *job.Job
-	unread   error // why there is no job
+	unread   error // why the task has no valid job; job is then nil
 	member   *member
 	feed     *feed           // of the server that took the task
 	ctx      context.Context // of the delivery
 	end      context.CancelFunc
 	recorded atomic.Bool // Record has removed the task from its queue
-	since    time.Time   // when a handler got it
-	ending   bool        // it has a result; guarded by the feed's mutex
+	since    time.Time   // when the handler was called
+	ending   bool        // the handler has a result; guarded by the feed's mutex
 
 	// The member's mutex guards these fields.
 	owner string    // worker id under which the member owns, or may own, the delivery; empty if it does not
@@ -49,7 +51,7 @@ type held struct {
 	lease time.Time // the end of asynq's lease
 }
 
-// heldKey is the key of a held delivery in its handler's context.
+// heldKey is the key under which a handler's context has the delivery.
 type heldKey struct{}
 
 // heldIn returns the delivery of a row whose handler has the given context. It returns nil for any other context.
@@ -75,7 +77,7 @@ func (h *held) newOwner() (worker string, ok bool) {
 	return h.owner, true
 }
 
-// join registers a worker with its first beat. A worker must not own rows before.
+// join registers a worker with its first heartbeat. A worker must not own rows before.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), helds: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
@@ -97,7 +99,7 @@ func (m *member) worker() string {
 	return m.id
 }
 
-// run sends beats until ctx is done.
+// run sends heartbeats until ctx is done.
 func (m *member) run(ctx context.Context) {
 	every(ctx, m.queue.Leases.Beat, func() {
 		alive, err := m.queue.beat(ctx, m.record())
@@ -136,7 +138,8 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// lost ends all held deliveries, since other workers have their rows. The worker then continues under a new id.
+// lost ends all deliveries that the member holds, since their rows have gone to other workers. The member then continues under a new
+// worker id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
 	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.helds))
@@ -152,7 +155,7 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// hold keeps a delivery for the member until release. Its context ends when the member is lost or asynq's lease is over.
+// hold adds a delivery to those that the member holds. The delivery's context ends when the member is lost or asynq's lease is over.
 func (m *member) hold(ctx context.Context, queue, task string, lease time.Time) *held {
 	h := &held{queue: queue, task: task, member: m, lease: lease}
 	h.delivery, _ = parseDelivery(task) // an error means that the task is not a row's; its handler reports that
@@ -164,7 +167,7 @@ func (m *member) hold(ctx context.Context, queue, task string, lease time.Time) 
 	return h
 }
 
-// release ends the hold of a delivery whose handler has returned an error, or nil.
+// release removes a delivery from those that the member holds. outcome is the error of its handler, or nil.
 func (m *member) release(ctx context.Context, h *held, outcome error) {
 	h.end()
 	m.mu.Lock()
@@ -179,7 +182,8 @@ func (m *member) release(ctx context.Context, h *held, outcome error) {
 	}
 }
 
-// ownWaiting makes the member the owner of deliveries that still wait for Begin, so that other workers do not take them.
+// ownWaiting makes the member the owner of those deliveries that it holds but for which Begin was not called yet. Other workers then do not
+// take their rows.
 func (m *member) ownWaiting(ctx context.Context) {
 	m.mu.Lock()
 	var waiting []*held
@@ -197,7 +201,7 @@ func (m *member) ownWaiting(ctx context.Context) {
 		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
 		switch {
 		case err != nil:
-			m.outage.failed("could not own a row", err)
+			m.outage.failed("could not become the owner of a row", err)
 		case !owned:
 			h.end()
 		}

@@ -23,7 +23,7 @@ func pendingKey(queue string) string { return asynqKey(queue, "pending") }
 // taskPrefix returns the beginning of a task's key. The task's id follows.
 func taskPrefix(queue string) string { return asynqKey(queue, "t:") }
 
-// asynqStatsTTL is the time for which asynq counts the tasks of a day.
+// asynqStatsTTL is how long asynq keeps the counts of a day's tasks.
 const asynqStatsTTL = 90 * 24 * time.Hour
 
 // Numbers of fields of asynq's TaskMessage.

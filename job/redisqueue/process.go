@@ -145,8 +145,8 @@ func (s *server) returnToHead(h *held) {
 	})
 }
 
-// step makes the last change of a task. If Redis fails, the change is repeated until it succeeds. After the end of asynq's lease, another
-// worker may have the task, so step does not change it.
+// step makes the change with which a task leaves this worker. If Redis fails, the change is repeated until it succeeds. After the end of
+// asynq's lease, another worker may have the task, so step does not change it.
 func (s *server) step(h *held, change func(ctx context.Context) error) {
 	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
 		if !h.hasLease() {

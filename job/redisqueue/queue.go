@@ -1,5 +1,8 @@
 // Package redisqueue implements job.Queue in Redis, for workers on many machines. Jobs are asynq tasks. Batches and results are keys of
 // this package, which Lua scripts change. The only other package that accesses Redis is eval/schedule.
+//
+// Every worker sends heartbeats to Redis. A worker whose heartbeats have stopped is silent: another worker declares it lost, and returns
+// its rows to the queue. The owner of a row is the worker that Redis records as running it.
 package redisqueue
 
 import (
@@ -29,10 +32,10 @@ import (
 // These keys hold entries only for lines that are not recorded, and only for some of those:
 //
 //	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
-//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes of earlier deliveries are refused
+//	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes with a lower number are refused
 //	ingot:{BATCH}:deaths       hash: number of workers that died while they ran each line
 type Queue struct {
-	// Leases are DefaultLeases. Tests replace them before Serve.
+	// Leases has the workers' intervals: DefaultLeases, unless a test replaces them before Serve.
 	Leases Leases
 
 	rdb       redis.UniversalClient
@@ -75,6 +78,15 @@ const taskType = "ingot:job"
 
 // queueName returns the name of the asynq queue of a model alias and a priority.
 func queueName(alias string, p job.Priority) string { return alias + ":" + string(p) }
+
+// queuesOf returns the names of the asynq queues with rows of a batch.
+func queuesOf(s job.Status) []string {
+	names := s.Aliases()
+	for i, alias := range names {
+		names[i] = queueName(alias, s.Priority)
+	}
+	return names
+}
 
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
 

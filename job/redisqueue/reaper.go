@@ -76,8 +76,8 @@ func (r *reaper) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAt hands over the running rows of a queue whose owners are not alive. Workers take turns in this check. If now is set, this worker
-// does not wait for its turn.
+// lookAt checks the running rows of a queue, and hands over those whose owners are not alive. Workers take turns in this check. If now is
+// set, this worker does not wait for its turn.
 func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if !now {
 		turn, err := r.queue.rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
@@ -92,7 +92,7 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	// A worker sends its first beat before it owns a row. So the beats are read after the owners, and a live owner has a beat.
+	// A worker sends its first heartbeat before it owns a row. The heartbeats are read after the owners, so every live owner has one.
 	beats, err := r.queue.beats(ctx)
 	if err != nil {
 		return err

@@ -27,22 +27,22 @@ func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
 	return started[0].start, started[0].err
 }
 
-// beginning is an attempt at a row. It has a delivery, unless the row is not begun by its handler.
+// beginning is a row for which Begin is called. held is nil if the caller is not the row's handler.
 type beginning struct {
 	*job.Job
 	held *held
 }
 
-// begun is the result of a beginning.
+// begun is the result of Begin for one row.
 type begun struct {
 	start job.Start
 	err   error
 }
 
-// begin is Begin for several rows.
+// begin is Begin for several rows, in one round trip.
 func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
 	results := make([]begun, len(rows))
-	args := make([]any, 0, 1+7*len(rows))
+	args := make([]any, 0, 1+8*len(rows))
 	args = append(args, now())
 	sent := make([]int, 0, len(rows))
 	for i, r := range rows {
@@ -55,7 +55,7 @@ func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
 			}
 			task = r.held.key()
 		}
-		args = append(args, r.Batch, r.Line, r.File, r.Delivery, r.Pin, task, owner)
+		args = append(args, r.Batch, r.Line, r.File, r.Delivery, r.Alias, r.Pin, task, owner)
 		sent = append(sent, i)
 	}
 	if len(sent) == 0 {
@@ -104,7 +104,7 @@ func isRefusal(err error) bool {
 	return errors.Is(err, job.ErrRecorded)
 }
 
-// replyTo returns the reply of a script to one of several rows, or the error of the whole script.
+// replyTo returns the reply of a script to row n of several rows. err is the error of the whole script.
 func replyTo(replies []any, n int, err error) any {
 	switch {
 	case err != nil:
@@ -115,7 +115,7 @@ func replyTo(replies []any, n int, err error) any {
 	return replies[n]
 }
 
-// replyFailure returns the error in a reply to a row. There must be one.
+// replyFailure returns the error that Redis has sent instead of a result.
 func replyFailure(reply any) error {
 	switch r := reply.(type) {
 	case error:
@@ -188,7 +188,7 @@ type toRecord struct {
 // recordArgs returns the arguments of record.lua.
 func recordArgs(rows []toRecord) []any {
 	at := time.Now()
-	args := make([]any, 0, 3+16*len(rows))
+	args := make([]any, 0, 3+17*len(rows))
 	args = append(args, at.UnixMilli(), today(at), statsEnd(at))
 	for i := range rows {
 		r := &rows[i].result
@@ -199,7 +199,7 @@ func recordArgs(rows []toRecord) []any {
 		if h := rows[i].held; h != nil {
 			queue, task = h.queue, h.task
 		}
-		args = append(args, rows[i].batch, r.Line, r.Text, outcome, r.Sum, r.File, r.Job, r.Delivery, r.Pin, queue, task,
+		args = append(args, rows[i].batch, r.Line, r.Text, outcome, r.Sum, r.File, r.Job, r.Delivery, r.Alias, r.Pin, queue, task,
 			r.Stats.PromptTokens, r.Stats.CachedTokens, r.Stats.CompletionTokens, r.Stats.DraftTokens, r.Stats.AcceptedTokens)
 	}
 	return args
@@ -208,7 +208,7 @@ func recordArgs(rows []toRecord) []any {
 // today is the day for which asynq counts tasks.
 func today(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// statsEnd is the time, in seconds, until which asynq counts the tasks of a day.
+// statsEnd returns the Unix time, in seconds, until which asynq keeps the counts of that day's tasks.
 func statsEnd(at time.Time) int64 { return at.Add(asynqStatsTTL).Unix() }
 
 // runScripts runs scripts in one round trip.

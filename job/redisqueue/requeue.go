@@ -1,6 +1,7 @@
 package redisqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ const requeuedAtOnce = 100
 // Requeued is the result of Requeue.
 type Requeued struct {
 	Queued int // rows that are queued again
-	Kept   int // failed rows that stay recorded, because a row that is invalid cannot be queued
+	Kept   int // failed rows that stay recorded because they are invalid
 }
 
 // Requeue queues failed rows of a batch again: the rows with the given error code or, if code is empty, all failed rows. These
@@ -90,7 +91,7 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, failure(err, "read the failed rows of batch %s", s.Batch)
 	}
-	var jobs []*job.Job
+	jobs := map[string][]*job.Job{} // by the alias of their queue
 	for i, p := range payloads {
 		text, ok := p.(string)
 		if !ok {
@@ -106,13 +107,19 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 		if j.Overdue() {
 			j.DeadlineMS = 0
 		}
-		jobs = append(jobs, j)
+		alias := cmp.Or(j.Alias, s.Alias)
+		jobs[alias] = append(jobs[alias], j)
 	}
-	queued, err := q.Add(ctx, s.Alias, s.Priority, jobs)
-	for _, yes := range queued {
-		if yes {
-			added++
+	for alias, some := range jobs {
+		queued, err := q.Add(ctx, alias, s.Priority, some)
+		for _, yes := range queued {
+			if yes {
+				added++
+			}
+		}
+		if err != nil {
+			return added, err
 		}
 	}
-	return added, err
+	return added, nil
 }

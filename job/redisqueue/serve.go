@@ -28,10 +28,10 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 		return failure(err, "serve the queue")
 	}
 	s.member = member
-	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.PollInterval, maxPause)}
+	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.Ahead)}
 	if o.Interactive > 0 {
 		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
-		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, o.PollInterval, 0))
+		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, 0))
 	}
 	stopping := make(chan struct{})
 	client := newAsynqClient(q.rdb, stopping)
@@ -42,7 +42,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	var searches, beats, handlers, rounds sync.WaitGroup
 	searches.Go(func() { q.requeueArchivedUntil(ctx, o, member.outage) })
 	searches.Go(func() { newReaper(q, member, o.Alias, o.Logger).run(ctx) })
-	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // beats continue until the last row has returned to the queue
+	beating, stopBeating := context.WithCancel(context.WithoutCancel(ctx)) // heartbeats continue until the last row has returned to the queue
 	beats.Go(func() { member.run(beating) })
 	beats.Go(func() { member.renewLeases(beating) })
 	beats.Go(func() { member.listen(beating, feeds[len(feeds)-1].ask) })
@@ -89,7 +89,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	}
 }
 
-// server is a running Serve.
+// server is the state of one call of Serve.
 type server struct {
 	queue      *Queue
 	member     *member
@@ -100,8 +100,8 @@ type server struct {
 	returning  atomic.Bool     // a handler has handed back a job: no more are taken
 }
 
-// asynqServer returns a server of asynq that takes no tasks. It queues tasks again whose time for another delivery has come, or whose
-// leases are over, and shows the worker to asynq's tools.
+// asynqServer returns a server of asynq that takes no tasks. It queues a task again when the pause before its next delivery is over, or
+// when its lease is over. It also shows the worker to asynq's tools.
 func (s *server) asynqServer(o job.ServeOptions, client asynqClient) *asynq.Server {
 	queues := map[string]int{}
 	for _, p := range job.AllPriorities() {

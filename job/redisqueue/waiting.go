@@ -2,13 +2,15 @@ package redisqueue
 
 import (
 	"context"
+
+	"github.com/ingot-run/ingot/job"
 )
 
 // asynq takes tasks from a queue's pending list in order, so a large batch could fill that list for hours. Rows therefore wait in one
 // list per batch. Scripts move a few rows at a time to the pending list, and the batches take turns:
 //
 //	ingot:{QUEUE}:turns          sorted set: the batches with waiting rows, by their next turns
-//	ingot:{QUEUE}:waiting:BATCH  list: the rows of a batch that wait, without their batch
+//	ingot:{QUEUE}:waiting:BATCH  list: the waiting rows of a batch, as task ids without the batch's id
 //
 // The task of a waiting row exists and has the state "waiting", which asynq does not know. A row that returns to the queue goes to the
 // pending list directly.
@@ -21,7 +23,7 @@ func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:
 // fill moves waiting rows to the pending list. The scripts that add and own rows do the same. fill is needed because a worker can die
 // between taking and owning rows.
 func (q *Queue) fill(ctx context.Context, queue string) error {
-	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "take rows from the batches of queue %s", queue)
+	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "move waiting rows of queue %s to its pending list", queue)
 }
 
 // waiting returns the number of rows that wait in their batches.
@@ -33,9 +35,19 @@ func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
 // drainedAtOnce is the number of waiting rows that are removed at a time.
 const drainedAtOnce = 1000
 
-// drain removes the rows of a batch from a queue, except those that live workers run. Those leave the queue when their deliveries end.
+// drain removes the rows of a batch from its queues, except those that live workers run. Those leave the queue when their deliveries end.
 // drain works while Redis has no memory left.
-func (q *Queue) drain(ctx context.Context, queue, batch string) error {
+func (q *Queue) drain(ctx context.Context, s job.Status) error {
+	for _, queue := range queuesOf(s) {
+		if err := q.drainQueue(ctx, queue, s.Batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainQueue is drain for one queue.
+func (q *Queue) drainQueue(ctx context.Context, queue, batch string) error {
 	for {
 		n, err := drainScript.Run(ctx, q.rdb, []string{waitingPrefix(queue) + batch, turnsKey(queue)},
 			batch, taskPrefix(queue)+batch+":", drainedAtOnce).Int()
@@ -58,13 +70,13 @@ func (q *Queue) drain(ctx context.Context, queue, batch string) error {
 	return q.drainDead(ctx, queue, batch)
 }
 
-// drainDead removes the rows of a batch that are in the list of running rows without a live owner.
+// drainDead removes the rows of a batch that are in the list of running rows but have no live owner.
 func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	running, err := q.owners(ctx, queue)
 	if err != nil || len(running) == 0 {
 		return err
 	}
-	fleet, err := q.Fleet(ctx) // read after the owners: a worker sends its first beat before it owns a row
+	fleet, err := q.Fleet(ctx) // read after the owners: a worker sends its first heartbeat before it owns a row
 	if err != nil {
 		return err
 	}
@@ -83,15 +95,15 @@ func (q *Queue) drainDead(ctx context.Context, queue, batch string) error {
 	return nil
 }
 
-// Values of which for deleteTask; delete.lua defines them.
+// Conditions of deleteTask; delete.lua defines them.
 const (
 	anyTask  = "any"
 	idle     = "idle"
 	unwanted = "unwanted"
 )
 
-// deleteTask deletes a task if it is of the kind which. It is no error if the task does not exist.
-func (q *Queue) deleteTask(ctx context.Context, queue, id, which string) error {
-	err := deleteScript.Run(ctx, q.rdb, nil, id, queue, which).Err()
+// deleteTask deletes a task if it satisfies a condition. It is no error if the task does not exist.
+func (q *Queue) deleteTask(ctx context.Context, queue, id, condition string) error {
+	err := deleteScript.Run(ctx, q.rdb, nil, id, queue, condition).Err()
 	return failure(err, "remove task %s from its queue", id)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// idleTime is the time without submissions after which residency is requested again. The system may have ended it, and Metal does not document
-// when that happens.
+// idleTime is the time without submissions after which residency is requested again. Meanwhile, the system may have ended the residency;
+// Metal does not document when that happens.
 const idleTime = time.Second
 
 // residency is a residency set with all buffers, so that the system neither checks them at every submission nor evicts them between

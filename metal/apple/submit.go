@@ -15,7 +15,7 @@ const (
 	// maxParts is the number of command buffers in flight above which submissions are not split. At most maxSubmissions more command buffers
 	// can follow, so the total stays below 64, the size of a queue, at which Metal blocks.
 	maxParts = 28
-	// minPart is the minimum number of dispatches in a command buffer that is followed by a split. The gap between two command buffers is
+	// minPart is the minimum number of dispatches in a command buffer before the work is split. The gap between two command buffers is
 	// negligible compared with the time of this many dispatches.
 	minPart = 24
 )
@@ -107,7 +107,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 			return fmt.Errorf("kernel %s: argument %d is buffer %d, which does not exist", p.name, i, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("kernel %s: buffer %d has %d bytes and is bound at byte %d, which must be a multiple of 4 inside it", p.name, i, m.bytes, b.Offset)
+			return fmt.Errorf("kernel %s: buffer %d is bound at byte %d: the offset must be a multiple of 4 and less than the buffer's %d bytes", p.name, i, b.Offset, m.bytes)
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 	if m == nil {
 		panic(fmt.Sprintf("cuda: buffer %d does not exist", b))
 	}
-	_ = d.do(func() error { return d.release(m) }) // fails only if the device is lost, and its memory with it
+	_ = d.do(func() error { return d.release(m) }) // fails only if the device is lost, and then its memory is lost too
 }
 
 // release frees a buffer's memory.

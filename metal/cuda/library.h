@@ -49,8 +49,9 @@ template <class T> inline T simd_prefix_exclusive_sum(T v) {
     return sum - v;
 }
 
-// An 8 by 8 matrix. Each lane holds two elements, in the same layout as on Apple's GPUs. simdgroup_load only stores the address of the matrix in
-// threadgroup memory; the multiplication reads it. Kernels do both between the same two barriers.
+// An 8 by 8 matrix. Each lane holds two elements, in the same layout as on Apple's GPUs. simdgroup_load only records where the matrix is in
+// threadgroup memory, and the multiplication reads it there. Kernels do both between the same two barriers, so the matrix does not change
+// meanwhile.
 template <class T> struct simdgroup_matrix {
     alignas(2 * sizeof(T)) T e[2];
     const T* at;

@@ -92,7 +92,7 @@ func (c *compiler) flags(mode metal.Mode) []string {
 	return append(common, "--fmad=false")
 }
 
-// cubin returns the code for the device to which CUDA C++ compiles. It compiles the text only if the cache does not have the code.
+// cubin compiles CUDA C++ for the device and returns the code. If the cache has the code, it compiles nothing.
 func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	path, err := kernelcache.File(c.cache, kernelcache.Key(text, "nvrtc", c.version, flags)+".cubin", func(path string) error {
 		code, err := c.build(name, text, flags)

@@ -100,7 +100,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 			return fmt.Errorf("kernel %s: argument %d is buffer %d, which does not exist", p.name, i, b.Buffer)
 		}
 		if b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("buffer %d of kernel %s has %d bytes and is bound from byte %d on, which must be a multiple of 4 inside it", i, p.name, m.bytes, b.Offset)
+			return fmt.Errorf("kernel %s: buffer %d is bound at byte %d: the offset must be a multiple of 4 and less than the buffer's %d bytes", p.name, i, b.Offset, m.bytes)
 		}
 	}
 	return nil

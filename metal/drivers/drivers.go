@@ -68,7 +68,7 @@ func Find(name string) (d Driver, ok bool) {
 	return table[i], true
 }
 
-// Names returns the names of the drivers whose Auto is auto.
+// Names returns the names of the drivers that can be chosen automatically or, if auto is false, of the other drivers.
 func Names(auto bool) (names []string) {
 	for i := range table {
 		if table[i].Auto == auto {
@@ -96,9 +96,9 @@ func named(name string, err error) error {
 	return fmt.Errorf("backend %s: %w", name, err)
 }
 
-// OpenAuto opens device number of the first driver that finds a GPU, among the drivers that can be chosen automatically. If no driver finds one,
-// the error wraps metal.ErrUnsupported and contains each driver's reason. If a driver finds a GPU but cannot open it, OpenAuto returns that error
-// and tries no other driver.
+// OpenAuto tries the drivers that can be chosen automatically, in order. It opens the device with the given number of the first driver that
+// finds a GPU. If no driver finds one, the error wraps metal.ErrUnsupported and contains each driver's reason. If a driver finds a GPU but
+// cannot open it, OpenAuto returns its error and tries no other driver.
 func OpenAuto(number int) (metal.Device, error) {
 	var reasons []error
 	for i := range table {

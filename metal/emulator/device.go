@@ -302,7 +302,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 	}
 	for i, b := range w.Buffers {
 		if m := d.buffer(b.Buffer); b.Offset < 0 || b.Offset >= m.bytes || b.Offset%4 != 0 {
-			return fmt.Errorf("buffer %d of %d bytes is bound at byte %d, which must be a multiple of 4 inside it", i, m.bytes, b.Offset)
+			return fmt.Errorf("buffer %d is bound at byte %d: the offset must be a multiple of 4 and less than the buffer's %d bytes", i, b.Offset, m.bytes)
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
 // Definitions for every kernel file. Kernels are written in Metal Shading Language. Drivers other than Apple's define the macros in the first
 // part differently.
 #if defined(__METAL_VERSION__)
-// If setLanguageVersion had no effect, programs without a minimum system version, such as Go programs, would get an old version.
-// __METAL_VERSION__ has three digits.
+// Check that setLanguageVersion had an effect. Otherwise, Metal's compiler uses an old version for programs that declare no minimum system
+// version, such as Go programs. __METAL_VERSION__ has three digits.
 #if __METAL_VERSION__ < 310
 #error "the kernels require Metal 3.1, but the compiler uses an older version"
 #endif

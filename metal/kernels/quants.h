@@ -97,7 +97,7 @@ struct Q4_1 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// five returns a five-bit number minus zero: its low bits are the four bits of q from bit at on, its high bit is bit i of high.
+// five returns v - zero for a five-bit number v. The low bits of v are the four bits of q from bit at on. Its high bit is bit i of high.
 inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
 struct Q5_0 {
@@ -190,8 +190,8 @@ struct Q5_K {
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
-// sixteenth returns the position of weights 4i to 4i+3 of a chunk in blocks of 256 in which the weights of one byte are 32 positions apart. A chunk
-// is 4 bytes of a half-block of 128 weights.
+// sixteenth returns the position in the row of weights 4i to 4i+3 of chunk c. It is for blocks of 256 weights in which the weights of one
+// byte are 32 positions apart. A chunk is 4 bytes of a half-block of 128 weights.
 inline uint sixteenth(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
 
 // sixes writes four weights d·(q-32) to w, where the bytes of v are the six-bit numbers q.

@@ -84,7 +84,7 @@ inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f8
         }
         if (k == 0) largest = best.value;
         if (k + 1 == args.k) break;
-        // All threads search the share of the best value's owner for the next best.
+        // All threads search for the next best value in the share of the thread that held the best one.
         uint owner = best.index % threads;
         Place next = {-INFINITY, none};
         for (uint i = owner + tid * threads; i < args.cols; i += threads * threads) {

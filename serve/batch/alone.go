@@ -27,7 +27,7 @@ type AloneOptions struct {
 	Logger      *slog.Logger
 }
 
-// sharedEngine is an engine that batches use in turns.
+// sharedEngine is an engine that batches use one after another.
 type sharedEngine struct {
 	worker.Engine
 	*turns

@@ -143,8 +143,8 @@ func (b *batch) view() Batch {
 	r := b.state()
 	v := r.Batch
 	if out := b.results.Load(); out != nil && r.Ending == nil {
-		held, failed := out.Counts()
-		v.RequestCounts.Completed, v.RequestCounts.Failed = held-failed, failed
+		lines, failed := out.Counts()
+		v.RequestCounts.Completed, v.RequestCounts.Failed = lines-failed, failed
 	}
 	return v
 }

@@ -154,8 +154,8 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	return err
 }
 
-// collect writes the results of all rows to out. A lost result would not arrive at another attempt, so it is no reason to retry; the
-// caller adds an error line for its row.
+// collect writes the results of all rows to out. If the queue has lost a result, another attempt would not get it either. So a lost result
+// is not an error here, and the caller adds an error line for its row.
 func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	c, err := enqueue.Collect(ctx, f.queue, out, enqueue.CollectOptions{
 		Follow: true, Free: true,

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// process is a server without HTTP, in a process of its own that runs the test binary. It runs the batches of a folder, and prints the
+// process is a server without HTTP: the test binary, started again. It runs the batches of a folder, and prints the
 // number of finished rows of one batch whenever it changes. It ends when that batch has ended.
 type process struct {
 	Folder string

@@ -55,6 +55,6 @@ func (b *batch) sample() {
 	if out == nil {
 		return
 	}
-	held, failed := out.Counts()
-	b.speed.Add(time.Now(), progress.Counts{Done: held - failed, Failed: failed, Tokens: b.tokens.Completion})
+	lines, failed := out.Counts()
+	b.speed.Add(time.Now(), progress.Counts{Done: lines - failed, Failed: failed, Tokens: b.tokens.Completion})
 }

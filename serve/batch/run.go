@@ -171,14 +171,14 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 func (s *Store) conclude(b *batch, failure error) error {
 	b.writing.Lock() // no client can cancel the batch meanwhile
 	defer b.writing.Unlock()
-	var held, failed, expired int
+	var lines, failed, expired int
 	if out := b.results.Load(); out != nil {
-		held, failed = out.Counts()
+		lines, failed = out.Counts()
 		expired = out.Codes()[openai.CodeExpired]
 	}
 	return s.changeLocked(b, func(r *record) {
-		missing := r.Batch.RequestCounts.Total - held
-		r.Batch.RequestCounts.Completed, r.Batch.RequestCounts.Failed = held-failed, failed
+		missing := r.Batch.RequestCounts.Total - lines
+		r.Batch.RequestCounts.Completed, r.Batch.RequestCounts.Failed = lines-failed, failed
 		e := ending{Status: Completed, OutputFile: s.newID(filePrefix), ErrorFile: s.newID(filePrefix)}
 		switch {
 		case r.Batch.Status == Cancelling:

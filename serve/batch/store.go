@@ -26,10 +26,10 @@ import (
 // DefaultMaxFileBytes is the default of Options.MaxFileBytes.
 const DefaultMaxFileBytes = 1 << 30
 
-// Options are the settings of a Store. A comment that ends with a name after a semicolon names the default for the zero value.
+// Options are the settings of a Store. A zero value stands for the default that the field's comment names.
 type Options struct {
-	MaxFileBytes int64        // maximum size of an uploaded file; DefaultMaxFileBytes
-	Logger       *slog.Logger // receives log messages; slog.Default()
+	MaxFileBytes int64        // maximum size of an uploaded file; default DefaultMaxFileBytes
+	Logger       *slog.Logger // receives log messages; default slog.Default()
 }
 
 // Store has the files and batches in a folder. Its methods are safe for concurrent use.

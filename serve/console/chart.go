@@ -85,7 +85,7 @@ func before(d time.Duration) string {
 	return fmt.Sprintf("%d min ago", int(d.Minutes()))
 }
 
-// roundUp returns the smallest number of the form 1, 2 or 5 times a power of ten that is at least v. It returns 1 if v is 0.
+// roundUp returns the smallest number not below v that is 1, 2 or 5 times a power of ten, such as 200 for 130. It returns 1 if v is 0.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -13,8 +13,7 @@ import (
 //   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
 //   - It may round weights other than F32, the activations that these weights multiply, and keys, values and queries to
 //     float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
-//   - It may quantise the activations that a weight of blocks multiplies to 8 bits, in runs of up to 256: an error of up
-//     to half of the run's largest magnitude over 127 in each activation, again of random sign.
+//   - For a product with block-quantised weights, it may quantise the activations to 8 bits, in runs of up to 256 values. The     error of an activation is at most max/254, again of random sign. max is the largest magnitude in its run.
 //   - It may use a fast exponential with a relative error of 2⁻²⁰.
 //
 // Errors of random sign add up like a random walk: the tolerance is sigmas times the standard deviation of that walk. A tolerance for the

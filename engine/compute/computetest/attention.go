@@ -45,8 +45,8 @@ func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ..
 	return c
 }
 
-// vary changes c depending on turn: it adds a bias, adds norms of heads, pairs the rotated values of the two halves of a head, or removes
-// the rotation.
+// vary changes c depending on turn: it adds a bias or norms of heads, takes the two values of a rotated pair from different halves of a
+// head, or removes the rotation.
 func (r *rig) vary(c *pagedSequences, turn int) {
 	c.freqs.Halves = turn%2 == 1
 	c.unrotated = turn%5 == 4
@@ -265,7 +265,7 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 }
 
 // attend returns the expected attention of a row's heads to the given positions. An error of up to δ in the scores changes each weight by a
-// factor of up to exp(2δ): exp(δ) for the score and exp(δ) for the sum. In a cache with blocks, rounding can move a few values to a
+// factor of up to exp(2δ): exp(δ) for the score and exp(δ) for the sum. In a cache of a quantised type, rounding can move a few values to a
 // neighbouring code.
 func (c *pagedSequences) attend(q []float32, slots []slot) []approx {
 	const flips = 3

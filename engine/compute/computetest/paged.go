@@ -23,13 +23,13 @@ type pagedSequences struct {
 	// Optional parts of grouped-query attention; nil for none.
 	bias, queryNorm, keyNorm, sinks *matrix
 	unrotated                       bool
-	// lines are the rows that store stores: [sequence][position][column].
+	// lines are the rows whose keys and values are stored: [sequence][position][column].
 	lines [][][]float32
 	// shared is the number of whole pages that each sequence shares with the first sequence: [sequence].
 	shared []int
 	// store calls RopeStore or Latents with the rows of t.
 	store func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
-	// stored returns the key and value that store must store for a line.
+	// stored returns the key and value that the cache must have for a line.
 	stored func(line []float32, position int) (key, value []float64)
 }
 

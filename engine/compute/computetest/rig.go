@@ -168,8 +168,8 @@ func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in 
 	return r.read(out)
 }
 
-// flat returns a batch of n rows for operations that ignore sequences. Each row is a sequence by itself, at a position
-// below the given bound.
+// flat returns a batch of n rows for operations that ignore sequences. Each row is the only row of its sequence, at a position below the
+// given bound.
 func (r *rig) flat(n, positions int) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range n {
@@ -203,7 +203,7 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 	return out
 }
 
-// among draws a number from from to to, both included.
+// among draws a number in [from, to].
 func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
 
 // pick returns the rows with the given indices.

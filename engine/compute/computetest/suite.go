@@ -1,10 +1,9 @@
 // Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain float64 code
 // on random shapes, views and ragged batches. It also checks batch invariance: a row has the same bits in any batch.
 //
-// The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than
-// F32, to float16; store keys and values as float16 in a cache of F32; and quantise the activations that a weight of blocks
-// multiplies to 8 bits, in runs of up to 256. See approx.go for the tolerances. The order of sums and the points of
-// rounding must depend on the row alone.
+// The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than F32, to float16;
+// store keys and values as float16 in a cache of F32; and, for products with block-quantised weights, quantise activations to 8 bits in
+// runs of up to 256 values. See approx.go for the tolerances. The order of sums and the points of rounding must depend on the row alone.
 package computetest
 
 import (
@@ -57,8 +56,8 @@ func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	run(t, open, rig{})
 }
 
-// RunBrief is Run with fewer batches for each operation: all rows, a single row and some rows. It is for a backend that computes what
-// another one computes under Run, such as the same kernels with checks of their memory.
+// RunBrief is Run with fewer batches for each operation: all rows, a single row and some rows. It is for a second build of kernels that
+// already passed Run, such as a build that checks memory accesses.
 func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, rig{brief: true})

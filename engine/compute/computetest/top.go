@@ -112,8 +112,8 @@ func checkInFlight(r *rig) error {
 	return r.inFlight(table, follows, rows)
 }
 
-// manyRows is the number of additional rows that one of the steps gathers. A backend does not reserve memory for so many row numbers, and
-// must make room after operations have been recorded and while another step is in flight.
+// manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers at the start
+// of a step. A backend must therefore allocate more after operations were recorded, while another step is in flight.
 const manyRows = 1 << 17
 
 func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {

@@ -47,7 +47,7 @@ func (p *rowTimes) measure() {
 	}
 }
 
-// inversion returns the smallest number of rows that takes more than 1.05 times as long as one row more; 0 if there is none.
+// inversion returns the smallest n for which n rows take more than 1.05 times as long as n+1 rows; 0 if there is none.
 func (p *rowTimes) inversion() int {
 	for rows := 1; rows < len(p.fastest)-1; rows++ {
 		if float64(p.fastest[rows]) > 1.05*float64(p.fastest[rows+1]) {

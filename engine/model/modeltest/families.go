@@ -36,15 +36,15 @@ type FamilyPrompt struct {
 // All returns the prompt and the answer.
 func (p *FamilyPrompt) All() []int32 { return slices.Concat(p.IDs, p.Tokens) }
 
-// FamilyMTP has the reference results of an MTP layer over a prompt and its answer. Those at index i are computed from the state of token i
-// and the embedding of token i+1.
+// FamilyMTP has the reference results of an MTP layer over a prompt and its answer. The results at index i are computed from the state of
+// token i and the embedding of token i+1.
 type FamilyMTP struct {
 	Prompt    int         `json:"prompt"`
 	TopIDs    [][]int32   `json:"top2_ids"`
 	TopLogits [][]float64 `json:"top2_logits"`
 }
 
-// MinGap is the smallest difference between the two highest logits at which a model must choose the same best token as the reference.
+// MinGap is the difference of the reference's two highest logits above which a model must choose the same best token.
 const MinGap = 0.02
 
 // Families runs a test for the reference model of each family, in one subtest per model.

@@ -1,5 +1,5 @@
--- Declares a worker lost, unless it has beaten since. Returns 1, or 0 if the worker is alive or has no record.
--- KEYS: records, beats, lost. ARGV: worker's id, its last beat, time in ms until which lost workers are forgotten.
+-- Declares a worker lost, unless it has sent a heartbeat since. Returns 1, or 0 if the worker is alive or has no record.
+-- KEYS: records, beats, lost. ARGV: worker's id, its last heartbeat, time in ms until which lost workers are forgotten.
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
   return 0
 end

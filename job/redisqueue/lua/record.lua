@@ -1,10 +1,10 @@
 -- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. Returns a list with an item
--- for each row: 1, a refusal, -6 if another model has answered rows of the batch, or the text of an error. The first answer pins the
--- model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows together is written
+-- for each row: 1, a refusal, -6 if another model has answered rows of the alias, or the text of an error. The first answer under an alias
+-- pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows together is written
 -- at the end. Follows refusal.lua and finish.lua.
 -- ARGV: now in ms, today, time in s until which asynq counts the tasks of today, then of each row: batch, line, result, 'done' or
--- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, model of an answer or '', queue and id of
--- its task or '', then the numbers of tokens, in the order of counters.
+-- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, alias that the row names or '', model of an
+-- answer or '', queue and id of its task or '', then the numbers of tokens, in the order of counters.
 local counters = {'prompt_tokens', 'cached_tokens', 'completion_tokens', 'draft_tokens', 'accepted_tokens'}
 local changed, queues = {}, {} -- changed batches, and queues that tasks have left
 
@@ -21,21 +21,17 @@ local function leave(name, id)
   q.tasks[#q.tasks + 1] = asynq .. 't:' .. id
 end
 
-local replies = each(4, 16, function(i)
-  local id, line, result, outcome, sum, file, failed, delivery, model, queue, task = unpack(ARGV, i, i + 10)
+local replies = each(4, 17, function(i)
+  local id, line, result, outcome, sum, file, failed, delivery, alias, model, queue, task = unpack(ARGV, i, i + 11)
   local b = batch(id)
   local refused = refusal(b, line, delivery, file)
   if refused then
     return refused
   end
-  if model ~= '' then
-    if not b.pin then
-      redis.call('HSET', b.meta, 'pin', model)
-      b.pin = model
-    elseif b.pin ~= model and not b.mixed then
-      return -6
-    end
+  if otherModel(b, alias, model) then
+    return -6
   end
+  pin(b, alias, model)
   redis.call('HSET', b.results, line, result)
   redis.call('XADD', b.stream, '*', 'line', line, 'sum', sum, 'failed', outcome == 'failed' and 1 or 0) -- a number takes 2 bytes
   redis.call('SETBIT', b.done, line, 1)
@@ -48,7 +44,7 @@ local replies = each(4, 16, function(i)
   end
   count(outcome, 1)
   for n, name in ipairs(counters) do
-    local tokens = tonumber(ARGV[i + 10 + n])
+    local tokens = tonumber(ARGV[i + 11 + n])
     if tokens > 0 then
       count(name, tokens)
     end

@@ -1,4 +1,4 @@
--- batch returns the keys and settings of a batch. A script reads them once. pin and mixed are about the model that answered its rows.
+-- batch returns the keys and settings of a batch. A script reads them once. mixed is set if several models may answer its rows.
 local names = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
 local batches = {}
 local function batch(id)
@@ -9,11 +9,35 @@ local function batch(id)
       b.keys[i] = 'ingot:{' .. id .. '}:' .. name
       b[name] = b.keys[i]
     end
-    b.created, b.cancelled, b.file, b.lines, b.pin, b.mixed =
-      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'pin', 'mixed'))
+    local pin
+    b.created, b.cancelled, b.file, b.lines, b.mixed, pin =
+      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'mixed', 'pin'))
+    b.pins = {[''] = pin}
     batches[id] = b
   end
   return b
+end
+
+-- pinOf returns the model that answered rows under an alias, or false. The alias is '' for rows that name none.
+local function pinOf(b, alias)
+  if b.pins[alias] == nil then
+    b.pins[alias] = redis.call('HGET', b.meta, 'pin:' .. alias)
+  end
+  return b.pins[alias]
+end
+
+-- otherModel reports whether a model may not answer rows under an alias, because another one has.
+local function otherModel(b, alias, model)
+  local first = model ~= '' and not b.mixed and pinOf(b, alias)
+  return first and first ~= model
+end
+
+-- pin makes a model the one that answers rows under an alias, unless there is one.
+local function pin(b, alias, model)
+  if model ~= '' and not pinOf(b, alias) then
+    redis.call('HSET', b.meta, alias == '' and 'pin' or 'pin:' .. alias, model)
+    b.pins[alias] = model
+  end
 end
 
 -- refusal returns the reason why a write about a row is refused: -1 if the batch is unknown, -2 if it is cancelled, -3 if the row is of
@@ -41,7 +65,7 @@ local function refusal(b, line, delivery, file)
 end
 
 -- each calls a function with the position in ARGV of each of several rows, which have the given number of values. It returns a list of
--- what the function returns for the rows. If the function fails for a row, this is the text of the error.
+-- what the function returns for the rows. If the function fails for a row, the list has the text of the error instead.
 local function each(first, values, row)
   local replies = {}
   for i = first, #ARGV, values do

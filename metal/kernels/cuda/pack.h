@@ -12,8 +12,8 @@ struct PackArgs {
 template <class W> struct Plane {
     static __device__ void put(uchar*, uint, const int*) {}
 };
-// bits packs count bits of each of a lane's 16 integers, beginning with bit 4. The bits of integer i of all
-// four words are neighbours.
+// bits packs count bits of each of a lane's 16 integers, beginning with bit 4. The integers are four words of four bytes. The bits of byte
+// i of the four words become neighbours.
 __device__ inline uint bits(const int* v, uint count) {
     uint all = 0;
     for (uint j = 0; j < 4; j++) {

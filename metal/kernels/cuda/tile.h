@@ -1,5 +1,5 @@
-// The two algorithms that multiply groups of rows of weights with columns, which are rows of activations. A team of warps takes M
-// groups and some columns. The strands are divided among the team's warps; their partial sums are joined in shared memory.
+// Two algorithms for products of groups of weight rows with columns. A column is a row of activations. A team of warps takes M groups and
+// some columns. The strands (see base.h) are divided among the team's warps, and their partial sums are joined in shared memory.
 #include "activations.h"
 #include "weights.h"
 

@@ -153,7 +153,7 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 			}
 		}
 		if k.goType == "" {
-			return nil, nil, fmt.Errorf("the name of kernel %s has none of the endings in the table arguments: add its ending there", s.Name)
+			return nil, nil, fmt.Errorf("kernel %s: the table \"arguments\" has no row for the end of this name: add one", s.Name)
 		}
 		kernels = append(kernels, k)
 	}
@@ -161,11 +161,11 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 	return code, kernels, nil
 }
 
-func tool(variable, otherwise string) string {
+func tool(variable, fallback string) string {
 	if name := os.Getenv(variable); name != "" {
 		return name
 	}
-	return otherwise
+	return fallback
 }
 
 func run(name string, args ...string) error {

@@ -8,22 +8,22 @@ import (
 // blockLines is the number of lines of a block.
 const blockLines = 64
 
-// heldLines is a set of line numbers in blocks of blockLines. Some lines have a checksum. The memory depends on the number of lines in
-// the set, not on how large the numbers are, since a file can contain any line number.
-type heldLines map[int]*heldBlock
+// lineSet is a set of line numbers in blocks of blockLines. Some lines have a checksum. The memory depends on the number of lines in the
+// set, not on how large the numbers are, since a file can contain any line number.
+type lineSet map[int]*lineBlock
 
-type heldBlock struct {
+type lineBlock struct {
 	has    uint64 // a bit for each line
 	summed uint64 // a bit for each line that has a checksum in sums
 	sums   *[blockLines]uint32
 }
 
 // add adds a line. It reports whether the line was in the set already.
-func (h heldLines) add(line int) (before bool) {
-	b := h[line/blockLines]
+func (s lineSet) add(line int) (before bool) {
+	b := s[line/blockLines]
 	if b == nil {
-		b = new(heldBlock)
-		h[line/blockLines] = b
+		b = new(lineBlock)
+		s[line/blockLines] = b
 	}
 	bit := uint64(1) << (line % blockLines)
 	before = b.has&bit != 0
@@ -32,30 +32,30 @@ func (h heldLines) add(line int) (before bool) {
 }
 
 // remove removes a line, which must be in the set. It reports whether the line had a checksum.
-func (h heldLines) remove(line int) (summed bool) {
-	b, bit := h[line/blockLines], uint64(1)<<(line%blockLines)
+func (s lineSet) remove(line int) (summed bool) {
+	b, bit := s[line/blockLines], uint64(1)<<(line%blockLines)
 	summed = b.summed&bit != 0
 	b.has &^= bit
 	b.summed &^= bit
 	return summed
 }
 
-func (h heldLines) has(line int) bool {
-	b := h.block(line)
+func (s lineSet) has(line int) bool {
+	b := s.block(line)
 	return b != nil && b.has&(1<<(line%blockLines)) != 0
 }
 
 // block returns the block that contains a line, or nil if the set has no line of that block.
-func (h heldLines) block(line int) *heldBlock {
+func (s lineSet) block(line int) *lineBlock {
 	if line < 0 {
 		return nil
 	}
-	return h[line/blockLines]
+	return s[line/blockLines]
 }
 
 // setSum sets the checksum of a line, which must be in the set.
-func (h heldLines) setSum(line int, sum uint32) {
-	b := h[line/blockLines]
+func (s lineSet) setSum(line int, sum uint32) {
+	b := s[line/blockLines]
 	if b.sums == nil {
 		b.sums = new([blockLines]uint32)
 	}
@@ -64,8 +64,8 @@ func (h heldLines) setSum(line int, sum uint32) {
 }
 
 // compare reports whether a line has a checksum, and whether it equals sum, which has 8 hex digits.
-func (h heldLines) compare(line int, sum string) (present, same bool) {
-	b := h.block(line)
+func (s lineSet) compare(line int, sum string) (present, same bool) {
+	b := s.block(line)
 	if b == nil || b.summed&(1<<(line%blockLines)) == 0 {
 		return false, false
 	}
