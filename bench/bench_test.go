@@ -2,7 +2,6 @@ package bench
 
 import (
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -233,9 +232,6 @@ func TestWriteTable(t *testing.T) {
 
 func TestBandwidth(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("INGOT_LONG") == "" {
-		t.Skip("the memory bandwidth is not measured, because this takes hundreds of megabytes: set INGOT_LONG=1")
-	}
 	got, err := Bandwidth(2)
 	require.NoError(t, err)
 	require.Greater(t, got, 1e8)

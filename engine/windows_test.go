@@ -3,7 +3,6 @@ package engine_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,8 +21,14 @@ import (
 // windowed runs a test for each reference model with sliding windows between full layers. Their windows have 16 positions.
 func windowed(t *testing.T, test func(t *testing.T, path string)) {
 	t.Helper()
+	windowedNamed(t, test, "gemma3", "gpt-oss")
+}
+
+// windowedNamed runs a test for the reference models with the given names.
+func windowedNamed(t *testing.T, test func(t *testing.T, path string), names ...string) {
+	t.Helper()
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
-		if f.Name == "gemma3" || f.Name == "gpt-oss" {
+		if slices.Contains(names, f.Name) {
 			test(t, f.Files[0])
 		}
 	})
@@ -126,9 +131,6 @@ func (p *peak) trace(compute.Checkpoint) {
 // seven groups. A position takes gemma3Slot bytes in a layer: the keys and values of 2 heads with 32 values of 4 bytes each.
 func gemma3(t *testing.T, path string, context, window uint32) string {
 	t.Helper()
-	if !strings.Contains(path, "gemma3") {
-		t.Skip("another family")
-	}
 	return rewrite(t, path, func(m *gguf.Metadata) *gguf.Metadata {
 		m.Set("gemma3.context_length", context)
 		m.Set("gemma3.attention.sliding_window", window)
@@ -143,7 +145,7 @@ const gemma3Full, gemma3Sliding, gemma3Slot = 1, 6, 2 * 2 * 32 * 4
 func TestMemoryOfOneSequence(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 8192, 1024, 512, 16
-	windowed(t, func(t *testing.T, path string) {
+	windowedNamed(t, func(t *testing.T, path string) {
 		var p peak
 		opts := engine.Options{Context: positions, MaxSequences: 1, PrefillChunk: chunk, PageSize: page, Draft: engine.DraftOff, Trace: p.trace}
 		path = gemma3(t, path, positions, window)
@@ -164,14 +166,14 @@ func TestMemoryOfOneSequence(t *testing.T) {
 		require.EqualValues(t, gemma3Full*positions/page+gemma3Sliding*(window/page+1), p.pages.Load(), "pages between two steps")
 		require.Zero(t, e.Snapshot().Preemptions)
 		t.Logf("%d bytes instead of %d", cache, positions*fit.PerToken)
-	})
+	}, "gemma3")
 }
 
 // If memory has room for all pages of two sequences, more than two sequences fit when the pages before windows are freed.
 func TestMoreSequencesFit(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 1024, 128, 64, 16
-	windowed(t, func(t *testing.T, path string) {
+	windowedNamed(t, func(t *testing.T, path string) {
 		path = gemma3(t, path, positions, window)
 		running := map[bool]int64{}
 		for _, freed := range []bool{false, true} {
@@ -199,5 +201,5 @@ func TestMoreSequencesFit(t *testing.T) {
 			require.InDelta(t, e.Info().Fit.Tokens/positions, running[freed], 1)
 		}
 		require.Greater(t, running[true], 2*running[false])
-	})
+	}, "gemma3")
 }

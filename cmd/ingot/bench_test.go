@@ -54,16 +54,15 @@ func TestBenchQuestions(t *testing.T) {
 
 // TestBenchWritesShapes checks that a shape's file gives the same benchmark as the shape.
 func TestBenchWritesShapes(t *testing.T) {
-	if os.Getenv("INGOT_LONG") == "" {
-		t.Skip("shapes are not written and measured: set INGOT_LONG=1")
-	}
+	t.Parallel()
+	const shape = "smollm-135m:2" // two layers
 	path := filepath.Join(t.TempDir(), "smollm.gguf")
-	r := ingot(t, "", "bench", "--shape", "smollm-135m", "--write", path)
+	r := ingot(t, "", "bench", "--shape", shape, "--write", path)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Empty(t, r.stdout, "nothing is measured")
-	for _, args := range [][]string{{"--model", path}, {"--shape", "smollm-135m"}} {
+	for _, args := range [][]string{{"--model", path}, {"--shape", shape}} {
 		r = ingot(t, "", append([]string{"bench", "--mode", "prefill", "--prompt", "32", "--repeat", "1", "--json", "-"}, args...)...)
 		require.Equal(t, exitOK, r.code, r.stderr)
-		require.Equal(t, "smollm-135m (random weights)", readRecords(t, []byte(r.stdout))[0]["model"])
+		require.Equal(t, shape+" (random weights)", readRecords(t, []byte(r.stdout))[0]["model"])
 	}
 }
