@@ -38,6 +38,9 @@ local function take(name)
       move(q)
       q.pending = redis.call('LRANGE', q.asynq .. 'pending', -left, -1) -- the last is the first to be taken
       q.ended = #q.pending == 0
+      if q.ended then
+        redis.call('RPOPLPUSH', q.asynq .. 'pending', q.asynq .. 'active') -- moves nothing, but fails if nothing can be written
+      end
     else
       local id = q.pending[#q.pending - q.seen]
       q.seen = q.seen + 1
