@@ -28,8 +28,8 @@ func windowed(t *testing.T, test func(t *testing.T, path string)) {
 	})
 }
 
-// wholeOptions are the options of an engine that answers one request at a time and does not free the pages before windows. It does not free
-// them because it drafts with a small model, here the model itself, that shares the page tables.
+// wholeOptions are the options of an engine that answers one request at a time and does not free the pages before windows. An engine does
+// not free them if it drafts with a small model, because that model uses the same page tables. Here, the small model is the model itself.
 func wholeOptions(path string, context int) engine.Options {
 	return engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 1}
 }
@@ -151,7 +151,7 @@ func TestMemoryOfOneSequence(t *testing.T) {
 	})
 }
 
-// In memory for the pages of two sequences without freed windows, more than two sequences fit if windows are freed.
+// If memory has room for all pages of two sequences, more than two sequences fit when the pages before windows are freed.
 func TestMoreSequencesFit(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 1024, 128, 64, 16

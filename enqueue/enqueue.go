@@ -34,7 +34,8 @@ type Summary struct {
 	Known    int    `json:"known"`    // rows that were queued or recorded already
 	Rejected int    `json:"rejected"` // rows recorded as errors because they cannot be used
 
-	Models map[string]int `json:"models,omitempty"` // number of rows of each model alias, without rows that cannot be used; nil unless the batch is queued by model
+	// Models is the number of rows of each model alias, without rows that cannot be used. It is nil unless the batch is queued by model.
+	Models map[string]int `json:"models,omitempty"`
 }
 
 // Enqueue queues a job for each row of in. It can be repeated after an interruption: it skips rows of the batch that are queued, running

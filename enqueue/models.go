@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// MaxModels is the maximum number of model aliases to which the rows of a file go. Without it, a file in which each row names another
-// model would make as many queues.
+// MaxModels is the maximum number of model aliases to which the rows of a file go. Without this limit, a file
+// whose rows all name different models would make a queue for each row.
 const MaxModels = 100
 
 // Models decides to which model alias each row of a file goes: to the model that it names or, if it names none, to a default alias.
@@ -21,8 +21,8 @@ type Models struct {
 // NewModels returns a Models with a default alias.
 func NewModels(alias string) *Models { return &Models{alias: alias, rows: map[string]int{}} }
 
-// Of returns the alias of a row that can be used, and counts the row. The rows must be passed in the order of the file. err is not nil if
-// the row names a model that cannot be an alias, or one more than MaxModels.
+// Of returns the alias of a row that can be used, and counts the row. The rows must be passed in the order of the file. It
+// returns an error if the model that the row names cannot be an alias, or is new although MaxModels others were named before.
 func (m *Models) Of(row rows.Row) (alias string, err *openai.Error) {
 	alias = m.alias
 	if row.Model != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/job/jobtest"
 )
 
-// Each row is on the queue of the model that it names. Queueing the file again adds nothing, also if the names
-// are not to be followed any more.
+// Each row is in the queue of the model that it names. Queueing the file again adds nothing, even without
+// ByModel.
 func TestRowsGoToTheModelsThatTheyName(t *testing.T) {
 	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
 		const n = 600

@@ -33,7 +33,7 @@ const MaxWeight = 1000
 type Options struct {
 	Batch         string        // batch id, required; NewBatchID makes a new id
 	Alias         string        // model name that workers serve; default job.DefaultAlias
-	ByModel       bool          // queue rows that name a model for that model; an existing batch is continued as it was created
+	ByModel       bool          // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
 	Priority      job.Priority  // default job.Default
 	Format        rows.Format   // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
@@ -148,8 +148,8 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	return p, err
 }
 
-// route decides to which model a row goes. The rows must be passed in the order of the file, by one goroutine. A row that cannot go to any
-// gets an error.
+// route decides to which model a row goes. The rows must be passed in the order of the file, by one goroutine. A row that cannot go to
+// any model gets an error.
 func (p *Producer) route(row *rows.Row) {
 	if p.models == nil || row.Err != nil {
 		return

@@ -83,7 +83,7 @@ var (
 	ErrNoBatch     = errors.New("no such batch") // never queued, purged, or its retention is over
 	ErrCancelled   = errors.New("batch is cancelled")
 	ErrUnfinished  = errors.New("batch is not finished")
-	ErrRecorded    = errors.New("row is recorded")
+	ErrRecorded    = errors.New("row already has a result")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
 	ErrOtherFile   = errors.New("row comes from another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")

@@ -45,7 +45,9 @@ type Options struct {
 
 // Progress is the progress of a run.
 type Progress struct {
-	Total            int // number of rows in the file, or 0 for a pipe, which cannot be read twice; rows of Options.Others are subtracted as they are read
+	// Total is the number of rows in the file, less the rows of Options.Others that were read so far. It is 0 for a pipe, which cannot be
+	// read twice.
+	Total            int
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines

@@ -32,7 +32,8 @@ func newEnqueue() *cobra.Command {
 stdin, which is read to its end before the first row is queued.
 
 A row that names a model (its field "model") is queued for the workers with that name, the others for those of --model-name.
-With --unknown-fields ignore, all rows go to --model-name. Each model name of a batch may have one model file.
+With --unknown-fields ignore, all rows go to --model-name. For each name, a batch accepts answers of only
+one model file, unless --mix-models is given.
 
 Workers take rows in turn from all batches of the same model name and priority. For each row of a batch with weight 1, they
 take three rows of a batch with --weight 3. To change the weight of a queued batch, enqueue its file again with --batch ID
@@ -139,8 +140,8 @@ func printModels(cmd *cobra.Command, alias string, models map[string]int) {
 	cmd.PrintErrln("rows by model name: " + strings.Join(counts, ", "))
 }
 
-// warnOfNoWorker prints a warning for each model name with rows that no worker serves, since it may be misspelt, or that is paused. models
-// has the number of rows of each name; if it is empty, all rows go to alias.
+// warnOfNoWorker prints a warning for each model name of a batch that is paused, and for each that no worker serves, since it may be
+// misspelt. models has the number of rows of each name; if it is empty, all rows go to alias.
 func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, models map[string]int) error {
 	paused, err := queue.Aliases(cmd.Context())
 	if err != nil {

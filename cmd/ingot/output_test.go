@@ -128,7 +128,7 @@ func TestRunContinuesATable(t *testing.T) {
 	require.Equal(t, readFile(t, filepath.Join(folder, "whole.jsonl")), readFile(t, filepath.Join(folder, "out.jsonl")))
 }
 
-// TestSeveralModels: each model answers each row, except that a row that names a model is answered by that model only.
+// TestSeveralModels: a row that names a model is answered by that model. Other rows are answered by every model.
 func TestSeveralModels(t *testing.T) {
 	t.Parallel()
 	const ask = `,"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0,"max_tokens":9`

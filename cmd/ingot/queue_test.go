@@ -330,7 +330,8 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	require.Equal(t, before, readFile(t, out))
 }
 
-// TestUnknownFieldsAreErrors: unknown fields are errors, and names of other models are followed, unless --unknown-fields ignore is given.
+// TestUnknownFieldsAreErrors: unknown fields are errors, and rows go to the models that they name. --unknown-fields ignore accepts such rows
+// and sends all to one model.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

@@ -82,7 +82,7 @@ left. When the batch has ended, it prints the status.`,
 type batchStatus struct {
 	job.Status
 	Models []servedModel `json:"models"` // the model names of the batch
-	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued, while the batch's queues are empty
+	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
 }
 
 // servedModel is a model name of a batch and who serves it.

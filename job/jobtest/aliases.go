@@ -182,7 +182,7 @@ func testLostAliases(t *testing.T, q job.Queue) {
 	require.Zero(t, lost())
 }
 
-// A batch whose rows all name other aliases has none of its own.
+// If all rows of a batch name other aliases, the batch's own alias is not among the aliases of its rows.
 func testUnusedAlias(t *testing.T, q job.Queue) {
 	create(t, q)
 	_, err := q.Add(t.Context(), "other", job.Bulk, []*job.Job{under("other", 1)})

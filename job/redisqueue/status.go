@@ -116,7 +116,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 	return s, m.err
 }
 
-// modelsOf returns the aliases under which rows of a batch were queued, and the pins of aliases.
+// modelsOf returns the aliases under which rows of a batch were queued, and the pin of each alias that has one.
 func modelsOf(meta map[string]string) (aliases []string, pins map[string]string) {
 	pins = map[string]string{meta["model"]: meta["pin"]}
 	for field, value := range meta {

@@ -70,8 +70,8 @@ func newBench(t *testing.T, o emulator.Options, mode metal.Mode, file, kernel st
 	return b
 }
 
-// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The argument
-// struct is the number of values.
+// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The kernel's argument struct has only the
+// number of values.
 func (b *bench) run(t *testing.T, groups, threads, shared int) error {
 	t.Helper()
 	ticket, err := b.submit(groups, threads, shared)

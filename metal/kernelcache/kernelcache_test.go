@@ -158,7 +158,7 @@ func TestTheDefaultFolderIsOfThisUserAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, own, dir)
 
-	chmod(t, own, 0o777) // the state if another user had made the folder first
+	chmod(t, own, 0o777) // the folder as another user could have made it before
 	dir, err = Folder()
 	require.NoError(t, err)
 	fallback := filepath.Join(temp, fmt.Sprintf("ingot-kernels-%d", os.Getuid()))

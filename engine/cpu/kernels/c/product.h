@@ -49,7 +49,7 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   }
 }
 
-// TILES runs tiles of T rows. It never leaves a single row, which would take about as long as two rows.
+// TILES runs tiles of T rows. It stops before a tile that would leave a single row, because one row takes about as long as two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) PART(rows)(a, r, T)
 

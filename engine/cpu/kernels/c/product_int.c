@@ -124,7 +124,7 @@ INLINE struct offset_block q5_1_load(const uint8_t *w, const uint8_t *super, int
 #define SUPER_BYTES 0
 #include "product.h"
 
-// Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of a byte.
+// Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of one byte each.
 INLINE f32v byte_scales(const uint8_t *p) { return CONVERT(CONVERT(LOAD(u8v, p), i32v), f32v); }
 
 #define q4_k_block offset_block
