@@ -141,7 +141,7 @@ func TestCacheWithoutAHome(t *testing.T) {
 	dir := filepath.Dir(made[0])
 	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // the test expects an error for this mode
 	_, err = emulator.Open(emulator.Options{})
-	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
+	require.ErrorContains(t, err, "does not belong to this user alone")
 }
 
 // TestCompilesOnce checks that a source is compiled once if several devices compile it at the same time, as in tests of several packages.

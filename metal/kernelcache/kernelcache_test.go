@@ -138,7 +138,7 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 			c.share(t, above, dir)
 			_, err := File(dir, "k.so", mustNotCompile)
 			if c.refuse {
-				require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
+				require.ErrorContains(t, err, "does not belong to this user alone")
 			} else {
 				require.NoError(t, err)
 			}
@@ -166,5 +166,5 @@ func TestTheDefaultFolderIsOfThisUserAlone(t *testing.T) {
 
 	chmod(t, fallback, 0o777)
 	_, err = Folder()
-	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
+	require.ErrorContains(t, err, "does not belong to this user alone")
 }
