@@ -112,7 +112,7 @@ func TestTrafficOfExperts(t *testing.T) {
 	for rows := 1.0; rows < 64; rows *= 2 {
 		require.Less(t, tr.Experts(2*rows), 2*tr.Experts(rows), "rows share experts")
 	}
-	// A step that uses every expert reads the weights of the file, except those of the MTP layer and the other rows of the embedding.
+	// A step that uses every expert reads all weights of the file, except the MTP layer and the embedding's rows of other tokens.
 	read := 0.0
 	for _, w := range f.Tensors() {
 		if !strings.HasPrefix(w.Name, "blk.3.") && w.Name != "token_embd.weight" {

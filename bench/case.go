@@ -29,8 +29,8 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case describes a measurement: Rows requests, of which Batch run at a time. The prompts have different random tokens, except for their
-// first Shared tokens.
+// Case describes a measurement. A run has Rows requests, and Batch of them run at a time. The prompts have different random tokens, except
+// for their first Shared tokens.
 type Case struct {
 	Mode    Mode
 	Batch   int // number of requests in the engine at a time

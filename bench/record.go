@@ -24,8 +24,8 @@ type Record struct {
 	// tokens that the step generated for the stream. In mode prefill, they are quantiles of the time to the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the share of Bandwidth with which
-	// these bytes were read at the measured speed.
+	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the rate at which these bytes were
+	// read at the measured speed, as a share of Bandwidth.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
 	Acceptance     float64 `json:"acceptance"` // share of the drafted tokens that were accepted; 0 if none was drafted

@@ -110,8 +110,8 @@ func (t *Traffic) Decode(streams, rows, position float64) Parts {
 	return p
 }
 
-// prompts returns the bytes that full steps read to compute one prompt for each stream. cached and computed are the numbers of a prompt's
-// tokens that are in the cache and that are computed.
+// prompts returns the bytes that full steps read to compute one prompt for each stream. cached is the number of a prompt's tokens that are
+// in the cache already, and computed the number of its other tokens.
 func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	all := streams * computed
 	steps := math.Ceil(all / float64(t.stepTokens))

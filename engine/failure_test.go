@@ -246,8 +246,8 @@ func (m *misplaced) Begin(b *compute.Batch) compute.Step {
 	return m.Backend.Begin(b)
 }
 
-// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine. The test covers steps with prompts, in
-// which the threads divide the rows and can wait for each other, and steps of few rows.
+// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine. The test covers steps with few rows and
+// steps with prompts. In a step with a prompt, the threads divide the rows and can wait for each other.
 func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {

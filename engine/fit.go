@@ -30,7 +30,7 @@ type Fit struct {
 	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 
-// Rows get a share of the memory that is left after weights and steps, but at most maxRows.
+// Prompts, answers and results (Fit.Rows) get a share of the memory that is left after weights and steps, but at most maxRows.
 const (
 	rowsShare = 4 // a quarter
 	maxRows   = 512 << 20

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,9 @@ type Summary struct {
 	Added    int    `json:"added"`    // rows put into the queue
 	Known    int    `json:"known"`    // rows that were queued or recorded already
 	Rejected int    `json:"rejected"` // rows recorded as errors because they cannot be used
+
+	// Models is the number of rows of each model alias, without rows that cannot be used. It is nil unless the batch is queued by model.
+	Models map[string]int `json:"models,omitempty"`
 }
 
 // Enqueue queues a job for each row of in. It can be repeated after an interruption: it skips rows of the batch that are queued, running
@@ -45,7 +49,10 @@ func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Sum
 	defer file.close()
 	o.Lines = file.lines
 	whole := sha256.New()
-	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Models: []string{cmp.Or(o.Alias, job.DefaultAlias)}}
+	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown}
+	if !o.ByModel {
+		read.Models = []string{cmp.Or(o.Alias, job.DefaultAlias)}
+	}
 	q := pipeline{
 		batch: o.Batch, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
 		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, queue, o, file.sha256) },
@@ -113,6 +120,7 @@ func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) error {
 			failed = err
 			break
 		}
+		q.producer.route(&row)
 		group, size = append(group, row), size+len(row.Body)
 		if len(group) == groupRows || size >= groupBytes {
 			if err := pass(); err != nil {
@@ -148,6 +156,14 @@ func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
 	return nil
 }
 
+// count is called by the goroutine that runs feed, or when that has ended.
 func (q *pipeline) count() Summary {
-	return Summary{q.batch, q.total, int(q.read.Load()), int(q.added.Load()), int(q.known.Load()), int(q.rejected.Load())}
+	s := Summary{
+		Batch: q.batch, Total: q.total, Rows: int(q.read.Load()), Added: int(q.added.Load()), Known: int(q.known.Load()),
+		Rejected: int(q.rejected.Load()),
+	}
+	if q.producer != nil && q.producer.models != nil {
+		s.Models = maps.Clone(q.producer.models.Rows())
+	}
+	return s
 }

@@ -1,9 +1,12 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -30,10 +33,11 @@ const MaxWeight = 1000
 type Options struct {
 	Batch         string        // batch id, required; NewBatchID makes a new id
 	Alias         string        // model name that workers serve; default job.DefaultAlias
+	ByModel       bool          // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
 	Priority      job.Priority  // default job.Default
 	Format        rows.Format   // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
-	MixModels     bool          // let different model files answer the batch, even if the batch exists already
+	MixModels     bool          // let different model files under one model name answer the batch, even if the batch exists already
 	Lines         int           // number of lines of the file, set by Enqueue; 0 if not known
 	MaxAttempts   int           // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
 	Timeout       time.Duration // maximum time of one attempt; default DefaultTimeout
@@ -90,7 +94,8 @@ type Producer struct {
 	file     string // job.FileID of the batch's file; empty if the file's SHA-256 is not known
 	recorded job.Lines
 	queue    job.Queue
-	maxBody  int // maximum size of a request body that the queue accepts, in bytes
+	maxBody  int     // maximum size of a request body that the queue accepts, in bytes
+	models   *Models // nil if all rows go to options.Alias
 }
 
 // jobFields is the maximum size of a job without its request body, in bytes.
@@ -114,10 +119,13 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 		p.maxBody = maxBytes - jobFields
 		known, created, err = p.queue.Create(ctx, job.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
-			Lines: o.Lines, MixModels: o.MixModels, Weight: o.Weight,
+			Lines: o.Lines, MixModels: o.MixModels, Weight: o.Weight, ByModel: o.ByModel,
 		})
 		return err
 	})
+	if err == nil && known.ByModel {
+		p.models = NewModels(o.Alias)
+	}
 	if err != nil || created {
 		return p, err
 	}
@@ -140,11 +148,25 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	return p, err
 }
 
+// route decides to which model a row goes. The rows must be passed in the order of the file, by one goroutine. A row that cannot go to
+// any model gets an error.
+func (p *Producer) route(row *rows.Row) {
+	if p.models == nil || row.Err != nil {
+		return
+	}
+	alias, err := p.models.Of(*row)
+	if err != nil {
+		row.Endpoint, row.Body, row.Model, row.Err = "", nil, "", err
+		return
+	}
+	row.Model = alias
+}
+
 // Add queues rows, and records an error for each row that cannot be used. It returns an outcome for each row. If Redis does not answer,
 // the whole group is queued again, so a row that this call added can be reported as Known.
 func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(rows))
-	jobs, indices := make([]*job.Job, 0, len(rows)), make([]int, 0, len(rows))
+	queued := make([]queuedRow, 0, len(rows))
 	for i, row := range rows {
 		if row.Err == nil && len(row.Body) > p.maxBody {
 			row.Err = &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("has %d bytes, more than the %d that the queue accepts", len(row.Body), p.maxBody)}
@@ -165,24 +187,48 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 				return nil, err
 			}
 		default:
-			jobs, indices = append(jobs, j), append(indices, i)
+			queued = append(queued, queuedRow{j, i})
 		}
 	}
-	var added []bool
-	err := retryUnlessFull(ctx, func() (err error) {
-		added, err = p.queue.Add(ctx, p.options.Alias, p.options.Priority, jobs)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, index := range indices {
-		outcomes[index] = Known
-		if added[i] {
-			outcomes[index] = Added
+	slices.SortStableFunc(queued, func(a, b queuedRow) int { return strings.Compare(a.Alias, b.Alias) })
+	for len(queued) > 0 {
+		n := 1
+		for n < len(queued) && queued[n].Alias == queued[0].Alias {
+			n++
 		}
+		if err := p.addJobs(ctx, queued[:n], outcomes); err != nil {
+			return nil, err
+		}
+		queued = queued[n:]
 	}
 	return outcomes, nil
+}
+
+// queuedRow is a job with the index of its row among the rows of a call of Add.
+type queuedRow struct {
+	*job.Job
+	index int
+}
+
+// addJobs queues jobs of one alias and sets their outcomes.
+func (p *Producer) addJobs(ctx context.Context, queued []queuedRow, outcomes []Outcome) error {
+	jobs := make([]*job.Job, len(queued))
+	for i, r := range queued {
+		jobs[i] = r.Job
+	}
+	return retryUnlessFull(ctx, func() error {
+		added, err := p.queue.Add(ctx, cmp.Or(jobs[0].Alias, p.options.Alias), p.options.Priority, jobs)
+		if err != nil {
+			return err
+		}
+		for i, r := range queued {
+			outcomes[r.index] = Known
+			if added[i] {
+				outcomes[r.index] = Added
+			}
+		}
+		return nil
+	})
 }
 
 func (p *Producer) job(row rows.Row) *job.Job {
@@ -197,6 +243,9 @@ func (p *Producer) job(row rows.Row) *job.Job {
 		EnqueuedMS:  time.Now().UnixMilli(),
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
+	}
+	if p.models != nil && row.Model != p.options.Alias {
+		j.Alias = row.Model
 	}
 	if !p.options.Deadline.IsZero() {
 		j.DeadlineMS = p.options.Deadline.UnixMilli()

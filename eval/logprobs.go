@@ -36,7 +36,8 @@ func (s *scored) align(text string) {
 	s.Offsets = offsets
 }
 
-// shift corrects the offsets of a server that counts a first token that is not part of the text.
+// shift corrects the offsets of some servers: they count a first token, such as the start of a text, that is not in the text. first is the
+// offset that align gave this token; it is negative if the token is not in the text.
 func (s *scored) shift(first int) {
 	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
 		for i := range s.Offsets {

@@ -145,7 +145,8 @@ func (u *unique) isDuplicate(fields []table.Field) bool {
 	return before
 }
 
-// normal returns a value in the form that is compared.
+// normal returns a value in the form in which isDuplicate compares it: a string without differences in Unicode composition and white space,
+// any other value unchanged.
 func normal(value json.RawMessage) []byte {
 	var s string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {

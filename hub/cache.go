@@ -76,7 +76,7 @@ func (r repoDir) writeRef(revision, commit string) error {
 	return os.Rename(tmp, file)
 }
 
-// commits returns the commits that have snapshots, from the newest to the oldest.
+// commits returns the commits that have snapshots: first that of branch main, then from the newest to the oldest.
 func (r repoDir) commits() (all []string) {
 	entries, err := os.ReadDir(r.path("snapshots"))
 	if err != nil {
@@ -90,6 +90,9 @@ func (r repoDir) commits() (all []string) {
 		}
 	}
 	slices.SortFunc(all, func(a, b string) int { return cmp.Or(newest[b].Compare(newest[a]), strings.Compare(a, b)) })
+	if i := slices.Index(all, r.ref("main")); i >= 0 {
+		all = slices.Insert(slices.Delete(all, i, i+1), 0, r.ref("main"))
+	}
 	return all
 }
 

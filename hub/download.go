@@ -158,7 +158,7 @@ func (d *download) read(body io.Reader, r *reading) error {
 	return nil
 }
 
-// source returns the address of the file's bytes. It asks the hub for an address that is not known.
+// source returns the address of the file's bytes. If the address is not known, it asks the hub for one.
 func (d *download) source(ctx context.Context) (source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

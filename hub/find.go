@@ -35,11 +35,7 @@ func (s Store) Find(n Name) (Pulled, error) {
 	}
 	dir := s.Env.repoDir(n)
 	commits := dir.commits()
-	if n.Revision == "" {
-		if main := dir.ref("main"); main != "" {
-			commits = slices.Insert(commits, 0, main)
-		}
-	} else {
+	if n.Revision != "" {
 		commits = slices.DeleteFunc([]string{dir.ref(n.Revision)}, func(c string) bool { return c == "" })
 	}
 	var other error

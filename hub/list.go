@@ -42,7 +42,7 @@ func (s Store) List() []Model {
 	return all
 }
 
-// cached returns the models in the cache. A model in several snapshots is listed once, with the newest.
+// cached returns the models in the cache. A model in several snapshots is listed once, with the one that Find prefers.
 func (s Store) cached() (all []Model) {
 	folders, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*"))
 	for _, folder := range folders {

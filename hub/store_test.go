@@ -247,8 +247,12 @@ func TestRemove(t *testing.T) {
 		require.NoError(t, err)
 	}
 	b.Add(modelName, &hubtest.Repo{Commit: strings.Repeat("d", 40), Files: map[string][]byte{"model-Q4_K_M.gguf": b.model}})
-	_, err := b.pull(t, modelName)
+	first, err := store.Find(parse(t, modelName))
 	require.NoError(t, err)
+	_, err = b.pull(t, modelName)
+	require.NoError(t, err)
+	// A snapshot that is newer than that of branch main changes nothing.
+	require.NoError(t, os.Chtimes(filepath.Dir(first.Path), time.Time{}, time.Now().Add(time.Hour)))
 
 	m, freed, err := store.Remove(parse(t, modelName+":Q4_K_M"))
 	require.NoError(t, err)

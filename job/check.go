@@ -71,6 +71,8 @@ func (j *Job) check() error {
 		return fmt.Errorf("url %.40q is not %q or %q", j.Endpoint, openai.Chat, openai.Completions)
 	case len(j.Body) > openai.MaxBody:
 		return fmt.Errorf("the body has %d bytes, which is more than %d", len(j.Body), openai.MaxBody)
+	case j.Alias != "" && CheckAlias(j.Alias) != nil:
+		return CheckAlias(j.Alias)
 	case j.Live != nil && CheckBatch(j.Live.Channel) != nil:
 		return fmt.Errorf("live.channel %.40q is not 1 to 128 letters, digits and . _ -", j.Live.Channel)
 	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:

@@ -21,13 +21,14 @@ type RowError struct {
 }
 
 const (
-	// scannedAtOnce is the number of recordings that one Read without results returns.
+	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, to find the failed ones.
 	scannedAtOnce = 1000
 	// maxErrorBytes is the maximum size of the error lines that one Read returns.
 	maxErrorBytes = 4 << 20
 )
 
-// Errors passes the error lines of a batch to each, in the order of recording. It stops if each returns an error.
+// Errors calls the function each for every error line of a batch, in the order of recording. If the function returns an error, Errors stops
+// and returns this error.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
 	none := func(int) bool { return false }
 	for after := ""; ; {

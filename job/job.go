@@ -28,6 +28,7 @@ type Job struct {
 	MaxAttempts int             `json:"max_attempts"`
 	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch, Unix time in ms; 0 for none
 	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
+	Alias       string          `json:"model_name,omitempty"`  // model alias that the row names; empty for the alias of its batch
 
 	// The queue sets these when it delivers the job.
 
@@ -140,6 +141,8 @@ func (j *Job) read(payload []byte) (ok bool) {
 			ok = readNumber(value, &j.MaxAttempts)
 		case "deadline_ms":
 			ok = readNumber(value, &j.DeadlineMS)
+		case "model_name":
+			j.Alias, ok = ordered.Plain(value)
 		default:
 			ok = false
 		}

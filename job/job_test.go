@@ -65,7 +65,7 @@ func TestPayloadsAreReadAsJSON(t *testing.T) {
 		text.WriteString(`{"batch":"b","line":1,"sum":"0badcafe","custom_id":"x","url":"/v1/completions","body":{},"enqueued_ms":1,"timeout_ms":1000,"max_attempts":1`)
 		for range rapid.IntRange(0, 3).Draw(t, "more") {
 			name := rapid.SampledFrom([]string{
-				"batch", "line", "sum", "file", "custom_id", "url", "body", "enqueued_ms", "timeout_ms", "max_attempts", "deadline_ms", "live", "other", "Line",
+				"batch", "line", "sum", "file", "custom_id", "url", "body", "enqueued_ms", "timeout_ms", "max_attempts", "deadline_ms", "live", "model_name", "other", "Line",
 			}).Draw(t, "name")
 			fmt.Fprintf(&text, `, %q : %s`, name, value.Draw(t, "value"))
 		}

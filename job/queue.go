@@ -12,9 +12,9 @@ import (
 type Queue interface {
 	Store
 
-	// Add queues the jobs of a model alias. A job is not added if a job with the same batch and line is queued or running, except
-	// that Add replaces jobs left over from an earlier batch with the same id. added reports for each job whether it was added. If
-	// Add returns an error, some jobs may be queued nevertheless.
+	// Add queues jobs for the workers of a model alias. The field Alias of each job must be empty or name this alias. A job is not
+	// added if a job with the same batch and line is queued or running, except that Add replaces jobs left over from an earlier batch
+	// with the same id. added reports for each job whether it was added. If Add returns an error, some jobs may be queued nevertheless.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
 	// If the deadline of a batch has passed, Expire records an error for each row of the batch that has a job in the queue. This

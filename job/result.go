@@ -20,6 +20,7 @@ type Result struct {
 	Line     int
 	Sum      string // the job's Sum
 	File     string // the job's File
+	Alias    string // the job's Alias
 	Delivery int    // the job's Delivery
 	Text     []byte // a Line as JSON, without a newline
 	Failed   bool
@@ -86,5 +87,5 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)
 	}
-	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Delivery: j.Delivery, Text: text, Failed: l.Error != nil, Stats: s}
+	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Alias: j.Alias, Delivery: j.Delivery, Text: text, Failed: l.Error != nil, Stats: s}
 }

@@ -20,13 +20,13 @@ const (
 // Status is the progress of a batch.
 type Status struct {
 	Batch    string   `json:"batch"`
-	Alias    string   `json:"model_name"`
+	Alias    string   `json:"model_name"` // model alias of the rows that name no model
+	Models   []Model  `json:"models"`     // model aliases to which rows of the batch go; only Alias before rows are queued
 	Priority Priority `json:"priority"`
 	State    State    `json:"state"`
 	FileSHA  string   `json:"file_sha256"`
-	Pin      string   `json:"answered_by,omitempty"` // Pin of the model that gave the first answer
-	Weight   int      `json:"weight"`                // share among the batches of the same priority, see Batch
-	Damage   string   `json:"damage,omitempty"`      // why the batch cannot be read (only Batch is set then); empty if it can
+	Weight   int      `json:"weight"`           // share among the batches of the same priority, see Batch
+	Damage   string   `json:"damage,omitempty"` // why the batch cannot be read (only Batch is set then); empty if it can
 
 	Created   time.Time  `json:"created_at"`
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row
@@ -49,6 +49,33 @@ type Status struct {
 	TokensPerSecond  float64 `json:"tokens_per_s"`
 
 	last *time.Time // when a row was last recorded
+}
+
+// Model is a model alias to which rows of a batch go.
+type Model struct {
+	Alias string `json:"model_name"`
+	Pin   string `json:"answered_by,omitempty"` // Pin of the model that gave the first answer under this alias; empty if there is none
+}
+
+// Aliases returns the model aliases to which rows of the batch go.
+func (s Status) Aliases() []string {
+	names := make([]string, len(s.Models))
+	for i, m := range s.Models {
+		names[i] = m.Alias
+	}
+	return names
+}
+
+// SetModels sets Models from the aliases under which rows were queued, in any order, and the Pin of each.
+func (s *Status) SetModels(aliases []string, pins map[string]string) {
+	if len(aliases) == 0 {
+		aliases = []string{s.Alias}
+	}
+	slices.Sort(aliases)
+	s.Models = nil
+	for _, alias := range aliases {
+		s.Models = append(s.Models, Model{alias, pins[alias]})
+	}
 }
 
 // Waiting returns the number of queued rows that no worker has taken.

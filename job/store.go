@@ -61,8 +61,8 @@ type Store interface {
 	Batches(ctx context.Context) ([]Status, error)
 
 	// Lost returns the number of lost rows of a batch with status s: rows that are neither recorded nor in the queue. No worker will
-	// answer them until the batch's file is queued again. Lost returns 0 while the batch is still being queued, and while the queue
-	// of its priority holds jobs of any batch.
+	// answer them until the batch's file is queued again. Lost returns 0 while the batch is still being queued, and while a queue of
+	// its aliases and priority holds jobs of any batch.
 	Lost(ctx context.Context, s Status) (int, error)
 
 	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no more rows are begun or recorded.
@@ -83,11 +83,11 @@ var (
 	ErrNoBatch     = errors.New("no such batch") // never queued, purged, or its retention is over
 	ErrCancelled   = errors.New("batch is cancelled")
 	ErrUnfinished  = errors.New("batch is not finished")
-	ErrRecorded    = errors.New("row is recorded")
+	ErrRecorded    = errors.New("row already has a result")
 	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
 	ErrOtherFile   = errors.New("row comes from another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")
-	ErrOtherModel  = errors.New("another model has answered rows of the batch") // see Pin
+	ErrOtherModel  = errors.New("another model has answered rows of the batch under the same name") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
 	ErrUnavailable = errors.New("the queue cannot be used now") // a later attempt may succeed; see Retry
 	ErrFull        = errors.New("the queue has no memory left") // errors that wrap ErrFull wrap ErrUnavailable too
@@ -102,15 +102,16 @@ type Start struct {
 // Batch has the settings of a batch.
 type Batch struct {
 	ID        string
-	Alias     string
+	Alias     string // model alias of the rows that name no other one
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
 	Deadline  time.Time // time after which rows expire; zero for none
 	Cancelled bool
 	Lines     int  // lines of the whole input; 0 if the number is not known
-	MixModels bool // accept answers of several models
+	MixModels bool // accept answers of several model files under one alias
 	Weight    int  // share of the workers among the batches of the same priority; 0 means 1
+	ByModel   bool // rows go to the aliases that they name; otherwise, all go to Alias
 }
 
 // FileID returns the id of a file: the first 16 digits of its SHA-256.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +45,9 @@ type Options struct {
 
 // Progress is the progress of a run.
 type Progress struct {
-	Total            int // number of rows in the file, or 0 for a pipe, which cannot be read twice; rows of Options.Others are subtracted as they are read
+	// Total is the number of rows in the file, less the rows of Options.Others that were read so far. It is 0 for a pipe, which cannot be
+	// read twice.
+	Total            int
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
 	Failed           int // rows of this run that became error lines
@@ -224,11 +225,5 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 
 // isForOther reports whether a row names one of Options.Others, whose run answers it.
 func (r *run) isForOther(row rows.Row) bool {
-	if len(r.options.Others) == 0 || row.Err != nil {
-		return false
-	}
-	var body struct {
-		Model string `json:"model"`
-	}
-	return json.Unmarshal(row.Body, &body) == nil && slices.Contains(r.options.Others, body.Model)
+	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
 }

@@ -47,6 +47,9 @@ func New(dev Device, o Options) (*Backend, error) {
 		if err == nil {
 			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "make counters")
 		}
+		if err == nil {
+			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "make logits")
+		}
 	}
 	if err == nil {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)

@@ -148,8 +148,8 @@ func TestGeometryChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestGeometryOfAttentionChangesNoBits does the same for attention. It covers one, two and four query heads per key head, several splits, and
-// several values of the minimum number of positions for splits and of rows for tiles.
+// TestGeometryOfAttentionChangesNoBits does the same for attention. It covers one, two and four query heads per key head, several numbers
+// of splits, several minimum numbers of positions for a split, and several minimum numbers of rows for tiles.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})

@@ -45,7 +45,7 @@ func TestStepsInFlight(t *testing.T) {
 					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
 				}
 			}
-			// How many steps there are depends on when requests come: only counts of one engine can be compared.
+			// The number of steps depends on when requests arrive, so only counts of the same engine can be compared.
 			require.Less(t, several.Counters().Waits, several.Counters().CommandBuffers)
 			require.Equal(t, waiting.Counters().CommandBuffers, waiting.Counters().Waits)
 		})

@@ -16,7 +16,7 @@ var (
 	nativeCall     = regexp.MustCompile(`\b(\w+)(?:<[^;()]*>)?\(`)
 )
 
-// body returns text up to the brace that closes the one before it.
+// body returns the rest of a function's body. text begins after the opening brace.
 func body(text string) string {
 	depth := 1
 	for i, r := range text {

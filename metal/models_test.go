@@ -103,7 +103,7 @@ func longGeneration(t *testing.T, start starter, tokens int) {
 				require.NoError(t, err)
 				for i := max(from, len(prompt)-1); i < min(to, len(all)-1); i++ {
 					row := logits[i-from]
-					// The CPU rounds activations to 8 bits, so its choice may be another token of nearly the same logit.
+					// The CPU rounds activations to 8 bits, so its choice may be another token with nearly the same logit.
 					require.Less(t, float64(row[modeltest.Best(row)]-row[all[i+1]]), 0.35, "token %d", i+1)
 				}
 			}

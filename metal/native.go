@@ -14,9 +14,11 @@ import (
 type nativeKernels struct {
 	attention, attentionSplit map[int]Pipeline // by number of values per head; nil without native kernels
 	attentionJoin             Pipeline
-	route, rowRoute           Pipeline
+	route                     Pipeline
+	rowRoute, rowChoose       Pipeline
 	topParts, topJoin         Pipeline
-	counters                  Buffer // counters of kernels route and row_route; all 0 between dispatches
+	counters                  Buffer // counters of kernel route; all 0 between dispatches
+	logits                    Buffer // logits of kernel row_route
 	memory                    int    // bytes of threadgroup memory that the device allows
 }
 
@@ -32,8 +34,9 @@ const (
 	topPartInts      = 3  // integers per part
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
-	// busyTiles is the number of tiles of attention that occupy a GPU even if one threadgroup computes all splits of a tile.
-	busyTiles = 256
+	// busyTiles is the number of tiles of attention from which one threadgroup computes all splits of a tile. An H100 has 132 multiprocessors,
+	// so as many threadgroups occupy it, and nothing has to be joined afterwards.
+	busyTiles = 128
 )
 
 // nativeSource reads a file in folder kernels/cuda.
@@ -53,7 +56,7 @@ func (n *nativeKernels) compile(dev Device, mode Mode) error {
 	n.attentionSplit = map[int]Pipeline{}
 	n.attention = map[int]Pipeline{64: 0, 128: 0, 256: 0, 512: 0}
 	for file, pipelines := range map[string]map[string]*Pipeline{
-		"choose.cu":    {"route": &n.route, "row_route": &n.rowRoute, "top_parts": &n.topParts, "top_join": &n.topJoin},
+		"choose.cu":    {"route": &n.route, "row_route": &n.rowRoute, "row_choose": &n.rowChoose, "top_parts": &n.topParts, "top_join": &n.topJoin},
 		"attention.cu": {"attention_join": &n.attentionJoin},
 	} {
 		src, err := nativeSource(file)
@@ -145,9 +148,8 @@ type (
 		scale                                      float32
 	}
 	rowRouteArgs struct {
-		nativeRouteArgs
-		normThreads uint32
-		eps         float32
+		n, experts, normThreads uint32
+		eps                     float32
 	}
 	nativeTopArgs struct{ cols, parts, srcStride, dstStride uint32 }
 )
@@ -171,8 +173,15 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 	return true
 }
 
-// rowRoute records the routing of one row together with the RMSNorm that makes the row. It returns false and records nothing but
-// pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
+// choice is a choice of one row's experts by logits in nativeKernels.logits. args.experts is 0 if there is none.
+type choice struct {
+	routing compute.Tensor
+	bias    Binding
+	args    nativeRouteArgs
+}
+
+// rowRoute records the logits of a row's routing, together with the RMSNorm that makes the row. The choice of the experts becomes pending. It
+// returns false and records nothing but pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
 func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
 	p := s.pending
 	p = s.fold(dst, x, p.gain != nil && p.latents.gain == nil && p.gain.in == w.in && s.routes(w, shape))
@@ -180,16 +189,25 @@ func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, s
 		return false
 	}
 	const simdgroups = 8 // each computes the logit of an expert
-	logits := Binding{Buffer: s.scratch.buffer}
-	a := rowRouteArgs{nativeRouteArgsOf(dst, x, w, bias, shape), uint32(32 * normGroups(w.in)), p.eps}
-	g := grid{x: (shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4*w.in + 8*shape.Experts}
-	record(s, "route", s.native.rowRoute, g, &a, Binding{Buffer: w.buffer}, bind(bias, logits), at(p.src), Binding{Buffer: p.gain.buffer}, at(x),
-		Binding{Buffer: s.integer.activations}, logits, Binding{Buffer: s.native.counters}, at(dst))
+	logits := Binding{Buffer: s.native.logits}
+	a := rowRouteArgs{uint32(w.in), uint32(shape.Experts), uint32(32 * normGroups(w.in)), p.eps}
+	g := grid{x: (shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
+	record(s, "route", s.native.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(p.src), Binding{Buffer: p.gain.buffer}, at(x),
+		Binding{Buffer: s.integer.activations}, logits)
 	row := x.Head(1)
 	row.Cols = 0
 	s.integer.quantised = quantised{row, 1, w.in, 0}
+	s.pending = pending{dst: dst, choice: choice{dst, bind(bias, logits), nativeRouteArgsOf(dst, x, w, bias, shape)}}
 	return true
 }
+
+// choose records a choice of experts.
+func (s *step) choose(c choice) {
+	record(s, "route", s.native.rowChoose, grid{x: 1, y: 1, simdgroups: 1, shared: c.bytes()}, &c.args, Binding{Buffer: s.native.logits}, c.bias, at(c.routing))
+}
+
+// bytes returns the threadgroup memory of a choice: two floats per expert.
+func (c *choice) bytes() int { return 8 * int(c.args.experts) }
 
 // routes reports whether the native kernels can compute a routing.
 func (s *step) routes(w *weight, shape compute.RouteShape) bool {

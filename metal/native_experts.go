@@ -9,7 +9,14 @@ type (
 	expertsArgs struct {
 		blocks, out, experts, used, slots, sharedBlocks, sharedOut, room, routingStride, dstStride uint32
 	}
-	rowExpertsArgs   struct{ blocks, out, used, slots, sharedBlocks, experts uint32 }
+	rowGatedArgs struct {
+		blocks, out, sharedOut uint32
+		route                  nativeRouteArgs
+	}
+	rowExpertsArgs struct {
+		blocks, out, slots, sharedBlocks, probabilities uint32
+		route                                           nativeRouteArgs
+	}
 	weighChoicesArgs struct{ cols, used, slots, routingStride, dstStride uint32 }
 )
 
@@ -77,18 +84,22 @@ func (s *step) integerGatedExperts(dst, x, routing compute.Tensor, e compute.Exp
 		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
 	a.slots = uint32(slots)
-	k := w.integer.rowGated
-	memory := rowBytes(w.in) + 2*k.rows/groupRows*groupBytes(w)
-	if dst.Rows == 1 && s.fitsTwice(memory) {
+	k, c := w.integer.rowGated, s.pending.choice
+	memory := rowBytes(w.in) + 2*k.rows/groupRows*groupBytes(w) + c.bytes()
+	if s.fold(dst, routing, c.args.experts > 0 && s.fitsTwice(memory)).dst.Buffer != nil {
 		s.quantise(x, 1, w.in, 0)
+		row := rowGatedArgs{a.blocks, a.out, a.sharedOut, c.args}
 		g := grid{x: k.groups(widest), y: slots, simdgroups: k.simdgroups, shared: memory}
-		recordInteger(s, "gated_experts", k.pipeline, g, &a, dst, gate, up, sharedGate, sharedUp, Binding{Buffer: s.integer.activations}, at(routing), at(dst))
+		recordInteger(s, "gated_experts", k.pipeline, g, &row, dst,
+			gate, up, sharedGate, sharedUp, Binding{Buffer: s.integer.activations}, Binding{Buffer: s.native.logits}, c.bias, at(routing), at(dst))
 	} else {
+		c = choice{}
 		s.gatedChoices(dst, x, routing, w, a, gate, up, sharedGate, sharedUp)
 	}
 	if separate {
 		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
 	}
+	s.integer.chosen = c
 }
 
 // gatedChoices is integerGatedExperts for any number of rows.
@@ -126,10 +137,12 @@ func (s *step) integerExpertsAdd(dst, h, routing compute.Tensor, e compute.Exper
 		sharedDown.Buffer = shared.buffer
 	}
 	a.slots = uint32(slots)
-	if dst.Rows == 1 && slots <= maxRowChoices && s.fitsTwice(bytes) {
-		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.used, a.slots, a.sharedBlocks, a.experts}
-		g := grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups * slots, shared: max(bytes, slots*rowPartBytes)}
-		recordInteger(s, "experts_add", k.pipeline, g, &row, dst, down, sharedDown, at(h), at(routing), at(dst))
+	bytes = max(bytes, slots*rowPartBytes)
+	c := s.integer.chosen
+	if dst.Rows == 1 && c.args.experts > 0 && c.routing == routing && slots <= maxRowChoices && s.fitsTwice(bytes+c.bytes()) {
+		k, row := w.integer.rowExperts, rowExpertsArgs{a.blocks, a.out, a.slots, a.sharedBlocks, uint32(bytes), c.args}
+		g := grid{x: k.groups(w.out), y: 1, simdgroups: k.simdgroups * slots, shared: bytes + c.bytes()}
+		recordInteger(s, "experts_add", k.pipeline, g, &row, dst, down, sharedDown, at(h), Binding{Buffer: s.native.logits}, c.bias, at(dst))
 	} else {
 		s.expertsDown(dst, h, routing, w, shared, a, down, sharedDown)
 	}

@@ -2,9 +2,9 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// A kernel for one row often takes less time than its launch. So three operations on one row are deferred: RMSNorm, MLA's Latents, and the
-// join of attention's splits. If the next operation is a product or a routing of the result, one kernel computes both operations.
-// Otherwise flush records the deferred operation.
+// A kernel for one row often takes less time than its launch. So four operations on one row are deferred: RMSNorm, MLA's Latents, the
+// join of attention's splits, and the choice of experts by a routing's logits. If the next operation is a product or a routing of the
+// result, or GatedExperts after a choice, one kernel computes both operations. Otherwise flush records the deferred operation.
 
 const (
 	// maxFoldedNorm is the maximum number of columns of an RMSNorm that the next operation's kernel computes. A threadgroup of that kernel
@@ -20,11 +20,12 @@ type pending struct {
 	dst compute.Tensor // the result; without a buffer if nothing is pending
 
 	src     compute.Tensor // the row that RMSNorm normalises, or the compressed query of Latents
-	gain    *weight        // of the norm; nil if the operation is a join
+	gain    *weight        // of the norm; nil for a join or a choice
 	eps     float32        // of the norm
 	latents latentRows     // what Latents stores; without a gain if the operation is not Latents
 
-	join attentionArgs // arguments of the attention whose splits are joined
+	join   attentionArgs // arguments of the attention whose splits are joined
+	choice choice        // of experts
 }
 
 // threads returns the number of threads that normalise src.
@@ -44,6 +45,8 @@ func (s *step) flush() {
 		s.storeLatents(p.dst, p.src, p.gain, p.latents)
 	case p.gain != nil:
 		s.integerNorm(p.dst, p.src, p.gain, p.eps)
+	case p.choice.args.experts > 0:
+		s.choose(p.choice)
 	case p.dst.Buffer != nil:
 		s.attentionJoin(p.dst, p.join)
 	}

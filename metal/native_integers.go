@@ -103,6 +103,7 @@ type integer struct {
 	activationsBytes int
 	quantised        quantised      // the contents of activations
 	grouped          groupedChoices // the contents of scratch memory
+	chosen           choice         // the choice that the last GatedExperts made
 }
 
 // maxActivations is the maximum number of bytes for quantised activations. An operation that needs more bytes is done in parts.

@@ -16,7 +16,8 @@ type pageKernels struct {
 	chosen             []attentionChoice // choices for single shapes, then the choice for all shapes
 }
 
-// attentionKernel is a kernel that processes up to heads query heads of one key head at once. A head has at most 32*values values.
+// attentionKernel is a kernel that processes several query heads of one key head at once. heads is their maximum number. The values of a
+// head have at most 32*values numbers.
 type attentionKernel struct {
 	values, heads int
 	simdgroups    int // maximum

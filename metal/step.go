@@ -112,7 +112,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
 	s.pending = pending{}
-	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
+	s.integer.quantised, s.integer.grouped, s.integer.chosen = quantised{}, groupedChoices{}, choice{}
 	s.freeStaging()
 	if s.inFlight == maxInFlight {
 		s.wait()
@@ -212,7 +212,7 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 		Barrier: !g.concurrent, SplitBefore: s.splitNext,
 	})
 	s.splitNext = false
-	s.integer.quantised, s.integer.grouped = quantised{}, groupedChoices{}
+	s.integer.quantised, s.integer.grouped, s.integer.chosen = quantised{}, groupedChoices{}, choice{}
 }
 
 // Submit implements compute.Step.

@@ -55,7 +55,6 @@ type gatedExpertsArgs struct {
 // GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
 // of the routed experts.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
-	s.flush()
 	if e.GateBias != nil || e.Activation != compute.SiLU { // no native kernel supports biases or other activations
 		e.Gate, e.Up = s.floats(e.Gate.(*weight)), s.floats(e.Up.(*weight))
 	}
@@ -64,6 +63,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		s.integerGatedExperts(dst, x, routing, e)
 		return
 	}
+	s.flush()
 	if dst.Rows >= w.kernels.expertGatedTile.from {
 		s.gatedExpertTiles(dst, x, routing, e)
 		return

@@ -132,7 +132,8 @@ func TestOutputRepairsATailOfZeros(t *testing.T) {
 	}
 }
 
-// The zeros at the end can be longer than any line. In a sparse file they need no space on the disk.
+// After a crash, a file can end with zeros, even with more of them than any line has bytes. This file is sparse, so that its zeros need no
+// space on the disk.
 func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")

@@ -31,7 +31,8 @@ type Row struct {
 	CustomID string          // the row's custom_id; for a row without one, DefaultID(Line) or a variant of it that no earlier row has
 	Endpoint openai.Endpoint // the API endpoint that answers the row
 	Body     json.RawMessage // the body of the request
-	Err      *openai.Error   // why the row cannot be used, with Endpoint and Body not set; nil for a usable row
+	Model    string          // the model that the body names; empty for none
+	Err      *openai.Error   // why the row cannot be used, with Endpoint, Body and Model not set; nil for a usable row
 }
 
 // ErrFormat means that a file cannot be read as rows.
@@ -231,21 +232,24 @@ func (r *Reader) parse(row *Row, text []byte) {
 	if err == nil && len(l.Body) > openai.MaxBody { // escapes make a text longer as JSON
 		err = rowError(openai.CodeTooLong, "is longer than %d MiB as JSON", openai.MaxBody>>20)
 	}
+	var request *openai.Request
 	if err == nil {
-		err = r.check(l)
+		request, err = openai.ParseRequest(l.Endpoint, l.Body)
+	}
+	if err == nil {
+		err = r.check(l, request)
 	}
 	if err != nil {
 		row.Err = openai.AsError(err)
 		return
 	}
-	row.Endpoint, row.Body = l.Endpoint, bytes.Clone(l.Body)
+	row.Endpoint, row.Body, row.Model = l.Endpoint, bytes.Clone(l.Body), request.Model()
 }
 
 // check returns an *openai.Error if a line has fields that are unknown, or names another model.
-func (r *Reader) check(l openai.InputLine) error {
-	request, err := openai.ParseRequest(l.Endpoint, l.Body)
-	if err != nil || r.options.IgnoreUnknown {
-		return err
+func (r *Reader) check(l openai.InputLine, request *openai.Request) error {
+	if r.options.IgnoreUnknown {
+		return nil
 	}
 	if l.Misplaced != nil {
 		return l.Misplaced

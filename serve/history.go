@@ -39,7 +39,8 @@ func (h *history) bars() []float64 {
 	return bars
 }
 
-// record adds a sample every historyStep until ctx is done. If the workers' speeds are unknown, the sample is 0.
+// record adds the total speed of the live workers to the history every historyStep, until ctx is done. If the workers cannot be asked, it
+// adds 0.
 func (s *Server) record(ctx context.Context) {
 	tick := time.NewTicker(historyStep)
 	defer tick.Stop()

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/job"
@@ -56,7 +57,7 @@ func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned ma
 		return nil // this worker's rows may still be in the queue
 	}
 	for _, b := range batches {
-		if b.Alias != w.config.Alias || warned[b.Batch] {
+		if warned[b.Batch] || !slices.Contains(b.Aliases(), w.config.Alias) {
 			continue
 		}
 		n, err := w.queue.Lost(ctx, b)

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// refusalPause is how long a worker keeps a row before it refuses the row. Without the pause, the worker would take and refuse every row of the
-	// queue before other workers could take them.
+	// refusalPause is how long a worker keeps a row before it refuses the row. Without the pause, the worker would take and refuse every
+	// row of the queue before other workers could take them.
 	refusalPause = 5 * time.Second
 	// refusalInterval is the time between two log lines about the same batch.
 	refusalInterval = time.Minute

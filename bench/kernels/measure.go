@@ -39,7 +39,7 @@ type work struct {
 	step         func(compute.Step)
 }
 
-// rig makes the memory of operations on a backend.
+// rig allocates the weights and buffers of measured operations on a backend.
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model whose kernels have a metal.Geometry, which a sweep can tune. One kernel is for few rows, another
-// works in tiles. The operation's weights or pages have one type and shape.
+// Operation is an operation of a model over weights or pages of one type and shape. It has a kernel for few rows and a kernel that works in
+// tiles. A sweep can tune the geometry of both (metal.Geometry).
 type Operation struct {
 	Kernel   string // the kernel for few rows, a constant of package metal
 	Type     gguf.Type
@@ -114,7 +114,7 @@ func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) w
 	return o.products(r, maxRows)
 }
 
-// products is work for products with one matrix, with the two matrices of a gated product, or with the matrices of MLA's heads.
+// products is the method work for products with one matrix, with the two matrices of a gated product, or with the matrices of MLA's heads.
 func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	const dims = 32 // number of rotated values of a head in Absorb
 	shape := []int{o.In, o.Out}
@@ -153,7 +153,7 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	}}
 }
 
-// route is work for the routing of rows to experts.
+// route is the method work for the routing of rows to experts.
 func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	ws, _ := r.weights(o.Type, o.In, o.Out)
 	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
@@ -163,7 +163,7 @@ func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// experts is work for GatedExperts or ExpertsAdd. Each row and each repetition chooses different experts.
+// experts is the method work for GatedExperts or ExpertsAdd. Each row and each repetition chooses different experts.
 func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
 	e := compute.Experts{Gate: w, Up: w, Down: w}
@@ -188,7 +188,7 @@ func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// attention is work for the attention of the last rows of a sequence over pages of zeros.
+// attention is the method work for the attention of the last rows of a sequence over pages of zeros.
 func (o *Operation) attention(r *rig, maxRows, context int) func(rows, context int) work {
 	shape := compute.CacheShape{PageSize: pageSize, Pages: context / pageSize, KeyCols: o.Heads.KVHeads * o.In, Type: o.Type}
 	if !o.Latent {

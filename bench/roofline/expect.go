@@ -17,8 +17,8 @@ func (l Limits) Limit(d Dispatch) float64 {
 	return max(d.Bytes/l.Bandwidth, 2*d.Macs/l.FLOPS)
 }
 
-// Gaps lists the kernels whose expected time does not come from measurements of the same kernel, type and about the same number of rows.
-// Each name is followed by the type.
+// Gaps lists the kernels whose expected time is less reliable, because no measurement has the same kernel, the same type and about the same
+// number of rows. Each name is followed by the type.
 type Gaps struct {
 	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not measured, or only their time is known.
 	// They are expected to reach the limits of the chip.
@@ -67,8 +67,8 @@ func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds 
 	return t, known
 }
 
-// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns the
-// measurements of the kernel with another type, the first in the list.
+// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns those
+// with the first other type in the list.
 func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	var other []Measurement
 	for _, k := range m.Kernels {
@@ -112,8 +112,9 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 // large: the data can still be in a cache, and the subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached. A share is 0 if it never limited the kernel.
-// It limited the kernel in a measurement if it is the larger one of the two, and if the kernel had a threadgroup for every core.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached in its measurements. It returns 0 for a
+// resource that never limited the kernel. The resource with the larger share is taken as the limit of a measurement, provided that the
+// kernel had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
@@ -138,8 +139,8 @@ func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64
 	return bandwidth, arithmetic
 }
 
-// nearest returns the measurements with the number of rows whose ratio to rows is closest to 1; of two equally close numbers, the smaller
-// one. The measurements are sorted by size.
+// nearest returns the measurements at the number of rows that is closest to rows by ratio: 4 is as close to 8 as 16 is. Of two equally
+// close numbers, it takes the smaller one. The measurements are sorted by size.
 func nearest(list []Measurement, rows int) (near []Measurement) {
 	distance := func(k Measurement) float64 { return math.Abs(math.Log(float64(k.Rows) / float64(rows))) }
 	best := 0

@@ -74,8 +74,8 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TestExpectOnTheMeasuredDevice predicts the times of all measured kernels on the measured device. They must equal the measured times.
-// Times that are too short to give a share, and times of one size in two models, are not compared.
+// TestExpectOnTheMeasuredDevice predicts the times of all measured kernels on the measured device. They must equal the measured times. The
+// test leaves out times that are too short to give a share, and sizes with two measurements, which come from two models.
 func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()

@@ -30,8 +30,8 @@ type Measurement struct {
 	MB           float64 `json:"mb,omitempty"`   // Dispatch.Bytes in millions; 0 if only the time is known
 	Mmac         float64 `json:"mmac,omitempty"` // Dispatch.Macs in millions
 	Microseconds float64 `json:"us"`             // time of a dispatch, without its launch
-	// Share is the share of the bandwidth that the kernel reached, and Arithmetic the share of the arithmetic. They follow from the other
-	// fields. A file can have them for people who read it.
+	// Share is the share of the bandwidth that the kernel reached, and Arithmetic the share of the arithmetic. They are computed from the
+	// other fields; a file contains them only for people who read it.
 	Share      float64 `json:"share,omitempty"`
 	Arithmetic float64 `json:"arithmetic,omitempty"`
 	Source     string  `json:"source"` // where the time comes from

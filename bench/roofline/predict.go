@@ -25,7 +25,7 @@ const (
 // maxUnmeasured is the maximum share of ExpectedMs that kernels without measurements may take.
 const maxUnmeasured = 0.1
 
-// Prediction is a range for the speed of a model on a chip. It is not a measurement.
+// Prediction has the expected speed of a model on a chip, and the limit that the speed cannot exceed. It is not a measurement.
 type Prediction struct {
 	Model     string  `json:"model"`
 	Chip      string  `json:"chip"`

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// all is a device on which every kernel is measured. The kernels reach half of 1,000 GB/s: 10 microseconds for 5 MB, and 1 microsecond if
-// they read nothing.
+// all is a device on which every kernel is measured. The kernels reach half of 1,000 GB/s: they take 10 microseconds for 5 MB, and 1
+// microsecond if they read nothing.
 const all = `{"device": "all", "gb_per_s": 1000, "tflops": 1000, "cores": 1, "kernels": [
 	{"kernel":"product","type":"Q4_0","rows":1,"groups":1,"us":1,"source":"x"},
 	{"kernel":"product","type":"Q4_0","rows":1,"groups":1,"mb":5,"us":10,"source":"x"},

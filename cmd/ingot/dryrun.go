@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 )
@@ -41,6 +42,10 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 		return err
 	}
 	defer func() { err = errors.Join(err, closeModel()) }()
+	models, alias, err := dryModels(cmd, ignore)
+	if err != nil {
+		return err
+	}
 	out := json.NewEncoder(cmd.OutOrStdout())
 	out.SetEscapeHTML(false)
 	for row, err := range rows.NewReader(in, rows.Options{Format: in.format, IgnoreUnknown: ignore}).Rows(cmd.Context()) {
@@ -48,6 +53,9 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 			return err
 		}
 		line := dryLine{CustomID: row.CustomID, Method: "POST", URL: row.Endpoint, Body: row.Body}
+		if row.Err == nil && models != nil {
+			_, row.Err = models.Of(row)
+		}
 		if row.Err == nil {
 			line.PromptTokens, row.Err = count(cmd, row)
 		}
@@ -59,7 +67,23 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 			return err
 		}
 	}
+	if models != nil {
+		printModels(cmd, alias, models.Rows())
+	}
 	return nil
+}
+
+// dryModels returns the Models with which enqueue would choose the model names of rows, and the name for rows that name no model. models is
+// nil if rows are not queued by model.
+func dryModels(cmd *cobra.Command, ignore bool) (models *enqueue.Models, alias string, err error) {
+	if ignore || cmd.Flags().Lookup(string(config.ModelName)) == nil {
+		return nil, "", nil
+	}
+	cfg, err := settings(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	return enqueue.NewModels(cfg.ModelName), cfg.ModelName, nil
 }
 
 // promptCounter returns a function that counts the tokens of a row's prompts. Without a model, the function returns 0.

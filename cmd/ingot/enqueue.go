@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +30,10 @@ func newEnqueue() *cobra.Command {
 		Short: "Queue the rows of a file and print the batch id",
 		Long: `Enqueue puts a job for each row of IN into Redis and prints the batch id, and nothing else, to stdout. IN can be - for
 stdin, which is read to its end before the first row is queued.
+
+A row that names a model (its field "model") is queued for the workers with that name, the others for those of --model-name.
+With --unknown-fields ignore, all rows go to --model-name. For each name, a batch accepts answers of only
+one model file, unless --mix-models is given.
 
 Workers take rows in turn from all batches of the same model name and priority. For each row of a batch with weight 1, they
 take three rows of a batch with --weight 3. To change the weight of a queued batch, enqueue its file again with --batch ID
@@ -91,7 +97,7 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 			d := progress.New(stderr, progress.Options{Terminal: isTerminal(stderr)})
 			sum, err := enqueue.Enqueue(cmd.Context(), queue, in, enqueue.Options{
 				Batch: batch, Alias: cfg.ModelName, Priority: cfg.Priority, Format: in.format,
-				IgnoreUnknown: ignore, Retention: retention, MixModels: mix, Version: programVersion(),
+				IgnoreUnknown: ignore, ByModel: !ignore, Retention: retention, MixModels: mix, Version: programVersion(),
 				Deadline: deadline, Weight: weight,
 				Progress: func(s enqueue.Summary) { d.Show(queuedCounts(s)) },
 			})
@@ -100,7 +106,8 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 				return fmt.Errorf("enqueue %s: %w", strings.Join(args, " "), enqueueHint(cmd, in.hint(err), sum))
 			}
 			cmd.PrintErrln(enqueued(sum))
-			if err := warnOfNoWorker(cmd, queue, cfg.ModelName); err != nil { // the rows are queued in any case
+			printModels(cmd, cfg.ModelName, sum.Models)
+			if err := warnOfNoWorker(cmd, queue, cfg.ModelName, sum.Models); err != nil { // the rows are queued in any case
 				cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", oneLine(err.Error()))
 			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), batch)
@@ -109,7 +116,7 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	from.add(cmd.Flags())
-	addUnknownFlag(cmd.Flags(), &unknown)
+	addUnknownFlag(cmd.Flags(), &unknown, "`ACTION` for rows with unknown fields: error (an error line) or ignore. With ignore, names of models are ignored too")
 	cmd.Flags().StringVar(&batch, "batch", "", "`ID` of the batch (default a new one)")
 	config.AddFlag(cmd.Flags(), config.ModelName)
 	config.AddFlag(cmd.Flags(), config.Priority)
@@ -121,20 +128,45 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 	return cmd
 }
 
-// warnOfNoWorker prints a warning if no worker serves a model name. The name may be misspelt.
-func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string) error {
-	workers, err := queue.Workers(cmd.Context(), alias)
+// printModels prints how many rows go to each model name, unless all go to alias.
+func printModels(cmd *cobra.Command, alias string, models map[string]int) {
+	if len(models) == 0 || len(models) == 1 && models[alias] > 0 {
+		return
+	}
+	var counts []string
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		counts = append(counts, fmt.Sprintf("%s %d", name, models[name]))
+	}
+	cmd.PrintErrln("rows by model name: " + strings.Join(counts, ", "))
+}
+
+// warnOfNoWorker prints a warning for each model name of a batch that is paused, and for each that no worker serves, since it may be
+// misspelt. models has the number of rows of each name; if it is empty, all rows go to alias.
+func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, models map[string]int) error {
+	paused, err := queue.Aliases(cmd.Context())
 	if err != nil {
 		return err
 	}
-	paused, err := queue.Aliases(cmd.Context())
-	switch {
-	case err != nil:
-		return err
-	case workers == 0:
-		cmd.PrintErrf("no worker serves model name %q: the rows wait for one\n", alias)
-	case paused[alias]:
-		cmd.PrintErrf("model name %q is paused: the rows wait for \"ingot resume %s\"\n", alias, alias)
+	if len(models) == 0 {
+		models = map[string]int{alias: 0}
+	}
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		workers, err := queue.Workers(cmd.Context(), name)
+		rows := "the rows"
+		if len(models) > 1 {
+			rows = fmt.Sprintf("its rows (%d)", models[name])
+		}
+		switch {
+		case err != nil:
+			return err
+		case workers == 0 && name != alias:
+			cmd.PrintErrf("no worker serves model name %q: %s wait for one. To send all rows to %q, cancel the batch and queue the file with --unknown-fields ignore\n",
+				name, rows, alias)
+		case workers == 0:
+			cmd.PrintErrf("no worker serves model name %q: %s wait for one\n", name, rows)
+		case paused[name]:
+			cmd.PrintErrf("model name %q is paused: %s wait for \"ingot resume %s\"\n", name, rows, name)
+		}
 	}
 	return nil
 }

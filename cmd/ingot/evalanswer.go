@@ -325,7 +325,7 @@ func (e *evaluation) batch(answers string) (string, error) {
 		err = os.WriteFile(path, id, 0o644)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the batch of the run: %w", err)
+		return "", fmt.Errorf("read or store the id of the run's batch: %w", err)
 	}
 	return strings.TrimSpace(string(id)), nil
 }

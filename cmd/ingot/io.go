@@ -97,9 +97,8 @@ const (
 	unknownIgnore = "ignore"
 )
 
-func addUnknownFlag(flags *pflag.FlagSet, unknown *string) {
-	flags.StringVar(unknown, "unknown-fields", unknownError,
-		"`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
+func addUnknownFlag(flags *pflag.FlagSet, unknown *string, usage string) {
+	flags.StringVar(unknown, "unknown-fields", unknownError, usage)
 }
 
 // ignoresUnknown reads a value of --unknown-fields.

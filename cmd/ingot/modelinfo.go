@@ -83,7 +83,7 @@ func (m modelInfo) tokenizerText() string {
 	return fmt.Sprintf("%s, split rule %s", m.Tokenizer, m.PreTokenizer)
 }
 
-// sizeOf returns a number of the architecture; 0 if it is absent or not a single number.
+// sizeOf returns the number under a key of the architecture, such as block_count; 0 if it is absent or not a single number.
 func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	n, err := meta.Uint(arch + "." + key)
 	if err != nil {

@@ -38,7 +38,8 @@ func optionalArgument(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// onAliases returns the RunE of a command about model names: the one in args, or all.
+// onAliases returns the RunE of a command that takes an optional model name. It calls run with this name or, without an argument, with every
+// known name.
 func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, alias := range args {

@@ -270,12 +270,7 @@ func TestNightly(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, "", append(args, "--redis", url)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, url, "")
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	require.Equal(t, 1, strings.Count(redis(exitOK, "status").stdout, "\n"), "a heading")
 	require.Equal(t, "[]\n", redis(exitOK, "status", "--json").stdout)
@@ -335,23 +330,27 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	require.Equal(t, before, readFile(t, out))
 }
 
-// TestUnknownFieldsAreErrors: unknown fields and names of other models are errors, unless --unknown-fields ignore is given.
+// TestUnknownFieldsAreErrors: unknown fields are errors, and rows go to the models that they name. --unknown-fields ignore accepts such rows
+// and sends all to one model.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
 	in := write(t, "in.jsonl", strings.Join([]string{
-		askMarch, `{"prompt":"a","images":["x"]}`, `{"prompt":"b","model":"gpt-4"}`, `{"prompt":"c","model":"glm"}`, "",
+		askMarch, `{"prompt":"a","images":["x"]}`, `{"prompt":"b","model":"gpt 4"}`, `{"prompt":"c","model":"glm"}`, `{"prompt":"d","model":"gpt-4"}`, "",
 	}, "\n"))
 	enqueue := []string{"enqueue", in, "--redis", url, "--model-name", "glm"}
 	r := ingot(t, "", append(enqueue, "--batch", "strict")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "4 rows: 2 queued, 2 cannot be used")
+	require.Contains(t, r.stderr, "5 rows: 3 queued, 2 cannot be used")
+	require.Contains(t, r.stderr, "\nrows by model name: glm 2, gpt-4 1\n")
+	require.Contains(t, r.stderr, `no worker serves model name "glm": its rows (2) wait for one`+"\n")
+	require.Contains(t, r.stderr, `no worker serves model name "gpt-4": its rows (1) wait for one. To send all rows to "glm", cancel the batch`)
 	errs := ingot(t, "", "results", "strict", "--redis", url, "-o", "-").stdout
 	require.Contains(t, errs, `line 2: \"images\" is not supported: only text can be used`)
-	require.Contains(t, errs, `line 3: \"model\" is \"gpt-4\", but the models are \"glm\"`)
+	require.Contains(t, errs, `line 3: model name \"gpt 4\": use 1 to 128 letters`)
 	r = ingot(t, "", append(enqueue, "--batch", "lax", "--unknown-fields", "ignore")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stderr, "4 rows: 4 queued\n")
+	require.Contains(t, r.stderr, "5 rows: 5 queued\nno worker serves model name \"glm\": the rows wait for one\n")
 	r = ingot(t, "", append(enqueue, "--unknown-fields", "drop")...)
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, `--unknown-fields: "drop" is not known: use error or ignore`)

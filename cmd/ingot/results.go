@@ -69,12 +69,14 @@ result from Redis once the file OUT has it on the disk. It deletes the batch onc
 				return fmt.Errorf("read results: %w", err)
 			}
 			if follow && !s.Ended() {
-				workers, err := queue.Workers(cmd.Context(), s.Alias)
-				if err != nil {
-					return fmt.Errorf("read results: %w", err)
-				}
-				if workers == 0 {
-					cmd.PrintErrf("no worker serves model name %q: waiting for one\n", s.Alias)
+				for _, alias := range s.Aliases() {
+					workers, err := queue.Workers(cmd.Context(), alias)
+					if err != nil {
+						return fmt.Errorf("read results: %w", err)
+					}
+					if workers == 0 {
+						cmd.PrintErrf("no worker serves model name %q: waiting for one\n", alias)
+					}
 				}
 				lost, err := queue.Lost(cmd.Context(), s)
 				if err != nil {

@@ -92,7 +92,7 @@ with a different model, unless --mix-models is given.`,
 	}
 	to.add(cmd.Flags(), "answers")
 	from.add(cmd.Flags())
-	addUnknownFlag(cmd.Flags(), &unknown)
+	addUnknownFlag(cmd.Flags(), &unknown, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
 	addFailFlag(cmd.Flags(), &limit)
 	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
 	addEngineFlags(cmd.Flags())

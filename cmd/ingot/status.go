@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,7 +24,7 @@ func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [BATCH] --redis URL",
 		Short: "Show the progress of a batch, or list all batches",
-		Long: `Status shows the progress of a batch: rows, speed, and the number of workers that serve its model name. Without BATCH it
+		Long: `Status shows the progress of a batch: rows, speed, and the number of workers that serve its model names. Without BATCH it
 lists all batches, the newest first. With --watch it shows the progress of BATCH, the speed of the last minute and the time
 left. When the batch has ended, it prints the status.`,
 		Example: `  ingot status --redis redis://localhost:6379/0
@@ -59,14 +60,9 @@ left. When the batch has ended, it prints the status.`,
 			if s.Status, err = queue.Status(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
-			if s.Workers, err = queue.Workers(cmd.Context(), s.Alias); err != nil {
+			if s.Models, err = servedModels(cmd, queue, s.Status); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
-			paused, err := queue.Aliases(cmd.Context())
-			if err != nil {
-				return fmt.Errorf("read status: %w", err)
-			}
-			s.Paused = paused[s.Alias]
 			if s.Lost, err = queue.Lost(cmd.Context(), s.Status); err != nil {
 				return fmt.Errorf("read status: %w", err)
 			}
@@ -85,9 +81,32 @@ left. When the batch has ended, it prints the status.`,
 // batchStatus is the state of a batch as status prints it.
 type batchStatus struct {
 	job.Status
-	Workers int  `json:"workers"` // number of workers that serve the batch's model name
-	Paused  bool `json:"paused"`  // the model name is paused: workers take none of its rows
-	Lost    int  `json:"lost"`    // rows that are neither recorded nor queued, while the batch's queue is empty
+	Models []servedModel `json:"models"` // the model names of the batch
+	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
+}
+
+// servedModel is a model name of a batch and who serves it.
+type servedModel struct {
+	job.Model
+	Workers int  `json:"workers"` // number of workers that serve the name
+	Paused  bool `json:"paused"`  // workers take none of its rows
+}
+
+// servedModels returns the model names of a batch.
+func servedModels(cmd *cobra.Command, queue *redisqueue.Queue, s job.Status) ([]servedModel, error) {
+	paused, err := queue.Aliases(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	models := make([]servedModel, len(s.Models))
+	for i, m := range s.Models {
+		workers, err := queue.Workers(cmd.Context(), m.Alias)
+		if err != nil {
+			return nil, err
+		}
+		models[i] = servedModel{m, workers, paused[m.Alias]}
+	}
+	return models, nil
 }
 
 // watchBatch shows the progress of a batch until it has ended.
@@ -118,7 +137,7 @@ func listBatches(cmd *cobra.Command, queue *redisqueue.Queue, asJSON bool) error
 		if s.Total > 0 || s.State == job.Completed {
 			total = strconv.Itoa(s.Total)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", s.Batch, s.State, total, s.Done, s.Failed, s.Alias, s.Priority, //nolint:errcheck // Flush reports it
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", s.Batch, s.State, total, s.Done, s.Failed, strings.Join(s.Aliases(), ","), s.Priority, //nolint:errcheck // Flush reports it
 			s.Created.Local().Format(time.DateTime))
 	}
 	return t.Flush()
@@ -142,7 +161,7 @@ func writeStatus(w io.Writer, s batchStatus) error {
 		}
 	}
 	line("batch", "%s", s.Batch)
-	line("model name", "%s", s.Alias)
+	line("model name", "%s", strings.Join(s.Aliases(), ", "))
 	if s.Weight > 1 {
 		line("priority", "%s, weight %d", s.Priority, s.Weight)
 	} else {
@@ -160,15 +179,20 @@ func writeStatus(w io.Writer, s batchStatus) error {
 	if s.Lost > 0 {
 		line("lost", "%s neither recorded nor queued: enqueue the file again with --batch %s", countRows(s.Lost), s.Batch)
 	}
-	switch {
-	case s.Ended():
-	case s.Workers == 0:
-		line("workers", "none serves model name %q now", s.Alias)
-	default:
-		line("workers", "%d", s.Workers)
-	}
-	if s.Paused && !s.Ended() {
-		line("paused", "no rows of model name %q are taken: ingot resume %s", s.Alias, s.Alias)
+	for _, m := range s.Models {
+		switch {
+		case s.Ended():
+			continue
+		case m.Workers == 0:
+			line("workers", "none serves model name %q now", m.Alias)
+		case len(s.Models) == 1:
+			line("workers", "%d", m.Workers)
+		default:
+			line("workers", "%d with model name %q", m.Workers, m.Alias)
+		}
+		if m.Paused {
+			line("paused", "no rows of model name %q are taken: ingot resume %s", m.Alias, m.Alias)
+		}
 	}
 	line("tokens", "%d of prompts, %d of answers", s.PromptTokens, s.CompletionTokens)
 	line("speed", "%.1f rows/s, %.1f tokens/s", s.RowsPerSecond, s.TokensPerSecond)

@@ -119,7 +119,7 @@ func TestRenderTemplates(t *testing.T) {
 	renderAll(t, "../../engine/jinja/testdata/templates", 5)
 }
 
-// renderAll renders every template in a folder with every case, and compares with the expected prompts.
+// renderAll renders every template in a folder with every case, and compares the results with the expected prompts.
 func renderAll(t *testing.T, dir string, templates int) {
 	t.Helper()
 	cases := readTemplateCases(t, dir)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// generate computes a text in chunks, as a sequence does.
+// generate adds a text to a table in chunks, as the prompt of a sequence.
 func generate(t *testing.T, table *Table, tokens []int32, chunk int) {
 	t.Helper()
 	for at := table.Adopt(tokens); at < len(tokens); {
@@ -17,7 +17,7 @@ func generate(t *testing.T, table *Table, tokens []int32, chunk int) {
 	}
 }
 
-// With six of seven layers sliding over 1,024 positions, a sequence of 8,192 positions holds about a quarter of all pages.
+// If six of seven layers have a window of 1,024 positions, a sequence of 8,192 positions holds about a quarter of the pages of all layers.
 func TestPagesOfAWindow(t *testing.T) {
 	t.Parallel()
 	const page, window, positions, chunk = 16, 1024, 8192, 512
@@ -34,7 +34,8 @@ func TestPagesOfAWindow(t *testing.T) {
 	require.Zero(t, p.Used())
 }
 
-// A text's beginning is found if full groups know all its pages and sliding groups those of the window before its end.
+// The beginning of a text is found under two conditions: full groups know all its pages, and sliding groups know the pages of the window
+// before its end.
 func TestAWindowIsFound(t *testing.T) {
 	t.Parallel()
 	groups := Groups{Full: 1, Sliding: 1, Window: 6}

@@ -144,11 +144,11 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 	return true
 }
 
-// reusable returns how many pages a table can take from the cache. The table has some pages already, and keys are those of the pages that
-// follow in its text. In full groups, every page that is taken must be known. In sliding groups, only the pages in the window of the first
-// position after them must be known.
+// reusable returns how many pages a table can take from the cache. have is the number of pages that the table has already. keys has the
+// keys of the next pages of its text. In full groups, every page that is taken must be known. In sliding groups, only the pages in the
+// window of the first position after them must be known.
 func (p *Pool) reusable(have int, keys []Key) (n int) {
-	window := 0 // sliding groups know all keys from this page on; needed pages below have are in the table
+	window := 0 // sliding groups know all keys from this page on; the table has the needed pages before page number have
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n

@@ -163,7 +163,7 @@ type Batch struct {
 // Interrupted calls Interrupt and reports whether the step must skip its remaining layers.
 func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() }
 
-// Seq is one sequence's share of a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
+// Seq describes the rows of one sequence in a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
 // were stored by earlier steps or by earlier rows of the same step.
 type Seq struct {
 	Rows  int     // number of rows, at least 1

@@ -137,7 +137,8 @@ type Experts struct {
 	// The biases of the products, one expert after another; all nil if there are no biases.
 	GateBias, UpBias Weight // {ffn*experts}
 	DownBias         Weight // {in*experts}
-	// The shared experts as one wide expert, {in, width} and {width, in}; nil if a model has none.
+	// The weights of the shared experts, joined into one wide expert: {in, width} for gate and up, {width, in} for down. They are nil if a
+	// model has no shared experts.
 	SharedGate, SharedUp, SharedDown Weight
 }
 

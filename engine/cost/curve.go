@@ -29,8 +29,8 @@ func NewCurve(rows []int, seconds []float64) Curve {
 	return c
 }
 
-// Seconds returns the expected duration of a pass with the given rows. It interpolates between points; beyond the last point, it is
-// proportional to the rows.
+// Seconds returns the expected duration of a pass with the given number of rows. It interpolates between points. Beyond the last point, the
+// duration is proportional to the number of rows.
 func (c *Curve) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0

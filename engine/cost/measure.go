@@ -19,10 +19,10 @@ const (
 	slowStep = 50 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// A step faster than slowStep is timed at least measurements times. If this takes less than enough, the step is timed again until it
-	// does, at most maxRounds times in all. The shortest time counts.
+	// A step faster than slowStep is timed at least measurements times, and again until all its runs together have taken enough, but at
+	// most maxRounds times. The shortest time counts.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
-	// The cost of attention is measured with chunk rows of a prompt that end at position depth.
+	// chunk is the number of prompt rows with which the cost of attention is measured. They end at position depth.
 	chunk, depth = 16, 2048
 )
 

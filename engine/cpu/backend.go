@@ -78,7 +78,7 @@ func (b *Backend) Device() string {
 // MaxInFlight implements compute.Backend. Each operation runs when it is called, so no steps are in flight.
 func (b *Backend) MaxInFlight() int { return 1 }
 
-// Bytes returns the size of packed weights and KV pages. The system allocates a memory page when it is first used.
+// Bytes returns the size of packed weights and KV pages. The system provides the memory only when it is first used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }
 
 // Close implements compute.Backend.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
@@ -59,7 +60,7 @@ func (p *plan) Cache(s compute.CacheShape) {
 // both twice: for steps that divide the weights among threads, and for steps that divide the rows. Quantised activations also exist twice:
 // in the step that divides the weights, and in the shards.
 func (p *plan) Bytes() (weights, steps int64) {
-	const quantised = blockValues + scaleBytes // bytes of a block of quantised activations
+	const quantised = int64(unsafe.Sizeof(kernels.Block{}))
 	threads := int64(p.threads)
 	steps = p.steps + 2*p.blocks*quantised
 	scores := 4 * int64(max(maxScores, minQueries*scoreStride(p.positions))+maxQueries*16)

@@ -23,7 +23,7 @@ type pool struct {
 	helpers []helper
 	task    task
 
-	// run is the current task: its number in the upper bits, and its number of parts.
+	// run is the current task: its number in the upper bits, and its number of parts in the lower bits.
 	run  atomic.Uint64
 	_    [56]byte // keeps run, which threads poll, and done, which threads write, on separate cache lines
 	done atomic.Int64
@@ -113,8 +113,8 @@ func (p *pool) do(t task, parts int) {
 	}
 }
 
-// part does a part of the current task. It recovers a panic and stores it for do. On a helper, the panic would end the process; on
-// the caller's thread, the call would end while helpers still work on its task.
+// part does a part of the current task. It recovers a panic and stores it for do. Otherwise, a panic on a helper would end the process, and
+// a panic on the caller's thread would end the call while helpers still work on its task.
 func (p *pool) part(thread, i int) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -135,7 +135,7 @@ func (h *helper) rouse() {
 // threads have a share, of one part each.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
-// work does the parts of a thread's share of a run, then the remaining parts of the other shares.
+// work does the parts of a thread's share of a task, then the remaining parts of the other shares. run is the task's run value.
 func (p *pool) work(thread int, run uint64) {
 	sharers := p.sharers(run)
 	if thread >= sharers {
@@ -157,7 +157,7 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a share. A late thread may call it for a run that has ended; such a run has no parts left.
+// claim takes the next part of a share. A late thread may call it for a task that has ended; such a task has no parts left.
 func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
 	first, end := parts*of/sharers, parts*(of+1)/sharers
@@ -197,7 +197,7 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch polls for helperWait for a run other than last. ok reports whether there is one.
+// watch polls until the run value differs from last, for at most helperWait. ok reports whether it differs.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {

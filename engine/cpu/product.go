@@ -47,9 +47,9 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	a.Groups, a.Blocks = int64(groups), int64(w.units())
 	in := o.inBlocks
 	if w.takesFloats {
-		in, a.X, a.Scales = o.inFloats, unsafe.Pointer(&o.x[0]), nil
+		in, a.X = o.inFloats, unsafe.Pointer(&o.x[0])
 	} else {
-		a.X, a.Scales = unsafe.Pointer(&s.bytes.q[0]), &s.bytes.scales[0]
+		a.X = unsafe.Pointer(&s.blocks[0])
 	}
 	a.Out = &out[0]
 	a.Rows, a.In, a.At, a.Factors = int64(to-from), &in[from], &at[0], nil

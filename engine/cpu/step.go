@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
 // step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields: once their slices are large
@@ -11,7 +12,7 @@ type step struct {
 	batch *compute.Batch
 	seqOf []int32 // [rows] index of each row's sequence
 
-	bytes     activations
+	blocks    []kernels.Block // quantised activations
 	quantizer quantizer
 	product   product
 	gated     gated

@@ -6,7 +6,8 @@ const MaxTokens = 8
 const (
 	// recent is the weight of the latest drafts of a sequence in acceptance.share, a moving average.
 	recent = 0.05
-	// In the estimate for a sequence, trust verified drafts of this sequence weigh as much as the average over all sequences.
+	// trust is the number of verified drafts of a sequence that weigh, in the estimate for this sequence, as much as the average over all
+	// sequences.
 	trust = 4.0
 	// In a step without drafts, each share moves towards prior by this fraction of the difference.
 	forget = 0.001
@@ -23,7 +24,7 @@ type acceptance struct {
 	known bool
 }
 
-// Observe records the verification of a sequence's drafts: the first accepted of the drafted tokens were right.
+// Observe records the verification of a sequence's drafts. accepted is the number of leading drafts that were right.
 func (a *acceptance) Observe(drafted, accepted int) {
 	a.init()
 	for d := range min(drafted, accepted+1) {

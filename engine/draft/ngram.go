@@ -44,7 +44,8 @@ func (g *ngrams) grow(n int) {
 	}
 }
 
-// Draft appends up to limit guesses of the tokens that follow tokens to dst. tokens must begin with the tokens of the previous call.
+// Draft appends to dst up to limit guesses of the tokens that follow a text. tokens is the text; it must begin with the text of the
+// previous call.
 func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	g.learn(tokens)
 	for n := longestNGram; n >= shortestNGram; n-- {

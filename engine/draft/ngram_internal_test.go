@@ -32,7 +32,7 @@ func TestNGramDraft(t *testing.T) {
 	}
 }
 
-// A text that grows token by token gets the same drafts as by a search of the whole text from its end.
+// While a text grows token by token, its drafts are those that a search of the whole text from its end would find.
 func TestNGramIsASearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -92,7 +92,8 @@ func (p *planner) rowCost(rows, others int) float64 {
 	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
 }
 
-// seconds returns the expected duration of a step with the given rows, of which others do not reach the output head.
+// seconds returns the expected duration of a step with the given number of rows. others is the number of rows that do not reach the output
+// head.
 func (p *planner) seconds(rows, others int) float64 {
 	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

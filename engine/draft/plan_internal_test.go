@@ -124,7 +124,7 @@ func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	require.InDelta(t, 0.7, a.chances(&record{})[1], 0.02, "chances return to the prior")
 }
 
-// An expected gain of a few percent is below minGain, and nothing is drafted.
+// An expected gain of a few percent is below minGain, so nothing is drafted.
 func TestPlanWantsAMargin(t *testing.T) {
 	t.Parallel()
 	free := cost.NewCurve([]int{1, 64}, []float64{1, 1})

@@ -31,7 +31,8 @@ func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	require.False(t, s.gated || s.byNGram)
 }
 
-// A sequence that adopts pages also uses the drafter's keys and values in them, if the drafter computed them from one origin.
+// A sequence that adopts pages also uses the drafter's keys and values in them. They must reach the end of the pages without a gap; origin
+// is the position at which they begin.
 func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 	t.Parallel()
 	const size = 4

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a GGUF file mapped into memory, read-only. If a model is divided into several files, it has all of them. Except for Close, it is
-// safe for use by many goroutines. If another program shortens the file while it is open, this program crashes, as with any mapping. To
-// replace a model file, rename a new file to its name instead of overwriting it.
+// File is a GGUF file mapped into memory, read-only. If a model is divided into several files, one File maps all of them. Except for Close,
+// it is safe for use by many goroutines. If another program shortens the file while it is open, this program crashes, as with any mapping.
+// To replace a model file, rename a new file to its name instead of overwriting it.
 type File struct {
 	path    string
 	paths   []string // paths of all files; the first is path

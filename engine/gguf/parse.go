@@ -74,7 +74,7 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a number of items as a u64. Each item takes at least each bytes, so the number is limited by the bytes left.
+// count reads a number of items as a u64. each is the minimum number of bytes of an item, so the number is limited by the bytes left.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)
@@ -286,7 +286,7 @@ func (p *parser) checkPlaces(infos []info, start uint64) error {
 			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, p.alignment)
 		}
 		if start > size || in.offset > size-start || in.bytes > size-start-in.offset {
-			return p.fail(in.at, field, "%d bytes from %d after the start of the data (byte %d) are not in the file of %d bytes; the file is cut short or damaged: copy or download it again",
+			return p.fail(in.at, field, "the tensor's %d bytes at offset %d of the data section, which begins at byte %d, are not in the file of %d bytes; the file is cut short or damaged: copy or download it again",
 				in.bytes, in.offset, start, size)
 		}
 	}

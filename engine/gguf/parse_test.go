@@ -225,8 +225,8 @@ func vocabulary(n int) *Metadata {
 	return m
 }
 
-// TestLargeVocabularyTakesLinearTime checks that 16 times as many tokens take less than 64 times as long; the expected factor is
-// about 16. Other load on the machine can only make a try longer, so that one good try of several is enough.
+// TestLargeVocabularyTakesLinearTime checks that 16 times as many tokens take less than 64 times as long; the expected factor is about 16.
+// Other load on the machine can only make a try longer, so one good try of several is enough.
 func TestLargeVocabularyTakesLinearTime(t *testing.T) {
 	took := func(m *Metadata) time.Duration {
 		data := encode(t, m, nil)

@@ -64,8 +64,8 @@ func TestQuantizeError(t *testing.T) {
 					largest = math.Max(largest, math.Abs(float64(v)))
 				}
 				step := largest / steps
-				// The error is at most half a step, or a whole step for values of Q4_0 near +8, which has no code. To this comes the
-				// rounding of the scale to F16, whose error is absolute for tiny scales.
+				// The error is at most half a step. In Q4_0, it is at most a whole step near +8, because +8 has no code. The rounding of
+				// the scale to F16 adds an error, which is absolute for tiny scales.
 				bound := step/2 + largest*0x1p-10 + 0x1p-24*steps
 				if typ == TypeQ40 {
 					bound += step / 2

@@ -68,7 +68,7 @@ func (a *args) take(name string) Value {
 	return missing
 }
 
-// or returns the argument at position i; absent if it was not given.
+// or returns the argument at position i, or the value absent if it was not given.
 func (a *args) or(i int, absent Value) Value {
 	if i >= len(a.pos) || a.pos[i] == missing {
 		return absent
@@ -76,7 +76,7 @@ func (a *args) or(i int, absent Value) Value {
 	return a.pos[i]
 }
 
-// integer returns the argument at position i as an integer; absent if it was not given.
+// integer returns the argument at position i as an integer, or the value absent if it was not given.
 func (a *args) integer(i int, absent int64) int64 {
 	v := a.or(i, absent)
 	defined(v)

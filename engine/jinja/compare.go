@@ -54,7 +54,7 @@ func (r *render) equal(a, b Value) bool {
 		y, ok := b.(*ordered.Object)
 		return ok && r.equalObjects(x, y)
 	case *span, *view:
-		fail("a comparison of '%s' is not supported; convert it with the filter list", typeName(x))
+		fail("a comparison of '%s' is not supported; convert it with the filter \"list\"", typeName(x))
 	case *iterator, *namespace, *macro, *function, *loopContext:
 		return a == b
 	}

@@ -35,7 +35,7 @@ func filterFirst(r *render, v Value, _ args) Value {
 
 func filterLast(r *render, v Value, _ args) Value {
 	if is[*iterator](v) {
-		fail("a generator has no last item; convert it with the filter list")
+		fail("a generator has no last item; convert it with the filter \"list\"")
 	}
 	items := r.items(v)
 	if len(items) == 0 {

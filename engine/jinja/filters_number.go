@@ -72,7 +72,8 @@ func filterFloat(_ *render, v Value, a args) Value {
 	return a.or(0, 0.0)
 }
 
-// filterRound rounds to a number of digits after the decimal point. A value halfway between two results is rounded to the even last digit.
+// filterRound rounds to a number of digits after the decimal point. A value halfway between two results is rounded to the one with an even
+// last digit.
 func filterRound(_ *render, v Value, a args) Value {
 	defined(v)
 	precision := a.integer(0, 0)

@@ -41,7 +41,7 @@ func newRange(_ *render, _ Value, a args) Value {
 	return s
 }
 
-// newDict returns Python's dict of a mapping or of pairs, and of named arguments.
+// newDict returns the result of Python's dict for a mapping or a list of pairs, and for named arguments.
 func newDict(r *render, a args) *ordered.Object {
 	if len(a.pos) > 1 {
 		fail("dict expected at most 1 argument, got %d", len(a.pos))

@@ -2,7 +2,7 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// cursor iterates over the elements of a value: first those of items, then those that next returns until it returns false.
+// cursor iterates over the elements of a value: first the elements in items, then the results of next, until next returns false.
 type cursor struct {
 	items []Value
 	next  func() (Value, bool)
@@ -40,8 +40,8 @@ func (c *cursor) rest() []Value {
 // Python, it is a generator.
 type iterator struct{ cursor }
 
-// generator returns an iterator over the results of the function each for the elements of v. It yields out if keep is true. It calls
-// nothing before the first element is needed.
+// generator returns an iterator that calls each for the elements of v and yields the results out for which keep is true. It calls nothing
+// before the first element is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {

@@ -14,7 +14,7 @@ type loopContext struct {
 	hasAhead bool
 }
 
-// exec runs the loop. If it returns a break or continue, this was in the else branch and belongs to an outer loop.
+// exec runs the loop. A break or continue that it returns was in the else branch, so it belongs to an outer loop.
 func (s *forStmt) exec(r *render, f *frame) flow {
 	seq := s.seq.eval(r, f)
 	r.at = int(s.at)
@@ -72,8 +72,8 @@ func (l *loopContext) open(r *render, f *frame, seq Value) {
 	}}
 }
 
-// unpacked returns the element v for the body after the test of the loop. If the target is a tuple, the result is a tuple of the variables'
-// values.
+// unpacked returns the element that the loop's body gets after the test: the value of the target's variable or, if the target is a tuple, a
+// tuple of its variables' values.
 func unpacked(r *render, f *frame, target expr, v Value) Value {
 	switch t := target.(type) {
 	case *nameExpr:

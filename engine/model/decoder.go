@@ -119,7 +119,7 @@ func (m *decoder) normed(s compute.Step, x compute.Tensor, gain compute.Weight) 
 	return h
 }
 
-// add adds the product of a weight with in to x. If there is a gain, the product is normed first.
+// add multiplies the input in with a weight and adds the product to x. If there is a gain, it norms the product first.
 func (m *decoder) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, gain compute.Weight) {
 	if gain == nil {
 		s.MatMulAdd(x, in, w[0])

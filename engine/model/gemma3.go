@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// layers27B identifies Gemma 3 27B. Its attention scores have another scale than the other sizes, and files do not have the scale.
+// layers27B identifies Gemma 3 27B. Its attention scores have another scale than those of the other sizes, and files do not state it.
 const layers27B = 62
 
 // gemma3 is the text model of Gemma 3. Five of six layers have a sliding window. The outputs of attention and network are normed.

@@ -65,8 +65,8 @@ func each(left []int, rows func(n int) int) []int {
 	return out
 }
 
-// run computes the sequences in steps. plan chooses the rows of a step from the numbers of rows left. run returns the logits of
-// every row, and the MTP layer's logits of every row that is followed by a token.
+// run computes the sequences in steps. plan gets the number of rows that each sequence has left, and returns the number of rows of each
+// sequence in the next step. run returns the logits of every row, and the MTP layer's logits of every row that is followed by a token.
 func run(t *testing.T, path string, threads int, all [][]int32, plan func(left []int) []int) [][][]float32 {
 	t.Helper()
 	f, err := gguf.Open(path)

@@ -103,7 +103,7 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file with an unsupported setting, unless the setting has the value neutral, with which it has no effect.
+// refuse refuses a file that has an unsupported setting. It accepts the value neutral, with which the setting has no effect.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))

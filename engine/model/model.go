@@ -86,9 +86,8 @@ type Model interface {
 	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs, or of the last Decode of one step. The
 	// call reads them from the device, which is slow on some devices. They are valid until the next call.
 	Logits() [][]float32
-	// Best returns the result of compute.Step.Top for step i of the last Decode, or for the last Forward or Draft as step 0.
-	// The result has a row for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are
-	// valid until the next call.
+	// Best returns the result of compute.Step.Top for step i of the last Decode. After Forward or Draft, i must be 0. The result has a row
+	// for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are valid until the next call.
 	Best(i int) [][]float32
 }
 

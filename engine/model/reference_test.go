@@ -116,8 +116,8 @@ func TestDrafts(t *testing.T) {
 	})
 }
 
-// drafts returns a chain of n drafts after a known token. The first draft is computed at position slot, which precedes the token, from the
-// trunk's state.
+// drafts returns a chain of n drafts after a known token. The first draft is computed from the model's hidden state at position slot, the
+// position before the token.
 func drafts(t *testing.T, m model.Drafter, token int32, slot, n int) []int32 {
 	t.Helper()
 	var out []int32

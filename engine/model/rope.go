@@ -99,9 +99,9 @@ func (l *loader) divideFreqs(f []float64, name string) {
 	}
 }
 
-// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. A frequency is high if
-// it has at least fast rotations over the original context, and low if it has at most slow rotations. Unless exact is set, the limits are
-// rounded to whole pairs.
+// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. fast is the minimum
+// number of rotations of a high frequency over the original context, and slow the maximum number of a low one. Unless exact is set, the
+// limits are rounded to whole pairs.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64, exact bool) {
 	dims := float64(2 * len(f))
 	// pair returns the index of the frequency that has the given number of rotations over the original context.

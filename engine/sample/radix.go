@@ -37,8 +37,8 @@ func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut 
 	return prefix, above
 }
 
-// tally adds up, in w.sums, the weights of the values whose keys begin with prefix. There is a sum for each value of the width bits after
-// the prefix.
+// tally adds up the weights of the values whose keys begin with the bits prefix. w.sums[i] is the sum for the keys in which the next width
+// bits are i.
 func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shift, width uint) {
 	clear(w.sums[:])
 	mask := uint32(1)<<width - 1

@@ -70,8 +70,8 @@ func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 	return s
 }
 
-// ForChoice returns the sampler of another choice of the same request. Both samplers share the data of the prompt. It must be
-// called before the first Accept.
+// ForChoice returns the sampler of another choice of the same request. Both samplers share the data of the prompt. Call ForChoice before
+// the first Accept.
 func (s *Sampler) ForChoice(choice int) *Sampler {
 	other := *s
 	other.choice = choice

@@ -64,7 +64,7 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 		}
 		var all []*request
 		for i := range 5 * sequences {
-			req := rowOf(int32(100+i), 1+r.IntN(60), 1+r.IntN(120))
+			req := batchRequest(int32(100+i), 1+r.IntN(60), 1+r.IntN(120))
 			if i%2 == 0 {
 				req.MaxTokens, req.StopIDs, req.Sampling = context-len(req.Tokens), stops, generation.Sampling{Temperature: 50, Seed: uint64(i)}
 			}

@@ -42,7 +42,7 @@ type call struct {
 func (c *call) count(scores int) {
 	c.scored += scores
 	if c.maxScores > 0 && c.scored > c.maxScores {
-		c.fail(generation.BadRequest("the result has more than the %d log-probabilities that the memory for rows holds: "+
+		c.fail(generation.BadRequest("the result has more than %d log-probabilities, which is what the memory for rows holds: "+
 			"ask for fewer choices, tokens or alternatives, or allow more memory", c.maxScores))
 	}
 }

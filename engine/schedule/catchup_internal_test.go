@@ -79,7 +79,7 @@ func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
 			var accepted []int
 			for i, busy := range []int{0, 1, 3, 8, 20, 30, 40, 0} { // steps of the request for which drafting does not pay
 				steps = *dear
-				for other := m.begin(rowOf(int32(i), 2, 100)); other.open > 0; {
+				for other := m.begin(batchRequest(int32(i), 2, 100)); other.open > 0; {
 					m.step()
 				}
 				prompt := m.tokenizer.Encode(text+[]string{"cat", "dog", "girl"}[i%3], tokenizer.EncodeOptions{})

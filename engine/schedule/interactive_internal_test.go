@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// rowOf returns a batch request with a prompt of the given number of tokens. It generates answer tokens.
-func rowOf(first int32, prompt, answer int) generation.Request {
+// batchRequest returns a batch request. prompt and answer are the numbers of tokens of its prompt and its answer.
+func batchRequest(first int32, prompt, answer int) generation.Request {
 	tokens := make([]int32, prompt)
 	for i := range tokens {
 		tokens[i] = (first + int32(3*i)) % 2000
@@ -22,9 +22,9 @@ func rowOf(first int32, prompt, answer int) generation.Request {
 	return generation.Request{Tokens: tokens, MaxTokens: answer, IgnoreEOS: true}
 }
 
-// chatOf is rowOf for an interactive request.
-func chatOf(first int32, prompt, answer int) generation.Request {
-	req := rowOf(first, prompt, answer)
+// interactiveRequest is batchRequest for an interactive request.
+func interactiveRequest(first int32, prompt, answer int) generation.Request {
+	req := batchRequest(first, prompt, answer)
 	req.Interactive = true
 	return req
 }
@@ -46,8 +46,8 @@ func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
 	var want []*sequence
 	add := func(req generation.Request) *sequence { return m.begin(req).seqs[0] }
-	one, two := add(rowOf(10, 4, 20)), add(rowOf(20, 4, 20))
-	chat, other := add(chatOf(30, 4, 20)), add(chatOf(40, 4, 20))
+	one, two := add(batchRequest(10, 4, 20)), add(batchRequest(20, 4, 20))
+	chat, other := add(interactiveRequest(30, 4, 20)), add(interactiveRequest(40, 4, 20))
 	want = append(want, chat, other, one, two)
 	require.Equal(t, want, m.loop.waiting)
 	m.step()
@@ -62,7 +62,7 @@ func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 3}})
 	var rows []*request
 	for i := range int32(4) {
-		rows = append(rows, m.begin(rowOf(100*i, 20, 40)))
+		rows = append(rows, m.begin(batchRequest(100*i, 20, 40)))
 	}
 	for range 10 {
 		m.step()
@@ -70,12 +70,12 @@ func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	require.Equal(t, []bool{true, true, true, false}, running(rows))
 	var chats []*request
 	for i := range int32(3) {
-		chats = append(chats, m.begin(chatOf(1000+100*i, 20, 12)))
+		chats = append(chats, m.begin(interactiveRequest(1000+100*i, 20, 12)))
 		m.step()
 		require.True(t, chats[i].answered(), "the prompt is computed in the first step after the request arrives")
 		require.Equal(t, []bool{i < 2, i < 1, false, false}, running(rows), "the youngest batch request is preempted first")
 	}
-	late := m.begin(chatOf(1500, 20, 12))
+	late := m.begin(interactiveRequest(1500, 20, 12))
 	m.step()
 	require.Equal(t, []bool{true, true, true}, running(chats))
 	require.False(t, late.runs())
@@ -88,9 +88,9 @@ func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	}
 	require.Equal(t, uint64(3), m.loop.preemptions)
 	for i, r := range rows {
-		require.Equal(t, alone(t, rowOf(100*int32(i), 20, 40)), r.seqs[0].answer())
+		require.Equal(t, alone(t, batchRequest(100*int32(i), 20, 40)), r.seqs[0].answer())
 	}
-	require.Equal(t, alone(t, chatOf(1000, 20, 12)), chats[0].seqs[0].answer())
+	require.Equal(t, alone(t, interactiveRequest(1000, 20, 12)), chats[0].seqs[0].answer())
 }
 
 func running(all []*request) (run []bool) {
@@ -107,15 +107,15 @@ func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 16 * pages, Pages: pages}})
 	var rows []*request
 	for i := range int32(4) { // 8 pages each when they end, and an incomplete page
-		rows = append(rows, m.begin(rowOf(100*i, 64, 64)))
+		rows = append(rows, m.begin(batchRequest(100*i, 64, 64)))
 	}
 	m.step()
 	require.Equal(t, []bool{true, true, true, true}, running(rows))
-	first := m.begin(chatOf(1000, 250, 40)) // 19 pages when it ends; each batch request then has 7
+	first := m.begin(interactiveRequest(1000, 250, 40)) // 19 pages when it ends; each batch request then has 7
 	m.step()
 	require.True(t, first.runs())
 	require.Equal(t, []bool{true, true, false, false}, running(rows))
-	second := m.begin(chatOf(1200, 350, 20)) // 24 pages when it ends; the first chat then has 17
+	second := m.begin(interactiveRequest(1200, 350, 20)) // 24 pages when it ends; the first one then has 17
 	m.step()
 	require.False(t, second.runs())
 	require.Equal(t, []bool{true, true, false, false}, running(rows), "the pages of both batch requests do not suffice for the second chat")
@@ -124,7 +124,7 @@ func TestAnInteractiveRequestTakesPages(t *testing.T) {
 		m.finish(r)
 	}
 	for i, r := range rows {
-		require.Equal(t, alone(t, rowOf(100*int32(i), 64, 64)), r.seqs[0].answer())
+		require.Equal(t, alone(t, batchRequest(100*int32(i), 64, 64)), r.seqs[0].answer())
 	}
 }
 
@@ -133,9 +133,9 @@ func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}})
 	l := m.loop
-	rows := []*request{m.begin(rowOf(10, 4, 9)), m.begin(rowOf(20, 4, 9))}
+	rows := []*request{m.begin(batchRequest(10, 4, 9)), m.begin(batchRequest(20, 4, 9))}
 	m.step()
-	chat := m.begin(chatOf(30, 4, 9))
+	chat := m.begin(interactiveRequest(30, 4, 9))
 	m.step()
 	hog := l.pool.NewTable()
 	require.True(t, hog.Grow(l.pool.Available()*l.pool.PageSize()))
@@ -156,13 +156,13 @@ func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 	const rows = 3
 	var batch []*request
 	for i := range int32(rows) {
-		batch = append(batch, m.begin(rowOf(10*i, 4, 5)))
+		batch = append(batch, m.begin(batchRequest(10*i, 4, 5)))
 	}
 	m.step()
 	chats, next := 0, int32(0)
 	for batch[rows-1].open > 0 {
 		for m.loop.interactiveWaiting() < 3 {
-			m.begin(chatOf(100+next%1000, 4, 2))
+			m.begin(interactiveRequest(100+next%1000, 4, 2))
 			next++
 			chats++
 		}
@@ -173,7 +173,7 @@ func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 	require.Positive(t, m.loop.preemptions, "the first batch requests lost their slots")
 	for i, r := range batch {
 		require.Zero(t, r.open)
-		require.Equal(t, alone(t, rowOf(10*int32(i), 4, 5)), r.seqs[0].answer())
+		require.Equal(t, alone(t, batchRequest(10*int32(i), 4, 5)), r.seqs[0].answer())
 	}
 }
 
@@ -184,16 +184,16 @@ func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 	for _, prompt := range []int{20, 50, 300} {
 		idle := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
 		var want []int
-		for r := idle.begin(chatOf(7, prompt, 1)); !r.answered(); {
+		for r := idle.begin(interactiveRequest(7, prompt, 1)); !r.answered(); {
 			want = append(want, idle.rows())
 		}
 		m := answering(t, 16, Options{Steps: affine()})
 		for i := range int32(3) {
-			m.begin(rowOf(100+100*i, 200, 5)) // their prompts wait as well
+			m.begin(batchRequest(100+100*i, 200, 5)) // their prompts wait as well
 		}
 		m.step()
 		tokens := m.Snapshot().GeneratedTokens
-		chat := m.begin(chatOf(7, prompt, 1))
+		chat := m.begin(interactiveRequest(7, prompt, 1))
 		for i, n := range want {
 			require.False(t, chat.answered())
 			rows := m.rows()
@@ -214,8 +214,8 @@ func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 8, Options{Steps: affine(), StepTime: 40e6})
-	row := m.begin(rowOf(100, 30, 5))
-	chat := m.begin(chatOf(7, 900, 1))
+	row := m.begin(batchRequest(100, 30, 5))
+	chat := m.begin(interactiveRequest(7, 900, 1))
 	before := m.Snapshot()
 	for !chat.answered() {
 		m.step()
@@ -262,8 +262,8 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 		return n
 	}
 	require.Equal(t, 4*3, drafts())
-	chat := m.begin(chatOf(7, 8, 1))
-	require.Equal(t, 8, m.rows()-m.sat(rows), "the step has 8 prompt rows besides the generating sequences' rows")
+	chat := m.begin(interactiveRequest(7, 8, 1))
+	require.Equal(t, 8, m.rows()-m.lastRows(rows), "the step has 8 prompt rows besides the generating sequences' rows")
 	require.True(t, chat.answered())
 	for range 2 {
 		m.step()
@@ -279,8 +279,8 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 	}
 }
 
-// sat returns the number of rows that a request had in the last step.
-func (m manual) sat(r *request) (n int) {
+// lastRows returns the number of rows that a request had in the last step.
+func (m manual) lastRows(r *request) (n int) {
 	for _, s := range r.seqs {
 		n += s.Rows
 	}
@@ -294,7 +294,7 @@ func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, be.Close()) })
 	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{Steps: affine()}})
-	row := m.begin(rowOf(10, 4, 100))
+	row := m.begin(batchRequest(10, 4, 100))
 	m.step()
 	steps := func() uint64 {
 		before := m.Snapshot().Steps
@@ -302,7 +302,7 @@ func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
 		return m.Snapshot().Steps - before
 	}
 	require.Equal(t, uint64(8), steps())
-	m.finish(m.begin(chatOf(100, 30, 1)))
+	m.finish(m.begin(interactiveRequest(100, 30, 1)))
 	require.Equal(t, uint64(3), steps(), "a step takes 11 ms, and a prompt 40 ms")
 	m.finish(row)
 }

@@ -52,10 +52,10 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 		arriving   generation.Request
 		interrupts bool
 	}{
-		{"a long step", 2, rowOf(5, 10, 9), chatOf(7, 20, 3), true},
-		{"a short step", 0.2, rowOf(5, 10, 9), chatOf(7, 20, 3), false},
-		{"a step for a person", 2, chatOf(5, 10, 9), chatOf(7, 20, 3), false},
-		{"a row arrives", 2, rowOf(5, 10, 9), rowOf(7, 20, 3), false},
+		{"a long step", 2, batchRequest(5, 10, 9), interactiveRequest(7, 20, 3), true},
+		{"a short step", 0.2, batchRequest(5, 10, 9), interactiveRequest(7, 20, 3), false},
+		{"a step for a person", 2, interactiveRequest(5, 10, 9), interactiveRequest(7, 20, 3), false},
+		{"a row arrives", 2, batchRequest(5, 10, 9), batchRequest(7, 20, 3), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,11 +66,11 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 			m := newManual(t, setup{path: microLlama, backend: be, options: Options{Steps: constant(c.seconds)}})
 			layers := m.loop.Model.Config().Layers
 			require.Greater(t, layers, 1)
-			all := []*request{m.begin(c.first), m.begin(rowOf(100, 30, 9)), m.begin(rowOf(200, 50, 9))}
+			all := []*request{m.begin(c.first), m.begin(batchRequest(100, 30, 9)), m.begin(batchRequest(200, 50, 9))}
 			for range 2 {
 				m.loop.turn()
 			}
-			row := m.begin(rowOf(300, 40, 9))
+			row := m.begin(batchRequest(300, 40, 9))
 			first, second := all[0].seqs[0].Length(), all[1].seqs[0].Length()
 
 			be.ran = 0
@@ -102,10 +102,10 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 				}
 				require.NoError(t, r.err)
 			}
-			for i, req := range []generation.Request{c.first, rowOf(100, 30, 9), rowOf(200, 50, 9), c.arriving} {
+			for i, req := range []generation.Request{c.first, batchRequest(100, 30, 9), batchRequest(200, 50, 9), c.arriving} {
 				require.Equal(t, alone(t, req), all[i].seqs[0].answer())
 			}
-			require.Equal(t, alone(t, rowOf(300, 40, 9)), row.seqs[0].answer())
+			require.Equal(t, alone(t, batchRequest(300, 40, 9)), row.seqs[0].answer())
 		})
 	}
 }
@@ -118,11 +118,11 @@ func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, one.Close()) })
 	be := &hooked{Backend: one}
 	m := newManual(t, setup{path: microLlama, backend: be, options: Options{Steps: constant(2)}})
-	row := m.begin(rowOf(100, 30, 9))
+	row := m.begin(batchRequest(100, 30, 9))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	be.call = func() {
-		chat := chatOf(7, 20, 3)
+		chat := interactiveRequest(7, 20, 3)
 		r, err := newRequest(ctx, m.tokenizer, m.context, time.Now(), chat.Tokens, &chat)
 		require.NoError(t, err)
 		require.NoError(t, m.inbox.put(r))
@@ -136,5 +136,5 @@ func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, interrupted)
-	require.Equal(t, alone(t, rowOf(100, 30, 9)), row.seqs[0].answer())
+	require.Equal(t, alone(t, batchRequest(100, 30, 9)), row.seqs[0].answer())
 }

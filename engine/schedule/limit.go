@@ -44,7 +44,7 @@ func (p *people) expected(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) < recently
 }
 
-// arrived updates the mean with an interactive sequence whose prompt takes the given seconds alone.
+// arrived counts an arriving interactive sequence in the mean. seconds is the time that its prompt takes alone.
 func (p *people) arrived(seconds float64) {
 	const recent = 0.1 // weight of one prompt
 	if p.prompt == 0 {
@@ -61,7 +61,7 @@ type limit struct {
 }
 
 // urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step
-// has only as many rows as nearly the best throughput needs, so that arriving requests wait for a short step.
+// has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short step.
 func (q *queue) urgentLimit(generating cost.Size) limit {
 	switch {
 	case q.StepTime > 0:

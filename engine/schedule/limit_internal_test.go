@@ -76,7 +76,7 @@ func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 			c.options.Steps = affine()
 			m := generating(t, c.streams, c.options, true)
 			m.loop.people.prompt = 1 // interactive prompts take longer than any step
-			long := m.begin(rowOf(100, 500, 1))
+			long := m.begin(batchRequest(100, 500, 1))
 			for !long.answered() {
 				rows := float64(m.rows())
 				require.LessOrEqual(t, 10+rows, c.limit)
@@ -99,7 +99,7 @@ func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 	t.Parallel()
 	m := generating(t, 1, Options{Steps: steep()}, true)
 	m.loop.people.prompt = 1
-	long := m.begin(rowOf(100, 10*fewestRows, 1))
+	long := m.begin(batchRequest(100, 10*fewestRows, 1))
 	steps, slow := 0, 0
 	for ; !long.answered(); steps++ {
 		require.Less(t, steps, 10*(restSteps+1)+restSteps)
@@ -120,7 +120,7 @@ func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	t.Parallel()
 	rows := func(steps *cost.Steps, streams int) int {
 		m := answering(t, streams, Options{Steps: steps})
-		long := m.begin(rowOf(100, 900, 1))
+		long := m.begin(batchRequest(100, 900, 1))
 		rows := m.rows()
 		m.finish(long)
 		return rows
@@ -137,7 +137,7 @@ func TestAPromptAloneHasWholeSteps(t *testing.T) {
 func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
-	long := m.begin(chatOf(100, 900, 1))
+	long := m.begin(interactiveRequest(100, 900, 1))
 	require.Equal(t, 256, m.rows(), "256 rows reach 95 % of the throughput of 512 rows")
 	for long.open > 0 {
 		require.LessOrEqual(t, m.rows(), 256)
@@ -149,8 +149,8 @@ func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
 func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 4, Options{Steps: affine()})
-	m.finish(m.begin(chatOf(7, 30, 1)))
-	long := m.begin(rowOf(100, 900, 1))
+	m.finish(m.begin(interactiveRequest(7, 30, 1)))
+	long := m.begin(batchRequest(100, 900, 1))
 	for range 10 {
 		rows := m.rows()
 		require.LessOrEqual(t, 10+rows, (10+30)/2)
@@ -165,8 +165,8 @@ func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 func TestManyRowsLeaveTimeForPrompts(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 30, Options{Steps: affine()})
-	m.finish(m.begin(chatOf(7, 5, 1)))
-	long := m.begin(rowOf(100, 100, 1))
+	m.finish(m.begin(interactiveRequest(7, 5, 1)))
+	long := m.begin(batchRequest(100, 100, 1))
 	for long.seqs[0].left() > 10 {
 		require.GreaterOrEqual(t, m.rows(), 30+9)
 	}

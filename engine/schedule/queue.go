@@ -27,8 +27,8 @@ type queue struct {
 	people  people
 }
 
-// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences return to the
-// head of the queue, to be computed again.
+// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences, of which
+// pages were discarded, return to the head of the queue, to be computed again.
 func (q *queue) sweep() {
 	q.running = q.retain(q.running)
 	q.waiting = q.retain(q.waiting)

@@ -139,7 +139,7 @@ func (q *queue) order() (urgent, others []*sequence) {
 	return urgent, others
 }
 
-// fitting returns the number of rows of a prompt with which the step takes no longer than limit seconds.
+// fitting returns how many rows of a prompt the step can have without taking longer than limit seconds.
 func (q *queue) fitting(s *sequence, limit float64) int {
 	room := min(q.Limits.Rows-q.size.Rows, q.PrefillChunk, s.left())
 	return sort.Search(room, func(i int) bool { return q.Steps.Seconds(q.size.Add(s.span(i+1))) > limit })

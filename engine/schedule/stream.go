@@ -63,7 +63,7 @@ func (st *stream) add(s *sequence) {
 	}
 }
 
-// news receives a value when there is something to deliver.
+// news returns a channel that receives a value when there is something to deliver.
 func (st *stream) news() <-chan struct{} {
 	if st == nil {
 		return nil

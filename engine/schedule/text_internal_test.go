@@ -44,7 +44,7 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 	})
 }
 
-// firstStop tries every offset of the text for a stop string that ends after byte before. on is false to find nothing.
+// firstStop tries every offset of the text for a stop string, except those that end within text[:before]. If on is false, it finds nothing.
 func firstStop(text string, before int, stops []string, on bool) (cut string, stop int) {
 	for at := 0; on && at < len(text); at++ {
 		for i, s := range stops {

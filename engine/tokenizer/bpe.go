@@ -46,7 +46,7 @@ type bpe struct {
 	pool   sync.Pool        // has *merger values
 }
 
-// merge is the result of joining two symbols. The key is left<<32 | right.
+// merge is the result of joining two symbols. Its key in bpe.merges is left<<32 | right.
 type merge struct{ id, rank int32 }
 
 func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {

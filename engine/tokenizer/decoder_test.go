@@ -87,7 +87,7 @@ func TestDecoderLeadingSpace(t *testing.T) {
 	require.Equal(t, " the", tok.Decode(f.idsOf("▁▁", "the")), "only one space is dropped")
 	require.Equal(t, " user", tok.Decode(f.idsOf(" user")), "the space of a token that is not normal is not dropped")
 
-	d := tok.NewDecoder() // of what follows a prompt that ends in "the"
+	d := tok.NewDecoder() // for the text after a prompt that ends in "the"
 	d.Next(f.id("▁the"))
 	require.Equal(t, " the", d.Next(f.id("▁the")))
 	require.Empty(t, d.Flush())

@@ -6,7 +6,7 @@ import (
 )
 
 // A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match, it returns false
-// and a position beyond i before which no match can begin.
+// and a position after i. No match begins before this position.
 type matcher func(s string, i int) (end int, ok bool)
 
 // passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers. The matches of the first matcher and the parts

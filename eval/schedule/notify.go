@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// noticeTime is the maximum time of a webhook or command. If the notice is not delivered after noticeLease, another scheduler takes it.
+	// noticeTime is how long a webhook or command may take. If the notice is not delivered after noticeLease, another scheduler takes it.
 	noticeTime  = 30 * time.Second
 	noticeLease = time.Minute
 	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to maxWait, so the last one is after about

@@ -25,7 +25,7 @@ type slot struct {
 }
 
 // slotForm is the time layout of slot names. Slots that are sorted by name are sorted by time. The name of a slot of RunNow ends with
-// "manual".
+// -now.
 const (
 	slotForm = "20060102T150405Z"
 	manual   = "-now"

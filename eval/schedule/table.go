@@ -21,8 +21,8 @@ import (
 //	ingot:{:eval}:notices       sorted set: the slots whose verdict is still to be notified, by the time of the next attempt
 //	ingot:{:eval}:marks:ENTRY   hash: for each cron expression, the time up to which slots were entered
 //	ingot:{:eval}:order:ENTRY   sorted set: the slots by name, which is their time; the last 1,000
-//	ingot:{:eval}:open:ENTRY    sorted set: those that are not finished
-//	ingot:{:eval}:lease:ENTRY   the scheduler that runs a slot of the entry; expires if it does not extend it
+//	ingot:{:eval}:open:ENTRY    sorted set: the slots that are not finished
+//	ingot:{:eval}:lease:ENTRY   the scheduler that runs a slot of the entry; expires unless that scheduler extends it
 //	ingot:{:eval}:slot:ENTRY/SLOT  hash: a slot
 type Table struct{ rdb redis.UniversalClient }
 

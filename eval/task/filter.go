@@ -31,7 +31,7 @@ func (p *Pipeline) Apply(answers []string) []string {
 // noMatch is the result of a regex filter that finds nothing, if the filter sets no other fallback.
 const noMatch = "[invalid]"
 
-// regexTime is the maximum time of a regular expression on one answer.
+// regexTime is the maximum time that a regular expression may take for one answer.
 const regexTime = time.Second
 
 // filters reads the key filter_list.
@@ -119,8 +119,9 @@ func each(change func(string) string) filter {
 	}
 }
 
-// regexFilter returns a filter that replaces each answer by the group-th match of a Python regular expression, counted from the end if
-// group is negative. If the expression has groups, the result is the match's first non-empty group. fallback is the result without a match.
+// regexFilter returns a filter that replaces each answer by one match of a Python regular expression. group is the index of this match (the
+// harness calls it group_select); a negative index counts from the end. If the expression has capture groups, the result is the first group
+// of the match that is not empty. Without a match, the result is fallback.
 func regexFilter(pattern string, group int, fallback string) (filter, error) {
 	re, err := compile(pattern)
 	if err != nil {

@@ -21,12 +21,13 @@ import (
 	"time"
 )
 
-// Server is a hub and its CDN, which have different hosts.
+// Server simulates a hub and its CDN under two different addresses.
 type Server struct {
 	URL, CDN string
 
-	// API, Resolve and Bytes are asked first for requests of the API, for addresses of files, and for bytes on the CDN. They return true
-	// if they have answered. They are set before the first request.
+	// Tests set these functions before the first request, to inject faults. API is called for requests of the API, Resolve for
+	// addresses of files, and Bytes for downloads from the CDN. A function returns true if it has answered the request. Otherwise the
+	// server answers as usual.
 	API, Resolve, Bytes func(w http.ResponseWriter, r *http.Request) bool
 
 	healed atomic.Bool

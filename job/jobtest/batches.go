@@ -36,7 +36,9 @@ func testCreatedOnce(t *testing.T, q job.Queue) {
 	s := status(t, q)
 	require.WithinDuration(t, time.Now(), s.Created, time.Minute)
 	s.Created = time.Time{}
-	require.Equal(t, job.Status{Batch: "b", Alias: "m", Priority: job.Bulk, State: job.Enqueueing, FileSHA: file, Weight: 1}, s)
+	require.Equal(t, job.Status{
+		Batch: "b", Alias: "m", Models: []job.Model{{Alias: "m"}}, Priority: job.Bulk, State: job.Enqueueing, FileSHA: file, Weight: 1,
+	}, s)
 }
 
 func testUnknownBatch(t *testing.T, q job.Queue) {

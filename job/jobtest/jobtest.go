@@ -20,7 +20,7 @@ import (
 // Run runs the suite. open must return a new, empty queue each time.
 func Run(t *testing.T, open func(t testing.TB) job.Queue) {
 	t.Helper()
-	for _, group := range []map[string]func(t *testing.T, q job.Queue){batchTests, recordTests, resultTests, addTests, serveTests, turnTests, deadlineTests, liveTests} {
+	for _, group := range []map[string]func(t *testing.T, q job.Queue){batchTests, recordTests, resultTests, addTests, serveTests, turnTests, deadlineTests, liveTests, aliasTests} {
 		for name, test := range group {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -20,6 +20,19 @@ type model struct {
 	attempts                  map[int]int
 	stream                    []job.Result
 	dropped                   map[int]bool
+	pins                      map[string]string // by alias; empty for rows that name none
+}
+
+func newModel() *model {
+	return &model{attempts: map[int]int{}, dropped: map[int]bool{}, pins: map[string]string{}}
+}
+
+// otherModel returns the error that the batch gives to a model with a pin under an alias, or nil.
+func (m *model) otherModel(alias, pin string) error {
+	if first := m.pins[alias]; pin != "" && first != "" && pin != first {
+		return job.ErrOtherModel
+	}
+	return nil
 }
 
 func (m *model) recorded(line int) bool {
@@ -51,8 +64,9 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches++
 		id := fmt.Sprint("batch-", batches)
-		m := &model{attempts: map[int]int{}, dropped: map[int]bool{}}
+		m := newModel()
 		lines := rapid.IntRange(1, 6)
+		aliases, pins := rapid.SampledFrom([]string{"", "other"}), rapid.SampledFrom([]string{"", "one", "two"})
 		files := rapid.SampledFrom([]string{"", job.FileID(file), otherFile})
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
@@ -63,10 +77,14 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 			},
 			"begin": func(t *rapid.T) {
 				line, f := lines.Draw(t, "line"), files.Draw(t, "file")
-				n, err := q.Begin(ctx, &job.Job{Batch: id, Line: line, File: f})
+				alias, pin := aliases.Draw(t, "alias"), pins.Draw(t, "pin")
+				n, err := q.Begin(ctx, &job.Job{Batch: id, Line: line, File: f, Alias: alias, Pin: pin})
 				want := m.refusal(f)
 				if want == nil && m.recorded(line) {
 					want = job.ErrRecorded
+				}
+				if want == nil {
+					want = m.otherModel(alias, pin)
 				}
 				require.ErrorIs(t, err, want)
 				if want == nil {
@@ -83,11 +101,18 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 			},
 			"record": func(t *rapid.T) {
 				r := result(lines.Draw(t, "line"), rapid.Bool().Draw(t, "failed"))
-				r.File = files.Draw(t, "file")
+				r.File, r.Alias, r.Pin = files.Draw(t, "file"), aliases.Draw(t, "alias"), pins.Draw(t, "pin")
 				first, err := q.Record(ctx, id, r)
-				require.ErrorIs(t, err, m.refusal(r.File))
+				want := m.refusal(r.File)
+				if want == nil && !m.recorded(r.Line) {
+					want = m.otherModel(r.Alias, r.Pin)
+				}
+				require.ErrorIs(t, err, want)
 				require.Equal(t, err == nil && !m.recorded(r.Line), first)
 				if first {
+					if m.pins[r.Alias] == "" {
+						m.pins[r.Alias] = r.Pin
+					}
 					m.stream = append(m.stream, r)
 					delete(m.attempts, r.Line)
 				}
@@ -136,7 +161,7 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 					require.ErrorIs(t, err, job.ErrUnfinished)
 				default:
 					require.NoError(t, err)
-					*m = model{attempts: map[int]int{}, dropped: map[int]bool{}}
+					*m = *newModel()
 				}
 			},
 			"": func(t *rapid.T) { m.compare(ctx, t, q, id) },
@@ -181,6 +206,7 @@ func (m *model) compare(ctx context.Context, t *rapid.T, q job.Queue, id string)
 			state = job.InProgress
 		}
 		require.Equal(t, []any{state, m.total, len(m.stream) - failed, failed, len(m.attempts)}, []any{s.State, s.Total, s.Done, s.Failed, s.Running})
+		require.Equal(t, []job.Model{{Alias: "m", Pin: m.pins[""]}}, s.Models)
 		require.Equal(t, s.Ended(), s.Expires != nil)
 	}
 	lines, err := q.Recorded(ctx, id)

@@ -48,9 +48,9 @@ func testPin(t *testing.T, q job.Queue) {
 		require.NoError(t, err)
 	}
 	require.True(t, record(t, q, result(9, true)))
-	require.Empty(t, status(t, q).Pin)
+	require.Empty(t, status(t, q).Models[0].Pin)
 	require.True(t, record(t, q, answerBy("one", 1)))
-	require.Equal(t, "one", status(t, q).Pin)
+	require.Equal(t, "one", status(t, q).Models[0].Pin)
 
 	before := status(t, q)
 	_, err := q.Record(t.Context(), "b", answerBy("two", 2))
@@ -80,7 +80,7 @@ func testMixModels(t *testing.T, q job.Queue) {
 	_, err = q.Begin(t.Context(), by("two", 2))
 	require.NoError(t, err)
 	require.True(t, record(t, q, answerBy("two", 2)))
-	require.Equal(t, "one", status(t, q).Pin)
+	require.Equal(t, "one", status(t, q).Models[0].Pin)
 
 	_, created, err = q.Create(t.Context(), job.Batch{ID: "mixed", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, MixModels: true})
 	require.NoError(t, err)

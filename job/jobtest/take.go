@@ -17,7 +17,7 @@ func Take(t testing.TB, q job.Queue, alias string, p job.Priority, n int) []*job
 	var jobs []*job.Job
 	taken, ended := make(chan struct{}), make(chan struct{})
 	last := newJob(1)
-	last.Batch = "last-of-" + alias
+	last.Batch = "last-of-the-queue"
 	stop := serve(t, q, job.ServeOptions{Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait}, func(_ context.Context, j *job.Job) error {
 		if j.Batch == last.Batch {
 			close(ended)

@@ -70,6 +70,9 @@ func (q *Queue) Add(_ context.Context, name string, p job.Priority, jobs []*job.
 	a := q.alias(name)
 	added = make([]bool, len(jobs))
 	for i, j := range jobs {
+		if b := q.batches[j.Batch]; b != nil {
+			b.aliases[name] = true
+		}
 		t := &task{job: j, priority: p}
 		if known := a.tasks[t.row()]; known != nil {
 			switch {

@@ -1,8 +1,11 @@
 package memqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +15,9 @@ import (
 // batch is a batch with its results. The queue's mutex guards its fields.
 type batch struct {
 	job.Batch
-	status   job.Status // without State, Running, Expires and rates
+	status   job.Status        // without Models, State, Running, Expires and rates
+	aliases  map[string]bool   // aliases to which rows were added
+	pins     map[string]string // Pin of the first answer of each alias
 	sealed   bool
 	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
@@ -72,6 +77,8 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	q.batches[b.ID] = &batch{
 		Batch:    b,
 		status:   job.Status{Batch: b.ID, Alias: b.Alias, Priority: b.Priority, Created: now(), Deadline: deadline(b)},
+		aliases:  map[string]bool{},
+		pins:     map[string]string{},
 		attempts: map[int]int{},
 		running:  map[int]context.CancelFunc{},
 
@@ -89,9 +96,12 @@ func deadline(b job.Batch) *time.Time {
 	return new(b.Deadline.UTC().Truncate(time.Millisecond))
 }
 
-// takes returns an error if the batch does not accept answers of a model with this pin.
-func (b *batch) takes(pin string) error {
-	if pin == "" || b.status.Pin == "" || pin == b.status.Pin || b.MixModels {
+// aliasOf returns the alias under which a row is queued. named is the alias that the row names, empty for none.
+func (b *batch) aliasOf(named string) string { return cmp.Or(named, b.Alias) }
+
+// takes returns an error if the batch does not accept answers of a model with this pin to rows of an alias.
+func (b *batch) takes(alias, pin string) error {
+	if first := b.pins[alias]; pin == "" || first == "" || pin == first || b.MixModels {
 		return nil
 	}
 	return job.ErrOtherModel
@@ -148,7 +158,7 @@ func (q *Queue) Cancel(_ context.Context, id string) (finished bool, err error) 
 	for _, end := range b.running {
 		end()
 	}
-	q.alias(b.Alias).drain(id)
+	q.drain(b)
 	return false, nil
 }
 
@@ -172,8 +182,15 @@ func (q *Queue) Purge(_ context.Context, id string) error {
 		return fmt.Errorf("purge batch %s: %w: cancel it first", id, job.ErrUnfinished)
 	}
 	delete(q.batches, id)
-	q.alias(b.Alias).drain(id)
+	q.drain(b)
 	return nil
+}
+
+// drain removes the tasks of a batch, except those that are running.
+func (q *Queue) drain(b *batch) {
+	for _, alias := range b.current().Aliases() {
+		q.alias(alias).drain(b.ID)
+	}
 }
 
 // Status implements job.Store.
@@ -193,6 +210,7 @@ func (b *batch) current() job.Status {
 	s.FileSHA = b.FileSHA
 	s.Weight = max(1, b.Weight)
 	s.Running = len(b.attempts)
+	s.SetModels(slices.Collect(maps.Keys(b.aliases)), b.pins)
 	switch {
 	case s.Finished != nil:
 		s.State = job.Completed
@@ -234,8 +252,10 @@ func (q *Queue) Lost(_ context.Context, s job.Status) (int, error) {
 	if err != nil || s.State != job.InProgress || b.current().State != job.InProgress {
 		return 0, nil
 	}
-	if q.alias(s.Alias).holds(s.Priority) {
-		return 0, nil
+	for _, alias := range b.current().Aliases() {
+		if q.alias(alias).holds(s.Priority) {
+			return 0, nil
+		}
 	}
 	return max(0, b.status.Total-b.status.Done-b.status.Failed), nil
 }

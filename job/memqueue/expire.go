@@ -34,9 +34,11 @@ func (q *Queue) overdue(id string) (tasks []*task) {
 	if err != nil || !b.current().Overdue() {
 		return nil
 	}
-	for _, t := range q.alias(b.Alias).tasks {
-		if t.job.Batch == id && t.job.Overdue() {
-			tasks = append(tasks, t)
+	for _, alias := range b.current().Aliases() {
+		for _, t := range q.alias(alias).tasks {
+			if t.job.Batch == id && t.job.Overdue() {
+				tasks = append(tasks, t)
+			}
 		}
 	}
 	return tasks
@@ -47,6 +49,6 @@ func (q *Queue) discard(t *task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if b, err := q.find(t.job.Batch); err == nil && !t.running {
-		q.alias(b.Alias).remove(t)
+		q.alias(b.aliasOf(t.job.Alias)).remove(t)
 	}
 }

@@ -30,7 +30,7 @@ func (q *Queue) Begin(_ context.Context, j *job.Job) (job.Start, error) {
 	if b.recorded.Has(j.Line) {
 		return job.Start{}, job.ErrRecorded
 	}
-	if err := b.takes(j.Pin); err != nil {
+	if err := b.takes(b.aliasOf(j.Alias), j.Pin); err != nil {
 		return job.Start{}, err
 	}
 	if b.status.Started == nil {
@@ -80,11 +80,12 @@ func (q *Queue) Record(_ context.Context, id string, r job.Result) (first bool, 
 	if b.recorded.Has(r.Line) {
 		return false, nil
 	}
-	if err := b.takes(r.Pin); err != nil {
+	alias := b.aliasOf(r.Alias)
+	if err := b.takes(alias, r.Pin); err != nil {
 		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, id, err)
 	}
-	if b.status.Pin == "" {
-		b.status.Pin = r.Pin
+	if b.pins[alias] == "" {
+		b.pins[alias] = r.Pin
 	}
 	b.recorded.Add(r.Line)
 	delete(b.attempts, r.Line)

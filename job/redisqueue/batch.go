@@ -21,6 +21,9 @@ func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, cr
 	if b.Lines > 0 {
 		fields = append(fields, "lines", b.Lines)
 	}
+	if b.ByModel {
+		fields = append(fields, "by_model", 1)
+	}
 	mixed := 0
 	if b.MixModels {
 		mixed = 1
@@ -40,7 +43,10 @@ func (q *Queue) Create(ctx context.Context, b job.Batch) (existing job.Batch, cr
 	if err != nil {
 		return job.Batch{}, false, failure(err, "read batch %s", b.ID)
 	}
-	existing = job.Batch{ID: b.ID, Alias: m["model"], Priority: job.Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != ""}
+	existing = job.Batch{
+		ID: b.ID, Alias: m["model"], Priority: job.Priority(m["priority"]), FileSHA: m["file_sha256"], Cancelled: m["cancelled_ms"] != "",
+		ByModel: m["by_model"] == "1",
+	}
 	if ms, err := strconv.ParseInt(m["deadline_ms"], 10, 64); err == nil {
 		existing.Deadline = time.UnixMilli(ms).UTC()
 	}
@@ -79,7 +85,7 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	if err != nil {
 		return false, err
 	}
-	return false, q.drain(ctx, queueName(st.Alias, st.Priority), batch)
+	return false, q.drain(ctx, st)
 }
 
 // stopLines ends the running deliveries of lines of a batch.
@@ -123,7 +129,7 @@ func (q *Queue) Purge(ctx context.Context, batch string) error {
 	if !st.Ended() {
 		return fmt.Errorf("purge batch %s: %w: cancel it first", batch, job.ErrUnfinished)
 	}
-	if err := q.drain(ctx, queueName(st.Alias, st.Priority), batch); err != nil {
+	if err := q.drain(ctx, st); err != nil {
 		return err
 	}
 	if err := q.rdb.Unlink(ctx, allKeys(batch)...).Err(); err != nil {

@@ -36,8 +36,8 @@ func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	f.requireNoTask()
 }
 
-// The rows of a dead worker leave no tasks if their batch is cancelled or purged while no worker lives, even if Redis has no memory left.
-// They leave none either if they are handed over later.
+// A worker has died with rows, and their batch is cancelled before another worker starts. The rows then leave no tasks, even if Redis has
+// no memory left, or if the rows are handed over later.
 func TestRowsOfADeadWorkerLeaveNoTasks(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(f *fleet) error{

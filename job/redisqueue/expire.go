@@ -20,7 +20,18 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	if err != nil || !s.Overdue() {
 		return 0, err
 	}
-	queue := queueName(s.Alias, s.Priority)
+	for _, queue := range queuesOf(s) {
+		ended, err := q.expireIn(ctx, queue, batch)
+		n += ended
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// expireIn is Expire for the rows in one queue.
+func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) {
 	tasks, err := q.tasksOf(ctx, queue, batch)
 	if err != nil {
 		return 0, err

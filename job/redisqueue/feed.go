@@ -19,10 +19,10 @@ import (
 const (
 	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
 	maxPause = 50 * time.Millisecond
-	// aheadTime is the time for which the rows ahead last: the engine computes about as many rows in it. A worker takes fewer rows ahead the
-	// longer they are, so that at the end of a batch no other worker is without rows for long.
+	// aheadTime decides how many rows a worker takes ahead: as many as its engine computes in this time. These are few if rows take long,
+	// so that no other worker is without rows for long at the end of a batch.
 	aheadTime = 100 * time.Millisecond
-	// minAheadShare limits that: at least 1/minAheadShare of the rows that the engine computes at once are taken ahead.
+	// minAheadShare sets the minimum: if the engine computes n rows at once, the worker takes at least n/minAheadShare rows ahead.
 	minAheadShare = 4
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
@@ -37,7 +37,7 @@ type feed struct {
 	queues   map[string]int // weights
 	strict   bool
 	handlers int           // maximum number of tasks at once
-	ahead    int           // how many of them at most are rows ahead: they wait in the engine
+	ahead    int           // how many of these may be rows ahead, which wait in the engine
 	poll     time.Duration // time between two requests while the queues are empty
 
 	tasks chan *held    // tasks for free handlers
@@ -93,10 +93,10 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// room returns the number of tasks to take: for handlers that are free or will soon be free. The caller holds the mutex.
+// room returns the number of tasks to take now, for handlers that are free or will soon be free. The caller holds the mutex.
 func (f *feed) room() int { return max(f.limit()-f.held+f.ending, 0) }
 
-// limit returns the number of tasks to hold. The caller holds the mutex.
+// limit returns the number of tasks that may run or wait in the engine at a time. The caller holds the mutex.
 func (f *feed) limit() int { return f.handlers - f.ahead + f.rowsAhead() }
 
 // rowsAhead returns the number of rows to take ahead. The caller holds the mutex.
@@ -109,8 +109,8 @@ func (f *feed) rowsAhead() int {
 	return n
 }
 
-// group returns the number of results that do not wait for others any longer. The engine has a quarter of the rows ahead left then: they
-// last until more rows have been taken. The caller holds the mutex.
+// group returns the number of results that are recorded at once, without waiting for others. When that many rows have ended, the engine
+// still has a quarter of the rows ahead, which last until more rows have been taken. The caller holds the mutex.
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.

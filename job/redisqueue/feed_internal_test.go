@@ -71,7 +71,7 @@ func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
 	require.NotContains(t, log.String(), "level=WARN")
 }
 
-// An id in the list of pending tasks without a task is skipped and removed.
+// The list of pending tasks has ids of tasks that do not exist. They are skipped and removed.
 func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)

@@ -120,7 +120,7 @@ func TestARepeatedBeginningCountsOnce(t *testing.T) {
 	ctx, q := t.Context(), f.queue
 	task := taskPrefix("m:default") + job.TaskID("b", 1)
 	begin := func(owner string) any {
-		rows, err := beginScript.Run(ctx, q.rdb, nil, now(), "b", 1, "", 0, "", task, owner).Slice()
+		rows, err := beginScript.Run(ctx, q.rdb, nil, now(), "b", 1, "", 0, "", "", task, owner).Slice()
 		require.NoError(t, err)
 		return rows[0]
 	}

@@ -14,12 +14,14 @@ func (q *Queue) Lost(ctx context.Context, b job.Status) (int, error) {
 	if b.State != job.InProgress {
 		return 0, nil
 	}
-	empty, err := q.queueIsEmpty(ctx, queueName(b.Alias, b.Priority))
-	if err != nil || !empty {
-		return 0, err
+	for _, queue := range queuesOf(b) {
+		if empty, err := q.queueIsEmpty(ctx, queue); err != nil || !empty {
+			return 0, err
+		}
 	}
-	// A row is recorded before its task leaves the queue. So the status is read again, after the queue was found empty.
-	if b, err = q.Status(ctx, b.Batch); err != nil || b.State != job.InProgress {
+	// A row is recorded before its task leaves the queue. So the status is read again, after the queues were found empty.
+	b, err := q.Status(ctx, b.Batch)
+	if err != nil || b.State != job.InProgress {
 		return 0, err
 	}
 	return max(0, b.Total-b.Done-b.Failed), nil

@@ -138,7 +138,8 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// lost ends all held deliveries, since other workers have their rows. The worker then continues under a new id.
+// lost ends all deliveries that the member holds, since their rows have gone to other workers. The member then continues under a new
+// worker id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
 	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.helds))
@@ -181,7 +182,8 @@ func (m *member) release(ctx context.Context, h *held, outcome error) {
 	}
 }
 
-// ownWaiting makes the member the owner of the held deliveries for which Begin was not called yet, so that other workers do not take them.
+// ownWaiting makes the member the owner of those deliveries that it holds but for which Begin was not called yet. Other workers then do not
+// take their rows.
 func (m *member) ownWaiting(ctx context.Context) {
 	m.mu.Lock()
 	var waiting []*held

@@ -79,6 +79,15 @@ const taskType = "ingot:job"
 // queueName returns the name of the asynq queue of a model alias and a priority.
 func queueName(alias string, p job.Priority) string { return alias + ":" + string(p) }
 
+// queuesOf returns the names of the asynq queues with rows of a batch.
+func queuesOf(s job.Status) []string {
+	names := s.Aliases()
+	for i, alias := range names {
+		names[i] = queueName(alias, s.Priority)
+	}
+	return names
+}
+
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
 
 func keys(batch string, names ...string) []string {

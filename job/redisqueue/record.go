@@ -42,7 +42,7 @@ type begun struct {
 // begin is Begin for several rows, in one round trip.
 func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
 	results := make([]begun, len(rows))
-	args := make([]any, 0, 1+7*len(rows))
+	args := make([]any, 0, 1+8*len(rows))
 	args = append(args, now())
 	sent := make([]int, 0, len(rows))
 	for i, r := range rows {
@@ -55,7 +55,7 @@ func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
 			}
 			task = r.held.key()
 		}
-		args = append(args, r.Batch, r.Line, r.File, r.Delivery, r.Pin, task, owner)
+		args = append(args, r.Batch, r.Line, r.File, r.Delivery, r.Alias, r.Pin, task, owner)
 		sent = append(sent, i)
 	}
 	if len(sent) == 0 {
@@ -188,7 +188,7 @@ type toRecord struct {
 // recordArgs returns the arguments of record.lua.
 func recordArgs(rows []toRecord) []any {
 	at := time.Now()
-	args := make([]any, 0, 3+16*len(rows))
+	args := make([]any, 0, 3+17*len(rows))
 	args = append(args, at.UnixMilli(), today(at), statsEnd(at))
 	for i := range rows {
 		r := &rows[i].result
@@ -199,7 +199,7 @@ func recordArgs(rows []toRecord) []any {
 		if h := rows[i].held; h != nil {
 			queue, task = h.queue, h.task
 		}
-		args = append(args, rows[i].batch, r.Line, r.Text, outcome, r.Sum, r.File, r.Job, r.Delivery, r.Pin, queue, task,
+		args = append(args, rows[i].batch, r.Line, r.Text, outcome, r.Sum, r.File, r.Job, r.Delivery, r.Alias, r.Pin, queue, task,
 			r.Stats.PromptTokens, r.Stats.CachedTokens, r.Stats.CompletionTokens, r.Stats.DraftTokens, r.Stats.AcceptedTokens)
 	}
 	return args

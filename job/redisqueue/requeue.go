@@ -1,6 +1,7 @@
 package redisqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, failure(err, "read the failed rows of batch %s", s.Batch)
 	}
-	var jobs []*job.Job
+	jobs := map[string][]*job.Job{} // by the alias of their queue
 	for i, p := range payloads {
 		text, ok := p.(string)
 		if !ok {
@@ -106,13 +107,19 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 		if j.Overdue() {
 			j.DeadlineMS = 0
 		}
-		jobs = append(jobs, j)
+		alias := cmp.Or(j.Alias, s.Alias)
+		jobs[alias] = append(jobs[alias], j)
 	}
-	queued, err := q.Add(ctx, s.Alias, s.Priority, jobs)
-	for _, yes := range queued {
-		if yes {
-			added++
+	for alias, some := range jobs {
+		queued, err := q.Add(ctx, alias, s.Priority, some)
+		for _, yes := range queued {
+			if yes {
+				added++
+			}
+		}
+		if err != nil {
+			return added, err
 		}
 	}
-	return added, err
+	return added, nil
 }

@@ -112,7 +112,7 @@ func checkRights(ctx context.Context, c redis.UniversalClient) error {
 	return nil
 }
 
-// checkClock returns an error if the clocks of this machine and of Redis differ too much.
+// checkClock returns an error if the clocks of this machine and of Redis differ by more than maxClockSkew.
 func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Time) error {
 	before := now()
 	server, err := c.Time(ctx).Result()

@@ -79,7 +79,6 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		Priority:         job.Priority(meta["priority"]),
 		State:            job.Enqueueing,
 		FileSHA:          meta["file_sha256"],
-		Pin:              meta["pin"],
 		Started:          m.moment("started_ms"),
 		Finished:         m.moment("finished_ms"),
 		Cancelled:        m.moment("cancelled_ms"),
@@ -95,6 +94,7 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		DraftTokens:      m.number("draft_tokens"),
 		AcceptedTokens:   m.number("accepted_tokens"),
 	}
+	s.SetModels(modelsOf(meta))
 	if t := m.moment("created_ms"); t != nil {
 		s.Created = *t
 	}
@@ -114,6 +114,20 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		s.SetRates(*last)
 	}
 	return s, m.err
+}
+
+// modelsOf returns the aliases under which rows of a batch were queued, and the pin of each alias that has one.
+func modelsOf(meta map[string]string) (aliases []string, pins map[string]string) {
+	pins = map[string]string{meta["model"]: meta["pin"]}
+	for field, value := range meta {
+		if alias, ok := strings.CutPrefix(field, "alias:"); ok && job.CheckAlias(alias) == nil {
+			aliases = append(aliases, alias)
+		}
+		if alias, ok := strings.CutPrefix(field, "pin:"); ok {
+			pins[alias] = value
+		}
+	}
+	return aliases, pins
 }
 
 // fields reads the fields of a batch's hash. err is the error of the first malformed field.

@@ -2,6 +2,8 @@ package redisqueue
 
 import (
 	"context"
+
+	"github.com/ingot-run/ingot/job"
 )
 
 // asynq takes tasks from a queue's pending list in order, so a large batch could fill that list for hours. Rows therefore wait in one
@@ -33,9 +35,19 @@ func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
 // drainedAtOnce is the number of waiting rows that are removed at a time.
 const drainedAtOnce = 1000
 
-// drain removes the rows of a batch from a queue, except those that live workers run. Those leave the queue when their deliveries end.
+// drain removes the rows of a batch from its queues, except those that live workers run. Those leave the queue when their deliveries end.
 // drain works while Redis has no memory left.
-func (q *Queue) drain(ctx context.Context, queue, batch string) error {
+func (q *Queue) drain(ctx context.Context, s job.Status) error {
+	for _, queue := range queuesOf(s) {
+		if err := q.drainQueue(ctx, queue, s.Batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainQueue is drain for one queue.
+func (q *Queue) drainQueue(ctx context.Context, queue, batch string) error {
 	for {
 		n, err := drainScript.Run(ctx, q.rdb, []string{waitingPrefix(queue) + batch, turnsKey(queue)},
 			batch, taskPrefix(queue)+batch+":", drainedAtOnce).Int()

@@ -72,7 +72,7 @@ func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	return err
 }
 
-// open allocates both halves, if they are shorter than bytes (at most stagingBytes).
+// open allocates both halves again if they are shorter than bytes, which is at most stagingBytes.
 func (s *staging) open(d *Device, bytes int) error {
 	if s.halves[0].buffer.bytes >= bytes {
 		d.residency.commit(d)

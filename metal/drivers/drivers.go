@@ -68,7 +68,7 @@ func Find(name string) (d Driver, ok bool) {
 	return table[i], true
 }
 
-// Names returns the names of the drivers whose Auto is auto.
+// Names returns the names of the drivers that can be chosen automatically or, if auto is false, of the other drivers.
 func Names(auto bool) (names []string) {
 	for i := range table {
 		if table[i].Auto == auto {

@@ -70,8 +70,8 @@ func newBench(t *testing.T, o emulator.Options, mode metal.Mode, file, kernel st
 	return b
 }
 
-// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The argument
-// struct is the number of values.
+// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The kernel's argument struct has only the
+// number of values.
 func (b *bench) run(t *testing.T, groups, threads, shared int) error {
 	t.Helper()
 	ticket, err := b.submit(groups, threads, shared)
@@ -141,7 +141,7 @@ func TestCacheWithoutAHome(t *testing.T) {
 	dir := filepath.Dir(made[0])
 	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // the test expects an error for this mode
 	_, err = emulator.Open(emulator.Options{})
-	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
+	require.ErrorContains(t, err, "does not belong to this user alone")
 }
 
 // TestCompilesOnce checks that a source is compiled once if several devices compile it at the same time, as in tests of several packages.

@@ -114,7 +114,7 @@ func File(folder, name string, write func(path string) error) (string, error) {
 	if err := write(out.Name()); err != nil {
 		return "", err
 	}
-	// A compiler may replace the file, and the mode of the new file depends on the user's umask.
+	// Set the mode again: a compiler may have replaced the file, with a mode that depends on the user's umask.
 	if err := os.Chmod(out.Name(), 0o600); err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}

@@ -138,7 +138,7 @@ func TestAFolderOfOthersIsRefused(t *testing.T) {
 			c.share(t, above, dir)
 			_, err := File(dir, "k.so", mustNotCompile)
 			if c.refuse {
-				require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
+				require.ErrorContains(t, err, "does not belong to this user alone")
 			} else {
 				require.NoError(t, err)
 			}
@@ -158,7 +158,7 @@ func TestTheDefaultFolderIsOfThisUserAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, own, dir)
 
-	chmod(t, own, 0o777) // the state if another user had made the folder first
+	chmod(t, own, 0o777) // the folder as another user could have made it before
 	dir, err = Folder()
 	require.NoError(t, err)
 	fallback := filepath.Join(temp, fmt.Sprintf("ingot-kernels-%d", os.Getuid()))
@@ -166,5 +166,5 @@ func TestTheDefaultFolderIsOfThisUserAlone(t *testing.T) {
 
 	chmod(t, fallback, 0o777)
 	_, err = Folder()
-	require.ErrorContains(t, err, "is not a folder of this user that only this user can write to")
+	require.ErrorContains(t, err, "does not belong to this user alone")
 }

@@ -94,7 +94,7 @@ kernel void attention_tile(
                 uint p = clamp(first + lane, low, n - 1);  // positions to which no pair attends get weight 0
                 rows[lane] = page_row(uint(pages[p / args.page_size]) * args.page_size + p % args.page_size, kv_head, args.kv_heads, args.page_size);
             }
-            // Scores: each simdgroup computes those of eight keys.
+            // Scores: each simdgroup computes the scores of eight keys.
             simdgroup_float8x8 s0 = make_filled_simdgroup_matrix<float, 8, 8>(0.0f), s1 = s0, a, b;
             for (uint d = 0; d < args.key_dim; d += 32) {
                 threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -117,7 +117,7 @@ kernel void attention_tile(
             simdgroup_store(s0, scores + simdgroup * 8, stride);
             simdgroup_store(s1, scores + 8 * stride + simdgroup * 8, stride);
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Weights: each simdgroup computes those of four pairs.
+            // Weights: each simdgroup computes the weights of four pairs.
             for (uint i = 4 * simdgroup; i < 4 * simdgroup + 4; i++) {
                 float weight = 0;
                 uint from = first_of(args, sees[i]);
@@ -138,7 +138,7 @@ kernel void attention_tile(
                 scores[i * stride + lane] = weight;
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
-            // Values: each simdgroup computes 8·C dimensions.
+            // Values: each simdgroup adds up 8·C dimensions of the values.
             UNROLL for (uint c = 0; c < C; c++) {
                 UNROLL for (uint j = 0; j < 2; j++) {
                     sums[0][c].thread_elements()[j] *= by[r];

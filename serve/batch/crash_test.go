@@ -93,7 +93,7 @@ func TestEndSurvivesCrashes(t *testing.T) {
 		record := filepath.Join(crashed, "batches", b.ID+".json")
 		text, err = os.ReadFile(record)
 		require.NoError(t, err)
-		// The record before the batch's end was decided.
+		// Write the record as it was before the end of the batch was decided.
 		before, _, found := bytes.Cut(text, []byte(`,"ending":`))
 		require.True(t, found)
 		text = bytes.Replace(before, []byte(`"finalizing"`), []byte(`"in_progress"`), 1)

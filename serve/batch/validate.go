@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Codes of faults that rows of `ingot run` cannot have.
+// Codes of faults in batches of the HTTP API. Rows of `ingot run` cannot have these faults.
 const (
 	codeInvalidLine   = "invalid_json_line"
 	codeEmptyFile     = "empty_file"

@@ -224,7 +224,8 @@ func (s moved) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps 
 	s.inRoom(cache, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
-// inRoom runs an operation with the positions of the rows increased by one, except for rows whose page table has no room.
+// inRoom runs an operation with the positions of the rows increased by one. It does not change rows whose page table has no room for the
+// next position.
 func (s moved) inRoom(cache compute.Cache, op func()) {
 	row := 0
 	for _, seq := range s.batch.Seqs {

@@ -42,8 +42,8 @@ func verdict(t *testing.T, name string, replace func(s site) compute.Step) error
 	return checks[i].run(newRig(t, backend{be, replace}, name))
 }
 
-// operations are the operations that write a tensor, except Embed. Every check makes its inputs with Embed, so that a fault in
-// Embed would fail every check; TestFindsWrongArguments covers it.
+// operations are the operations that write a tensor, except Embed. Every check makes its inputs with Embed, so a fault in Embed would fail
+// every check. TestFindsWrongArguments covers Embed.
 var operations = []string{
 	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
 	"Route", "GatedExperts", "ExpertsAdd", "Top",

@@ -113,7 +113,7 @@ func checkInFlight(r *rig) error {
 }
 
 // manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers at the start
-// of a step. It must therefore allocate more after operations were recorded, while another step is in flight.
+// of a step. A backend must therefore allocate more after operations were recorded, while another step is in flight.
 const manyRows = 1 << 17
 
 func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {

@@ -5,19 +5,20 @@ import "unsafe"
 // The arguments of the kernels have the same layout as the structs in c/args.h: every field takes 8 bytes. A kernel does not retain
 // pointers after it returns.
 
-// Scale describes a block of 32 activations of 8 bits.
-type Scale struct {
-	D      float32 // an activation is D times its byte
-	Sum    float32 // D times the sum of the bytes
-	Minus8 int32   // -8 times the sum of the bytes
-	First8 int32   // -8 times the sum of the first 16 bytes
+// Block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels add. It takes one cache line.
+type Block struct {
+	Q                         [32]int8
+	D                         float32 // an activation is D times its byte
+	Sum                       float32 // D times the sum of the bytes
+	FirstSum                  float32 // D times the sum of the first 16 bytes
+	Minus8, Minus16, Minus128 int32   // -8, -16 and -128 times the sum of the bytes
+	First32, Second32         int32   // -32 times the sum of the first, and of the last, 16 bytes
 }
 
 // ProductArgs is a product of packed weights with rows of activations: 16*Groups results per row.
 type ProductArgs struct {
 	W       unsafe.Pointer // packed weights, from the start of a group
-	X       unsafe.Pointer // activations: bytes in blocks of 32, or float32 if the weights are floats
-	Scales  *Scale         // scales of the blocks of X, if X is bytes
+	X       unsafe.Pointer // activations: blocks, or float32 if the weights are floats
 	Out     *float32
 	In      *int64   // [Rows] offset of each row in X: in blocks, or in values if the weights are floats
 	At      *int64   // [Rows] offset of each row's results from Out, in values
@@ -30,8 +31,7 @@ type ProductArgs struct {
 // QuantizeArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
 type QuantizeArgs struct {
 	X      *float32
-	Q      *int8
-	Scales *Scale
+	Out    *Block
 	Blocks int64
 }
 

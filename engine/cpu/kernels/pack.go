@@ -130,8 +130,8 @@ func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[
 func word(b []byte, i int) uint32       { return binary.LittleEndian.Uint32(b[4*i:]) }
 func putWord(b []byte, i int, v uint32) { binary.LittleEndian.PutUint32(b[4*i:], v) }
 
-// packNibbles copies the 32 weights of four bits in src to row r. The two halves of a byte are 16 columns apart, both in the file and in a
-// group.
+// packNibbles copies the 32 weights of four bits in src to row r. The weights in the two halves of a byte are 16 columns apart, both in the
+// file and in a group.
 func packNibbles(dst []byte, r int, src []byte) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, word(src, j))

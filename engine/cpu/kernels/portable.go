@@ -38,9 +38,9 @@ func after[T any](p *T, i int64) *T {
 }
 
 func quantize(a *QuantizeArgs) {
-	x, q, scales := from(a.X, 32*a.Blocks), from(a.Q, 32*a.Blocks), from(a.Scales, a.Blocks)
-	for k := range scales {
-		x, q := x[32*k:32*k+32], q[32*k:32*k+32]
+	x, out := from(a.X, 32*a.Blocks), from(a.Out, a.Blocks)
+	for k := range out {
+		x, b := x[32*k:32*k+32], &out[k]
 		var size float32
 		for _, v := range x {
 			size = max(size, float32(math.Abs(float64(v))))
@@ -52,11 +52,13 @@ func quantize(a *QuantizeArgs) {
 		}
 		var sums [2]int32
 		for i, v := range x {
-			q[i] = int8(math.RoundToEven(float64(v * inverse)))
-			sums[i/16] += int32(q[i])
+			b.Q[i] = int8(math.RoundToEven(float64(v * inverse)))
+			sums[i/16] += int32(b.Q[i])
 		}
 		sum := sums[0] + sums[1]
-		scales[k] = Scale{D: d, Sum: d * float32(sum), Minus8: -8 * sum, First8: -8 * sums[0]}
+		b.D, b.Sum, b.FirstSum = d, d*float32(sum), d*float32(sums[0])
+		b.Minus8, b.Minus16, b.Minus128 = -8*sum, -16*sum, -128*sum
+		b.First32, b.Second32 = -32*sums[0], -32*sums[1]
 	}
 }
 

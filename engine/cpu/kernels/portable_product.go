@@ -92,8 +92,7 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 			b.unpack(l, w[:l.block], super)
 			w = w[l.block:]
 			for row, in := range ins {
-				q := from(after((*int8)(a.X), 32*(in+k)), 32)
-				b.add(&acc[row], q, *after(a.Scales, in+k))
+				b.add(&acc[row], after((*Block)(a.X), in+k))
 			}
 		}
 		for row := range acc {
@@ -103,17 +102,16 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 }
 
 // add adds the product of the block with 32 activations to acc.
-func (b *unpacked) add(acc *group, q []int8, x Scale) {
+func (b *unpacked) add(acc *group, x *Block) {
 	var sums [2][GroupRows]int32
-	for c, v := range q {
+	for c, v := range x.Q {
 		s, w := &sums[c/16], &b.w[c]
 		for r := range s {
 			s[r] += int32(w[r]) * int32(v)
 		}
 	}
-	first := x.D * float32(x.First8/-8)
 	for r := range acc {
-		acc[r] += b.min[0][r]*first + b.min[1][r]*(x.Sum-first)
+		acc[r] += b.min[0][r]*x.FirstSum + b.min[1][r]*(x.Sum-x.FirstSum)
 		acc[r] += x.D * (b.scale[0][r]*float32(sums[0][r]) + b.scale[1][r]*float32(sums[1][r]))
 	}
 }

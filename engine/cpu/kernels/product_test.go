@@ -33,28 +33,41 @@ func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
 	return packed
 }
 
-// activations are rows of n values, as float32 and quantised to bytes.
+// activations are rows of n values, as float32 and as quantised blocks.
 type activations struct {
 	n      int
 	floats []float32
-	bytes  []int8
-	scales []Scale
+	blocks []Block
 }
 
 func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
-	x := &activations{n: n, floats: make([]float32, rows*n), bytes: make([]int8, rows*n), scales: make([]Scale, rows*n/32+1)}
+	x := &activations{n: n, floats: make([]float32, rows*n), blocks: make([]Block, rows*n/32+1)}
 	for i := range x.floats {
 		x.floats[i] = float32(r.NormFloat64())
 	}
-	s.Quantize(&QuantizeArgs{X: &x.floats[0], Q: &x.bytes[0], Scales: &x.scales[0], Blocks: int64(rows * n / 32)})
+	s.Quantize(&QuantizeArgs{X: &x.floats[0], Out: &x.blocks[0], Blocks: int64(rows * n / 32)})
 	return x
+}
+
+// blockOf returns a block with the sums of its activations.
+func blockOf(q [32]int8, d float32) Block {
+	var sum, first int32
+	for i, v := range q {
+		if sum += int32(v); i < 16 {
+			first += int32(v)
+		}
+	}
+	return Block{
+		Q: q, D: d, Sum: d * float32(sum), FirstSum: d * float32(first),
+		Minus8: -8 * sum, Minus16: -16 * sum, Minus128: -128 * sum, First32: -32 * first, Second32: -32 * (sum - first),
+	}
 }
 
 // multiply runs a product over the given rows of x. Before the call, out has the values to which the results are added.
 func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
 	groups := len(packed) / GroupBytes(kind, x.n)
 	unit := 32
-	a := &ProductArgs{W: unsafe.Pointer(&packed[0]), X: unsafe.Pointer(&x.bytes[0]), Scales: &x.scales[0], Out: &out[0], Rows: int64(len(rows)), Groups: int64(groups)}
+	a := &ProductArgs{W: unsafe.Pointer(&packed[0]), X: unsafe.Pointer(&x.blocks[0]), Out: &out[0], Rows: int64(len(rows)), Groups: int64(groups)}
 	if FloatWeights(kind) {
 		unit, a.X = 1, unsafe.Pointer(&x.floats[0])
 	}
@@ -120,7 +133,8 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 			for k, v := range line {
 				a := float64(x.floats[row*n+k])
 				if !FloatWeights(kind) {
-					a = float64(x.scales[(row*n+k)/32].D) * float64(x.bytes[row*n+k])
+					block := &x.blocks[(row*n+k)/32]
+					a = float64(block.D) * float64(block.Q[k%32])
 				}
 				want += float64(v) * a
 				size += math.Abs(float64(v) * a)
@@ -170,17 +184,12 @@ func TestProductExact(t *testing.T) {
 		for _, s := range Sets() {
 			x := randomActivations(r, s, rows, n)
 			r := rand.New(rand.NewPCG(3, 3))
-			for i := range x.bytes {
-				x.bytes[i] = int8(r.IntN(255) - 127)
-			}
-			for k := range x.scales[:rows*n/32] {
-				var first, sum int32
-				for i, v := range x.bytes[32*k : 32*k+32] {
-					if sum += int32(v); i < 16 {
-						first += int32(v)
-					}
+			for k := range x.blocks {
+				b := &x.blocks[k]
+				for i := range b.Q {
+					b.Q[i] = int8(r.IntN(255) - 127)
 				}
-				x.scales[k] = Scale{D: 1, Sum: float32(sum), Minus8: -8 * sum, First8: -8 * first}
+				*b = blockOf(b.Q, 1)
 			}
 			got := make([]float32, rows*weights)
 			x.multiply(s, kind, packed, []int{0, 1, 2, 3, 4}, nil, got)

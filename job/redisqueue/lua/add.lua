@@ -1,14 +1,23 @@
 -- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch that had no waiting rows gets the
--- lowest turn. Returns the numbers (from 1) of the tasks whose ids exist. Appended to fill.lua.
+-- lowest turn. Each batch gets a field for the queue's model alias. Returns the numbers (from 1) of the tasks whose ids exist. Appended to
+-- fill.lua.
 -- ARGV: queue, now in ns, then id and message of each task.
-local known, joined = {}, {}
+local known, joined, named = {}, {}, {}
+local alias = string.match(ARGV[1], '^(.*):')
 local turns = 'ingot:{' .. ARGV[1] .. '}:turns'
 for i = 3, #ARGV, 2 do
   local task = 'asynq:{' .. ARGV[1] .. '}:t:' .. ARGV[i]
+  local batch, row = string.match(ARGV[i], '^([^:]*):(.*)$')
+  if not named[batch] then
+    named[batch] = true
+    local meta = 'ingot:{' .. batch .. '}:meta'
+    if redis.call('EXISTS', meta) == 1 then
+      redis.call('HSETNX', meta, 'alias:' .. alias, 1)
+    end
+  end
   if redis.call('EXISTS', task) == 1 then
     known[#known + 1] = (i - 1) / 2
   else
-    local batch, row = string.match(ARGV[i], '^([^:]*):(.*)$')
     redis.call('HSET', task, 'msg', ARGV[i + 1], 'state', 'waiting', 'pending_since', ARGV[2])
     redis.call('LPUSH', 'ingot:{' .. ARGV[1] .. '}:waiting:' .. batch, row)
     if not joined[batch] then

@@ -1,20 +1,20 @@
 -- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. Returns a list with an item for each row: the
 -- text of an error, or a list of the number of the attempt and the row's progress, if there is any. If the attempt is refused, the list
--- has one number: a refusal, -6 if another model has answered rows of the batch, -7 if the task was taken from the worker meanwhile.
+-- has one number: a refusal, -6 if another model has answered rows of the alias, -7 if the task was taken from the worker meanwhile.
 -- A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
 -- Follows refusal.lua.
--- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, model or '', the row's task and the worker's id
--- or '' if it has no owner.
+-- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', the
+-- row's task and the worker's id or '' if it has no owner.
 local changed = {} -- changed batches
 
-local replies = each(2, 7, function(i, n)
-  local id, line, file, delivery, model, task, owner = unpack(ARGV, i, i + 6)
+local replies = each(2, 8, function(i, n)
+  local id, line, file, delivery, alias, model, task, owner = unpack(ARGV, i, i + 7)
   local b = batch(id)
   local refused = refusal(b, line, delivery, file)
   if refused then
     return {refused}
   end
-  if model ~= '' and b.pin and b.pin ~= model and not b.mixed then
+  if otherModel(b, alias, model) then
     return {-6}
   end
   if not b.counts then

@@ -1,10 +1,10 @@
 -- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. Returns a list with an item
--- for each row: 1, a refusal, -6 if another model has answered rows of the batch, or the text of an error. The first answer pins the
--- model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows of a batch together is
--- written at the end. Follows refusal.lua and finish.lua.
+-- for each row: 1, a refusal, -6 if another model has answered rows of the alias, or the text of an error. The first answer under an alias
+-- pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows of a batch
+-- together is written at the end. Follows refusal.lua and finish.lua.
 -- ARGV: now in ms, today, time in s until which asynq counts the tasks of today, then of each row: batch, line, result, 'done' or
--- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, model of an answer or '', queue and id of
--- its task or '', then the numbers of tokens, in the order of counters.
+-- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, alias that the row names or '', model of an
+-- answer or '', queue and id of its task or '', then the numbers of tokens, in the order of counters.
 local counters = {'prompt_tokens', 'cached_tokens', 'completion_tokens', 'draft_tokens', 'accepted_tokens'}
 local changed, queues = {}, {} -- changed batches, and queues that tasks have left
 
@@ -31,7 +31,7 @@ local function add(new, i)
   local counts, outcome = new.counts, ARGV[i + 3]
   counts[outcome] = (counts[outcome] or 0) + 1
   for k = 1, #counters do
-    local tokens = ARGV[i + 10 + k]
+    local tokens = ARGV[i + 11 + k]
     if tokens ~= '0' then
       counts[counters[k]] = (counts[counters[k]] or 0) + tonumber(tokens)
     end
@@ -44,8 +44,8 @@ local function add(new, i)
   end
 end
 
-local replies = each(4, 16, function(i, n)
-  local line, model = ARGV[i + 1], ARGV[i + 8]
+local replies = each(4, 17, function(i, n)
+  local line, alias, model = ARGV[i + 1], ARGV[i + 8], ARGV[i + 9]
   local b = batch(ARGV[i])
   local refused = refusal(b, line, ARGV[i + 7], ARGV[i + 5])
   if refused then
@@ -54,13 +54,10 @@ local replies = each(4, 16, function(i, n)
     end
     return refused
   end
-  if model ~= '' then
-    if not b.pin then
-      b.pin, b.pinned = model, true
-    elseif b.pin ~= model and not b.mixed then
-      return -6
-    end
+  if otherModel(b, alias, model) then
+    return -6
   end
+  pin(b, alias, model)
   if not b.new then
     b.new = {counts = {}, recorded = {}, positions = {}, answered = {}, results = {}, jobs = {}, bits = {}, replies = {}}
     changed[#changed + 1] = b
@@ -76,9 +73,6 @@ end)
 -- write records the rows of a batch.
 local function write(b)
   local new = b.new
-  if b.pinned then
-    redis.call('HSET', b.meta, 'pin', b.pin)
-  end
   redis.call('HSET', b.results, unpack(new.results))
   for _, i in ipairs(new.positions) do
     redis.call('XADD', b.stream, '*', 'line', ARGV[i + 1], 'sum', ARGV[i + 4], 'failed', ARGV[i + 3] == 'failed' and '1' or '0')
@@ -102,8 +96,8 @@ local function write(b)
   end
   finish(b.keys)
   for _, i in ipairs(new.positions) do
-    if ARGV[i + 10] ~= '' then
-      leave(ARGV[i + 9], ARGV[i + 10])
+    if ARGV[i + 11] ~= '' then
+      leave(ARGV[i + 10], ARGV[i + 11])
     end
   end
 end

@@ -1,5 +1,5 @@
--- batch returns the keys and settings of a batch. A script reads them once. pin and mixed are about the model that answered its rows.
--- lines are the lines about which the script asks.
+-- batch returns the keys and settings of a batch. A script reads them once. mixed is set if several models may answer its rows. lines has
+-- the lines of each batch about which the script asks.
 local names = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
 local batches, lines = {}, {}
 local function batch(id)
@@ -10,8 +10,10 @@ local function batch(id)
       b.keys[i] = 'ingot:{' .. id .. '}:' .. name
       b[name] = b.keys[i]
     end
-    b.created, b.cancelled, b.file, b.lines, b.pin, b.mixed, b.started =
-      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'pin', 'mixed', 'started_ms'))
+    local pin
+    b.created, b.cancelled, b.file, b.lines, b.mixed, b.started, pin =
+      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'mixed', 'started_ms', 'pin'))
+    b.pins = {[''] = pin}
     b.rows, b.asked = {}, {}
     for _, line in ipairs(lines[id]) do
       if not b.rows[line] and not (b.lines and tonumber(line) > tonumber(b.lines)) then
@@ -28,6 +30,28 @@ end
 local function read(b, name)
   for i, value in ipairs(redis.call('HMGET', b[name], unpack(b.asked))) do
     b.rows[b.asked[i]][name] = value
+  end
+end
+
+-- pinOf returns the model that answered rows under an alias, or false. The alias is '' for rows that name none.
+local function pinOf(b, alias)
+  if b.pins[alias] == nil then
+    b.pins[alias] = redis.call('HGET', b.meta, 'pin:' .. alias)
+  end
+  return b.pins[alias]
+end
+
+-- otherModel reports whether a model may not answer rows under an alias, because another one has.
+local function otherModel(b, alias, model)
+  local first = model ~= '' and not b.mixed and pinOf(b, alias)
+  return first and first ~= model
+end
+
+-- pin makes a model the one that answers rows under an alias, unless there is one.
+local function pin(b, alias, model)
+  if model ~= '' and not pinOf(b, alias) then
+    redis.call('HSET', b.meta, alias == '' and 'pin' or 'pin:' .. alias, model)
+    b.pins[alias] = model
   end
 end
 

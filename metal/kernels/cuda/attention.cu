@@ -15,7 +15,7 @@ struct AttentionArgs {
     uint dst_stride;
     uint page_size;
     uint latent;      // 1 if values are the leading values of keys, as in MLA
-    uint splits;      // splits per row and head that are stored in memory; 0 if a threadgroup takes all splits of its tile
+    uint splits;      // splits per row and head that are stored in memory, if each has a threadgroup
     float scale;
     uint window, sinks;  // always 0; the portable kernels compute other values
 };
@@ -49,10 +49,10 @@ __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes,
     }
 }
 
-// attend computes a tile. The values of a head are divided among V warps, 64 each; the keys of a
-// split are divided among 8/V groups of such warps. Deep keeps more reads in flight, for
-// grids that do not fill the GPU. Grid: (tiles, key heads, splits or 1).
-template <int V, bool Deep>
+// attend computes a tile. The values of a head are divided among V warps, 64 each; the positions of a split are divided among 8/V groups
+// of such warps. If Alone is set, a threadgroup computes one split and writes it to parts, with more reads in flight than otherwise, for
+// grids that do not fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid: (tiles, key heads, splits or 1).
+template <int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
                               float* parts, float* dst, const AttentionArgs& args) {
     enum { shares = warps / V, share_keys = split_keys / shares };
@@ -71,19 +71,19 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     auto row_of = [&](uint pair) { return tile.row + (tile.first + min(pair, tile.count - 1)) / group; };
     auto head_of = [&](uint pair) { return blockIdx.y * group + (tile.first + min(pair, tile.count - 1)) % group; };
     uint n = slots[row_of(tile.count - 1)].position + 1; // positions are ascending
-    uint begin = blockIdx.z * split_keys, end = args.splits > 0 ? min(begin + split_keys, n) : n;
+    uint begin = blockIdx.z * split_keys, end = Alone ? min(begin + split_keys, n) : n;
     if (begin >= n) return;
     const int* pages = tables + slots[tile.row].pages;
-    auto find_rows = [&](uint split) {
+    auto find_rows = [&](uint first) {
         if (tid >= split_keys) return;
-        uint p = min(split + tid, n - 1);
+        uint p = min(first + tid, n - 1);
         rows[tid] = (uint(pages[p / args.page_size]) * args.kv_heads + blockIdx.y) * args.page_size + p % args.page_size;
     };
     find_rows(begin);
     const float* staged[2]; // the queries that this warp stages
     UNROLL for (uint h = 0; h < 2; h++) staged[h] = q + ulong(row_of(2 * warp + h)) * args.q_stride + head_of(2 * warp + h) * args.key_dim;
-    uint position[2] = {slots[row_of(r)].position, slots[row_of(r + 8)].position};
-    if (Deep) {
+    uint position[2] = {slots[row_of(2 * warp)].position, slots[row_of(2 * warp + 1)].position};
+    if (Alone) {
         __syncthreads();
         warm(keys, rows, 2 * args.key_dim, min(slots[tile.row].position, end) - min(slots[tile.row].position, begin));
     }
@@ -116,39 +116,45 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Scores: a warp takes 16 keys. A lane has 8 neighbouring dimensions of every 32, of queries and of keys.
-        // Products of values 0 to 3 and of values 4 to 7 are added separately, so that fewer products wait for each other.
-        float score[2][2][4]; // [keys 0 to 7, 8 to 15][first, second values]
+        // Scores: a warp takes 16 positions. Of every 32 dimensions of queries and keys, a lane takes 8 neighbouring ones. Even and odd
+        // blocks of 32 dimensions are added separately, so that fewer products wait for each other.
+        float score[2][2][4]; // [even, odd][positions 0 to 7, 8 to 15]
         UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
         const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
         const uchar* key1 = keys + ulong(rows[16 * warp + 8 + r]) * (2 * args.key_dim) + 16 * c;
         const ushort* query0 = query + r * stride + 8 * c;
         const ushort* query1 = query0 + 8 * stride;
-#pragma unroll (Deep ? 18 : 6)
-        for (uint d = 0; d < args.key_dim; d += 32) {
+        auto add = [&](uint d, float (&to)[2][4]) {
             uint4 k0 = *(const uint4*)(key0 + 2 * d), k1 = *(const uint4*)(key1 + 2 * d);
             uint4 q0 = *(const uint4*)(query0 + d), q1 = *(const uint4*)(query1 + d);
-            multiply_add(score[0][0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
-            multiply_add(score[1][0], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
-            multiply_add(score[0][1], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
-            multiply_add(score[1][1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
+            multiply_add(to[0], q0.x, q1.x, q0.y, q1.y, k0.x, k0.y);
+            multiply_add(to[1], q0.x, q1.x, q0.y, q1.y, k1.x, k1.y);
+            multiply_add(to[0], q0.z, q1.z, q0.w, q1.w, k0.z, k0.w);
+            multiply_add(to[1], q0.z, q1.z, q0.w, q1.w, k1.z, k1.w);
+        };
+#pragma unroll (Alone ? 9 : 3)
+        for (uint d = 0; d + 32 < args.key_dim; d += 64) {
+            add(d, score[0]);
+            add(d + 32, score[1]);
         }
+        if (args.key_dim / 32 % 2 != 0) add(args.key_dim - 32, score[0]);
         UNROLL for (uint i = 0; i < 8; i++) {
-            uint key = 16 * warp + i / 4 * 8 + 2 * c + i % 2, h = i / 2 % 2;
-            scores[(r + 8 * h) * score_stride + key] = split + key <= position[h] ? (score[i / 4][0][i % 4] + score[i / 4][1][i % 4]) * args.scale : lowest();
+            scores[(r + i / 2 % 2 * 8) * score_stride + 16 * warp + i / 4 * 8 + 2 * c + i % 2] = score[0][i / 4][i % 4] + score[1][i / 4][i % 4];
         }
         __syncthreads();
 
-        // Weights: a warp takes two pairs.
+        // Weights: a warp takes two pairs, a lane 4 positions of each.
         UNROLL for (uint h = 0; h < 2; h++) {
             uint pair = 2 * warp + h;
-            float4 s = *(const float4*)(scores + pair * score_stride + 4 * lane);
-            float most = fmaxf(fmaxf(s.x, s.y), fmaxf(s.z, s.w));
+            float4 v = *(const float4*)(scores + pair * score_stride + 4 * lane);
+            float s[4] = {v.x, v.y, v.z, v.w};
+            UNROLL for (uint i = 0; i < 4; i++) s[i] = split + 4 * lane + i <= position[h] ? s[i] * args.scale : lowest();
+            float most = fmaxf(fmaxf(s[0], s[1]), fmaxf(s[2], s[3]));
             UNROLL for (uint k = 16; k > 0; k /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, k));
             uint w[2] = {0, 0};
             if (most > lowest()) {
-                w[0] = two_halves(expf(s.x - most), expf(s.y - most));
-                w[1] = two_halves(expf(s.z - most), expf(s.w - most));
+                w[0] = two_halves(expf(s[0] - most), expf(s[1] - most));
+                w[1] = two_halves(expf(s[2] - most), expf(s[3] - most));
             }
             float sum = half_float(w[0] & 0xffff) + half_float(w[0] >> 16) + (half_float(w[1] & 0xffff) + half_float(w[1] >> 16));
             UNROLL for (uint k = 16; k > 0; k /= 2) sum += __shfl_xor_sync(~0u, sum, k);
@@ -160,7 +166,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         // Weighted values: a warp takes 64 values. Value 8r+t is column r of matrix t.
         float sum[8][4];
         UNROLL for (uint i = 0; i < 32; i++) sum[i / 4][i % 4] = 0;
-#pragma unroll (Deep ? 8 : 2)
+#pragma unroll (Alone ? 8 : 2)
         for (uint k = value_share * share_keys; k < (value_share + 1) * share_keys; k += 16) {
             uint4 v[4];
             UNROLL for (uint i = 0; i < 4; i++) {
@@ -176,7 +182,7 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
                 multiply_add(sum[t], a0, a1, a2, a3, __byte_perm(x[0], x[1], take), __byte_perm(x[2], x[3], take));
             }
         }
-        if (shares > 1) { // the first of the warps among which the keys are divided adds their sums
+        if (shares > 1) { // the first of the warps among which the positions are divided adds their sums
             UNROLL for (uint i = 0; i < 32; i++) sums[(value_share * pairs + r + i / 2 % 2 * 8) * (64 * V) + warp % V * 64 + 8 * (2 * c + i % 2) + i / 4] = sum[i / 4][i % 4];
             __syncthreads();
             if (value_share == 0) {
@@ -187,44 +193,38 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
             }
         }
         if (value_share > 0) continue;
-        if (args.splits > 0) {
-            UNROLL for (uint h = 0; h < 2; h++) {
-                uint pair = r + 8 * h;
-                if (pair >= tile.count) continue;
+        UNROLL for (uint h = 0; h < 2; h++) {
+            uint pair = r + 8 * h;
+            if (!Alone) {
+                Joined j = join(m[h], split_m[pair]);
+                m[h] = j.m;
+                l[h] = fmaf(l[h], j.so_far, split_l[pair] * j.split);
+                UNROLL for (uint i = 0; i < 16; i++) {
+                    float& to = total[i / 2][2 * h + i % 2];
+                    to = fmaf(to, j.so_far, sum[i / 2][2 * h + i % 2] * j.split);
+                }
+            } else if (pair < tile.count) {
                 float* part = parts + ((ulong(row_of(pair)) * args.heads + head_of(pair)) * args.splits + blockIdx.z) * (args.value_dim + part_header);
                 if (c == 0 && warp == 0) part[0] = split_m[pair], part[1] = split_l[pair];
                 part += part_header + warp % V * 64;
-                UNROLL for (uint i = 0; i < 2; i++) {
-                    UNROLL for (uint t = 0; t < 8; t++) part[8 * (2 * c + i) + t] = sum[t][2 * h + i];
-                }
-            }
-            return;
-        }
-        UNROLL for (uint h = 0; h < 2; h++) {
-            Joined j = join(m[h], split_m[r + 8 * h]);
-            m[h] = j.m;
-            l[h] = fmaf(l[h], j.so_far, split_l[r + 8 * h] * j.split);
-            UNROLL for (uint i = 0; i < 16; i++) {
-                float& to = total[i / 2][2 * h + i % 2];
-                to = fmaf(to, j.so_far, sum[i / 2][2 * h + i % 2] * j.split);
+                UNROLL for (uint i = 0; i < 16; i++) part[8 * (2 * c + i / 8) + i % 8] = sum[i % 8][2 * h + i / 8];
             }
         }
     }
-    if (value_share > 0) return;
-    UNROLL for (uint h = 0; h < 2; h++) {
-        uint pair = r + 8 * h;
-        if (pair >= tile.count) continue;
-        float* to = dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim + warp % V * 64;
-        UNROLL for (uint i = 0; i < 2; i++) {
-            UNROLL for (uint t = 0; t < 8; t++) to[8 * (2 * c + i) + t] = total[t][2 * h + i] / l[h];
+    if constexpr (!Alone) {
+        UNROLL for (uint h = 0; h < 2; h++) {
+            uint pair = r + 8 * h;
+            if (pair >= tile.count || value_share > 0) continue;
+            float* to = dst + ulong(row_of(pair)) * args.dst_stride + head_of(pair) * args.value_dim + warp % V * 64;
+            UNROLL for (uint i = 0; i < 16; i++) to[8 * (2 * c + i / 8) + i % 8] = total[i % 8][2 * h + i / 8] / l[h];
         }
     }
 }
 
-#define ATTENTION(name, V, deep, min_blocks) \
+#define ATTENTION(name, V, alone, min_blocks) \
     extern "C" __global__ void __launch_bounds__(32 * warps, min_blocks) name(const float* q, const uchar* keys, const uchar* values, const Slot* slots, \
                                                                          const int* tables, const PairTile* tiles, float* parts, float* dst, AttentionArgs args) { \
-        attend<V, deep>(q, keys, values, slots, tables, tiles, parts, dst, args); \
+        attend<V, alone>(q, keys, values, slots, tables, tiles, parts, dst, args); \
     }
 ATTENTION(attention_64, 1, false, 2)
 ATTENTION(attention_128, 2, false, 2)

@@ -1,19 +1,6 @@
 // Routing, and the largest logit of a row. A row is divided among several threadgroups, since a single threadgroup
 // would read too slowly.
-#include "activations.h"
-
-struct RouteArgs {
-    uint n;
-    uint experts;
-    uint rows;
-    uint used;
-    uint x_stride;
-    uint dst_stride;
-    uint sigmoid;   // 1 for sigmoid, 0 for softmax
-    uint normalise;
-    uint biased;
-    float scale;
-};
+#include "choose.h"
 
 // read_part returns values i to i+3 of a row of n values. Values past the end are 0.
 __device__ inline float4 read_part(const float* p, uint i, uint n) {
@@ -43,63 +30,6 @@ __device__ inline void logits_of(const float* router, const float* x, uint rows,
     }
 }
 
-// ordered returns an integer that orders floats as the floats themselves are ordered. The order of -0 and 0, and of NaN, is by their bits.
-__device__ inline uint ordered(float v) {
-    uint bits = __float_as_uint(v);
-    return bits >> 31 != 0 ? ~bits : bits | 0x80000000;
-}
-
-// choose chooses a row's experts in the same way as route of experts.metal. A warp calls it. probabilities is shared memory with
-// two floats per expert.
-__device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
-    const float infinity = __int_as_float(0x7f800000), least = -3.0e38f;
-    float* scores = probabilities + args.experts;
-    uint lane = threadIdx.x % 32;
-    float best = -infinity, sum = 0;
-    for (uint e = lane; e < args.experts; e += 32) {
-        probabilities[e] = __ldcg(logits + e);
-        best = fmaxf(best, probabilities[e]);
-    }
-    if (args.sigmoid == 0) {
-        UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
-        for (uint e = lane; e < args.experts; e += 32) sum += expf(probabilities[e] - best);
-        sum = warp_sum(sum);
-    }
-    for (uint e = lane; e < args.experts; e += 32) {
-        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-probabilities[e])) : expf(probabilities[e] - best) / sum;
-        float score = p + (args.biased != 0 ? bias[e] : 0.0f);
-        probabilities[e] = p;
-        scores[e] = score > least ? score + 0.0f : least; // NaN can be chosen, too; adding 0 turns -0 into 0
-    }
-    float own;  // the lane's highest score, and its expert
-    uint expert;
-    auto find = [&] {
-        own = -infinity, expert = ~0u;
-        for (uint e = lane; e < args.experts; e += 32) {
-            if (scores[e] > own) own = scores[e], expert = e;
-        }
-    };
-    find();
-    __syncwarp();
-    float weights = 0, choice = 0, weight = 0; // lane k has choice k and its weight
-    for (uint k = 0; k < args.used; k++) {
-        uint top = __reduce_max_sync(~0u, ordered(own));
-        uint chosen = __reduce_min_sync(~0u, ordered(own) == top ? expert : ~0u);
-        float p = probabilities[chosen];
-        if (chosen % 32 == lane) {
-            scores[chosen] = -infinity;
-            find();
-        }
-        weights += p;
-        if (lane == k) choice = float(chosen), weight = p;
-    }
-    float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
-    if (lane < args.used) {
-        dst[lane] = choice;
-        dst[args.used + lane] = weight * scale;
-    }
-}
-
 // route has the same result as route of experts.metal, for routers in float32. A warp computes the logits of an expert for four
 // rows. The last threadgroup to finish for these rows chooses their experts. counters has one counter per four rows. All counters
 // are 0 before and after. Shared memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
@@ -122,29 +52,28 @@ extern "C" __global__ void __launch_bounds__(128) route(const float* router, con
 }
 
 struct RowRouteArgs {
-    RouteArgs route;
+    uint n;
+    uint experts;
     uint norm_threads;
     float eps;
 };
 
-// row_route computes the RMSNorm of one row, and route of the result. Each threadgroup normalises the row x and computes the logits of
-// eight experts. It reads the first columns of the router while the previous kernel still runs. The first threadgroup writes the
-// normalised row to normed, and quantised to packed. Shared memory has the normalised row, and two floats per expert. Grid: experts / 8,
-// 256 threads.
-extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* bias, const float* x, const float* gain, float* normed, uchar* packed,
-                                                            float* logits, uint* counters, float* dst, RowRouteArgs args) {
+// row_route computes the RMSNorm of one row, and the logits of the result. The kernels of the experts choose by these logits. Each
+// threadgroup normalises the row x and computes the logits of eight experts. It reads the first columns of the router while the previous
+// kernel still runs. The first threadgroup writes the normalised row to normed, and quantised to packed. Shared memory has the normalised
+// row. Grid: experts / 8, 256 threads.
+extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits,
+                                                            RowRouteArgs args) {
     enum { early = 16 };
     extern __shared__ float row[];
-    __shared__ bool last;
-    uint n = args.route.n, lane = threadIdx.x % 32, e = blockIdx.x * 8 + threadIdx.x / 32;
-    router += ulong(min(e, args.route.experts - 1)) * n;
+    uint n = args.n, lane = threadIdx.x % 32, e = blockIdx.x * 8 + threadIdx.x / 32;
+    router += ulong(min(e, args.experts - 1)) * n;
     float4 w[early];
     UNROLL for (uint u = 0; u < early; u++) {
         uint at = 4 * lane + 128 * u;
         w[u] = at < n ? *(const float4*)(router + at) : make_float4(0, 0, 0, 0);
     }
     NormRow<2> norm(gain, n / 32, args.norm_threads);
-    if (args.route.biased != 0) prefetch(bias, 4 * args.route.experts, threadIdx.x, blockDim.x);
     wait_for_previous();
     norm.normalise(x, row, n / 32, args.eps, [&](uint u, float4 low, float4 high) {
         if (blockIdx.x > 0) return;
@@ -165,14 +94,14 @@ extern "C" __global__ void __launch_bounds__(256) row_route(const float* router,
     }
     for (uint at = 4 * lane + 128 * early; at < n; at += 128) add(*(const float4*)(router + at), at);
     sum = warp_sum(sum);
-    if (lane == 0 && e < args.route.experts) logits[e] = sum;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) last = atomicInc(counters, gridDim.x - 1) == gridDim.x - 1;
-    __syncthreads();
-    if (!last || threadIdx.x >= 32) return;
-    __threadfence();
-    choose(logits, bias, dst, row + n, args.route);
+    if (lane == 0 && e < args.experts) logits[e] = sum;
+}
+
+// row_choose chooses the experts of one row by the logits of row_route. Shared memory has two floats per expert. Grid: 1, 32 threads.
+extern "C" __global__ void __launch_bounds__(32) row_choose(const float* logits, const float* bias, float* dst, RouteArgs args) {
+    extern __shared__ float probabilities[];
+    wait_for_previous();
+    choose(logits, bias, dst, probabilities, args);
 }
 
 struct TopArgs {

@@ -1,5 +1,6 @@
 // The mixture of experts. A choice is a row of activations with one of its experts: choice row*slots+k has the k-th expert of the
 // row's routing. If there are shared experts, they are the last choice of each row.
+#include "choose.h"
 #include "product.h"
 
 struct GroupArgs {
@@ -161,14 +162,26 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
     *to = result;
 }
 
-// row_gated_experts is gated_experts for one row of activations. A threadgroup stages its weights in shared memory; for the
-// shared experts, it begins while the previous kernel still runs. Shared memory holds the quantised row, and teams groups of gate and of
-// up. Grid: (groups of rows / teams, choices).
+// max_used is the maximum number of experts that choose chooses: one per lane.
+enum { max_used = 32 };
+
+struct RowGatedArgs {
+    uint blocks;      // blocks of 32 weights in a row
+    uint out;         // rows of an expert
+    uint shared_out;  // of the shared experts
+    RouteArgs route;
+};
+
+// row_gated_experts is gated_experts for one row of activations, with the choice of its experts by the logits of row_route. Each
+// threadgroup makes that choice; the first one also writes it to routing. A threadgroup stages its weights in shared memory; for the shared
+// experts, it begins while the previous kernel still runs. Shared memory holds the quantised row, teams groups of gate and of up, and
+// two floats per expert. Grid: (groups of rows / teams, choices).
 template <class W, class A, int teams>
-__device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* routing,
-                                         float* dst, const ExpertsArgs& args) {
+__device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* logits,
+                                         const float* bias, float* routing, float* dst, const RowGatedArgs& args) {
     extern __shared__ uint4 shared[];
-    uint k = blockIdx.y, out = k < args.used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x * teams;
+    __shared__ float choices[2 * max_used];
+    uint k = blockIdx.y, used = args.route.used, out = k < used ? args.out : args.shared_out, all = groups_of(out), first = blockIdx.x * teams;
     uint bytes = group_bytes<W>(args.blocks), count = first < all ? min(uint(teams), all - first) : 0;
     uchar *gates = (uchar*)shared + Row::bytes(args.blocks), *ups = gates + teams * bytes;
     auto stage_both = [&](const uchar* gate, const uchar* up, uint expert) {
@@ -176,11 +189,18 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
         stage(gates, gate + at, count * bytes, threadIdx.x, blockDim.x);
         stage(ups, up + at, count * bytes, threadIdx.x, blockDim.x);
     };
-    if (k == args.used) stage_both(shared_gate, shared_up, 0);
+    if (k == used) stage_both(shared_gate, shared_up, 0);
+    if (args.route.biased != 0) prefetch(bias, 4 * args.route.experts, threadIdx.x, blockDim.x);
     wait_for_previous();
-    if (k < args.used) stage_both(gate, up, min(uint(routing[k]), args.experts - 1));
     Row row(shared, args.blocks);
-    row.copy(Packed<1>(x, args.blocks, [](uint) { return 0u; }), args.blocks, threadIdx.x, blockDim.x);
+    uint choosing = k < used ? 32 : 0; // threads that choose while the others copy the row
+    if (threadIdx.x < choosing) choose(logits, bias, choices, (float*)(ups + teams * bytes), args.route);
+    else row.copy(Packed<1>(x, args.blocks, [](uint) { return 0u; }), args.blocks, threadIdx.x - choosing, blockDim.x - choosing);
+    if (k < used) {
+        __syncthreads();
+        stage_both(gate, up, uint(choices[k]));
+        if (k == 0 && blockIdx.x == 0 && threadIdx.x < 2 * used) routing[threadIdx.x] = choices[threadIdx.x];
+    }
     staged();
     __syncthreads();
     Team<A> team;
@@ -194,38 +214,33 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
 }
 
 struct RowExpertsArgs {
-    uint blocks;          // blocks of 32 weights in a row
-    uint out;             // rows of an expert
-    uint used;
-    uint slots;           // choices, which is also the number of teams
-    uint shared_blocks;   // of the shared experts
-    uint experts;
+    uint blocks;         // blocks of 32 weights in a row
+    uint out;            // rows of an expert
+    uint slots;          // choices, which is also the number of teams
+    uint shared_blocks;  // of the shared experts
+    uint probabilities;  // where two floats per expert begin in shared memory, in bytes
+    RouteArgs route;
 };
 
-// row_experts_add is experts_down and weigh_choices for one row of activations. A threadgroup takes a group of rows of weights. Each of
-// its teams takes a choice, stages the choice's weights and quantises its activations. Shared memory holds the quantised activations of
-// all choices, then the weights, and later the partial sums. Grid: groups of rows.
+// row_experts_add is experts_down and weigh_choices for one row of activations, after row_gated_experts. A threadgroup takes a group of rows
+// of weights. It makes the choice of row_gated_experts again: that kernel waited for the logits, so they are complete before this one
+// waits. Each of its teams takes a choice, stages the choice's weights and quantises its activations. Shared memory holds the
+// quantised activations of all choices, then the weights, and later the partial sums; then two floats per expert. Grid: groups of rows.
 template <class W, class A>
-__device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, const RowExpertsArgs& args) {
+__device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias, float* dst,
+                                       const RowExpertsArgs& args) {
     extern __shared__ uint4 shared[];
+    __shared__ float choices[2 * max_used];
     Team<A> team;
-    uint k = team.index, threads = 32 * A::warps, thread = threadIdx.x % threads, all = groups_of(args.out);
-    uint blocks = k < args.used ? args.blocks : args.shared_blocks, bytes = group_bytes<W>(blocks);
+    uint k = team.index, used = args.route.used, threads = 32 * A::warps, thread = threadIdx.x % threads, all = groups_of(args.out);
+    uint blocks = k < used ? args.blocks : args.shared_blocks, bytes = group_bytes<W>(blocks);
     uchar* rows = (uchar*)shared + k * Row::bytes(args.blocks);
-    uchar* weights = (uchar*)shared + args.used * Row::bytes(args.blocks) + (args.slots - args.used) * Row::bytes(args.shared_blocks) + k * group_bytes<W>(args.blocks);
-    auto expert = [&] { return k < args.used ? min(uint(__ldcg(routing + k)), args.experts - 1) : 0u; };
-    auto stage_group = [&](uint expert) {
-        stage(weights, (k < args.used ? down : shared_down) + (ulong(expert) * all + blockIdx.x) * bytes, bytes, thread, threads);
-    };
-    // The routing is usually complete before the previous kernel ends. If the expert differs after the wait, the weights are staged again.
-    uint early = expert();
-    stage_group(early);
+    uchar* weights = (uchar*)shared + used * Row::bytes(args.blocks) + (args.slots - used) * Row::bytes(args.shared_blocks) + k * group_bytes<W>(args.blocks);
+    if (threadIdx.x < 32) choose(logits, bias, choices, (float*)((uchar*)shared + args.probabilities), args.route);
+    __syncthreads();
+    const uchar* from = k < used ? down + uint(choices[k]) * (ulong(all) * bytes) : shared_down;
+    stage(weights, from + ulong(blockIdx.x) * bytes, bytes, thread, threads);
     wait_for_previous();
-    uint chosen = expert();
-    if (chosen != early) {
-        staged();
-        stage_group(chosen);
-    }
     Row row(rows, blocks);
     row.fill([&](uint i) { return read_four(h + k * 32 * args.blocks + i); }, blocks, thread, threads);
     staged();
@@ -240,8 +255,8 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     uint o = blockIdx.x * group_rows + threadIdx.x;
     if (threadIdx.x >= group_rows || o >= args.out) return;
     float sum = 0;
-    for (uint i = 0; i < args.used; i++) sum = fmaf(routing[args.used + i], parts[i].sum(0, threadIdx.x), sum);
+    for (uint i = 0; i < used; i++) sum = fmaf(choices[used + i], parts[i].sum(0, threadIdx.x), sum);
     float result = dst[o] + sum;
-    if (args.slots > args.used) result += parts[args.used].sum(0, threadIdx.x);
+    if (args.slots > used) result += parts[used].sum(0, threadIdx.x);
     dst[o] = result;
 }

@@ -181,10 +181,10 @@ __device__ inline void join_row(Row& row, const float* parts, float* made, uint 
 
 // row_product is product for one row of activations. Each threadgroup begins to stage its weights in shared memory while the previous
 // kernel still runs. It then quantises the row into shared memory, and each team multiplies a group of rows of weights. The row is x, or
-// each threadgroup makes it from x, by RMSNorm or by joining the splits of attention in x. The first threadgroup writes such a row to made.
-// If dims is not 0, the kernel computes MLA's Absorb, and an additional threadgroup per matrix rotates values. If there is a latent, the
-// kernel computes MLA's Latents and the product of the compressed query, and an additional threadgroup stores the latent. R is the number
-// of rounds of RMSNorm. Grid: (groups of rows / teams, 1, matrices).
+// each threadgroup computes it from x: by RMSNorm or, if x has splits of attention, by joining them. The first threadgroup writes a
+// computed row to made. If dims is not 0, the kernel computes MLA's Absorb, and an additional threadgroup per matrix rotates values. If
+// there is a latent, the kernel computes MLA's Latents and the product of the compressed query, and an additional threadgroup stores the
+// latent. R is the number of rounds of RMSNorm. Grid: (groups of rows / teams, 1, matrices).
 template <class W, class A, int teams, int R>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
                             float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {

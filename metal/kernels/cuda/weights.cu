@@ -35,14 +35,14 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
     }
 #define ROW_GATED_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, \
-                                                            const float* routing, float* dst, ExpertsArgs args) { \
-        row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, routing, dst, args); \
+                                                            const float* logits, const float* bias, float* routing, float* dst, RowGatedArgs args) { \
+        row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, logits, bias, routing, dst, args); \
     }
 // teams is the maximum number of choices.
 #define ROW_EXPERTS(name, A, teams, min_blocks) \
-    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const float* h, const float* routing, float* dst, \
-                                                            RowExpertsArgs args) { \
-        row_experts_add<WEIGHT, A>(down, shared_down, h, routing, dst, args); \
+    extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias, \
+                                                            float* dst, RowExpertsArgs args) { \
+        row_experts_add<WEIGHT, A>(down, shared_down, h, logits, bias, dst, args); \
     }
 
 // One, Two and Four take 1, 2 and 4 columns; Few takes 8, Some 16 and Many 32. The gated algorithms have a group of

@@ -2,18 +2,19 @@
 #pragma once
 #include <stdint.h>
 
-// scale describes a block of 32 activations of 8 bits: its scale, and its sums in the forms that the kernels add.
-struct scale {
-  float d;         // an activation is d times its byte
-  float sum;       // d times the sum of the bytes
-  int32_t minus8;  // -8 times the sum of the bytes
-  int32_t first8;  // -8 times the sum of the first 16 bytes
+// block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels add. It takes one cache line.
+struct block {
+  int8_t q[32];
+  float d;                            // an activation is d times its byte
+  float sum;                          // d times the sum of the bytes
+  float first_sum;                    // d times the sum of the first 16 bytes
+  int32_t minus8, minus16, minus128;  // -8, -16 and -128 times the sum of the bytes
+  int32_t first32, second32;          // -32 times the sum of the first, and of the last, 16 bytes
 };
 
 struct product_args {
   const uint8_t *w;          // packed weights: groups of 16 rows
-  const void *x;             // activations: int8_t in blocks of 32, or float for float weights
-  const struct scale *scales;  // scales of the blocks of x; unused for float weights
+  const void *x;         // activations: struct block, or float for float weights
   float *out;
   const int64_t *in;     // [rows] offset of each row in x: in blocks, or in values for float weights
   const int64_t *at;     // [rows] offset of each row's results from out, in values
@@ -25,8 +26,7 @@ struct product_args {
 
 struct quantize_args {
   const float *x;
-  int8_t *q;
-  struct scale *scales;
+  struct block *out;
   int64_t blocks;
 };
 

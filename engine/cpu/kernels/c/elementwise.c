@@ -15,13 +15,23 @@ INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T)
   UNROLL for (int t = 0; t < T; t++) {
     UNROLL for (int i = 0; i < 2; i++) {
       q[t][i] = CONVERT(__builtin_elementwise_roundeven(x[t][i] * inverse[t]), i32x16);
-      STORE(s8x16, a->q + 32 * (k + t) + 16 * i, CONVERT(q[t][i], s8x16));
+      STORE(s8x16, a->out[k + t].q + 16 * i, CONVERT(q[t][i], s8x16));
     }
   }
   const i32x4 first = totals4(q[0][0], q[1 % T][0], q[2 % T][0], q[3 % T][0]);
-  const i32x4 sum = first + totals4(q[0][1], q[1 % T][1], q[2 % T][1], q[3 % T][1]);
-  const f32x4 scaled = d * CONVERT(sum, f32x4);
-  UNROLL for (int t = 0; t < T; t++) a->scales[k + t] = (struct scale){d[t], scaled[t], -8 * sum[t], -8 * first[t]};
+  const i32x4 second = totals4(q[0][1], q[1 % T][1], q[2 % T][1], q[3 % T][1]), sum = first + second;
+  const f32x4 scaled = d * CONVERT(sum, f32x4), first_scaled = d * CONVERT(first, f32x4);
+  UNROLL for (int t = 0; t < T; t++) {
+    struct block *b = &a->out[k + t];
+    b->d = d[t];
+    b->sum = scaled[t];
+    b->first_sum = first_scaled[t];
+    b->minus8 = -8 * sum[t];
+    b->minus16 = -16 * sum[t];
+    b->minus128 = -128 * sum[t];
+    b->first32 = -32 * first[t];
+    b->second32 = -32 * second[t];
+  }
 }
 
 // quantize converts a row to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.

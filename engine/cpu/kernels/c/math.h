@@ -4,8 +4,8 @@
 
 INLINE float max_of(f32x16 x) { return __builtin_reduce_max(x); }
 
-// FOLD4 joins the 16 values of each of four vectors with JOIN. Results depend on its order: first the four values of each run of
-// four, then the four runs.
+// FOLD4 reduces each of four vectors of 16 values to one value with JOIN. The order is fixed, because sums depend on it: first the values
+// in each group of four neighbours are joined, then the results of the four groups.
 typedef float f32x4 VECTOR(float, 4);
 typedef int32_t i32x4 VECTOR(int32_t, 4);
 #define FOLD4(JOIN, a, b, c, d)                                                                                     \

@@ -10,12 +10,10 @@
 #define PART(part) PART_(NAME, part)
 
 INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r, int64_t column, int lane, const int T) {
-  const int8_t *q[T];
-  const struct scale *scales[T];
+  const struct block *x[T];
   f32v acc[T];
   UNROLL for (int t = 0; t < T; t++) {
-    q[t] = (const int8_t *)a->x + 32 * a->in[r + t];
-    scales[t] = a->scales + a->in[r + t];
+    x[t] = (const struct block *)a->x + a->in[r + t];
     acc[t] = splat(0);
   }
   const uint8_t *super = w;
@@ -30,7 +28,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
 #endif
     const struct PART(block) b = PART(load)(w, super, lane);
     UNROLL for (int t = 0; t < T; t++) {
-      acc[t] = PART(add)(acc[t], &b, q[t] + 32 * k, scales[t] + k);
+      acc[t] = PART(add)(acc[t], &b, x[t] + k);
     }
     w += BLOCK_BYTES;
   }
@@ -49,7 +47,7 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   }
 }
 
-// TILES runs tiles of T rows. It never leaves a single row, which would take about as long as two rows.
+// TILES runs tiles of T rows. It stops before a tile that would leave a single row, because one row takes about as long as two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) PART(rows)(a, r, T)
 

@@ -17,7 +17,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
   int64_t k = 0;
   ROLLED for (; k + 4 <= n; k += 4, w += 4 * 16 * SIZE) {
-    // More rows were not measured on NEON.
+    // On NEON, prefetching was measured only for one row.
     if (T == 1 || LANES >= 8) UNROLL for (int at = 0; at < 64 * SIZE; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
     UNROLL for (int i = 0; i < 4; i++) {
       f32v b[VECTORS];
@@ -50,8 +50,8 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   ROLLED for (int64_t g = 0; g < a->groups; g++) PART(tile)(a, a->w + g * a->blocks * 16 * SIZE, r, 16 * g, T);
 }
 
-// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers. TILES never leaves a single row, which
-// would take about as long as two rows.
+// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers. TILES stops before a tile that would leave
+// a single row, because one row takes about as long as two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) { \
     PART(rows)(a, r, T); \

@@ -52,8 +52,8 @@ struct scaled_block {
 INLINE struct scaled_block q4_0_load(const uint8_t *w, const uint8_t *super, int lane) {
   return (struct scaled_block){nibbles(w + 32, lane), halves(w + 2 * lane)};
 }
-INLINE f32v q4_0_add(f32v acc, const struct scaled_block *b, const int8_t *q, const struct scale *x) {
-  return add_scaled(acc, dot32(splat32(x->minus8), &b->q, q), b->d, x->d);
+INLINE f32v q4_0_add(f32v acc, const struct scaled_block *b, const struct block *x) {
+  return add_scaled(acc, dot32(splat32(x->minus8), &b->q, x->q), b->d, x->d);
 }
 #define NAME q4_0
 #define BLOCK_BYTES 288
@@ -66,8 +66,8 @@ INLINE struct scaled_block q5_0_load(const uint8_t *w, const uint8_t *super, int
   fifth(&b.q, w + 288, lane);
   return b;
 }
-INLINE f32v q5_0_add(f32v acc, const struct scaled_block *b, const int8_t *q, const struct scale *x) {
-  return add_scaled(acc, dot32(splat32(x->minus8) << 1, &b->q, q), b->d, x->d);
+INLINE f32v q5_0_add(f32v acc, const struct scaled_block *b, const struct block *x) {
+  return add_scaled(acc, dot32(splat32(x->minus16), &b->q, x->q), b->d, x->d);
 }
 #define NAME q5_0
 #define BLOCK_BYTES 352
@@ -81,9 +81,9 @@ INLINE struct scaled_block q8_0_load(const uint8_t *w, const uint8_t *super, int
   UNROLL for (int j = 0; j < 8; j++) b.q.v[j] = prepare_s8(LOAD(bytes, at_lane(w + 32 + 64 * j, lane)));
   return b;
 }
-INLINE f32v q8_0_add(f32v acc, const struct scaled_block *b, const int8_t *q, const struct scale *x) {
-  i32v s = start_s8(x->minus8);
-  UNROLL for (int j = 0; j < 8; j++) s = dot_s8(s, b->q.v[j], q, j);
+INLINE f32v q8_0_add(f32v acc, const struct scaled_block *b, const struct block *x) {
+  i32v s = start_s8(x->minus128);
+  UNROLL for (int j = 0; j < 8; j++) s = dot_s8(s, b->q.v[j], x->q, j);
   return add_scaled(acc, s, b->d, x->d);
 }
 #define NAME q8_0
@@ -97,9 +97,9 @@ struct offset_block {
   f32v d, m;
 };
 
-INLINE f32v offset_add(f32v acc, const struct offset_block *b, const int8_t *q, const struct scale *x) {
+INLINE f32v offset_add(f32v acc, const struct offset_block *b, const struct block *x) {
   acc = fma_v(b->m, splat(x->sum), acc);
-  return add_scaled(acc, dot32(splat32(0), &b->q, q), b->d, x->d);
+  return add_scaled(acc, dot32(splat32(0), &b->q, x->q), b->d, x->d);
 }
 
 #define q4_1_block offset_block
@@ -124,7 +124,7 @@ INLINE struct offset_block q5_1_load(const uint8_t *w, const uint8_t *super, int
 #define SUPER_BYTES 0
 #include "product.h"
 
-// Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of a byte.
+// Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of one byte each.
 INLINE f32v byte_scales(const uint8_t *p) { return CONVERT(CONVERT(LOAD(u8v, p), i32v), f32v); }
 
 #define q4_k_block offset_block
@@ -174,9 +174,9 @@ INLINE struct q6_k_block q6_k_load(const uint8_t *w, const uint8_t *super, int l
   }
   return b;
 }
-INLINE f32v q6_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, const struct scale *x) {
-  acc = add_scaled(acc, dot16(splat32(4 * x->first8), &b->q, q, 0), b->d[0], x->d);
-  return add_scaled(acc, dot16(splat32(4 * (x->minus8 - x->first8)), &b->q, q, 1), b->d[1], x->d);
+INLINE f32v q6_k_add(f32v acc, const struct q6_k_block *b, const struct block *x) {
+  acc = add_scaled(acc, dot16(splat32(x->first32), &b->q, x->q, 0), b->d[0], x->d);
+  return add_scaled(acc, dot16(splat32(x->second32), &b->q, x->q, 1), b->d[1], x->d);
 }
 #define NAME q6_k
 #define BLOCK_BYTES 416
@@ -210,12 +210,11 @@ INLINE struct q2_k_block q2_k_load(const uint8_t *w, const uint8_t *super, int l
   }
   return b;
 }
-INLINE f32v q2_k_add(f32v acc, const struct q2_k_block *b, const int8_t *q, const struct scale *x) {
-  const float first = x->d * (float)(x->first8 / -8);
-  acc = fma_v(b->m[0], splat(first), acc);
-  acc = fma_v(b->m[1], splat(x->sum - first), acc);
-  acc = add_scaled(acc, dot16(splat32(0), &b->q, q, 0), b->d[0], x->d);
-  return add_scaled(acc, dot16(splat32(0), &b->q, q, 1), b->d[1], x->d);
+INLINE f32v q2_k_add(f32v acc, const struct q2_k_block *b, const struct block *x) {
+  acc = fma_v(b->m[0], splat(x->first_sum), acc);
+  acc = fma_v(b->m[1], splat(x->sum - x->first_sum), acc);
+  acc = add_scaled(acc, dot16(splat32(0), &b->q, x->q, 0), b->d[0], x->d);
+  return add_scaled(acc, dot16(splat32(0), &b->q, x->q, 1), b->d[1], x->d);
 }
 #define NAME q2_k
 #define BLOCK_BYTES 160
@@ -233,9 +232,9 @@ INLINE struct q6_k_block q3_k_load(const uint8_t *w, const uint8_t *super, int l
   UNROLL for (int j = 0; j < 8; j++) b.q.v[j] |= (j < 2 ? h << (2 - j) : h >> (j - 2)) & 4;
   return b;
 }
-INLINE f32v q3_k_add(f32v acc, const struct q6_k_block *b, const int8_t *q, const struct scale *x) {
-  acc = add_scaled(acc, dot16(splat32(x->first8 / 2), &b->q, q, 0), b->d[0], x->d);
-  return add_scaled(acc, dot16(splat32((x->minus8 - x->first8) / 2), &b->q, q, 1), b->d[1], x->d);
+INLINE f32v q3_k_add(f32v acc, const struct q6_k_block *b, const struct block *x) {
+  acc = add_scaled(acc, dot16(splat32(x->first32) >> 3, &b->q, x->q, 0), b->d[0], x->d);
+  return add_scaled(acc, dot16(splat32(x->second32) >> 3, &b->q, x->q, 1), b->d[1], x->d);
 }
 #define NAME q3_k
 #define BLOCK_BYTES 224

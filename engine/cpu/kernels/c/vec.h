@@ -115,8 +115,8 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #endif
 }
 
-// prepare_s8 prepares signed bytes of weights for dot_s8. start_s8 returns the initial sum that corrects for this preparation; minus8
-// is -8 times the sum of the bytes of a. -128 never occurs in a.
+// prepare_s8 prepares signed bytes of weights for dot_s8. start_s8 returns the initial sum that corrects for this preparation; minus128
+// is -128 times the sum of the bytes of a. -128 never occurs in a.
 #if LANES == 16
 #define S8_XOR 0x80  // gives the weight plus 128, unsigned
 #else
@@ -124,9 +124,9 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #endif
 INLINE bytes prepare_s8(bytes w) { return w ^ S8_XOR; }
 
-INLINE i32v start_s8(int32_t minus8) {
+INLINE i32v start_s8(int32_t minus128) {
 #if LANES == 16
-  return splat32(minus8) << 4;
+  return splat32(minus128);
 #else
   return splat32(0);
 #endif

@@ -22,7 +22,7 @@ EXPORT uint64_t fake_sent(uint32_t row) { return row < MessageCount ? sent[row] 
 
 void count_message(int row) { sent[row]++; }
 
-// fake_fail lets the next skip calls succeed and makes the call after them fail.
+// fake_fail makes a later call fail. skip is the number of calls before it that succeed.
 EXPORT void fake_fail(uint32_t f, uint32_t skip, const char* text) {
     faults[f].set = true;
     faults[f].skip = skip;

@@ -49,7 +49,7 @@ static Result set_bytes(Encoder* e, const void* bytes, Word size, Word at) {
     return word(0);
 }
 
-// bound returns the number of buffers that are set from index 0 on without a gap, followed by the arguments.
+// bound returns the number of buffers that are set. They must be set from index 0 on without a gap, and the arguments must follow them.
 static uint32_t bound(const Encoder* e) {
     uint32_t n = 0;
     while (n < max_buffers && e->set[n]) n++;

@@ -20,7 +20,7 @@ static const Row rows[MessageCount] = {
 #undef X
 };
 
-// A SEL is a row of the first message with this selector.
+// A SEL is the address of the first row that has the selector.
 EXPORT Word sel_registerName(const char* name) {
     for (int i = 0; i < MessageCount; i++)
         if (!strcmp(rows[i].selector, name)) return (Word)&rows[i];
@@ -40,7 +40,7 @@ static int search(const Object* o, const Row* selector) {
     return -1;
 }
 
-// method returns the row of a selector for an object, or -1.
+// method returns the index of the row for a selector and the class of an object; -1 if the object has no such method.
 static int method(const Object* o, const Row* selector) {
     static int found[MessageCount][ClassCount][2]; // row + 2; 0 before the first search
     int* at = &found[selector - rows][o->kind][o->is_class];
@@ -55,7 +55,7 @@ static const Row* selector_of(Word sel) {
     return (const Row*)sel;
 }
 
-// check_args compares words with their kinds and returns the number of words of the kinds.
+// check_args checks that the words a have the kinds of arguments that row r lists. It returns the number of words of these arguments.
 static int check_args(const Row* r, const Word* a, bool* bad) {
     int at = 0, nth = 0;
     for (const char* k = r->args; *k; k++, at++) {
@@ -148,7 +148,7 @@ __attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel
     return r;
 }
 
-// objc_msgSend returns both in the integer register and in the first register for doubles, since callers expect one or the other.
+// objc_msgSend returns an integer in the integer register and a double in the first register for doubles. A caller reads one of the two.
 // MTLSize is passed by address, as on arm64; the convention of x86-64 passes it on the stack.
 #if defined(__x86_64__)
 // A struct of a word and a double is returned in rax and xmm0.

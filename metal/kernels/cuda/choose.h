@@ -1,0 +1,74 @@
+// The choice of a row's experts by the logits of its routing.
+#include "activations.h"
+
+struct RouteArgs {
+    uint n;
+    uint experts;
+    uint rows;
+    uint used;
+    uint x_stride;
+    uint dst_stride;
+    uint sigmoid;   // 1 for sigmoid, 0 for softmax
+    uint normalise;
+    uint biased;
+    float scale;
+};
+
+// ordered returns an integer that orders floats as the floats themselves are ordered. The order of -0 and 0, and of NaN, is by their bits.
+__device__ inline uint ordered(float v) {
+    uint bits = __float_as_uint(v);
+    return bits >> 31 != 0 ? ~bits : bits | 0x80000000;
+}
+
+// choose chooses a row's experts in the same way as route of experts.metal. It writes the used experts to dst, and then their weights. A
+// warp calls it. probabilities is shared memory with two floats per expert.
+__device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
+    const float infinity = __int_as_float(0x7f800000), least = -3.0e38f;
+    float* scores = probabilities + args.experts;
+    uint lane = threadIdx.x % 32;
+    float best = -infinity, sum = 0;
+    for (uint e = lane; e < args.experts; e += 32) {
+        float logit = __ldcg(logits + e), add = args.biased != 0 ? bias[e] : 0.0f;
+        probabilities[e] = logit;
+        scores[e] = add;
+        best = fmaxf(best, logit);
+    }
+    if (args.sigmoid == 0) {
+        UNROLL for (uint m = 16; m > 0; m /= 2) best = fmaxf(best, __shfl_xor_sync(~0u, best, m));
+        for (uint e = lane; e < args.experts; e += 32) sum += expf(probabilities[e] - best);
+        sum = warp_sum(sum);
+    }
+    for (uint e = lane; e < args.experts; e += 32) {
+        float p = args.sigmoid != 0 ? 1.0f / (1.0f + expf(-probabilities[e])) : expf(probabilities[e] - best) / sum;
+        float score = p + scores[e];
+        probabilities[e] = p;
+        scores[e] = score > least ? score + 0.0f : least; // NaN can be chosen, too; adding 0 turns -0 into 0
+    }
+    float own;  // the lane's highest score, and its expert
+    uint expert;
+    auto find = [&] {
+        own = -infinity, expert = ~0u;
+        for (uint e = lane; e < args.experts; e += 32) {
+            if (scores[e] > own) own = scores[e], expert = e;
+        }
+    };
+    find();
+    __syncwarp();
+    float weights = 0, choice = 0, weight = 0; // lane k has choice k and its weight
+    for (uint k = 0; k < args.used; k++) {
+        uint top = __reduce_max_sync(~0u, ordered(own));
+        uint chosen = __reduce_min_sync(~0u, ordered(own) == top ? expert : ~0u);
+        float p = probabilities[chosen];
+        if (chosen % 32 == lane) {
+            scores[chosen] = -infinity;
+            find();
+        }
+        weights += p;
+        if (lane == k) choice = float(chosen), weight = p;
+    }
+    float scale = args.normalise != 0 ? args.scale / (weights + 1e-20f) : args.scale;
+    if (lane < args.used) {
+        dst[lane] = choice;
+        dst[args.used + lane] = weight * scale;
+    }
+}
