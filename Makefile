@@ -20,7 +20,7 @@ export GOFLAGS += -trimpath
 # The program has no cgo. With one setting for builds, tests, vet and lint, each package is compiled once.
 export CGO_ENABLED := 0
 # DARWIN precedes commands for Apple silicon. They only check code: compiling without optimisation takes two thirds of the time.
-DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l'"
+DARWIN := GOOS=darwin GOARCH=arm64 GOFLAGS="$(GOFLAGS) '-gcflags=all=-N -l -dwarf=false'"
 TEST := $(GO) run ./.ci/test $(if $(RECORD),-record $(RECORD))
 
 .PHONY: build

@@ -9,11 +9,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
+// manyCols is the maximum number of columns of pairs with several rows, of square weights, and of a brief suite. With more columns, the
+// pairs would take most of the suite's time on emulated tiles.
+const manyCols = 1056
+
 // checkPairs runs operations that read each other's results. They run in one step, where a backend may fuse several of them into one kernel,
 // and in a separate step each. After both runs, all tensors must have the same bits, including the results in between.
 func checkPairs(r *rig) error {
 	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
 		for _, rows := range []int{1, 3} {
+			if cols > manyCols && (rows > 1 || r.brief) {
+				continue
+			}
 			if err := r.normThenProduct(rows, cols); err != nil {
 				return fmt.Errorf("%d rows of %d values: %w", rows, cols, err)
 			}
@@ -90,13 +97,14 @@ func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...fu
 
 func (r *rig) normThenProduct(rows, cols int) error {
 	const out = 80
+	added := min(cols, manyCols) // of a product that is added to what was normalised
 	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeF16}[r.rand.IntN(3)]
 	if cols%256 == 0 && r.rand.IntN(2) == 0 {
 		kind = gguf.TypeQ4K
 	}
 	x, h, y, z := r.blank(rows, cols), r.blank(rows, cols), r.blank(rows, out), r.blank(rows, 2*out)
 	sheets := []*sheet{x, h, y, z}
-	gain, w, v := r.matrix(gguf.TypeF32, cols), r.matrix(kind, cols, out), r.matrix(kind, cols, cols)
+	gain, w, v := r.matrix(gguf.TypeF32, cols), r.matrix(kind, cols, out), r.matrix(kind, cols, added)
 	b := r.flat(rows, 1)
 	norm := func(s compute.Step) { s.RMSNorm(h.Tensor, x.Tensor, gain.weight, 1e-5) }
 	first := func(s compute.Step) { s.MatMul(y.Tensor, h.Tensor, w.weight) }
@@ -106,7 +114,7 @@ func (r *rig) normThenProduct(rows, cols int) error {
 	}{
 		{"a product", []func(s compute.Step){norm, first}},
 		{"two products", []func(s compute.Step){norm, first, func(s compute.Step) { s.MatMul(z.Tensor, h.Tensor, w.weight, w.weight) }}},
-		{"a product that is added to what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMulAdd(x.Tensor, h.Tensor, v.weight) }}},
+		{"a product that is added to what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMulAdd(x.Slice(0, added), h.Tensor, v.weight) }}},
 		{"a product of what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }, first}},
 		{"a gated product", []func(s compute.Step){norm, func(s compute.Step) { s.GatedMatMul(y.Tensor, h.Tensor, w.weight, w.weight, compute.SiLU) }}},
 		{"a norm in place", []func(s compute.Step){func(s compute.Step) { s.RMSNorm(x.Tensor, x.Tensor, gain.weight, 1e-5) }, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }}},
