@@ -155,6 +155,46 @@ func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	}
 }
 
+// drawSizes draws the sizes of an engine.
+func drawSizes(t *rapid.T, context int) engine.Options {
+	opts := engine.Options{
+		Context:      context,
+		MaxSequences: rapid.IntRange(1, 6).Draw(t, "sequences"),
+		PageSize:     rapid.IntRange(1, 9).Draw(t, "page size"),
+		PrefillChunk: rapid.IntRange(1, 40).Draw(t, "chunk"),
+	}
+	opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 40).Draw(t, "step tokens")
+	return opts
+}
+
+// drawRequests draws up to nine requests with drawRequest.
+func drawRequests(t *rapid.T, context int) []generation.Request {
+	reqs := make([]generation.Request, rapid.IntRange(1, 9).Draw(t, "requests"))
+	for i := range reqs {
+		reqs[i] = drawRequest(t, context)
+	}
+	return reqs
+}
+
+// likeOneAtATime answers requests together on a new engine, and requires that the results are those of an engine that answers one request
+// at a time. It returns the figures of the new engine, and its results.
+func likeOneAtATime(t *testing.T, rt *rapid.T, oneAtATime *engine.Engine, path string, opts engine.Options, reqs []generation.Request) (engine.Snapshot, []generation.Completion) {
+	g := newGate()
+	opts.Trace = g.trace
+	e := open(t, path, opts)
+	if rapid.Bool().Draw(rt, "expect short answers") {
+		expectShort(t, e, g)
+	}
+	got := generateAll(t, e, g, reqs)
+	figures := e.Snapshot()
+	require.Zero(rt, figures.PagesUsed)
+	require.NoError(rt, e.Close())
+	for i, req := range reqs {
+		same(rt, generate(t, oneAtATime, req), got[i], fmt.Sprintf("request %d", i))
+	}
+	return figures, got
+}
+
 // Random requests run on an engine of random sizes. They share pages, draft, and are preempted when pages run out. The results must be the
 // same as on an engine that answers the requests one after another without drafting.
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
@@ -167,15 +207,9 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 			plain := open(t, path, engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftOff})
 			preemptions := 0
 			rapid.Check(t, func(rt *rapid.T) {
-				opts := engine.Options{
-					Context:      context,
-					MaxSequences: rapid.IntRange(1, 6).Draw(rt, "sequences"),
-					PageSize:     rapid.IntRange(1, 9).Draw(rt, "page size"),
-					PrefillChunk: rapid.IntRange(1, 30).Draw(rt, "chunk"),
-				}
+				opts := drawSizes(rt, context)
 				opts.StepTime = rapid.SampledFrom([]time.Duration{0, time.Nanosecond, wholeSteps}).Draw(rt, "step time")
 				drawDrafting(rt, path, &opts)
-				opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 30).Draw(rt, "step tokens")
 				if rapid.Bool().Draw(rt, "few pages") {
 					few := int64(position * context * 3 / 2)
 					if opts.DraftModel != "" {
@@ -183,24 +217,10 @@ func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 					}
 					opts.Memory = memoryFor(t, path, opts, few)
 				}
-				reqs := make([]generation.Request, rapid.IntRange(1, 9).Draw(rt, "requests"))
-				for i := range reqs {
-					reqs[i] = drawRequest(rt, context)
-				}
+				reqs := drawRequests(rt, context)
 				shareBeginnings(rt, reqs)
-				g := newGate()
-				opts.Trace = g.trace
-				e := open(t, path, opts)
-				if rapid.Bool().Draw(rt, "expect short answers") {
-					expectShort(t, e, g)
-				}
-				got := generateAll(t, e, g, reqs)
-				preemptions += int(e.Snapshot().Preemptions)
-				require.Zero(rt, e.Snapshot().PagesUsed)
-				require.NoError(rt, e.Close())
-				for i, req := range reqs {
-					same(rt, generate(t, plain, req), got[i], fmt.Sprintf("request %d", i))
-				}
+				figures, _ := likeOneAtATime(t, rt, plain, path, opts, reqs)
+				preemptions += int(figures.Preemptions)
 			})
 			t.Logf("%d preemptions", preemptions)
 		})

@@ -70,7 +70,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"the share of free memory", &o.MemoryPercent, DefaultMemoryPercent},
 	} {
 		if *s.value < 0 {
-			return o, fmt.Errorf("%s is %d, but must be at least 1", s.name, *s.value)
+			return o, fmt.Errorf("%s is %d, but must be at least 1, or 0 for the default", s.name, *s.value)
 		}
 		if *s.value == 0 {
 			*s.value = s.def

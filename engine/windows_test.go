@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,43 +68,28 @@ func TestFreedWindowsChangeNothing(t *testing.T) {
 		require.Zero(t, whole.Info().Fit.Window)
 		preemptions, cached := 0, 0
 		rapid.Check(t, func(rt *rapid.T) {
-			opts := engine.Options{
-				Context:      context,
-				MaxSequences: rapid.IntRange(1, 6).Draw(rt, "sequences"),
-				PageSize:     rapid.IntRange(1, 9).Draw(rt, "page size"),
-				PrefillChunk: rapid.IntRange(1, 40).Draw(rt, "chunk"),
-				Draft:        rapid.SampledFrom([]engine.Drafting{engine.DraftAuto, engine.DraftNGram, engine.DraftOff}).Draw(rt, "draft"),
-				DraftTokens:  rapid.IntRange(0, 8).Draw(rt, "draft tokens"),
-				StepTime:     wholeSteps,
-			}
-			opts.StepTokens = opts.MaxSequences + rapid.IntRange(0, 40).Draw(rt, "step tokens")
+			opts := drawSizes(rt, context)
+			opts.Draft = rapid.SampledFrom([]engine.Drafting{engine.DraftAuto, engine.DraftNGram, engine.DraftOff}).Draw(rt, "draft")
+			opts.DraftTokens = rapid.IntRange(0, 8).Draw(rt, "draft tokens")
+			opts.StepTime = wholeSteps
+			fit, err := engine.CheckFit(path, backend(t), opts)
+			require.NoError(rt, err)
+			require.Equal(rt, 16, fit.Window)
 			if rapid.Bool().Draw(rt, "few pages") {
-				fit, err := engine.CheckFit(path, backend(t), opts)
-				require.NoError(rt, err)
 				positions := min(context, fit.Window+opts.PrefillChunk+opts.PageSize)
 				one := context*(fit.PerToken-fit.Windowed) + int64(positions)*fit.Windowed
 				opts.Memory = memoryFor(t, path, opts, one*rapid.Int64Range(110, 140).Draw(rt, "memory")/100)
 			}
-			reqs := make([]generation.Request, rapid.IntRange(1, 9).Draw(rt, "requests"))
+			reqs := drawRequests(rt, 15)
 			for i := range reqs {
-				reqs[i] = inVocabulary(drawRequest(rt, 15), 500)
+				reqs[i] = inVocabulary(reqs[i], 500)
 				beginning := beginnings[rapid.IntRange(0, 1).Draw(rt, "beginning")]
 				reqs[i].Tokens = slices.Concat(beginning[:rapid.IntRange(0, 70).Draw(rt, "common")], reqs[i].Tokens)
 			}
-			g := newGate()
-			opts.Trace = g.trace
-			e := open(t, path, opts)
-			require.Equal(rt, 16, e.Info().Fit.Window)
-			if rapid.Bool().Draw(rt, "expect short answers") {
-				expectShort(t, e, g)
-			}
-			got := generateAll(t, e, g, reqs)
-			preemptions += int(e.Snapshot().Preemptions)
-			require.Zero(rt, e.Snapshot().PagesUsed)
-			require.NoError(rt, e.Close())
-			for i, req := range reqs {
-				cached += got[i].Stats.CachedTokens
-				same(rt, generate(t, whole, req), got[i], fmt.Sprintf("request %d", i))
+			figures, got := likeOneAtATime(t, rt, whole, path, opts, reqs)
+			preemptions += int(figures.Preemptions)
+			for _, c := range got {
+				cached += c.Stats.CachedTokens
 			}
 		})
 		t.Logf("%d preemptions, %d cached tokens", preemptions, cached)

@@ -8,10 +8,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ingot-run/ingot/eval/names"
 )
 
 // BaselinesFile is the name of the file, in a folder of runs, with the pinned baselines.
@@ -29,17 +30,6 @@ var ErrNoBaseline = errors.New("no run is pinned under this name")
 
 // ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
 var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change is meant")
-
-// baselineName is the pattern of baseline names. Names become parts of file names, URLs and tables.
-var baselineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// CheckBaselineName returns an error if a name does not have this form.
-func CheckBaselineName(name string) error {
-	if !baselineName.MatchString(name) {
-		return fmt.Errorf("baseline %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", name)
-	}
-	return nil
-}
 
 // Baselines returns the pinned baselines of a folder of runs by name.
 func Baselines(folder string) (map[string]Baseline, error) {
@@ -60,7 +50,7 @@ func Baselines(folder string) (map[string]Baseline, error) {
 
 // Pin makes a run of the folder the baseline with this name. It replaces an earlier baseline with the same name.
 func Pin(folder, name, run string) (Baseline, error) {
-	if err := CheckBaselineName(name); err != nil {
+	if err := names.Check("baseline", name); err != nil {
 		return Baseline{}, err
 	}
 	all, err := Baselines(folder)

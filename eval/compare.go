@@ -43,13 +43,18 @@ const maxFailedShare = 0.01
 // TooManyFailed reports whether so many rows have no answer that the run fails regardless of its scores.
 func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
+// readBoth reads the results of two runs.
+func readBoth(baseline, candidate string) (base, cand *Results, err error) {
+	if base, err = ReadResults(baseline); err != nil {
+		return nil, nil, err
+	}
+	cand, err = ReadResults(candidate)
+	return base, cand, err
+}
+
 // CompareAll compares two runs like Compare, but returns ErrOtherTasks if one run has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
-	base, err := ReadResults(baseline)
-	if err != nil {
-		return nil, err
-	}
-	cand, err := ReadResults(candidate)
+	base, cand, err := readBoth(baseline, candidate)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +70,7 @@ func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) 
 
 // Compare compares two runs on all tasks that both have. margin is the accepted loss. If it is negative, each task's Margin is used.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
-	base, err := ReadResults(baseline)
-	if err != nil {
-		return nil, err
-	}
-	cand, err := ReadResults(candidate)
+	base, cand, err := readBoth(baseline, candidate)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
 )
 
 // Answers is an opened file of answers with an index by row. The index needs 24 bytes of memory per answer.
@@ -151,11 +152,8 @@ func (a *Answers) end() error {
 	return nil
 }
 
-// ErrOtherFile means that the answers were made from a different input than the given one.
-var ErrOtherFile = errors.New("made from a different input file")
-
 func (a *Answers) errNoRow(e entry) error {
-	return fmt.Errorf("%s was %w: the input has no row %d", a.path, ErrOtherFile, e.row)
+	return fmt.Errorf("%s was %w: the input has no row %d", a.path, rows.ErrOtherFile, e.row)
 }
 
 // line has the fields of a line of answers that tables need.

@@ -19,6 +19,7 @@ import (
 	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/table"
 )
 
@@ -156,7 +157,7 @@ func TestAnswersOfRowsThatAreLeftOut(t *testing.T) {
 	require.Contains(t, got[0], `{"id":"b","response":"two",`)
 	require.Equal(t, 2, counts.Records)
 	_, err := export.WriteTable(t.Context(), io.Discard, export.Options{Input: selection, Answers: []*export.Answers{a}, Format: export.CSV})
-	require.ErrorIs(t, err, export.ErrOtherFile)
+	require.ErrorIs(t, err, rows.ErrOtherFile)
 }
 
 // skipping is an input that leaves out its first record.
@@ -293,7 +294,7 @@ func TestTablesAreRefused(t *testing.T) {
 			_, err := export.WriteTable(t.Context(), io.Discard, export.Options{Format: export.CSV, Input: c.in, Answers: []*export.Answers{open(t, c.answers...)}})
 			require.ErrorContains(t, err, c.want)
 			if c.other {
-				require.ErrorIs(t, err, export.ErrOtherFile)
+				require.ErrorIs(t, err, rows.ErrOtherFile)
 			}
 		})
 	}

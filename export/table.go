@@ -9,6 +9,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/table"
 )
 
@@ -35,7 +36,7 @@ type Counts struct {
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
-// is ErrOtherFile if there are answers to rows that the input does not have.
+// is rows.ErrOtherFile if there are answers to rows that the input does not have.
 func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 	t := &tableMaker{options: o, counts: Counts{Dropped: map[Reason]int{}}}
 	columns, err := t.columns()
@@ -158,7 +159,7 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 			return fmt.Errorf("read the answer to row %d in %s: %w", record.Number, a.path, err)
 		}
 		if id := nameOf(record); id != "" && id != l.CustomID && !strings.HasPrefix(l.CustomID, madeUpID) {
-			return fmt.Errorf("%s was %w: row %d has the id %.100q in the answers, but %.100q in the input", a.path, ErrOtherFile, record.Number, l.CustomID, id)
+			return fmt.Errorf("%s was %w: row %d has the id %.100q in the answers, but %.100q in the input", a.path, rows.ErrOtherFile, record.Number, l.CustomID, id)
 		}
 		if l.Error != nil && t.options.Failed != nil {
 			failed = true

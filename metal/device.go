@@ -15,7 +15,7 @@ import (
 
 var (
 	// ErrMemory is wrapped by errors about buffers that do not fit into the device's memory.
-	ErrMemory = errors.New("the device has not enough memory")
+	ErrMemory = errors.New("the device does not have enough memory")
 	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or it has no GPU that can run
 	// the kernels. Errors made by Unsupported match it in errors.Is.
 	ErrUnsupported = errors.New("no GPU that can run Ingot's kernels")

@@ -127,7 +127,7 @@ func text(fields []table.Field, name string) (string, error) {
 	}
 	var s string
 	if err := json.Unmarshal(v, &s); err != nil {
-		return "", fmt.Errorf("column %q is not a text", name)
+		return "", fmt.Errorf("column %q is not text", name)
 	}
 	return s, nil
 }

@@ -57,7 +57,7 @@ func (t *Template) AddFile(where, text string) error {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if !strings.HasPrefix(text, marker) {
 		if strings.Contains(text, "\n"+marker) {
-			return fmt.Errorf("%s: the text before the first line such as %q has no role", where, marker+"user")
+			return fmt.Errorf("%s: the file begins with text that has no role: put a line such as %q before it", where, marker+"user")
 		}
 		return t.Add("user", where, strings.TrimSuffix(text, "\n"))
 	}

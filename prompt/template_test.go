@@ -98,7 +98,7 @@ func TestTemplateFile(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 	require.EqualError(t, (&Template{}).AddFile("t.txt", "--- tool\na"), `t.txt: role "tool" is not known: use system, user, assistant`)
-	require.EqualError(t, (&Template{}).AddFile("t.txt", "a\n--- user\nb"), `t.txt: the text before the first line such as "--- user" has no role`)
+	require.EqualError(t, (&Template{}).AddFile("t.txt", "a\n--- user\nb"), `t.txt: the file begins with text that has no role: put a line such as "--- user" before it`)
 }
 
 // TestDefaultsOfRows: a default fills a field that is absent or null under all its names, if the endpoint has the field.

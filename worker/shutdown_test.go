@@ -45,15 +45,22 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, st.Running)
 
-		next := setUp(t, q, (&faults{}).generate, Config{})
-		next.start(t)
-		answered := next.results(t)
-		require.Len(t, answered, 5)
-		for _, row := range answered {
-			require.Nil(t, row.Error)
-			require.Equal(t, 1, row.Stats.Attempts, "returning a job to the queue does not count as an attempt")
-		}
+		requireFirstAttempts(t, q, 5)
 	})
+}
+
+// requireFirstAttempts starts a worker, and requires that it answers n rows in their first attempts: returning a job to the queue does not
+// count as an attempt.
+func requireFirstAttempts(t *testing.T, q job.Queue, n int) {
+	t.Helper()
+	next := setUp(t, q, (&faults{}).generate, Config{})
+	next.start(t)
+	answered := next.results(t)
+	require.Len(t, answered, n)
+	for _, row := range answered {
+		require.Nil(t, row.Error)
+		require.Equal(t, 1, row.Stats.Attempts)
+	}
 }
 
 // If the engine fails and stops, the worker returns its jobs to the queue and shuts down. Run returns the engine's error.
@@ -66,14 +73,7 @@ func TestAFailedEngineEndsTheWorker(t *testing.T) {
 		require.ErrorIs(t, b.worker.Run(t.Context()), generation.ErrEngineFailed)
 		require.NotZero(t, b.count(t, "handed_back"))
 
-		next := setUp(t, q, (&faults{}).generate, Config{})
-		next.start(t)
-		answered := next.results(t)
-		require.Len(t, answered, 5)
-		for _, row := range answered {
-			require.Nil(t, row.Error)
-			require.Equal(t, 1, row.Stats.Attempts, "returning a job to the queue does not count as an attempt")
-		}
+		requireFirstAttempts(t, q, 5)
 	})
 }
 

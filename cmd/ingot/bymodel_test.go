@@ -20,12 +20,7 @@ import (
 func TestBatchOfSeveralModels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, "", append(args, "--redis", server.URL)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, server.URL, "")
 	status := func() (s batchStatus) {
 		t.Helper()
 		require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "b", "--json").stdout), &s))
@@ -110,26 +105,21 @@ func TestLostRowsOfSeveralModels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	in := write(t, "in.jsonl", `{"prompt":"a"}`+"\n"+`{"prompt":"b","model":"glm"}`+"\n")
-	redis := func(args ...string) result {
-		t.Helper()
-		r := ingot(t, "", append(args, "--redis", server.URL)...)
-		require.Equal(t, exitOK, r.code, r.stderr)
-		return r
-	}
-	redis("enqueue", in, "--batch", "b")
+	redis := withRedis(t, server.URL, "")
+	redis(exitOK, "enqueue", in, "--batch", "b")
 	inspector := asynq.NewInspectorFromRedisClient(server.Client)
 	for _, queue := range []string{"default:default", "glm:default"} {
-		require.NotContains(t, redis("status", "b").stdout, "lost")
+		require.NotContains(t, redis(exitOK, "status", "b").stdout, "lost")
 		_, err := inspector.DeleteAllPendingTasks(queue)
 		require.NoError(t, err)
 	}
-	require.Regexp(t, `(?m)^lost +2 rows `, redis("status", "b").stdout)
-	require.Contains(t, redis("enqueue", in, "--batch", "b").stderr, "2 rows: 2 queued\n")
-	require.NotContains(t, redis("status", "b").stdout, "lost")
+	require.Regexp(t, `(?m)^lost +2 rows `, redis(exitOK, "status", "b").stdout)
+	require.Contains(t, redis(exitOK, "enqueue", in, "--batch", "b").stderr, "2 rows: 2 queued\n")
+	require.NotContains(t, redis(exitOK, "status", "b").stdout, "lost")
 
 	// Without --unknown-fields ignore or with it, an existing batch is continued as it was created.
-	require.Contains(t, redis("enqueue", in, "--batch", "b", "--unknown-fields", "ignore").stderr, "2 rows: 0 queued, 2 already in the batch\n")
-	redis("enqueue", in, "--batch", "c", "--unknown-fields", "ignore")
-	require.Contains(t, redis("enqueue", in, "--batch", "c").stderr, "2 rows: 0 queued, 2 already in the batch\n")
-	require.Regexp(t, `(?m)^model name +default$`, redis("status", "c").stdout)
+	require.Contains(t, redis(exitOK, "enqueue", in, "--batch", "b", "--unknown-fields", "ignore").stderr, "2 rows: 0 queued, 2 already in the batch\n")
+	redis(exitOK, "enqueue", in, "--batch", "c", "--unknown-fields", "ignore")
+	require.Contains(t, redis(exitOK, "enqueue", in, "--batch", "c").stderr, "2 rows: 0 queued, 2 already in the batch\n")
+	require.Regexp(t, `(?m)^model name +default$`, redis(exitOK, "status", "c").stdout)
 }

@@ -99,12 +99,7 @@ func TestEnqueueSetsRetentionAndWeight(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
 	in := write(t, "in.jsonl", askMarch)
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, "", append(args, "--redis", url)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, url, "")
 	status := func() (s job.Status) {
 		t.Helper()
 		require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "b", "--json").stdout), &s))

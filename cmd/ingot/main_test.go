@@ -53,6 +53,16 @@ func ingot(t *testing.T, stdin string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
+// withRedis returns a function that runs a command with --redis URL and the given stdin. The command must end with an exit code.
+func withRedis(t *testing.T, url, stdin string) func(code int, args ...string) result {
+	return func(code int, args ...string) result {
+		t.Helper()
+		r := ingot(t, stdin, append(args, "--redis", url)...)
+		require.Equal(t, code, r.code, r.stderr)
+		return r
+	}
+}
+
 // program returns a command line in its own process. Its stderr is logged if the test fails.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()

@@ -22,12 +22,7 @@ import (
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, "", append(args, "--redis", url)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, url, "")
 	long := `{"custom_id":"long","prompt":"` + strings.Repeat("Which month comes after March? ", 40) + `","max_tokens":2}`
 	in := write(t, "in.jsonl", strings.Join([]string{askMarch, long, badRow, strings.Replace(long, "long", "longer", 1)}, "\n"))
 	out := filepath.Join(t.TempDir(), "out.jsonl")
@@ -71,12 +66,7 @@ func TestRetry(t *testing.T) {
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, askMarch, append(args, "--redis", url)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, url, askMarch)
 	require.Contains(t, redis(exitFailure, "pause", "glm").stderr, `no rows were queued for model name "glm", and no worker serves it; there are no model names yet`)
 	require.Equal(t, "there are no model names yet\n", redis(exitOK, "pause").stderr)
 	startWorker(t, url, "glm")
@@ -100,12 +90,7 @@ func TestPauseAndResume(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, askMarch+"\n"+askFinland, append(args, "--redis", url)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, url, askMarch+"\n"+askFinland)
 	redis(exitOK, "enqueue", "-", "--batch", "later", "--deadline", "1h")
 	require.Regexp(t, `(?m)^deadline +\d`, redis(exitOK, "status", "later").stdout)
 	redis(exitOK, "enqueue", "-", "--batch", "b", "--deadline", "1ms")

@@ -2,17 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/job/redistest"
@@ -77,6 +79,17 @@ func TestRunWritesATable(t *testing.T) {
 	require.Contains(t, r.stdout, "Helsinki.")
 }
 
+// onWrite is a writer that keeps the text and passes each part of it to a function.
+type onWrite struct {
+	bytes.Buffer
+	do func(part string)
+}
+
+func (w *onWrite) Write(p []byte) (int, error) {
+	w.do(string(p))
+	return w.Buffer.Write(p)
+}
+
 // TestRunContinuesATable: an interrupted run leaves no table. The next run makes the table that an uninterrupted run makes.
 func TestRunContinuesATable(t *testing.T) {
 	t.Parallel()
@@ -89,22 +102,25 @@ func TestRunContinuesATable(t *testing.T) {
 	r := ingot(t, "", args("whole.jsonl")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 
-	cmd := program(t, args("out.jsonl")...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	require.NoError(t, cmd.Start())
+	// The worker writes a log line when it has answered a row. The run is interrupted during the first such line, so that it cannot end
+	// before. Meanwhile the answer is written.
 	answers := filepath.Join(folder, "out.jsonl.answers.jsonl")
-	require.Eventually(t, func() bool {
-		text, err := os.ReadFile(answers)
-		return err == nil && bytes.Count(text, []byte("\n")) > 0
-	}, time.Minute, time.Millisecond)
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	if err := cmd.Wait(); err == nil {
-		t.Skip("the run was faster than the signal")
-	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	stderr := onWrite{do: func(part string) {
+		if ctx.Err() != nil || !strings.Contains(part, "recorded a job") {
+			return
+		}
+		assert.Eventually(t, func() bool {
+			text, err := os.ReadFile(answers)
+			return err == nil && bytes.Contains(text, []byte("\n"))
+		}, time.Minute, time.Millisecond)
+		interrupt()
+	}}
+	require.Equal(t, exitFailure, run(ctx, append(args("out.jsonl"), "--log-level", "debug"), strings.NewReader(""), io.Discard, &stderr))
 	require.Contains(t, stderr.String(), "stopped before the end: run the same command again to continue and to make "+filepath.Join(folder, "out.jsonl"))
 	require.NoFileExists(t, filepath.Join(folder, "out.jsonl"))
 	kept := strings.Count(readFile(t, answers), "\n")
+	require.Positive(t, kept)
 
 	r = ingot(t, "", args("out.jsonl")...)
 	require.Equal(t, exitOK, r.code, r.stderr)

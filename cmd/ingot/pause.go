@@ -76,14 +76,14 @@ func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) e
 	}
 }
 
-// reportChange pauses or resumes a model name and prints whether this changed anything.
+// reportChange pauses or resumes an alias and prints whether this changed anything.
 func reportChange(cmd *cobra.Command, alias string, do func(context.Context, string) (bool, error), changed, unchanged string) error {
-	was, err := do(cmd.Context(), alias)
+	changes, err := do(cmd.Context(), alias)
 	if err != nil {
 		return err
 	}
 	text := unchanged
-	if was {
+	if changes {
 		text = changed
 	}
 	cmd.PrintErrf("%s: %s\n", alias, text)

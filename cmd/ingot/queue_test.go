@@ -270,12 +270,7 @@ func TestNightly(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
-	redis := func(code int, args ...string) result {
-		t.Helper()
-		r := ingot(t, "", append(args, "--redis", url)...)
-		require.Equal(t, code, r.code, r.stderr)
-		return r
-	}
+	redis := withRedis(t, url, "")
 	out := filepath.Join(t.TempDir(), "out.jsonl")
 	require.Equal(t, 1, strings.Count(redis(exitOK, "status").stdout, "\n"), "a heading")
 	require.Equal(t, "[]\n", redis(exitOK, "status", "--json").stdout)

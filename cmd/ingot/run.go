@@ -219,7 +219,7 @@ func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum loc
 // loadingModel is the progress shown before the first row.
 const loadingModel = "loading the model"
 
-// answer loads the model and answers the rows. It shows the progress, unless checkpoints are printed.
+// answer loads the model and answers the rows. It shows the progress, unless --checkpoints prints values of the forward pass.
 func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)

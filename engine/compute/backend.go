@@ -153,7 +153,7 @@ type Batch struct {
 	// first id in the same row of From. Otherwise, Tokens has the ids.
 	From Tensor
 	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the remaining layers: it has no usable
-	// results, and the cache holds wrong values at the positions of its rows. Interrupt is useful only on a backend that runs operations
+	// results, and the cache holds wrong values at the positions of the batch's rows. Interrupt is useful only on a backend that runs operations
 	// when they are called.
 	Interrupt func() bool
 	// Trace, if not nil, receives a summary of each row at each checkpoint of the forward pass. It is for debugging and makes steps slow.

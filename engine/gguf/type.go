@@ -47,8 +47,8 @@ type typeInfo struct {
 // blockScale is a scale of a block.
 type blockScale struct {
 	at int // offset in the block
-	// size is the scale with which the weights of random blocks have a standard deviation of about 1. The sign of the scale of the minimums
-	// is such that the mean of the weights is zero.
+	// size is the scale with which the weights of random blocks have a standard deviation of about 1. For a type with minimums, the scale
+	// of the minimums has the sign that makes the mean of the weights zero.
 	size float64
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxScan is the number of waiting sequences that are searched for a prompt that begins with pages in the cache.
+	// maxScan is the maximum number of waiting sequences that are searched for one whose prompt begins with tokens in the cache.
 	maxScan = 256
 	// maxSkips is the number of times that a waiting sequence may be overtaken by later ones.
 	maxSkips = 64

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/ingot-run/ingot/eval/names"
 	"github.com/ingot-run/ingot/job"
 )
 
@@ -93,17 +93,6 @@ func (n *Notify) wants(v Verdict) bool {
 	return slices.Contains(n.On, v)
 }
 
-// nameForm is the pattern of entry names. They become parts of the names of runs, batches and keys.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// CheckName returns an error if an entry's name does not have this form.
-func CheckName(name string) error {
-	if !nameForm.MatchString(name) {
-		return fmt.Errorf("entry %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", name)
-	}
-	return nil
-}
-
 // Read reads the entries of a schedule.
 func Read(path string) ([]Entry, error) {
 	text, err := os.ReadFile(path)
@@ -137,7 +126,7 @@ func Read(path string) ([]Entry, error) {
 
 // complete checks an entry and sets the defaults of fields that it leaves out.
 func (e *Entry) complete(folder string) (err error) {
-	if err := CheckName(e.Name); err != nil {
+	if err := names.Check("entry", e.Name); err != nil {
 		return err
 	}
 	if e.TimeZone == "" {
@@ -176,8 +165,8 @@ func (e *Entry) complete(folder string) (err error) {
 		return err
 	}
 	if e.Gate != nil {
-		if !nameForm.MatchString(e.Gate.Baseline) {
-			return fmt.Errorf("gate: %q is not the name of a baseline", e.Gate.Baseline)
+		if err := names.Check("baseline", e.Gate.Baseline); err != nil {
+			return fmt.Errorf("gate: %w", err)
 		}
 		if m := e.Gate.Margin; m != nil && (*m < 0 || *m > 1) {
 			return fmt.Errorf("gate: margin %v is not from 0 to 1", *m)

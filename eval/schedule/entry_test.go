@@ -77,7 +77,7 @@ func TestReadRefuses(t *testing.T) {
 		"judge":             {entry("judge: 'a b'"), "model name"},
 		"limit":             {entry("limit: -1"), "is negative"},
 		"deadline":          {entry("deadline: -1h"), "is negative"},
-		"baseline":          {entry("gate: {baseline: ''}"), "not the name of a baseline"},
+		"baseline":          {entry("gate: {baseline: ''}"), "gate: baseline"},
 		"margin":            {entry("gate: {baseline: a, margin: 2}"), "not from 0 to 1"},
 		"nobody to notify":  {entry("notify: {on: [fail]}"), "webhook and command are missing"},
 		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "must be an http or https address"},

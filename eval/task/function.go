@@ -45,7 +45,7 @@ func columnText(row *ordered.Object, name string) (string, error) {
 	}
 	s, ok := v.(string)
 	if !ok {
-		return "", fmt.Errorf("column %q is not a text", name)
+		return "", fmt.Errorf("column %q is not text", name)
 	}
 	return s, nil
 }

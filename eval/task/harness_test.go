@@ -74,7 +74,7 @@ func TestWinogrande(t *testing.T) {
 		`{"sentence": "no blank", "option1": "a", "option2": "b", "answer": "1"}`: "no blank",
 		`{"sentence": "a _ b", "option1": "a", "option2": "b", "answer": "3"}`:    `"3"`,
 		`{"sentence": "a _ b", "option1": "a", "answer": "1"}`:                    `"option2"`,
-		`{"sentence": 1, "option1": "a", "option2": "b", "answer": "1"}`:          "not a text",
+		`{"sentence": 1, "option1": "a", "option2": "b", "answer": "1"}`:          "not text",
 	} {
 		_, err := task.Prompt(parse(t, []byte(row)), nil)
 		require.ErrorContains(t, err, says)

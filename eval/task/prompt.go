@@ -20,7 +20,7 @@ type Prompt struct {
 	Right   int      // number of the right choice, from 0; -1 if the row has no choices
 	Targets []string // accepted answers of a Generate row; the first is used if the row is an example
 
-	Counted      string        // text whose words and bytes divide a perplexity; empty means the target
+	Counted      string        // text whose words or bytes are counted for the perplexity per word or byte; empty means the target
 	Instructions []Instruction // instructions of an IFEval row
 }
 

@@ -21,18 +21,11 @@ const (
 
 // requeueArchivedUntil queues archived jobs again, at once and then at intervals, until ctx is done.
 func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions, out *outage) {
-	tick := time.NewTicker(archiveInterval)
-	defer tick.Stop()
-	for {
+	every(ctx, archiveInterval, func() {
 		if err := q.requeueArchived(o.Alias, o.Logger); err != nil && ctx.Err() == nil {
 			out.failed("could not search for archived jobs", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	})
 }
 
 // requeueArchived queues archived jobs of a model alias again. asynq itself archives no job, but an operator can with asynq's tools, and

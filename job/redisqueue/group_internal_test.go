@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -287,4 +288,41 @@ func TestLeases(t *testing.T) {
 	s.returnToHead(lasting)
 	require.Equal(t, []string{"b:2"}, f.queue.rdb.LRange(ctx, asynqKey("m:default", "active"), 0, -1).Val())
 	require.Equal(t, "b:1", f.queue.rdb.LIndex(ctx, pendingKey("m:default"), -1).Val())
+}
+
+// A batch whose keys are damaged holds up no rows of other batches.
+func TestADamagedBatchHoldsUpNoOthers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	ctx, q := t.Context(), f.queue
+	for _, batch := range []string{"list", "meta", "tasks", "whole"} {
+		f.enqueue(batch, 1, 200)
+	}
+	const queue = "m:default"
+	require.NoError(t, q.rdb.Del(ctx, waitingPrefix(queue)+"list").Err())
+	require.NoError(t, q.rdb.Set(ctx, waitingPrefix(queue)+"list", "x", 0).Err())
+	require.NoError(t, q.rdb.Del(ctx, key("meta", "meta")).Err())
+	require.NoError(t, q.rdb.Set(ctx, key("meta", "meta"), "x", 0).Err())
+	for _, task := range q.rdb.Keys(ctx, taskPrefix(queue)+"tasks:*").Val() {
+		require.NoError(t, q.rdb.Del(ctx, task).Err())
+		require.NoError(t, q.rdb.Set(ctx, task, "x", 0).Err())
+	}
+	taken := map[string]int{}
+	for {
+		args := []any{time.Now().Add(time.Hour).Unix(), 1, queue}
+		for range 50 {
+			args = append(args, "1")
+		}
+		list, err := takeScript.Run(ctx, q.rdb, nil, args...).StringSlice()
+		require.NoError(t, err)
+		if len(list) == 0 {
+			break
+		}
+		for i := 1; i < len(list); i += 3 {
+			batch, _, _ := strings.Cut(list[i], ":")
+			taken[batch]++
+		}
+	}
+	delete(taken, "list") // its rows in asynq's list of pending tasks
+	require.Equal(t, map[string]int{"meta": 200, "whole": 200}, taken)
 }

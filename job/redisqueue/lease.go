@@ -16,19 +16,10 @@ const (
 	subscribeAgain = 5 * time.Second
 )
 
-// renewLeases renews asynq's leases of all deliveries that the member holds, at intervals, until ctx is done. It ends deliveries whose
+// renewLeases renews asynq's leases of all held deliveries, at once and then at intervals, until ctx is done. It ends deliveries whose
 // leases are over.
 func (m *member) renewLeases(ctx context.Context) {
-	tick := time.NewTicker(renewInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			m.renew(ctx)
-		}
-	}
+	every(ctx, renewInterval, func() { m.renew(ctx) })
 }
 
 func (m *member) renew(ctx context.Context) {

@@ -49,7 +49,7 @@ func checkServer(info map[string]string) (warnings []string, err error) {
 	case info["cluster_enabled"] == "1":
 		return nil, errors.New("it is a node of a cluster, which is not supported: give the address of a single server")
 	case info["role"] == "slave":
-		return nil, fmt.Errorf("it is a replica, to which nothing can be written: give its primary, %s",
+		return nil, fmt.Errorf("it is a replica, to which nothing can be written: give the address of its primary, %s",
 			net.JoinHostPort(info["master_host"], info["master_port"]))
 	}
 	if v := info["redis_version"]; v != "" && tooOld(v) {

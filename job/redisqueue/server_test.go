@@ -26,7 +26,7 @@ func TestServerChecks(t *testing.T) {
 		{map[string]string{"connected_clients": "1"}, 0, ""},
 		{map[string]string{"redis_version": "7.0.15", "redis_mode": "sentinel"}, 0, "it is a Sentinel, which holds no data: give the address of the primary"},
 		{map[string]string{"redis_version": "7.0.15", "role": "master", "cluster_enabled": "1"}, 0, "it is a node of a cluster, which is not supported"},
-		{map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, 0, "it is a replica, to which nothing can be written: give its primary, 10.0.0.1:6379"},
+		{map[string]string{"role": "slave", "master_host": "10.0.0.1", "master_port": "6379"}, 0, "it is a replica, to which nothing can be written: give the address of its primary, 10.0.0.1:6379"},
 	} {
 		warnings, err := checkServer(c.info)
 		require.Len(t, warnings, c.warnings, c.info)
@@ -45,7 +45,7 @@ func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	host, port, _ := strings.Cut(primary.Client.Options().Addr, ":")
 	require.NoError(t, replica.Client.ReplicaOf(t.Context(), host, port).Err())
 	_, _, err := Dial(t.Context(), replica.URL, 1, nil)
-	require.ErrorContains(t, err, "it is a replica, to which nothing can be written: give its primary, "+primary.Client.Options().Addr)
+	require.ErrorContains(t, err, "it is a replica, to which nothing can be written: give the address of its primary, "+primary.Client.Options().Addr)
 	_, _, err = Dial(t.Context(), node.URL, 1, nil)
 	require.ErrorContains(t, err, "it is a node of a cluster, which is not supported: give the address of a single server")
 }

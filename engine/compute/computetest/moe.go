@@ -98,7 +98,7 @@ func (c *router) compare(x, got []float32) error {
 		want[k].tol += tiny
 	}
 	if err := within(got[used:], want); err != nil {
-		return fmt.Errorf("weights of experts %v: %w", ids, err)
+		return fmt.Errorf("routing weights of experts %v: %w", ids, err)
 	}
 	return nil
 }

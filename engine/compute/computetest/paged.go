@@ -247,8 +247,9 @@ func (c *pagedSequences) slots() [][]slot {
 	return all
 }
 
-// roundTrip returns values after rounding to a type, and for each value the distance between neighbouring codes in its block. For float
-// types, the distances are 0, because the tolerances include the rounding of floats.
+// roundTrip encodes x as type t and decodes it again. It returns the decoded values, and for each value the distance between neighbouring
+// codes in its block. Float types are not rounded here: it returns x itself and distances of 0, because the callers' tolerances already
+// allow for that rounding.
 func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	steps = make([]float64, len(x))
 	if t.BlockSize() == 1 {

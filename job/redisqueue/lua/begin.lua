@@ -5,7 +5,9 @@
 -- Follows refusal.lua.
 -- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', the
 -- row's task and the worker's id or '' if it has no owner.
-return each(2, 8, function(i)
+local changed = {} -- changed batches
+
+local replies = each(2, 8, function(i, n)
   local id, line, file, delivery, alias, model, task, owner = unpack(ARGV, i, i + 7)
   local b = batch(id)
   local refused = refusal(b, line, delivery, file)
@@ -14,6 +16,12 @@ return each(2, 8, function(i)
   end
   if otherModel(b, alias, model) then
     return {-6}
+  end
+  if not b.counts then
+    read(b, 'attempts')
+    read(b, 'checkpoints')
+    b.counts, b.begun = {}, {}
+    changed[#changed + 1] = b
   end
   local repeated = false
   if owner ~= '' then
@@ -27,9 +35,25 @@ return each(2, 8, function(i)
       redis.call('HDEL', task, 'orphan')
     end
   end
-  if not b.started then
-    redis.call('HSETNX', b.meta, 'started_ms', ARGV[1])
-    b.started = true
-  end
-  return {redis.call('HINCRBY', b.attempts, line, repeated and 0 or 1), redis.call('HGET', b.checkpoints, line) or nil}
+  local row = b.rows[line]
+  row.attempts = tonumber(row.attempts or 0) + (repeated and 0 or 1)
+  b.counts[#b.counts + 1] = line
+  b.counts[#b.counts + 1] = row.attempts
+  b.begun[#b.begun + 1] = n
+  return {row.attempts, row.checkpoints or nil}
 end)
+
+for _, b in ipairs(changed) do
+  if #b.begun > 0 then
+    local text, failed = attempt(function()
+      if not b.started then
+        redis.call('HSETNX', b.meta, 'started_ms', ARGV[1])
+      end
+      redis.call('HSET', b.attempts, unpack(b.counts))
+    end)
+    for _, n in ipairs(failed and b.begun or {}) do
+      replies[n] = text
+    end
+  end
+end
+return replies

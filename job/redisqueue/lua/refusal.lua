@@ -1,6 +1,7 @@
--- batch returns the keys and settings of a batch. A script reads them once. mixed is set if several models may answer its rows.
+-- batch returns the keys and settings of a batch. A script reads them once. mixed is set if several models may answer its rows. lines has
+-- the lines of each batch about which the script asks.
 local names = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
-local batches = {}
+local batches, lines = {}, {}
 local function batch(id)
   local b = batches[id]
   if not b then
@@ -10,12 +11,26 @@ local function batch(id)
       b[name] = b.keys[i]
     end
     local pin
-    b.created, b.cancelled, b.file, b.lines, b.mixed, pin =
-      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'mixed', 'pin'))
+    b.created, b.cancelled, b.file, b.lines, b.mixed, b.started, pin =
+      unpack(redis.call('HMGET', b.meta, 'created_ms', 'cancelled_ms', 'file_sha256', 'lines', 'mixed', 'started_ms', 'pin'))
     b.pins = {[''] = pin}
+    b.rows, b.asked = {}, {}
+    for _, line in ipairs(lines[id]) do
+      if not b.rows[line] and not (b.lines and tonumber(line) > tonumber(b.lines)) then
+        b.rows[line] = {}
+        b.asked[#b.asked + 1] = line
+      end
+    end
     batches[id] = b
   end
   return b
+end
+
+-- read reads a hash of a batch for all lines about which the script asks, and stores the values in the rows under the given name.
+local function read(b, name)
+  for i, value in ipairs(redis.call('HMGET', b[name], unpack(b.asked))) do
+    b.rows[b.asked[i]][name] = value
+  end
 end
 
 -- pinOf returns the model that answered rows under an alias, or false. The alias is '' for rows that name none.
@@ -53,27 +68,51 @@ local function refusal(b, line, delivery, file)
   if file ~= '' and b.file and b.file ~= '' and string.sub(b.file, 1, #file) ~= file then
     return -3
   end
-  if b.lines and tonumber(line) > tonumber(b.lines) then
+  local row = b.rows[line]
+  if not row then
     return -5
   end
-  if redis.call('GETBIT', b.done, line) == 1 then
+  if row.recorded == nil then
+    read(b, 'deliveries')
+    local gets = {}
+    for _, asked in ipairs(b.asked) do
+      gets[#gets + 1] = 'GET'
+      gets[#gets + 1] = 'u1'
+      gets[#gets + 1] = asked
+    end
+    for i, bit in ipairs(redis.call('BITFIELD_RO', b.done, unpack(gets))) do
+      b.rows[b.asked[i]].recorded = bit == 1
+    end
+  end
+  if row.recorded then
     return 0
   end
-  if tonumber(redis.call('HGET', b.deliveries, line) or 0) ~= tonumber(delivery) then
+  if tonumber(row.deliveries or 0) ~= tonumber(delivery) then
     return -4
   end
 end
 
--- each calls a function with the position in ARGV of each of several rows, which have the given number of values. It returns a list of
--- what the function returns for the rows. If the function fails for a row, the list has the text of the error instead.
+-- attempt calls a function. It returns the function's result, or the text of its error.
+local function attempt(...)
+  local ok, reply = pcall(...)
+  if ok then
+    return reply
+  end
+  return type(reply) == 'table' and reply.err or tostring(reply), true
+end
+
+-- each calls a function for each of several rows, which have the given number of values: first batch and line. The function gets the row's
+-- position in ARGV and the number of the row. each returns a list of what the function returns for the rows. If the function fails for a
+-- row, the list has the text of the error instead.
 local function each(first, values, row)
+  for i = first, #ARGV, values do
+    local id = ARGV[i]
+    lines[id] = lines[id] or {}
+    lines[id][#lines[id] + 1] = ARGV[i + 1]
+  end
   local replies = {}
   for i = first, #ARGV, values do
-    local ok, reply = pcall(row, i)
-    if not ok then
-      reply = type(reply) == 'table' and reply.err or tostring(reply)
-    end
-    replies[#replies + 1] = reply
+    replies[#replies + 1] = attempt(row, i, #replies + 1)
   end
   return replies
 end

@@ -41,6 +41,8 @@ for _, key in ipairs(KEYS) do
   try('DEL', key, key .. ':n')
   try('SETBIT', key, 1, 1)
   try('GETBIT', key, 1)
+  try('BITFIELD', key, 'SET', 'u1', 2, 1)
+  try('BITFIELD_RO', key, 'GET', 'u1', 2)
   try('DEL', key)
   try('XADD', key, '1-1', 'a', 'b')
   try('XREAD', 'STREAMS', key, '0')

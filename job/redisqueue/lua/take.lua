@@ -2,55 +2,77 @@
 -- each task. Follows fill.lua.
 -- ARGV: time in s at which asynq's leases are over, number of queues, the queues, then for each task the order in which the queues are
 -- asked: their numbers, from 1, as digits.
-local tasks, taken, empty = {}, {}, {}
+local tasks, queues, left = {}, {}, #ARGV - 2 - tonumber(ARGV[2])
 
--- take takes a task of a queue, and returns whether there was one.
-local function take(queue)
-  local asynq = 'asynq:{' .. queue .. '}:'
-  if redis.call('EXISTS', asynq .. 'paused') == 1 then
-    return false
+-- move moves the chosen tasks of a queue from the list of pending to the list of active tasks, and refills the former. Ids whose task is
+-- gone are only removed.
+local function move(q)
+  if q.seen == 0 then
+    return
   end
-  while true do
-    local id = redis.call('RPOPLPUSH', asynq .. 'pending', asynq .. 'active')
-    if not id and taken[queue] then
-      fill(queue) -- this script has emptied the list
-      id = redis.call('RPOPLPUSH', asynq .. 'pending', asynq .. 'active')
-    end
-    if not id then
-      return false
-    end
-    local task = asynq .. 't:' .. id
-    local msg = redis.call('HGET', task, 'msg')
-    if msg then
-      redis.call('HSET', task, 'state', 'active')
-      redis.call('HDEL', task, 'pending_since', 'owner', 'orphan', 'begun')
-      redis.call('ZADD', asynq .. 'lease', ARGV[1], id)
-      taken[queue] = true
-      for _, text in ipairs({queue, id, msg}) do
-        tasks[#tasks + 1] = text
-      end
-      return true
-    end
-    redis.call('LREM', asynq .. 'active', 1, id) -- its task is gone
+  if #q.ids > 0 then
+    redis.call('LPUSH', q.asynq .. 'active', unpack(q.ids)) -- fails first if there is no memory left
   end
+  redis.call('RPOP', q.asynq .. 'pending', q.seen)
+  if #q.ids > 0 then
+    redis.call('ZADD', q.asynq .. 'lease', unpack(q.leases))
+    for _, id in ipairs(q.ids) do
+      redis.call('HSET', q.asynq .. 't:' .. id, 'state', 'active')
+      redis.call('HDEL', q.asynq .. 't:' .. id, 'pending_since', 'owner', 'orphan', 'begun')
+    end
+  end
+  fill(q.name)
+  q.seen, q.ids, q.leases = 0, {}, {}
 end
 
-local queues = tonumber(ARGV[2])
-for i = 3 + queues, #ARGV do
+-- take chooses the next task of a queue, and returns whether there is one.
+local function take(name)
+  local q = queues[name]
+  if not q then
+    q = {name = name, asynq = 'asynq:{' .. name .. '}:', pending = {}, seen = 0, ids = {}, leases = {}}
+    q.ended = redis.call('EXISTS', q.asynq .. 'paused') == 1
+    queues[name] = q
+  end
+  while not q.ended do
+    if q.seen == #q.pending then
+      move(q)
+      q.pending = redis.call('LRANGE', q.asynq .. 'pending', -left, -1) -- the last is the first to be taken
+      q.ended = #q.pending == 0
+      if q.ended then
+        redis.call('RPOPLPUSH', q.asynq .. 'pending', q.asynq .. 'active') -- moves nothing, but fails if nothing can be written
+      end
+    else
+      local id = q.pending[#q.pending - q.seen]
+      q.seen = q.seen + 1
+      local msg = redis.pcall('HGET', q.asynq .. 't:' .. id, 'msg')
+      if type(msg) == 'string' then
+        q.ids[#q.ids + 1] = id
+        q.leases[#q.leases + 1] = ARGV[1]
+        q.leases[#q.leases + 1] = id
+        tasks[#tasks + 1] = name
+        tasks[#tasks + 1] = id
+        tasks[#tasks + 1] = msg
+        return true
+      end
+    end
+  end
+  return false
+end
+
+for i = 3 + tonumber(ARGV[2]), #ARGV do
   local found = false
   for n in string.gmatch(ARGV[i], '%d') do
-    local queue = ARGV[2 + n]
-    found = not empty[queue] and take(queue)
+    found = take(ARGV[2 + n])
     if found then
       break
     end
-    empty[queue] = true
   end
   if not found then
     break
   end
+  left = left - 1
 end
-for queue in pairs(taken) do
-  fill(queue)
+for _, q in pairs(queues) do
+  move(q)
 end
 return tasks
