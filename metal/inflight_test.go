@@ -91,7 +91,7 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 // pipeline and no buffer is made.
 func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
-	const tokens = 81
+	const tokens = 33
 	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
 		be := open(t, metal.Options{}, emulator.Options{})
 		eng, err := engine.Open(path, be, engine.Options{Context: 256, Draft: engine.DraftOff})
