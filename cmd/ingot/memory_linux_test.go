@@ -90,7 +90,7 @@ func hostileRows(t *testing.T) []byte {
 		return map[string]any{"prompt": text(900), "n": 128, "max_tokens": 16, "repetition_penalty": 1.1, "presence_penalty": 0.5, "ignore_eos": true}
 	})
 	add(6, "logprobs", func() map[string]any {
-		return map[string]any{"messages": chat(20), "n": 4, "logprobs": true, "top_logprobs": 20, "max_tokens": 500, "ignore_eos": true}
+		return map[string]any{"messages": chat(20), "n": 4, "logprobs": true, "top_logprobs": 20, "max_tokens": 450, "ignore_eos": true}
 	})
 	add(1, "endless", func() map[string]any {
 		return map[string]any{"messages": chat(20), "n": 128, "logprobs": true, "top_logprobs": 20, "ignore_eos": true}
