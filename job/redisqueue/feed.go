@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/ingot-run/ingot/job"
 )
@@ -363,6 +364,8 @@ func newAsynqClient(c redis.UniversalClient, stopping <-chan struct{}) asynqClie
 		return asynqClient{c, stopping, nil}
 	}
 	options := *one.Options()
+	// Connections of c may still change the configuration that its options point to.
+	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return asynqClient{c, stopping, redis.NewClient(&options)}
 }
 
