@@ -76,8 +76,9 @@ func TestFreedWindowsChangeNothing(t *testing.T) {
 			require.NoError(rt, err)
 			require.Equal(rt, 16, fit.Window)
 			if rapid.Bool().Draw(rt, "few pages") {
-				positions := min(context, fit.Window+opts.PrefillChunk+opts.PageSize)
-				one := context*(fit.PerToken-fit.Windowed) + int64(positions)*fit.Windowed
+				// The last page of a sequence may be filled in part.
+				positions := min(context, fit.Window+opts.PrefillChunk+opts.PageSize) + opts.PageSize
+				one := int64(context+opts.PageSize)*(fit.PerToken-fit.Windowed) + int64(positions)*fit.Windowed
 				opts.Memory = memoryFor(t, path, opts, one*rapid.Int64Range(110, 140).Draw(rt, "memory")/100)
 			}
 			reqs := drawRequests(rt, 15)
