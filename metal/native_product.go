@@ -277,7 +277,7 @@ const (
 	maxLatents    = 4096 // maximum number of values of a compressed query and of a latent
 )
 
-// latentRows are the rows of latent and key that Latents stores, and where it stores them.
+// latentRows has the rows [latent | key] of MLA's Latents, and the pages in which they are stored.
 type latentRows struct {
 	t    compute.Tensor
 	gain *weight

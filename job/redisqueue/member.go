@@ -182,8 +182,8 @@ func (m *member) release(ctx context.Context, h *held, outcome error) {
 	}
 }
 
-// ownWaiting makes the member the owner of those deliveries that it holds but for which Begin was not called yet. Other workers then do not
-// take their rows.
+// ownWaiting makes the member the owner of its deliveries for which Begin was not called yet. Then other workers do not take the rows of these
+// deliveries.
 func (m *member) ownWaiting(ctx context.Context) {
 	m.mu.Lock()
 	var waiting []*held
