@@ -18,7 +18,7 @@ type Sampling struct {
 	Seed              uint64
 }
 
-// minRepetition is the minimum repetition penalty. Every logit divided by it is finite.
+// minRepetition is the minimum repetition penalty above 0. A logit divided by a smaller penalty could become infinite.
 const minRepetition = 1e-6
 
 // Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
