@@ -60,7 +60,7 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 		return fit, err
 	}
 	if o.Context > fit.Trained {
-		return fit, fmt.Errorf("fit %s into memory: a context of %d is more than the %d positions that the model was trained for; give a smaller context",
+		return fit, fmt.Errorf("choose the context of %s: %d is more than the %d positions that the model was trained for; give a smaller context",
 			f.model.Path(), o.Context, fit.Trained)
 	}
 	holds := func(context int) bool {

@@ -21,7 +21,7 @@ var (
 	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted any more. The request is not
 	// necessarily the cause: another process should try it.
 	ErrEngineFailed = errors.New("engine has failed")
-	// ErrNotFinite means that the logits contain a NaN or an infinity. Only a broken model file or a failed step produces them.
+	// ErrNotFinite means that the logits contain a NaN or an infinity. Usually, the model file is broken or a step of the device failed.
 	ErrNotFinite = errors.New("logits are not finite")
 )
 

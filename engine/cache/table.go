@@ -11,7 +11,7 @@ type Table struct {
 	shared        []bool // [pages of a group] whether Adopt took the page from the cache
 	held, adopted int    // number of pages in all groups, and how many of these Adopt took from the cache
 
-	claim   Key // key of the page that this table has announced to compute
+	claim   Key // key of the page that Claim has announced
 	claimed bool
 }
 
