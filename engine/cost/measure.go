@@ -19,8 +19,8 @@ const (
 	slowStep = 50 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// Steps faster than slowStep are timed in rounds. After a warm-up, there are at least measurements rounds, and further ones until all
-	// rounds have taken the duration enough, up to maxRounds in total. The shortest time of each step counts.
+	// Steps faster than slowStep are timed in rounds; the shortest time of each step counts. measurements is the minimum number of rounds
+	// after the warm-up, and maxRounds the maximum number with it. Between these limits, rounds end when their total time reaches enough.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// chunk is the number of prompt rows with which the cost of attention is measured. They end at position depth.
 	chunk, depth = 16, 2048

@@ -6,8 +6,8 @@ const MaxTokens = 8
 const (
 	// recent is the weight of the latest drafts of a sequence in acceptance.share, a moving average.
 	recent = 0.05
-	// The estimate for a sequence combines its own verified drafts with the average over all sequences. The average has the weight of trust
-	// drafts.
+	// trust is the weight of the average over all sequences in the estimate for one sequence, in numbers of verified drafts of that
+	// sequence.
 	trust = 4.0
 	// In a step without drafts, each share moves towards prior by this fraction of the difference.
 	forget = 0.001

@@ -53,7 +53,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] source of each row's hidden state: a row of the step or, after the first pass, an output of the pass before
+	states []int32     // [rows] source of each row's hidden state: a row of the step or, after the first pass, an output of the last pass
 	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 
