@@ -3,9 +3,9 @@
 // Each group of layers has a separate page table, so that pages before a sliding window can be freed: see Groups.
 //
 // A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
-// token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
-// keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out to be
-// wrong is discarded, together with all content that was computed from it.
+// token after it is included because the MTP layer computes a position's keys and values from the next token.) A page that leaves its last
+// table keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out
+// to be wrong is discarded, together with all content that was computed from it.
 package cache
 
 // Pool gives pages to tables. Its number of pages is fixed. It is not safe for concurrent use.
