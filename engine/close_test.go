@@ -174,7 +174,7 @@ func TestOpenRefuses(t *testing.T) {
 		"unknown tokenizer":    {unknown, engine.Options{}, "klingon"},
 		"negative sequences":   {microGLM, engine.Options{MaxSequences: -1}, "the maximum number of sequences is -1"},
 		"negative memory":      {microGLM, engine.Options{Memory: -1}, "the memory is -1 bytes"},
-		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "a step has 7 tokens, but 8 sequences need at least one token each"},
+		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "the maximum number of tokens of a step is 7, but must be at least the maximum number of sequences, which is 8"},
 		"context of the model": {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
 		"context of the memory": {microGLM, engine.Options{Context: 1024, Memory: memoryFor(t, microGLM, engine.Options{Context: 1024}, 300<<10)},
 			"the cache of a context of 1024 needs 768.0 KiB"},

@@ -25,7 +25,7 @@ const DraftSettings = "auto, mtp, ngram, model=FILE or off"
 // MaxDraftTokens is the maximum of Options.DraftTokens.
 const MaxDraftTokens = draft.MaxTokens
 
-// ParseDrafting reads one of DraftSettings. file is the FILE in model=FILE.
+// ParseDrafting parses s, which must be one of DraftSettings. file is the FILE of model=FILE, and empty for other settings.
 func ParseDrafting(s string) (how Drafting, file string, err error) {
 	if file, ok := strings.CutPrefix(s, string(DraftModel)+"="); ok && file != "" {
 		return DraftModel, file, nil

@@ -24,7 +24,7 @@ func openFiles(path string, o *Options) (*files, error) {
 	err := f.openModel(path)
 	if err == nil && o.Draft == DraftModel {
 		if err = f.openDraft(o.DraftModel); err != nil {
-			err = fmt.Errorf("draft with %s: %w", o.DraftModel, err)
+			err = fmt.Errorf("load the small model for drafts: %w", err)
 		}
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *files) openModel(path string) (err error) {
 		return err
 	}
 	if f.tokenizer, err = tokenizer.New(f.model.Meta()); err != nil {
-		return fmt.Errorf("load the tokenizer of %s: %w", path, err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if n := f.tokenizer.Size(); n != f.config.Vocab {
 		return fmt.Errorf("load %s: the tokenizer has %d tokens, but the embedding has %d", path, n, f.config.Vocab)

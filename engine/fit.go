@@ -21,18 +21,19 @@ type Fit struct {
 	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables and scratch memory, and of the running sequences
 	Rows     int64 `json:"rows"`                               // bytes for prompts, answers and results
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
-	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken that are freed once the position is before the window
-	Window   int   `json:"window,omitempty"`                   // positions of the window; 0 if nothing is freed
-	Memory   int64 `json:"memory"`                             // bytes of all parts together; without Rows on GPUs with dedicated memory
+	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
+	Window   int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
+	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; without Rows on GPUs with dedicated memory
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
 	Tokens   int   `json:"cache_tokens"`                       // maximum number of positions of all sequences together, if each has the whole context
 	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 
-// Prompts, answers and results (Fit.Rows) get a share of the memory that is left after weights and steps, but at most maxRows.
+// Prompts, answers and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and steps, but at least minRows and at
+// most maxRows bytes.
 const (
-	rowsShare = 4 // a quarter
+	rowsShare = 4
 	maxRows   = 512 << 20
 	minRows   = 4 << 20
 )
@@ -59,7 +60,7 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 		return fit, err
 	}
 	if o.Context > fit.Trained {
-		return fit, fmt.Errorf("fit %s into memory: a context of %d is more than the %d positions that the model was trained for; give a smaller context",
+		return fit, fmt.Errorf("choose the context of %s: %d is more than the %d positions that the model was trained for; give a smaller context",
 			f.model.Path(), o.Context, fit.Trained)
 	}
 	holds := func(context int) bool {
@@ -83,14 +84,14 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	return fit, err
 }
 
-// divide divides the memory for sequences of up to context positions. If the memory is too small, the cache has fewer positions than
-// context.
+// divide computes the sizes in fit for sequences of up to context positions. If the memory is too small for one such sequence, fit.Tokens
+// is less than context.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
 	limits := fit.limits(o)
 	groups := f.config.Groups(limits)
-	slotBytes := int64(0) // bytes of one position in a page, in all models
+	slotBytes := int64(0) // bytes of one position in a page, in the caches of both models
 	for _, m := range []struct {
 		file   *gguf.File
 		config model.Config
@@ -99,7 +100,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 			continue
 		}
 		g := m.config.Groups(limits)
-		bytes, err := g.SlotBytes(m.config, o.KV) // the caches of both models have the same number of pages
+		bytes, err := g.SlotBytes(m.config, o.KV) // both caches have the same number of pages
 		if err != nil {
 			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
 		}
@@ -118,7 +119,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	fit.PerToken, fit.Windowed, fit.Window = int64(groups.Full+groups.Sliding)*slotBytes, int64(groups.Sliding)*slotBytes, groups.Window
 	perSlot := slotBytes
 	if plan.Host() {
-		perSlot += sequenceBytes(o) // a page holds at most PageSize positions of a sequence
+		perSlot += sequenceBytes(o) // memory outside of the cache for the token in the slot
 	}
 	pages := schedule.Groups(f.config, limits)
 	prefill, decode := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
@@ -173,7 +174,7 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 
 // tooLittle returns the error for a context that does not fit into the memory.
 func (f *Fit) tooLittle(o *Options) error {
-	taken := fmt.Sprintf("the weights take %s, steps and rows take %s,", size(f.Weights), size(f.Steps+f.Rows))
+	taken := fmt.Sprintf("the weights take %s; steps, prompts and answers take %s;", size(f.Weights), size(f.Steps+f.Rows))
 	if o.Context == 0 {
 		return fmt.Errorf("%s and the cache needs at least %s, but together they may take only %s; "+
 			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
@@ -182,8 +183,8 @@ func (f *Fit) tooLittle(o *Options) error {
 		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
 }
 
-// contextBytes returns the maximum number of bytes that a sequence with the whole context takes in the cache. It takes the most while its
-// prompt is computed in chunks.
+// contextBytes returns the maximum number of bytes that a sequence with the whole context takes in the cache. This maximum is reached while
+// the prompt is computed in chunks.
 func (f *Fit) contextBytes(o *Options) int64 {
 	windowed := f.Context
 	if f.Window > 0 {
@@ -201,8 +202,8 @@ func (f *Fit) limits(o *Options) model.Limits {
 		Pages:    f.Pages,
 		PageSize: o.PageSize,
 		KV:       o.KV,
-		// A small model for drafts uses the page tables of the main model, but its layers are grouped differently. Windows are then not
-		// freed.
+		// A small model for drafts uses the page tables of the main model, but its layers are grouped differently. Pages before windows are
+		// therefore not freed.
 		FreeWindows: o.Draft != DraftModel,
 	}
 }

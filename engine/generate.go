@@ -67,19 +67,19 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	vocab := e.files.config.Vocab
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= vocab {
-			return nil, generation.BadRequest("id %d, number %d of the prompt, is not in the vocabulary, which has the ids 0 to %d", id, i+1, vocab-1)
+			return nil, generation.BadRequest("token %d of the prompt has id %d, but the vocabulary has ids 0 to %d", i+1, id, vocab-1)
 		}
 	}
 	return req.Tokens, nil
 }
 
-// encode tokenises a prompt. bos reports whether to add the tokens that the model requires around a text. Tokenising takes up to a hundred
-// times the memory of the text. encode therefore refuses a text that cannot fit into the context before tokenising it, and tokenises only a
-// few large texts at once.
+// encode tokenises a prompt. If bos is set, it adds the BOS and EOS tokens that the model requires around a text. Tokenising takes up to a
+// hundred times the memory of the text. encode therefore refuses a text that cannot fit into the context before tokenising it, and
+// tokenises only a few large texts at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
 	t := e.files.tokenizer
 	if each := t.MaxTokenBytes(); each > 0 && len(text) > each*e.fit.Context {
-		return nil, generation.BadRequest("the prompt has %d bytes, at least %d tokens; the context holds %d",
+		return nil, generation.BadRequest("the prompt has %d bytes, which are at least %d tokens; the context holds %d",
 			len(text), (len(text)+each-1)/each, e.fit.Context)
 	}
 	if len(text) >= largeText {

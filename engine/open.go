@@ -106,7 +106,7 @@ func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Step
 			return nil, err
 		}
 	case how == DraftMTP && layers == 0:
-		return nil, fmt.Errorf("draft with %s: the file has no MTP layer; use auto, ngram, model=FILE or off", e.files.model.Path())
+		return nil, fmt.Errorf("draft with mtp: %s has no MTP layer; use auto, ngram, model=FILE or off", e.files.model.Path())
 	case how != DraftNGram && layers > 0:
 		o.MTP = m.(model.Drafter)
 	}

@@ -20,8 +20,8 @@ type Options struct {
 	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence. Each generating sequence has one row, and
 	// prompts and drafts get the others.
 	StepTokens int
-	// StepTime is the maximum duration of a step with prompts, and limits the delay of generated tokens. With 0, the engine derives the
-	// maximum from measured durations: steps are short while there are interactive requests, and long otherwise.
+	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of other sequences are delayed. With 0, the
+	// engine derives the maximum from measured durations: steps are short while there are interactive requests, and long otherwise.
 	StepTime time.Duration
 	// PrefillChunk is the maximum number of rows of one prompt in a step.
 	PrefillChunk int
@@ -83,10 +83,10 @@ func (o Options) withDefaults() (Options, error) {
 		o.PrefillChunk = o.StepTokens
 	}
 	if o.StepTime < 0 {
-		return o, fmt.Errorf("the time of a step is %v, but must be positive, or 0 to derive it from measured durations", o.StepTime)
+		return o, fmt.Errorf("the maximum time of a step is %v, but must be positive, or 0 to derive it from measured durations", o.StepTime)
 	}
 	if o.Memory < 0 {
-		return o, fmt.Errorf("the memory is %d bytes, but must be at least 1", o.Memory)
+		return o, fmt.Errorf("the memory is %d bytes, but must be at least 1, or 0 for a share of the free memory", o.Memory)
 	}
 	if types := gguf.CacheTypes(); !slices.Contains(types, o.KV) {
 		return o, fmt.Errorf("KV cache type %s is not supported; use one of %s", o.KV, gguf.Names(types))
@@ -98,7 +98,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("the number of tokens to draft is %d; give 1 to %d, or 0 to let the engine choose", o.DraftTokens, draft.MaxTokens)
 	}
 	if o.StepTokens < o.MaxSequences {
-		return o, fmt.Errorf("a step has %d tokens, but %d sequences need at least one token each", o.StepTokens, o.MaxSequences)
+		return o, fmt.Errorf("the maximum number of tokens of a step is %d, but must be at least the maximum number of sequences, which is %d",
+			o.StepTokens, o.MaxSequences)
 	}
 	return o, nil
 }

@@ -32,7 +32,7 @@ func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: the tes
 	_, err := e.Generate(t.Context(), generation.Request{Text: text})
 	runtime.ReadMemStats(&after)
 	require.ErrorIs(t, err, generation.ErrBadRequest)
-	require.ErrorContains(t, err, "the prompt has 4194304 bytes, at least ")
+	require.ErrorContains(t, err, "the prompt has 4194304 bytes, which are at least ")
 	require.ErrorContains(t, err, " tokens; the context holds 64")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(len(text)/4))
 }

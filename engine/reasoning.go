@@ -10,8 +10,8 @@ import (
 // for reasoning or the prompt is not a chat.
 type reasoning struct {
 	tokenizer *tokenizer.Tokenizer
-	end       string // text of the prompt's last tokens
-	splitters []*chat.Splitter
+	end       string           // text of the prompt's last tokens
+	splitters []*chat.Splitter // [choices] for pieces that are streamed
 }
 
 // promptEnd is the number of tokens at the end of a prompt that are searched for the opening tag of reasoning.

@@ -23,8 +23,8 @@ func TestBadRequestsNameTheReason(t *testing.T) {
 	for want, req := range map[string]generation.Request{
 		"the prompt is empty":                            {},
 		"more than one of messages, a text":              {Text: "a", Tokens: ok},
-		"id 2048, number 2 of the prompt":                {Tokens: []int32{0, 2048}},
-		"id -1, number 1 of the prompt":                  {Tokens: []int32{-1}},
+		"token 2 of the prompt has id 2048":              {Tokens: []int32{0, 2048}},
+		"token 1 of the prompt has id -1":                {Tokens: []int32{-1}},
 		"the prompt has 11 tokens; the context holds 10": {Tokens: randomTokens(1, 11)},
 		"the prompt has 10 tokens and fills the context": {Tokens: randomTokens(1, 10)},
 		"the prompt has 12 tokens; the context holds":    {Tokens: randomTokens(1, 12), PromptOnly: true},

@@ -13,7 +13,7 @@ const (
 
 // Completion is the answer to a request.
 type Completion struct {
-	PromptTokens []int32
+	PromptTokens []int32 // ids of the prompt
 	// PromptLogprobs has one entry per prompt token, if the request sets PromptLogprobs. The first entry has neither Logprob nor Top,
 	// because no token precedes it.
 	PromptLogprobs []TokenLogprob
@@ -30,16 +30,16 @@ type Choice struct {
 	// StopReason is the stop string that ended the choice. If it is empty after FinishStop, the last of Tokens is a stop id.
 	StopReason string
 	Logprobs   []TokenLogprob // one for each of Tokens, if the request sets Logprobs
-	Times      []time.Time    // one for each of Tokens; steps that were in flight together share their time evenly
+	Times      []time.Time    // when each of Tokens was generated, if the request sets Timed; evenly spaced for steps in flight together
 }
 
 // TokenLogprob is a token with its log-probability under the model, before bias, penalties and temperature.
 type TokenLogprob struct {
 	ID      int32
-	Text    string // U+FFFD stands for an incomplete character; Bytes is exact
-	Bytes   []byte // bytes of the text; for a control token, of its name
-	Logprob float64
-	Top     []TokenLogprob // the most likely tokens, best first; their own Top is nil
+	Text    string         // what the token adds to the text, or a control token's name; U+FFFD replaces incomplete characters
+	Bytes   []byte         // the same as bytes, with incomplete characters
+	Logprob float64        // natural logarithm of the probability
+	Top     []TokenLogprob // the TopLogprobs most likely tokens at the same position, best first; their own Top is nil
 }
 
 // Stats has a request's counts and times.
@@ -54,7 +54,7 @@ type Stats struct {
 	Prefill          time.Duration // time from admission to the first generated token
 	Decode           time.Duration // time from the first generated token to the last
 	Steps            int           // number of steps that computed tokens of this request
-	DraftTokens      int
-	AcceptedTokens   int
-	BatchMean        float64 // mean number of sequences in these steps, including the request's own
+	DraftTokens      int           // tokens that speculative decoding drafted
+	AcceptedTokens   int           // drafted tokens that were accepted
+	BatchMean        float64       // mean number of sequences per step, over the steps counted in Steps; includes the request's own
 }

@@ -1,9 +1,11 @@
 package generation
 
-// Piece is a part of a choice that is being generated. All pieces of a choice together are its Text, Reasoning, Tokens and Logprobs.
+// Piece is a part of a choice that is being generated. The pieces of a choice, joined in order, give its Text, Reasoning, Tokens and
+// Logprobs.
 type Piece struct {
 	Choice int // index of the choice
-	// Text has whole characters, and no part of a stop string. It can lag behind Tokens, and is empty until more text is certain.
+	// Text ends at a whole character and before anything that may become a stop string. The text of the last Tokens can therefore follow in
+	// a later piece, and Text can be empty.
 	Text         string
 	Reasoning    string // as in Choice; precedes Text
 	Tokens       []int32

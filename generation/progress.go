@@ -20,8 +20,8 @@ func (p *Progress) Tokens() (n int) {
 	return n
 }
 
-// Fits reports whether a request with the given prompt and number of choices can resume from p. It does not check that the model would
-// generate these ids.
+// Fits reports whether a request with the given prompt and number of choices can resume from p. vocab is the number of tokens of the
+// vocabulary. Fits does not check that the model would generate the ids in p.
 func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	if len(p.Choices) != choices || p.Prompt != HashPrompt(prompt) {
 		return false
@@ -36,7 +36,7 @@ func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	return true
 }
 
-// HashPrompt returns a hash that identifies the ids of a prompt in Progress. The hash does not depend on the process.
+// HashPrompt returns the hash of a prompt's ids for Progress.Prompt. It is the same in every process.
 func HashPrompt(ids []int32) uint64 {
 	h := fnv.New64a()
 	for _, id := range ids {
@@ -49,7 +49,7 @@ func HashPrompt(ids []int32) uint64 {
 type Reporting struct {
 	// Every is the minimum time before the first report and between two reports.
 	Every time.Duration
-	// To receives copies of the generated tokens. The engine calls it between two steps, so it must return at once. The engine may call
-	// it once more after Generate has returned.
+	// To receives a copy of all tokens generated so far. The engine calls it between two steps, so it must return at once. The engine may
+	// call it once more after Generate has returned.
 	To func(Progress)
 }

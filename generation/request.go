@@ -21,7 +21,7 @@ var (
 	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted any more. The request is not
 	// necessarily the cause: another process should try it.
 	ErrEngineFailed = errors.New("engine has failed")
-	// ErrNotFinite means that the logits contain a NaN or an infinity. Only a broken model file or a failed step produces them.
+	// ErrNotFinite means that the logits contain a NaN or an infinity. Usually, the model file is broken or a step of the device failed.
 	ErrNotFinite = errors.New("logits are not finite")
 )
 
@@ -37,14 +37,15 @@ type Request struct {
 	// stays the same.
 	Date time.Time
 
-	// Interactive means that a person waits for the answer. An interactive request is admitted and computed before others. If no slots or
-	// pages are free, it takes those of other requests, which keep their tokens and compute the lost KV cache again.
+	// Interactive means that a person waits for the answer. An interactive request is admitted and computed before others. If too many
+	// sequences run or too few pages are free, other requests are preempted for it. They keep their tokens and compute their part of the KV
+	// cache again.
 	Interactive bool
 
 	Sampling  Sampling
 	N         int      // number of choices to generate; 0 means 1
 	MaxTokens int      // maximum number of tokens of a choice; 0 for as many as fit into the context
-	MinTokens int      // number of tokens before which stop tokens are not sampled and stop strings are ignored
+	MinTokens int      // until a choice has this many tokens, stop tokens are not sampled and stop strings are ignored
 	Stop      []string // strings that end a choice; the text does not include them
 	StopIDs   []int32  // ids of tokens that end a choice, in addition to the model's stop tokens
 	IgnoreEOS bool     // the model's stop tokens do not end a choice
@@ -54,20 +55,20 @@ type Request struct {
 	TopLogprobs int
 	// PromptLogprobs requests the same log-probabilities for the prompt's tokens.
 	PromptLogprobs bool
-	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine calls it with the number of bytes of the
-	// completion and its result, before it makes the completion. Reserve waits until there is room, or returns an error, which ends the
-	// request.
+	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine calls it before it makes the completion.
+	// bytes is the memory of the completion and of the JSON made from it. Reserve waits until there is room, or returns an error, which
+	// ends the request.
 	Reserve func(ctx context.Context, bytes int64) error
-	// Timed requests the time of each generated token.
+	// Timed requests the time of each generated token: Choice.Times.
 	Timed bool
 	// PromptOnly computes the prompt and generates nothing. The choices are empty and have the finish reason FinishLength.
 	PromptOnly bool
 
-	// Resume is the progress of an earlier attempt, from which the request continues; nil begins after the prompt. It is ignored if it is
-	// the progress of a different request, or if this request is not Resumable. Stats.ResumedTokens is the number of tokens taken from
-	// it.
+	// Resume is the progress of an earlier attempt, from which the request continues. With nil, the request starts after the prompt. Resume
+	// is ignored if it is the progress of a different request, or if this request is not Resumable. Stats.ResumedTokens is the number of
+	// tokens taken from it.
 	Resume *Progress
-	// Progress requests reports of a Resumable request, if Progress.To is not nil.
+	// Progress requests reports of the generated tokens, if Progress.To is not nil and the request is Resumable.
 	Progress Reporting
 	// Stream, if not nil, receives the choices while they are generated, including tokens from Resume. It is called on the goroutine that
 	// called Generate, and never after Generate has returned. The engine does not wait for Stream: the next piece has everything that was
@@ -97,7 +98,7 @@ func (r *Request) Validate(vocab int) error {
 	case r.MaxTokens > 0 && r.MinTokens > r.MaxTokens:
 		return BadRequest("min_tokens is %d, which is more than max_tokens (%d)", r.MinTokens, r.MaxTokens)
 	case r.TopLogprobs < 0 || r.TopLogprobs > vocab:
-		return BadRequest("top_logprobs is %d; the vocabulary has %d tokens", r.TopLogprobs, vocab)
+		return BadRequest("top_logprobs is %d; it must be from 0 to %d, the size of the vocabulary", r.TopLogprobs, vocab)
 	}
 	for i, s := range r.Stop {
 		if s == "" {

@@ -7,9 +7,9 @@ import (
 
 // Sampling has the settings for drawing tokens from logits. The zero value is greedy without penalties.
 type Sampling struct {
-	Temperature       float64           // 0 selects the token with the highest logit after bias and penalties; of equal logits, the lowest id
+	Temperature       float64           // 0 selects the highest logit after bias and penalties; of equal logits, the lowest id
 	TopK              int               // keeps this number of most likely tokens, and tokens as likely as the last of them; 0 keeps all
-	TopP              float64           // keeps the smallest set of most likely tokens whose probabilities sum to at least this value; 0 and 1 keep all
+	TopP              float64           // keeps the fewest tokens, most likely first, whose probabilities sum to at least this; 0 and 1 keep all
 	MinP              float64           // keeps tokens with at least this fraction of the most likely token's probability; 0 keeps all
 	RepetitionPenalty float64           // applied to tokens of the prompt and the answer (Keskar et al. 2019); 0 and 1 have no effect
 	PresencePenalty   float64           // as OpenAI defines it, for tokens of the answer
@@ -18,7 +18,7 @@ type Sampling struct {
 	Seed              uint64
 }
 
-// minRepetition is the minimum repetition penalty. Every logit divided by it is finite.
+// minRepetition is the minimum repetition penalty above 0. A logit divided by a smaller penalty could become infinite.
 const minRepetition = 1e-6
 
 // Validate returns an error for the first setting that is out of range for a vocabulary of the given size.

@@ -54,7 +54,7 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test an
 			require.Contains(t, a.Error.Message, "; the context holds 4096")
 		default:
 			require.Equal(t, "endless", kind)
-			require.Contains(t, a.Error.Message, "log-probabilities, which is what the memory for rows holds")
+			require.Contains(t, a.Error.Message, "log-probabilities, the maximum for the memory of prompts and answers")
 		}
 	}
 	require.Equal(t, map[string]int{"long": 4, "many": 3, "logprobs": 6, "echo": 3, "small": 512}, counts)

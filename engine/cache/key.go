@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Key identifies the content of a full page. It is a SHA-256 hash of all tokens of the text up to and including the first token
-// after the page. A weaker hash is not enough: two texts with the same key would use each other's keys and values.
+// Key identifies the content of a full page. It is a SHA-256 hash of all tokens of the text up to and including the first token after the
+// page. A weaker hash is not enough: two texts with the same Key would share pages.
 type Key [sha256.Size]byte
 
 // next returns the key of the page that follows the page with key k. tokens has the tokens of the following page and one token after it.

@@ -3,9 +3,9 @@
 // Each group of layers has a separate page table, so that pages before a sliding window can be freed: see Groups.
 //
 // A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
-// token after it is included because the MTP layer computes the slot of a position from the next token.) A page that leaves its last table
-// keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out to be
-// wrong is discarded, together with all content that was computed from it.
+// token after it is included because the MTP layer computes a position's keys and values from the next token.) A page that leaves its last
+// table keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out
+// to be wrong is discarded, together with all content that was computed from it.
 package cache
 
 // Pool gives pages to tables. Its number of pages is fixed. It is not safe for concurrent use.
@@ -18,7 +18,7 @@ type Pool struct {
 	claims   map[Key]*Table  // content that a table is computing
 	idle     list            // known pages in no table, least recently used first
 	stats    Stats
-	keys     []Key // working memory of Adopt
+	keys     []Key // working memory of Table.Adopt
 }
 
 // page is the pool's record of a page.
@@ -148,7 +148,7 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 // keys of the next pages of its text. In full groups, every page that is taken must be known. In sliding groups, only the pages in the
 // window of the first position after them must be known.
 func (p *Pool) reusable(have int, keys []Key) (n int) {
-	window := 0 // sliding groups know all keys from this page on; the table has the needed pages before page number have
+	window := 0 // from this page on, sliding groups have all needed pages: before page have in the table, then in the cache
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n

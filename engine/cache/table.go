@@ -3,7 +3,7 @@ package cache
 // Table has the page tables of a sequence, one for each group of layers.
 type Table struct {
 	pool  *Pool
-	pages [][]int32 // [groups]; the first group is the longest
+	pages [][]int32 // [groups][pages]; the first group has the most pages
 	first int       // number of leading pages that the sliding groups no longer have
 	last  Key       // key of the page known-1; zero if known is 0
 	known int       // number of leading pages whose content has a key
@@ -11,7 +11,7 @@ type Table struct {
 	shared        []bool // [pages of a group] whether Adopt took the page from the cache
 	held, adopted int    // number of pages in all groups, and how many of these Adopt took from the cache
 
-	claim   Key // key of the page that this table has announced to compute
+	claim   Key // key of the page that Claim has announced
 	claimed bool
 }
 

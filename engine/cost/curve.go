@@ -80,7 +80,7 @@ func (c *Curve) Observe(rows int, seconds float64) {
 // influence.
 func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
-// efficient returns the smallest measured number of rows whose rows per second reach the given share of the best.
+// efficient returns the smallest measured number of rows with at least the given share of the highest rows per second.
 func (c *Curve) efficient(share float64) int {
 	best := 0.0
 	for i, n := range c.rows {

@@ -19,8 +19,8 @@ const (
 	slowStep = 50 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// A step faster than slowStep is timed at least measurements times, and again until all its runs together have taken enough, but at
-	// most maxRounds times. The shortest time counts.
+	// Steps faster than slowStep are timed in rounds; the shortest time of each step counts. measurements is the minimum number of rounds
+	// after the warm-up, and maxRounds the maximum number with it. Between these limits, rounds end when their total time reaches enough.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// chunk is the number of prompt rows with which the cost of attention is measured. They end at position depth.
 	chunk, depth = 16, 2048

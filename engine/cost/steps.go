@@ -11,7 +11,7 @@ type Size struct {
 	Reads   int // number of positions that the rows attend to, added up over all rows
 }
 
-// Add returns the size of a step with more rows.
+// Add returns the size of a step with the rows of s and of o.
 func (s Size) Add(o Size) Size {
 	return Size{Rows: s.Rows + o.Rows, Outputs: s.Outputs + o.Outputs, Reads: s.Reads + o.Reads}
 }
@@ -72,7 +72,8 @@ func (s *Steps) Observe(z Size, seconds float64) {
 	s.output *= 1 + common*(ratio-1)
 }
 
-// Efficient returns the smallest number of prompt rows whose rows per second reach the given share of the best; 0 if nothing was measured.
+// Efficient returns the smallest measured number of prompt rows with at least the given share of the highest rows per second; 0 if nothing
+// was measured.
 func (s *Steps) Efficient(share float64) int {
 	if s == nil {
 		return 0

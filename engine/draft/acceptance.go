@@ -6,8 +6,8 @@ const MaxTokens = 8
 const (
 	// recent is the weight of the latest drafts of a sequence in acceptance.share, a moving average.
 	recent = 0.05
-	// trust is the number of verified drafts of a sequence that weigh, in the estimate for this sequence, as much as the average over all
-	// sequences.
+	// trust is the weight of the average over all sequences in the estimate for one sequence, in numbers of verified drafts of that
+	// sequence.
 	trust = 4.0
 	// In a step without drafts, each share moves towards prior by this fraction of the difference.
 	forget = 0.001

@@ -53,7 +53,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] whose hidden state is read: a row of the step or, after the first pass, an output of the previous pass
+	states []int32     // [rows] source of each row's hidden state: a row of the step or, after the first pass, an output of the last pass
 	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 
@@ -83,7 +83,8 @@ func (p *pass) output(s *Sequence) {
 	p.seqs = append(p.seqs, s)
 }
 
-// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not processed.
+// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not processed. For a small model, they may
+// take at most a quarter of a pass, which leaves rows for other sequences.
 func (c *chain) canCatchUp(s *Sequence) bool {
 	if c.states {
 		return s.filled >= s.Start
@@ -100,14 +101,14 @@ func (c *chain) restart(s *Sequence, to int) {
 	}
 	size, from := s.Table.PageSize(), s.Start
 	if !c.states {
-		from = max(s.filled, s.Length()-c.rows/4, s.Table.Adopted()*size) // adopted pages may hold keys and values for other sequences
+		from = max(s.filled, s.Length()-c.rows/4, s.Table.Adopted()*size) // adopted pages may be shared and must not be overwritten
 	}
 	if from = (from + size - 1) / size * size; from < to {
 		s.origin, s.filled = from, from
 	}
 }
 
-// retained returns how many positions the chain need not compute again: it computed them from drafts, and these were accepted.
+// retained returns the number of positions that the chain computed from drafts that were accepted, and need not compute again.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
 		return 0 // the chain used the MTP layer's hidden states, and now computes the positions again from the model's, which are better
@@ -115,8 +116,9 @@ func (c *chain) retained(drafted, accepted int) int {
 	return min(accepted, drafted-1)
 }
 
-// run processes the known tokens of a step's sequences and drafts as many tokens as each sequence wants. It processes sequences that want
-// no drafts only if all is set. passes has the durations of passes. gate, which can be nil, may end the drafting for a sequence early.
+// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. It processes sequences for
+// which nothing is to be drafted only if all is set. passes has the durations of passes. gate, which can be nil, may end the drafting for a
+// sequence early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -162,8 +164,7 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds positions [s.filled, to) of a sequence to the pass. These are positions that the chain has not processed. It returns their
-// number.
+// add adds positions [s.filled, to) of a sequence, which the chain has not processed yet, to the pass. It returns their number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {

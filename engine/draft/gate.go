@@ -7,7 +7,8 @@ import "math"
 type gate struct {
 	shares [classes]float64 // share of right drafts in each class of confidence
 	known  bool
-	// Token is the present time per generated token, and Row the time that one more row adds to a step, both in seconds; see planner.
+	// Token is the expected time of a step per generated token, and Row the time that one more row adds to a step, both in seconds; see
+	// planner.
 	Token, Row float64
 }
 
@@ -36,7 +37,7 @@ func (g *gate) Observe(confidence float64, right bool) {
 	}
 }
 
-// init sets each share near the confidences of its class. Observations then correct it.
+// init sets each share to about the middle of its class of confidence. Observations then correct it.
 func (g *gate) init() {
 	if g.known {
 		return

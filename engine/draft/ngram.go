@@ -23,7 +23,8 @@ const (
 	maxSlots = 1 << 16
 )
 
-// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. Tables of short texts take less than 1 KiB more.
+// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. A slot takes 4 bytes. A table can have twice the
+// minimum number of slots, because the number is a power of two. Tables of short texts take less than 1 KiB more.
 const NGramBytes = 4 * tables * 2 * slotsPerToken
 
 const (
@@ -71,7 +72,7 @@ func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	return dst
 }
 
-// learn adds the n-grams before each token that is new since the last call.
+// learn adds the n-grams that end directly before each token that is new since the last call.
 func (g *ngrams) learn(tokens []int32) {
 	g.grow(len(tokens))
 	for at := max(g.seen, 1); at < len(tokens); at++ {

@@ -14,11 +14,11 @@ type planner struct {
 	Token, Row float64
 }
 
-// candidate is a sequence that may draft.
+// candidate is a sequence for which tokens may be drafted.
 type candidate struct {
 	chances [MaxTokens]float64 // probability that the draft at each depth is right if all drafts before it are right
 	Limit   int                // maximum number of drafts
-	Free    bool               // drafts need no pass, as from n-grams
+	Free    bool               // drafts need no pass, because they come from n-grams
 	Length  int                // number of tokens to draft, set by Plan
 }
 
@@ -36,8 +36,8 @@ func (c *candidate) Yield(length int) float64 {
 // cost time for sequences that draft nothing, and because the last drafts of an answer are beyond its end.
 const minGain = 1.1
 
-// Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting would not pay. others is the number of rows of
-// the step besides one row per candidate, such as rows of prompts.
+// Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting is not worth its cost. others is the number of
+// rows of the step besides one row per candidate, such as rows of prompts.
 func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)

@@ -24,7 +24,7 @@ type Sequence struct {
 	wanted     int       // number of tokens to draft by passes
 	confidence []float64 // [Drafts] probability that the MTP layer or small model gave each draft; empty for n-gram drafts
 	chance     float64   // probability that all of Drafts are right
-	gated      bool      // the gate ended the passes for the sequence before wanted tokens were drafted
+	gated      bool      // the gate ended the passes for the sequence before the wanted number of tokens was drafted
 	byNGram    bool      // Drafts come from the n-gram table, not from passes
 
 	ngrams                  *ngrams

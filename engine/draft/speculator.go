@@ -18,8 +18,8 @@ type Options struct {
 	Small  model.Model   // a small model that drafts; nil for none
 	NGram  bool          // draft from the sequences' own texts
 	Fixed  int           // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
-	Limits model.Limits  // the limits of Model and of Small
-	Steps  *cost.Steps   // durations of steps of Model
+	Limits model.Limits  // the limits with which Model and Small were loaded
+	Steps  *cost.Steps   // expected durations of steps of Model
 }
 
 // Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the drafts: the
@@ -38,7 +38,7 @@ type Speculator struct {
 	unprofitable                    int // number of recent steps in which drafting by passes was not worth its cost
 
 	candidates []candidate // [Next.Decode] candidates of the planned step
-	fresh      []candidate // candidates without a record, with which judge estimates whether drafting pays
+	fresh      []candidate // candidates without a record, with which judge estimates whether drafting is worth its cost
 }
 
 // New makes a Speculator. It measures the cost of drafting passes. It must run before the first request, because it writes to pages of the
@@ -58,7 +58,8 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight returns the number of steps that may be submitted before a wait. It grows with the number of steps without drafts.
+// MaxInFlight returns the maximum number of steps to submit before a wait: half the number of steps since the last drafts, but at least 1.
+// It is always 1 if Options.Fixed sets the number of drafts.
 func (sp *Speculator) MaxInFlight() int {
 	if sp.fixed > 0 {
 		return 1

@@ -31,7 +31,7 @@ type decoderLayer struct {
 	projection         compute.Projection
 	shape              compute.AttentionShape
 	rope               compute.Rope     // nil if the layer has no rotation
-	stored             int              // number of the layer in the cache
+	stored             int              // number under which the cache stores the layer; see Groups.place
 	attnOutput         []compute.Weight // one weight {heads*valueDim, hidden}
 	attnOutputBias     compute.Weight   // {hidden}
 	attnPostNorm       compute.Weight   // {hidden} norm of the attention's output
@@ -119,7 +119,7 @@ func (m *decoder) normed(s compute.Step, x compute.Tensor, gain compute.Weight) 
 	return h
 }
 
-// add multiplies the input in with a weight and adds the product to x. If there is a gain, it norms the product first.
+// add multiplies the input in with a weight and adds the product to x. If gain is not nil, it norms the product first.
 func (m *decoder) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, gain compute.Weight) {
 	if gain == nil {
 		s.MatMulAdd(x, in, w[0])
@@ -133,7 +133,7 @@ func (m *decoder) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, 
 // Draft implements Drafter.
 func (m *decoder) Draft(b *compute.Batch, from States, states []int32) error {
 	if m.mtp == nil {
-		return fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
+		return fmt.Errorf("run the MTP layer: the model has none: %w", ErrUnsupported)
 	}
 	return m.runDraft(b, func(s compute.Step) compute.Tensor { return m.draft(s, b, from, states) })
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// design describes how a family's layers differ from Llama's. A design that only sets freqs is Llama.
+// design describes how a family's layers differ from Llama's. A design that only sets freqs describes Llama.
 type design struct {
 	// freqs is the rotation (RoPE) of queries and keys. unrotated reports whether a layer has no rotation; nil if all layers rotate.
 	freqs     compute.RopeFreqs
@@ -22,7 +22,7 @@ type design struct {
 	qkvBias, outputBias bool // biases of the products before and after attention
 	headNorms           bool // norms of each head of queries and keys
 	projectionNorms     bool // norms of the whole queries and the whole keys
-	sinks               bool // attention sinks: attn_sinks
+	sinks               bool // attention sinks, in tensors attn_sinks
 
 	noPreNorms bool   // attention and network read the residual stream without a norm
 	postNorms  bool   // norms of the outputs of attention and network: post_attention_norm, post_ffw_norm
@@ -38,7 +38,7 @@ type design struct {
 	logitScale  float64             // divisor of the logits; 0 for 1
 }
 
-// window describes the layers that attend to a window of positions only. The zero value has none.
+// window describes which layers attend only to a sliding window of positions. With the zero value, none do.
 type window struct {
 	length int
 	slides func(layer int) bool // reports whether a layer has the window; nil if the length is 0

@@ -15,7 +15,7 @@ type glm struct {
 	layers []glmLayer
 	mtp    *glmMTP // nil if the file has none
 
-	a       compute.Tensor // [rows, qA + kvRank + rope] compressed query, latent, shared key
+	a       compute.Tensor // [rows, queryCols+kvRank+rope] queries or compressed query, latent, rotated part of the keys
 	normedQ compute.Tensor // [rows, qA] compressed query after its norm, if queries are compressed
 	q       compute.Tensor // [rows, heads*(nope+rope)], if queries are compressed
 	absorb  compute.Tensor // [rows, heads*(kvRank+rope)] queries in the latent space
@@ -151,7 +151,7 @@ func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) 
 // Draft implements Drafter.
 func (m *glm) Draft(b *compute.Batch, from States, states []int32) error {
 	if m.mtp == nil {
-		return fmt.Errorf("draft: the model has no MTP layer: %w", ErrUnsupported)
+		return fmt.Errorf("run the MTP layer: the model has none: %w", ErrUnsupported)
 	}
 	return m.runDraft(b, func(s compute.Step) compute.Tensor { return m.draft(s, b, from, states) })
 }

@@ -60,7 +60,7 @@ func (m *glm) buffers(l *loader, lim Limits) {
 	}
 }
 
-// ffnWidth returns the maximum width of a layer's activations.
+// ffnWidth returns the maximum number of activations per row of a layer's network, over all layers.
 func (m *glm) ffnWidth() int {
 	layers := m.layers
 	if m.mtp != nil {

@@ -30,7 +30,7 @@ func (c Config) Groups(lim Limits) Groups {
 // maxWaste limits the memory that groups waste: at most 1/maxWaste of the memory of all layers.
 const maxWaste = 10
 
-// SlotBytes returns the bytes of a position in a group, with values of type t.
+// SlotBytes returns the bytes of one position in one group of layers, with keys and values of type t.
 func (g Groups) SlotBytes(c Config, t gguf.Type) (int, error) {
 	all, err := c.PositionBytes(t)
 	return all / (c.Layers + c.DraftLayers) * g.Layers, err

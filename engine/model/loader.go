@@ -191,8 +191,8 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 	return l.place(t)
 }
 
-// headOr loads an output head. It returns a slice of one weight, the argument list of MatMul. If the file has no such head, it returns
-// fallback.
+// headOr loads the output head with the given name, or returns fallback if the file does not have it. The result is a slice of one weight,
+// the argument list of MatMul.
 func (l *loader) headOr(fallback compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
@@ -294,8 +294,8 @@ func (l *loader) name() string {
 // checkCache refuses a KV cache type that does not fit the model: a head's key and value must each be whole blocks of the type.
 func (l *loader) checkCache(c Config, t gguf.Type) {
 	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
-		l.fail(fmt.Errorf("a KV cache of type %v cannot hold heads with %d values per key and %d per value, because these are not whole blocks of %d; use f16: %w",
-			t, c.KeyDim, c.ValueDim, block, ErrUnsupported))
+		l.fail(fmt.Errorf("%w with a KV cache of type %v: a head with %d values per key and %d per value is not whole blocks of %d; use f16",
+			ErrUnsupported, t, c.KeyDim, c.ValueDim, block))
 	}
 	if l.err == nil {
 		_, err := c.PositionBytes(t)

@@ -23,7 +23,7 @@ func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h,
 	s.ExpertsAdd(x, ffn, routing, e.experts)
 }
 
-// width returns the number of activations of all experts of a row.
+// width returns the number of activations per row, over all experts that a row uses.
 func (e *mixture) width(route compute.RouteShape) int {
 	if e.router == nil {
 		return 0

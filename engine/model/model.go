@@ -1,4 +1,4 @@
-// Package model has the model families. Each family reads its weights from a GGUF file and has one forward pass, which uses package
+// Package model implements the model families. A family reads its weights from a GGUF file and has one forward pass, which uses package
 // compute and processes any mix of prefill and decode rows.
 package model
 
@@ -26,15 +26,15 @@ type Config struct {
 	Hidden       int
 	DraftLayers  int // MTP layers
 	Window       int // positions to which layers with a window attend; 0 if there are none
-	Sliding      int // layers with a window
+	Sliding      int // number of layers with a window
 	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see compute.CacheShape.
 	KeyCols, ValueCols int
 	// KeyDim and ValueDim are the numbers of values of one head's key and value.
 	KeyDim, ValueDim int
 }
 
-// PositionBytes returns the bytes of one position in the cache of all layers, with values of type t. A head
-// must be whole blocks of t.
+// PositionBytes returns the bytes of one position in the cache of all layers, with values of type t. The values of a head must fill whole
+// blocks of t.
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
@@ -50,7 +50,8 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	}
 	layers := c.Layers + c.DraftLayers
 	if position > maxPosition/layers {
-		return 0, fmt.Errorf("the KV cache would take %d bytes per position in each of %d layers, which is more than Ingot supports: %w", position, layers, ErrUnsupported)
+		return 0, fmt.Errorf("a position of the KV cache takes %d bytes in each of %d layers, but the maximum is %d bytes in all layers: %w",
+			position, layers, maxPosition, ErrUnsupported)
 	}
 	return layers * position, nil
 }

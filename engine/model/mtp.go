@@ -76,15 +76,15 @@ func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Te
 	return t.project(s, last, m.output)
 }
 
-// runDraft runs a step of an MTP layer.
+// runDraft runs a pass of an MTP layer, which record records.
 func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) error {
 	s := t.be.Begin(b)
 	logits := record(s)
-	if len(b.Outputs) > 0 { // without outputs, Best and Logits keep the results of the last Forward
+	if len(b.Outputs) > 0 { // without outputs, Best and Logits keep the earlier results
 		t.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {
-		return fmt.Errorf("draft in a step of %d rows: %w", len(b.Tokens), err)
+		return fmt.Errorf("run a pass of %d rows of the MTP layer: %w", len(b.Tokens), err)
 	}
 	return nil
 }

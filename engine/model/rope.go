@@ -48,7 +48,8 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 // defaultBase is the base of the frequencies in files without rope.freq_base.
 const defaultBase = 10000
 
-// baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base.
+// baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base, and fallback the base of
+// files without this setting.
 func (l *loader) baseFreqs(name string, fallback float64, dims int) (f []float64, base float64) {
 	base = l.floatOr(name, fallback)
 	if dims < 2 || dims%2 != 0 || base <= 1 {

@@ -10,7 +10,7 @@ import (
 
 // Best has the highest logits of a row, which the backend found. The highest logit is first; of equal logits, the lowest id is first.
 type Best struct {
-	ids, values []float32 // ids and logits; ids are whole numbers
+	ids, values []float32 // ids, stored as floats, and logits
 	sum         float32   // log Σ exp(logit) over the whole row
 }
 
@@ -25,7 +25,8 @@ func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 // Logit returns the i-th highest logit.
 func (b Best) Logit(i int) float32 { return b.values[i] }
 
-// LogSumExp returns log Σ exp(logit) over the whole row. Except for rounding, it equals the function LogSumExp of all logits.
+// LogSumExp returns log Σ exp(logit) over the whole row. Except for rounding, it equals the result of the function LogSumExp for all
+// logits. The error wraps generation.ErrNotFinite.
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {

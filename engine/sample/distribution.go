@@ -25,7 +25,7 @@ func (d distribution) Draw(u float64) int32 {
 			return d.IDs[i]
 		}
 	}
-	return d.IDs[len(d.IDs)-1] // u*Total was rounded up to Total
+	return d.IDs[len(d.IDs)-1] // reached only if u*Total was rounded up to Total
 }
 
 // only returns the distribution in which the given token has probability 1.
@@ -116,10 +116,11 @@ func (w *Scratch) kth(logits []float32, k int) float32 {
 	return fromKey(cut)
 }
 
-// keepMass keeps the best candidates, as few as needed for their weights to reach mass. Of candidates with equal weights, it keeps the
-// lowest ids. total is the sum of all weights. It returns the sum of the kept weights.
+// keepMass keeps the candidates with the highest weights, as few as needed for the sum of their weights to reach mass. Of candidates with
+// equal weights, it keeps the lowest ids. total is the sum of all weights. It returns the sum of the kept weights.
 func (w *Scratch) keepMass(mass, total float64) float64 {
-	// Of n candidates, all whose weight is below (total-mass)/n can be removed: their sum is less than total-mass.
+	// Candidates with a weight below (total-mass)/n, where n is the number of candidates, can be removed: together, they weigh less than
+	// total-mass.
 	negligible := (total - mass) / float64(len(w.weights))
 	w.keep(func(i int) bool { return w.weights[i] >= negligible })
 	cut, above := w.reach(w.values, w.weights, mass)

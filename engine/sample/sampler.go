@@ -151,8 +151,8 @@ func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
 	return w.logits
 }
 
-// repeat lowers the logit of a token of the prompt or the answer: the repetition penalty divides a positive logit and multiplies
-// a negative one.
+// repeat applies the repetition penalty to the logit of a token of the prompt or the answer. The penalty divides a positive logit and
+// multiplies a negative one.
 func (s *Sampler) repeat(logit float32) float32 {
 	p := &s.params
 	switch {
@@ -164,8 +164,8 @@ func (s *Sampler) repeat(logit float32) float32 {
 	return logit * float32(p.RepetitionPenalty)
 }
 
-// penalise lowers the logit of a token that occurs count times in the answer. The presence penalty is subtracted once, the
-// frequency penalty count times.
+// penalise applies the presence and frequency penalties to the logit of a token that occurs count times in the answer. The presence penalty
+// is subtracted once, the frequency penalty count times.
 func (s *Sampler) penalise(logit float32, count int) float32 {
 	logit -= float32(s.params.FrequencyPenalty * float64(count))
 	return logit - float32(s.params.PresencePenalty)
@@ -194,7 +194,7 @@ func argmax(logits []float32) int {
 	return best
 }
 
-// exponent masks the exponent of a float32, which is all ones only in infinities and NaNs.
+// exponent is the bit mask of a float32's exponent. All its bits are 1 only in infinities and NaNs.
 const exponent = 0x7f800000
 
 func checkFinite(logits []float32) error {

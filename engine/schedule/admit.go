@@ -46,9 +46,9 @@ func (q *queue) interactiveWaiting() int {
 }
 
 // admit admits waiting sequences in order of arrival, interactive ones first. Within a class, sequences whose prompt begins with pages in
-// the cache go first, so that a shared prefix is used before it is evicted. A sequence is admitted if there is a slot, and the pages are
-// expected to suffice for it and for all running sequences until they end. An idle engine admits any sequence. For an interactive
-// sequence, others are preempted until there is room.
+// the cache go first, so that a shared prefix is used before it is evicted. A sequence is admitted if fewer than MaxSequences sequences
+// run, and the pages are expected to suffice for it and for all running sequences until they end. An idle engine admits any sequence. Batch
+// sequences are preempted to make room for an interactive one.
 func (q *queue) admit() {
 	for len(q.waiting) > 0 {
 		i, preempt, ok := q.next()
@@ -100,8 +100,8 @@ func (q *queue) next() (i, preempt int, ok bool) {
 	return i, 0, false
 }
 
-// yields reports whether interactive sequences may overtake a sequence or take its slot and pages. A sequence that was overtaken maxSkips
-// times no longer yields.
+// yields reports whether interactive sequences may overtake a waiting sequence or preempt a running one. A sequence that was overtaken
+// maxSkips times no longer yields.
 func (s *sequence) yields() bool { return !s.call.interactive && s.skips < maxSkips }
 
 // yielding returns the number of running sequences that may be preempted for an interactive one.
@@ -125,8 +125,8 @@ func (q *queue) youngest() int {
 	return len(q.running) - 1
 }
 
-// preempt takes the slot and the pages of running sequence i and requeues the sequence. When it is admitted again, its known tokens are
-// computed again.
+// preempt stops running sequence i, frees its pages and requeues it. When the sequence is admitted again, its known tokens are computed
+// again.
 func (q *queue) preempt(i int) {
 	s := q.running[i]
 	s.preempt()
@@ -138,16 +138,16 @@ func (q *queue) preempt(i int) {
 // need has the steps and pages that a sequence is expected to need until it ends.
 type need struct {
 	steps int // number of steps until it ends
-	now   int // positions for which it needs pages
-	// windowed is the number of positions for which it needs pages in sliding groups of layers.
+	now   int // number of positions for which it needs pages at present
+	// windowed is the number of positions for which it needs pages at present in each sliding group of layers.
 	windowed int
-	has      int // pages that it has, or can share with running sequences
-	frees    int // pages that become free when it ends, because it computed them itself
+	has      int // number of pages that it has, or can share with running sequences
+	frees    int // number of pages that it computed itself, which become free when it ends
 }
 
-// fits reports whether there would be a slot and enough pages for a waiting sequence if the given number of running ones were preempted.
-// Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest just before a sequence ends,
-// and fits checks these moments.
+// fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough pages, if the given number of running ones
+// were preempted. Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest just before
+// a sequence ends, and fits checks these moments.
 func (q *queue) fits(s *sequence, preempt int) bool {
 	left := len(q.running) - preempt
 	if left >= q.MaxSequences {
@@ -200,7 +200,7 @@ func (q *queue) chunkPages(s *sequence, groups cache.Groups) int {
 }
 
 // steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of an answer is the mean
-// of recent answers. A long answer is always expected to grow by at least half of this mean.
+// length of recent answers. A sequence is always expected to generate at least half of this mean, unless its limit is lower.
 func (q *queue) steps(s *sequence) int {
 	if s.call.promptOnly {
 		return 0
@@ -221,7 +221,7 @@ func (q *queue) held(s *sequence) int {
 }
 
 // choose returns the index of the sequence to admit next among waiting sequences of one class: the first one whose prompt begins with pages
-// in the cache or, if there is none, the first of all.
+// in the cache or, if there is none, the first of all. A first sequence that was skipped maxSkips times, or preempted, is always chosen.
 func (q *queue) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

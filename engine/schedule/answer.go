@@ -11,7 +11,7 @@ import (
 type output struct {
 	seq      *sequence
 	position int
-	drafts   int // number of drafted tokens up to the row
+	drafts   int // number of drafts up to the row's position, including it
 	row      int // index among the outputs of a step
 	top      int // number of highest logits that the sequence needs from the row; 0 for all logits
 }
@@ -44,7 +44,7 @@ func (s *sequence) exclude(drafts int) (mayEnd bool) {
 	return true
 }
 
-// take uses the result of an output: it scores the next token of the prompt, or generates the next token of the answer.
+// take uses the result of an output: it records the log-probability of the prompt's next token, or generates the answer's next token.
 func (s *sequence) take(o output, r result, w *sample.Scratch) error {
 	if s.scoresPrompt(o.position) {
 		s.call.count(1 + s.call.promptScores.top)

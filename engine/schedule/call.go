@@ -17,15 +17,15 @@ type call struct {
 	minTokens    int
 	stopIDs      []int32
 	choices      int
-	scores       bool // log-probabilities of the answers' tokens are wanted
-	scoresPrompt bool
+	scores       bool // log-probabilities of the answers' tokens are requested
+	scoresPrompt bool // log-probabilities of the prompt's tokens are requested
 	promptOnly   bool
 	timed        bool
 	interactive  bool
 	stream       *stream // nil if the answer is not streamed
-	maxScores    int     // maximum log-probabilities of a completion, alternatives included; 0 for no limit
+	maxScores    int     // maximum number of log-probabilities of a completion, alternatives included; 0 for no limit
 	start        time.Time
-	done         chan struct{} // closed once no sequence is left
+	done         chan struct{} // closed when all sequences have ended
 	report       func()        // reports the request's progress; nil for no reports
 	reportEvery  time.Duration
 	resumed      int // tokens of the answers that an earlier attempt generated
@@ -42,8 +42,8 @@ type call struct {
 func (c *call) count(scores int) {
 	c.scored += scores
 	if c.maxScores > 0 && c.scored > c.maxScores {
-		c.fail(generation.BadRequest("the result has more than %d log-probabilities, which is what the memory for rows holds: "+
-			"ask for fewer choices, tokens or alternatives, or allow more memory", c.maxScores))
+		c.fail(generation.BadRequest("the result has more than %d log-probabilities, the maximum for the memory of prompts and answers: "+
+			"request fewer choices, tokens or alternatives, or allow more memory", c.maxScores))
 	}
 }
 

@@ -2,11 +2,13 @@ package schedule
 
 import "time"
 
-// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. The number is 1 unless every
-// running sequence takes the likeliest token next, because the device can choose only this token itself. It is also 1 while tokens are
-// drafted or a sequence waits to be admitted. It is low while answers are short, because rows after the end of an answer are wasted. It is
-// also low while an interactive request may arrive, because this request must wait for all steps in flight. top is the maximum number of
+// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. top is the maximum number of
 // highest logits that a step can return for a row.
+//
+// The number is 1 while a sequence waits to be admitted, computes its prompt, or needs the results of each step for drafting. It is 1
+// unless all running sequences are greedy, because the device itself can choose only the token with the highest logit. It is low while
+// answers are short, because rows after the end of an answer are wasted. It is also low while an interactive request may arrive, because
+// this request must wait for all steps in flight.
 func (q *queue) inFlight(top int, now time.Time) int {
 	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {
@@ -52,12 +54,12 @@ func (q *queue) missingPages(n int) (pages int) {
 type stopRate struct{ tokens, stopped int }
 
 const (
-	// expectedStop is the expected length of an answer, in tokens, until answers have stopped.
+	// expectedStop is the expected length of an answer, in tokens, before any token was generated.
 	expectedStop = 128
-	// stopMemory is the number of tokens after which the counts are halved.
+	// stopMemory is the number of tokens after which the counts are halved, so that recent answers count more.
 	stopMemory = 4096
-	// The number of steps in flight is at most 1/stopShare of the expected length of an answer. A stop wastes half of the steps in flight
-	// on average, so that about 1 row in 32 is wasted.
+	// The number of steps in flight is limited to about 1/stopShare of the expected length of an answer. On average, a stop wastes half of
+	// the steps in flight, so about 1 row in 32 is wasted.
 	stopShare = 16
 )
 
@@ -75,5 +77,5 @@ func (s *stopRate) add(stopped bool) {
 // length returns the expected length of an answer without a length limit, in tokens.
 func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
 
-// maxInFlight returns the number of steps that can be in flight without computing many rows after a stop.
+// maxInFlight returns the maximum number of steps in flight with which few rows are computed after a stop.
 func (s *stopRate) maxInFlight() int { return 1 + s.length()/stopShare }

@@ -6,8 +6,8 @@ import "time"
 // expected to last longer is interrupted before its next layer, and its rows are computed again.
 const maxWait = 250 * time.Millisecond
 
-// interrupter interrupts a step of batch requests when an interactive request arrives. This works only on a backend that computes each
-// layer when it is called.
+// interrupter interrupts a step of batch requests when an interactive request arrives. This works only on a backend that runs each
+// operation when it is called, such as the CPU.
 type interrupter struct {
 	inbox       *inbox
 	ask         func() bool // the method value of due, stored so that a step does not allocate it

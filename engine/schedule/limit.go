@@ -20,7 +20,7 @@ const (
 	// longest is the maximum duration of a step of batch sequences, in seconds, if no interactive request is expected. A longer step would
 	// delay cancellation and the first interactive request.
 	longest = 4.0
-	// For this time after an interactive request, another one is expected.
+	// recently is the time after an interactive request during which another one is expected.
 	recently = 30 * time.Second
 
 	// A prompt gets at least fewestRows rows in a step that delays nobody, even if they take longer than the time limit. Processors are
@@ -36,7 +36,7 @@ const (
 type people struct {
 	last   time.Time // when an interactive sequence last waited or ran; zero for never
 	prompt float64   // mean seconds that the prompts of recent interactive sequences take alone
-	rested int       // steps since the last step with prompt rows
+	rested int       // number of steps since the last step with prompt rows
 }
 
 // expected reports whether an interactive request may arrive at any moment.
@@ -90,7 +90,7 @@ func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit
 	return limit{max(longest, without/(1-promptShare)), fewestRows, fewestRows}
 }
 
-// advancing returns a limit that gives the first prompt at least one row, or fewestRows if no other sequence runs.
+// advancing returns a limit of the given duration. It gives the first prompt at least one row, or fewestRows if no other sequence runs.
 func (q *queue) advancing(seconds float64) limit {
 	if len(q.running) > 1 {
 		return limit{seconds, 1, 1}

@@ -28,7 +28,7 @@ type loop struct {
 	steps       uint64
 }
 
-// run takes turns until the inbox is closed. It then fails all requests that are not done. It also returns if it cannot recover from a
+// run calls turn until the inbox is closed and all requests that are not done have failed. It also returns if it cannot recover from a
 // panic.
 func (l *loop) run() {
 	defer close(l.done)

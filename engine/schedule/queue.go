@@ -14,7 +14,7 @@ type queue struct {
 	pool        *cache.Pool
 	waiting     []*sequence // in order of arrival, interactive ones first
 	running     []*sequence // in order of admission
-	ended       []*call     // ended requests whose callers publish still has to notify
+	ended       []*call     // requests that have ended; publish notifies their callers
 	preemptions uint64
 	stops       stopRate
 
@@ -27,8 +27,8 @@ type queue struct {
 	people  people
 }
 
-// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences, of which
-// pages were discarded, return to the head of the queue, to be computed again.
+// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences, which had
+// pages that were discarded, return to the head of the queue and are computed again.
 func (q *queue) sweep() {
 	q.running = q.retain(q.running)
 	q.waiting = q.retain(q.waiting)
@@ -41,8 +41,8 @@ func (q *queue) sweep() {
 	}
 }
 
-// discard removes from the cache the pages of a sequence, whose content may be wrong, and all pages that were computed from them. Running
-// sequences that hold one of these pages become stale, and so does the sequence itself.
+// discard removes a sequence's pages from the cache because their content may be wrong, together with all pages that were computed from
+// them. Running sequences that hold one of these pages become stale, and so does the sequence itself.
 func (q *queue) discard(s *sequence) {
 	s.Table.Discard(s.Tokens)
 	s.stale = true

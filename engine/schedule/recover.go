@@ -43,7 +43,7 @@ func (l *loop) recover(err error) bool {
 		}
 		err = again
 	}
-	l.err = fmt.Errorf("%w: %w, the second in a row: restart the process", generation.ErrEngineFailed, err)
+	l.err = fmt.Errorf("%w: %w (the second panic in a row): restart the process", generation.ErrEngineFailed, err)
 	l.inbox.close(l.err)
 	l.inbox.take(func([]*sequence) {})
 	l.meter.update(func(s *Snapshot) { s.Running, s.Waiting = 0, 0 })

@@ -66,7 +66,7 @@ func (s *Scheduler) Close() {
 // scheduler was closed before the request was done, and generation.ErrEngineFailed if the scheduler stopped after panics.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // tells the loop to drop the request if the caller no longer waits
+	defer cancel() // the loop then drops the request if it has not ended
 	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
 	if err != nil {
 		return generation.Completion{}, err

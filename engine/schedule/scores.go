@@ -9,16 +9,16 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// scores has the log-probabilities of tokens, and of the likeliest alternatives to each token.
+// scores has the log-probabilities of successive tokens, and of the most likely tokens at each of their positions.
 type scores struct {
-	top   int       // number of alternatives to each token
+	top   int       // number of most likely tokens per position
 	ids   []int32   // [tokens]
-	of    []float64 // [tokens]
-	topID []int32   // [tokens*top]
-	topOf []float64 // [tokens*top]
+	of    []float64 // [tokens] log-probabilities
+	topID []int32   // [tokens*top] ids of the most likely tokens
+	topOf []float64 // [tokens*top] their log-probabilities
 }
 
-// add scores a token by the logits from which it was chosen.
+// add appends a token. logits are the logits of the row that predicts it.
 func (s *scores) add(id int32, logits []float32) error {
 	sum, err := sample.LogSumExp(logits)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is add for a row of which only the highest logits are known. best must have at least top of them.
+// addBest is add for a row of which only the highest logits and the token's logit are known. best must have at least s.top logits.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *scores) appendTo(to *scores, from int) {
 	to.topOf = append(to.topOf, s.topOf[from*s.top:]...)
 }
 
-// scoreBytes is the memory of a log-probability: about 80 bytes in a completion, 100 in the JSON made from it, and 75 in each of three
-// copies of the JSON on its way to the output.
+// scoreBytes is the number of bytes of memory per log-probability: about 80 bytes in a completion, 100 in the JSON made from it, and 75 in
+// each of three copies of the JSON on its way to the output.
 const scoreBytes = 400
 
 // logprobs returns the log-probabilities together with the texts of their tokens.

@@ -19,15 +19,15 @@ type sequence struct {
 	sampler *sample.Sampler
 	decoder *tokenizer.Decoder
 
-	head, prefix cache.Prefix // keys of Tokens' first page, and of all its full pages when it was queued; nil until needed
+	head, prefix cache.Prefix // keys of the first page and of all full pages of Tokens, computed when first needed
 
-	skips      int  // times that another sequence was admitted before it out of order
+	skips      int  // number of times that another sequence was admitted before it out of order
 	recomputed bool // it was preempted after some of its positions had been computed
 	stale      bool // some of its pages were discarded: it must be computed again
 
 	text   answerText
 	scores scores      // log-probabilities of the answer
-	times  []time.Time // times of the answer's tokens, if asked for
+	times  []time.Time // times of the answer's tokens, if the request is timed
 
 	streamed streamed // the part of the answer that is in the stream
 

@@ -26,7 +26,7 @@ type part struct {
 	stopReason string
 }
 
-// streamed counts the bytes of text, tokens and scores that a stream has received from a sequence.
+// streamed counts what a stream has received from a sequence: text in bytes, tokens, and scores.
 type streamed struct {
 	text, tokens, scores int
 	ended                bool

@@ -6,7 +6,7 @@ import "bytes"
 type answerText struct {
 	text     []byte
 	stops    [][]byte
-	searched int // bytes of text before which no stop string can end
+	searched int // length of text after the last search; the next search finds only stop strings that end after it
 }
 
 func newAnswerText(stops []string) answerText {
@@ -31,8 +31,8 @@ func (a *answerText) certain(from int) int {
 }
 
 // findStop searches for a stop string that ends in the text appended since the last search. If there are several, it takes the one that
-// begins first. It cuts the text before the stop string and returns the index of the string, or -1 if there is none. While stops is false,
-// stop strings that end in the new text stay part of the text.
+// begins first. It removes the stop string and everything after it from the text, and returns the index of the string in stops, or -1 if
+// there is none. If stops is false, nothing is searched: stop strings that end in the new text stay part of the text.
 func (a *answerText) findStop(stops bool) int {
 	found, at := -1, len(a.text)
 	if stops {

@@ -1,6 +1,6 @@
 // Package modeltest compares models on any backend with results that Hugging Face transformers computed from the same weights in float32.
-// The cases for the micro models and for the bundled models' weights are in engine/model/testdata. If INGOT_MODELS is set, the F16 files in
-// that folder are compared instead of the bundled models, which were quantised from them.
+// The cases for the micro models and for the bundled models' weights are in engine/model/testdata. If the environment variable INGOT_MODELS
+// names a folder, its F16 files are compared instead of the bundled models, which were quantised from them.
 package modeltest
 
 import (

@@ -39,9 +39,9 @@ func (p *FamilyPrompt) All() []int32 { return slices.Concat(p.IDs, p.Tokens) }
 // FamilyMTP has the reference results of an MTP layer over a prompt and its answer. The results at index i are computed from the state of
 // token i and the embedding of token i+1.
 type FamilyMTP struct {
-	Prompt    int         `json:"prompt"`
-	TopIDs    [][]int32   `json:"top2_ids"`
-	TopLogits [][]float64 `json:"top2_logits"`
+	Prompt    int         `json:"prompt"`      // index of the prompt in Family.Prompts
+	TopIDs    [][]int32   `json:"top2_ids"`    // [position][2]
+	TopLogits [][]float64 `json:"top2_logits"` // [position][2] logits of TopIDs
 }
 
 // MinGap is the difference of the reference's two highest logits above which a model must choose the same best token.
@@ -84,7 +84,7 @@ func readFamily(t *testing.T, path string) *Family {
 	return f
 }
 
-// ways are functions for Logits. They return the number of rows of each sequence in a step, given the numbers of tokens left.
+// ways are the ways in which Compare divides sequences among steps: values of the parameter next of Logits.
 var ways = map[string]func(step int, left []int) []int{
 	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
 	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
@@ -109,7 +109,8 @@ func firstOnly(left []int, n int) []int {
 	return rows
 }
 
-// Logits computes sequences in steps and returns the logits of every token. next returns the number of rows of each sequence in a step.
+// Logits computes sequences in steps and returns the logits of every token. next returns the number of rows of each sequence in a step;
+// left has the number of tokens of each sequence that are not computed yet.
 func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
 	tb.Helper()
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
