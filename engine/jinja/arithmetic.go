@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	overflow       = "the result is larger than a 64-bit integer can hold"
+	overflow       = "an operand or the result does not fit into a 64-bit integer"
 	divisionByZero = "division by zero"
 )
 

@@ -38,7 +38,7 @@ func (r *render) getItem(object, key Value) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// item returns the item of a dictionary or a sequence.
+// item returns object[key] if object is a dictionary, a sequence or a string that has such an item.
 func (r *render) item(object, key Value) (Value, bool) {
 	if o, ok := object.(*ordered.Object); ok {
 		return r.lookUp(o, key)
@@ -76,9 +76,10 @@ func (r *render) item(object, key Value) (Value, bool) {
 	return nil, false
 }
 
-// failMarked refuses an operation on markup for which Python's markupsafe has special rules.
+// failMarked stops the rendering because of an operation on markup for which Python's markupsafe has special rules. operation is the
+// beginning of the message, such as "an item of".
 func failMarked(operation string) {
-	fail("%s a string marked by the filter safe is not supported; apply the filter last", operation)
+	fail("%s a string that the filter 'safe' has marked is not supported; apply 'safe' last", operation)
 }
 
 // The methods that change a list or a dictionary. The sandbox refuses to call them.
@@ -87,7 +88,7 @@ var (
 	dictChangers = []string{"clear", "pop", "popitem", "setdefault", "update"}
 )
 
-// isUnsafe reports whether the sandbox refuses access to an attribute.
+// isUnsafe reports whether Jinja's sandbox refuses access to an attribute of object.
 func isUnsafe(object Value, name string) bool {
 	switch object.(type) {
 	case []Value:
@@ -111,7 +112,8 @@ func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }
 
-// ownAttr returns an attribute that the object's type has in Python.
+// ownAttr returns the attribute with the given name if the object's type has it in Python. If the sandbox refuses access to it, the value
+// is undefined.
 func ownAttr(object Value, name string) (Value, bool) {
 	ns, isNamespace := object.(*namespace)
 	if isNamespace && !strings.HasPrefix(name, "_") {
@@ -121,7 +123,7 @@ func ownAttr(object Value, name string) (Value, bool) {
 		return m.method(name, object), true
 	}
 	if isNamespace || isUnsafe(object, name) {
-		return &undefined{hint: "access to attribute '" + name + "' of '" + typeName(object) + "' object is unsafe"}, true
+		return &undefined{hint: "access to attribute '" + name + "' of '" + typeName(object) + "' object is not allowed in templates"}, true
 	}
 	if loop, ok := object.(*loopContext); ok {
 		return loop.attr(name)

@@ -54,7 +54,7 @@ func (r *render) equal(a, b Value) bool {
 		y, ok := b.(*ordered.Object)
 		return ok && r.equalObjects(x, y)
 	case *span, *view:
-		fail("a comparison of '%s' is not supported; convert it with the filter \"list\"", typeName(x))
+		fail("a value of type '%s' cannot be compared; convert it with the filter \"list\"", typeName(x))
 	case *iterator, *namespace, *macro, *function, *loopContext:
 		return a == b
 	}
@@ -94,7 +94,7 @@ func (r *render) equalObjects(x, y *ordered.Object) bool {
 	return true
 }
 
-// ordering is the result of comparing two values. NaN has no order.
+// ordering is the result of comparing two values.
 type ordering int8
 
 const (
@@ -185,7 +185,7 @@ func (r *render) contains(container, v Value) bool {
 		_, ok := r.lookUp(c, v)
 		return ok
 	case *loopContext:
-		fail("the variable loop cannot be searched")
+		fail("the operator 'in' cannot be applied to the variable loop")
 	}
 	it := r.iterate(container)
 	for {
