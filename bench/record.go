@@ -37,7 +37,7 @@ type Record struct {
 	RowsPerS        float64 `json:"rows_per_s"` // median of the runs
 	FirstTokenP50ms float64 `json:"first_token_p50_ms"`
 	FirstTokenP95ms float64 `json:"first_token_p95_ms"`
-	TokensPerStep   float64 `json:"tokens_per_step"` // mean number of tokens that a step generated for a stream, after the first token; above 1 with drafts
+	TokensPerStep   float64 `json:"tokens_per_step"` // mean tokens that a step generated for a stream, after the first token
 	CachedTokens    float64 `json:"cached_tokens"`   // mean number of tokens of a prompt that were in the cache
 	ExpertsPerStep  float64 `json:"experts_per_step"`
 	Bandwidth       float64 `json:"bandwidth"` // memory bandwidth in bytes per second; measured, or from the data sheet of a GPU with dedicated memory

@@ -58,7 +58,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w; choose another KV cache type", err)
+		return nil, fmt.Errorf("make a KV cache: %w; choose another type (--kv)", err)
 	}
 	layers := make([][]byte, shape.Layers)
 	for i := range layers {

@@ -85,7 +85,7 @@ func (m *Metadata) Uint(key string) (uint64, error) {
 		return 0, wrongType(key, v, "an unsigned integer")
 	}
 	if i < 0 {
-		return 0, fmt.Errorf("metadata %s: %d is negative", key, i)
+		return 0, fmt.Errorf("metadata %s: %d is negative, but must be at least 0", key, i)
 	}
 	return uint64(i), nil
 }
@@ -97,7 +97,7 @@ func (m *Metadata) Int(key string) (int64, error) {
 		return 0, missing(key)
 	}
 	if u, ok := v.(uint64); ok && u > math.MaxInt64 {
-		return 0, fmt.Errorf("metadata %s: %d is too large", key, u)
+		return 0, fmt.Errorf("metadata %s: %d does not fit into a signed 64-bit integer", key, u)
 	}
 	i, ok := integer(v)
 	if !ok {
@@ -164,7 +164,7 @@ func (m *Metadata) Ints(key string) ([]int64, error) {
 	case []uint64:
 		for i, u := range a {
 			if u > math.MaxInt64 {
-				return nil, fmt.Errorf("metadata %s: element %d, %d, is too large", key, i, u)
+				return nil, fmt.Errorf("metadata %s: element %d is %d, which does not fit into a signed 64-bit integer", key, i, u)
 			}
 		}
 		return widen(a), nil

@@ -80,14 +80,14 @@ func TestMetadataErrors(t *testing.T) {
 		{"string", "u8", "metadata u8: the type is uint8, but must be string"},
 		{"bool", "u8", "metadata u8: the type is uint8, but must be bool"},
 		{"uint", "f32", "metadata f32: the type is float32, but must be an unsigned integer"},
-		{"uint", "i8", "metadata i8: -3 is negative"},
+		{"uint", "i8", "metadata i8: -3 is negative, but must be at least 0"},
 		{"int", "empty", "metadata empty: the type is string, but must be an integer"},
-		{"int", "u64", "metadata u64: 9223372036854775808 is too large"},
+		{"int", "u64", "metadata u64: 9223372036854775808 does not fit into a signed 64-bit integer"},
 		{"float", "u8", "metadata u8: the type is uint8, but must be a float"},
 		{"texts", "f32s", "metadata f32s: the type is []float32, but must be []string"},
 		{"floats", "i8s", "metadata i8s: the type is []int8, but must be an array of floats"},
 		{"ints", "f32s", "metadata f32s: the type is []float32, but must be an array of integers"},
-		{"ints", "large", "metadata large: element 1, 9223372036854775808, is too large"},
+		{"ints", "large", "metadata large: element 1 is 9223372036854775808, which does not fit into a signed 64-bit integer"},
 	} {
 		err := getters[c.getter](c.key)
 		require.EqualError(t, err, c.want)

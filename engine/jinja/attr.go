@@ -145,7 +145,7 @@ func (r *render) slice(object Value, bounds [3]Value) Value {
 		r.spend(len(s))
 		n = runeCount(s)
 	case !isItems:
-		fail("'%s' object cannot be sliced", typeName(object))
+		fail("a value of type '%s' cannot be sliced", typeName(object))
 	}
 	start, step, count := sliceBounds(bounds, n)
 	if isText {

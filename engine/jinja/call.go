@@ -44,7 +44,7 @@ func (a *argExprs) eval(r *render, f *frame) args {
 func (a *args) addAll(r *render, v Value) {
 	o, ok := v.(*ordered.Object)
 	if !ok {
-		fail("argument after ** must be a mapping, not %s", typeName(v))
+		fail("the argument after ** must be a dictionary, not a value of type '%s'", typeName(v))
 	}
 	r.list(o.Len() + o.Len()*len(a.named))
 	given := len(a.named)
@@ -82,7 +82,7 @@ func (a *args) integer(i int, absent int64) int64 {
 	defined(v)
 	n, ok := integer(v)
 	if !ok {
-		fail("'%s' object cannot be interpreted as an integer", typeName(v))
+		fail("found a value of type '%s' where an integer is needed", typeName(v))
 	}
 	return n
 }
@@ -182,7 +182,7 @@ type function struct {
 	fn   func(r *render, a args) Value
 }
 
-// method returns a builtin as a function that applies it to self.
+// method returns a function that applies the builtin to self. It is the value of an expression such as text.upper without a call.
 func (b *builtin) method(name string, self Value) *function {
 	return &function{name, func(r *render, a args) Value { return b.call(r, name, self, a) }}
 }
@@ -195,7 +195,7 @@ func (r *render) call(fn Value, a args) Value {
 	case *macro:
 		return fn.call(r, a)
 	}
-	fail("'%s' object is not callable", typeName(fn))
+	fail("a value of type '%s' cannot be called", typeName(fn))
 	return nil
 }
 

@@ -121,7 +121,7 @@ func (r *render) order(a, b Value) ordering {
 	x, xOK := elements(a)
 	y, yOK := elements(b)
 	if !xOK || !yOK || is[[]Value](a) != is[[]Value](b) {
-		fail("'%s' and '%s' cannot be ordered", typeName(a), typeName(b))
+		fail("values of types '%s' and '%s' cannot be ordered", typeName(a), typeName(b))
 	}
 	r.nest()
 	defer r.unnest()
@@ -175,7 +175,7 @@ func (r *render) contains(container, v Value) bool {
 	if s, ok := text(container); ok {
 		part, ok := text(v)
 		if !ok {
-			fail("'in <string>' requires string as left operand, not %s", typeName(v))
+			fail("the left operand of 'in' must be a string if the right one is, not a value of type '%s'", typeName(v))
 		}
 		r.spend(len(s))
 		return strings.Contains(s, part)

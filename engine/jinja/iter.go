@@ -102,7 +102,7 @@ func (r *render) items(v Value) []Value {
 	case *undefined:
 		return nil
 	}
-	fail("'%s' object is not iterable", typeName(v))
+	fail("a value of type '%s' has no elements to iterate over", typeName(v))
 	return nil
 }
 
