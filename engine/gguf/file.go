@@ -110,7 +110,7 @@ func mapFile(path string) ([]byte, error) {
 	}
 	data, err := unix.Mmap(int(h.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", path, err)
+		return nil, fmt.Errorf("map %s into memory: %w", path, err)
 	}
 	return data, nil
 }

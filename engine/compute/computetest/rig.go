@@ -44,7 +44,7 @@ func (r *rig) verify(op operation) error {
 		rows := r.subset(op.groups, i < subsets/2)
 		got, err := op.compute(rows)
 		if err != nil {
-			return fmt.Errorf("%s: %d of %d rows: %w", op.what, len(rows), len(all), err)
+			return fmt.Errorf("%s: compute %d of its %d rows: %w", op.what, len(rows), len(all), err)
 		}
 		for i, row := range rows {
 			err := r.invariant(op, row, got[i], byRow[row])
