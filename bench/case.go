@@ -29,8 +29,8 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case describes a measurement. A run sends Rows requests, Batch of them at a time; these Batch positions are called streams. The prompts
-// have different random tokens, except for their first Shared tokens.
+// Case describes a measurement. A run sends Rows requests over Batch streams. A stream sends one request after another. The prompts have
+// different random tokens, except for their first Shared tokens.
 type Case struct {
 	Mode    Mode
 	Batch   int // number of requests in the engine at a time

@@ -22,8 +22,8 @@ type Bench struct {
 	count     func() *Counts
 }
 
-// New returns a Bench that times the given number of runs of each case. bandwidth is that of the memory which has the weights, in bytes per
-// second. It first waits until the engine has hashed its model file, because hashing occupies a processor.
+// New returns a Bench that times the given number of runs of each case. bandwidth is the bandwidth of the memory that has the weights, in
+// bytes per second. It first waits until the engine has hashed its model file, because hashing occupies a processor.
 func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, runs int) (*Bench, error) {
 	if runs < 1 {
 		return nil, fmt.Errorf("the number of runs is %d, but must be at least 1 (--repeat)", runs)

@@ -82,7 +82,7 @@ func (t *Traffic) Experts(rows float64) float64 {
 	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
 }
 
-// Parts has the number of bytes that a step reads, divided by what they are.
+// Parts has the number of bytes of each kind of data that a step reads.
 type Parts struct {
 	Head    float64 // the output head
 	Experts float64 // routed experts

@@ -30,7 +30,7 @@ type Gaps struct {
 }
 
 // Expect returns the expected time in seconds, without the launch, of a dispatch in a step with the given number of rows. It adds the
-// kernel to g if there are no such measurements as Gaps describes. known is false if the kernel was not measured, or only at a very
+// kernel to g if one of the measurements that Gaps describes is missing. known is false if the kernel was not measured, or only at a very
 // different number of rows (Gaps.OtherRows). The expected time is the longest of three times:
 //
 //   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for latencies, and these are similar

@@ -34,8 +34,8 @@ const (
 	gatedGroups = 16
 )
 
-// ones are the factors of products if there are biases: a product with factors is added to the memory of the results, which then has the
-// biases.
+// ones are the factors of products if there are biases. A product with factors is added to the memory of its results, into which the biases
+// are copied first.
 var ones = slices.Repeat([]float32{1}, gatedRows)
 
 // begin starts an operation.

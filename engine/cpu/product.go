@@ -101,8 +101,8 @@ const (
 	// operation, transfers between the caches of two threads would cost more time than the second thread saves.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// Larger operations have parts of about partWork, but at most shareParts parts per thread. With several parts per thread, other threads
-	// can take over parts of a slow thread.
+	// A larger operation is divided into parts of about partWork: at most shareParts per thread, unless partBytes requires more. With
+	// several parts per thread, other threads can take over parts of a slow thread.
 	partWork   = 64 << 10
 	shareParts = 16
 )

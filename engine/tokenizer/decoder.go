@@ -10,14 +10,13 @@ type Decoder struct {
 	out     []byte // buffer of Next
 }
 
-// NewDecoder returns a decoder for ids that begin at the start of a text. Some vocabularies (SentencePiece) add a space there when they
-// encode; the decoder drops this space. To decode the continuation of a prompt, first pass the prompt's last id to Next and discard the
-// result.
+// NewDecoder returns a decoder for ids that begin at the start of a text. If encoding adds a space there (SentencePiece), the decoder drops
+// it. To decode the continuation of a prompt, first pass the prompt's last id to Next and discard the result.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the characters that are complete after this id. The text can be empty, because a token can end within a character. Bytes
-// that cannot become valid UTF-8 are replaced by U+FFFD: one for each longest sequence of bytes that begins like a character (Unicode's
-// "maximal subpart").
+// Next decodes the next id and returns the characters that it completes. The text can be empty, because a token can end within a character.
+// Bytes that cannot become valid UTF-8 are replaced by U+FFFD: one for each longest sequence of bytes that begins like a character
+// (Unicode's "maximal subpart").
 func (d *Decoder) Next(id int32) string {
 	d.out = d.Append(d.out[:0], id)
 	return string(d.out)

@@ -220,8 +220,8 @@ func checkAttention(r *rig) error {
 	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
-// verifyAttention stores the sequences twice, in different pages and steps. Successive computations attend to one copy and the other
-// alternately, so that the results must not depend on where a sequence is stored.
+// verifyAttention stores the sequences twice, in different pages and steps. Successive computations use the two copies alternately: results
+// must not depend on where a sequence is stored.
 func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	rope := r.rope(c)
 	var memories []*memory

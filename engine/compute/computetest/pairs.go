@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// manyCols is the maximum number of columns for three of the checks: those with several rows, with square weights, or in a brief suite.
-// With more columns, these checks would take most of the suite's time on the emulator, where kernels for tiles are slow.
+// manyCols is the maximum number of columns of checks with several rows, of square weights, and of all checks in a brief suite. With more
+// columns, these checks would take most of the suite's time on the emulator, where kernels for tiles are slow.
 const manyCols = 1056
 
 // checkPairs runs operations that read each other's results. They run in one step, where a backend may fuse several of them into one kernel,

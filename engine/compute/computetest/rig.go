@@ -56,8 +56,8 @@ func (r *rig) verify(op operation) error {
 	return nil
 }
 
-// invariant checks that a row has the same bits as in another batch, where its values were before. With fast arithmetic, it compares the
-// row with its expected values instead.
+// invariant checks that a row has the same bits as in an earlier batch. before has the values of the row in that batch. With fast
+// arithmetic, it compares the row with its expected values instead.
 func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	if r.fast {
 		return op.compare(row, got)

@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Weights are packed in groups of 16 rows. A vector register then holds values of the same columns for all 16 rows, so a product never adds
-// the values of one register to each other. The last group is padded with rows of zeros.
+// Weights are packed in groups of 16 rows. A vector register then holds values of the same columns for all 16 rows, so a product needs no
+// sum over the lanes of a register. The last group is padded with rows of zeros.
 //
 // A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns, one after
 // another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K and Q3_K), then
