@@ -115,8 +115,8 @@ func (b *builder) head(name string, dims ...int) {
 // floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter maps a type with blocks of 256 to the type for rows whose length is not a multiple of 256.
-// Types that are not in the map are replaced by Q8_0.
+// shorter maps a type with blocks of 256 to the type that replaces it for rows whose length is not a multiple of 256. Types that are not in
+// the map are replaced by Q8_0.
 var shorter = map[gguf.Type]gguf.Type{
 	gguf.TypeQ2K: gguf.TypeIQ4NL, gguf.TypeQ3K: gguf.TypeIQ4NL, gguf.TypeIQ4XS: gguf.TypeIQ4NL,
 	gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80,

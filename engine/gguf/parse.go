@@ -89,7 +89,7 @@ func (p *parser) count(each int, field string) (int, error) {
 	return int(n), nil
 }
 
-// text reads a length and then as many bytes. It returns a part of the file's data, not a copy.
+// text reads a length and then that number of bytes. It returns a part of the file's data, not a copy.
 func (p *parser) text(field string) ([]byte, error) {
 	at := p.pos
 	n, err := p.count(1, field)

@@ -40,7 +40,7 @@ type typeInfo struct {
 	// quantize is the inverse of dequantize. It is nil for types that Ingot only reads.
 	quantize func(b []byte, x []float32)
 	scales   []blockScale // the scales of a block
-	// exponent reports whether a block's scale is a power of two, of which one byte stores the exponent. The scales of other types are
+	// exponent reports whether a block's scale is a power of two, stored in one byte as its exponent. The scales of other types are
 	// float16.
 	exponent bool
 }
@@ -126,7 +126,7 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type. All tensors of a File have
+// readable reports whether Ingot supports the type. The other methods and Dequantize need a readable type. All tensors of a File have
 // readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 

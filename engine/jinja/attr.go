@@ -107,7 +107,8 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether d.name is always the key name of a dictionary d, because Python's dictionaries have no attribute of that name.
+// isPlainKey reports whether d.name is the item with the key name for every dictionary d. It is false if Python's dictionaries have an
+// attribute with this name.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }

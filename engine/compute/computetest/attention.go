@@ -146,7 +146,8 @@ func checkRopeStore(r *rig) error {
 	return nil
 }
 
-// verifyStore runs the operation that stores keys and values over rows of the sequences. want returns the expected row after the operation.
+// verifyStore checks RopeStore or Latents, whichever c.store calls, on rows of the sequences. want returns the expected row after the
+// operation.
 func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float32, position int) []approx) error {
 	rope := r.rope(c)
 	m, err := r.storeAll(c, rope)
