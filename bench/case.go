@@ -1,6 +1,6 @@
 // Package bench measures the speed of an engine and compares it with the memory bandwidth. It sends requests through Generate, so that
 // everything except the queue is included. Its package kernels measures single operations of a backend, shape makes models with random
-// weights, and roofline predicts the speed on a chip.
+// weights, and roofline predicts the speed of a model on Apple's chips.
 package bench
 
 import (
@@ -29,47 +29,48 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case describes a measurement. A run has Rows requests, and Batch of them run at a time. The prompts have different random tokens, except
-// for their first Shared tokens.
+// Case describes a measurement. A run sends Rows requests over Batch streams. A stream sends one request after another. The prompts have
+// different random tokens, except for their first Shared tokens.
 type Case struct {
 	Mode    Mode
 	Batch   int // number of requests in the engine at a time
-	Rows    int // number of requests of a run; 0 for Batch
+	Rows    int // number of requests of a run; 0 for as many as Batch
 	Prompt  int // number of tokens of a prompt after Context
-	Gen     int // number of tokens of an answer; stop tokens are ignored; Measure sets it to 1 in mode prefill
-	Context int // number of tokens before the prompt, which are computed before a run is timed
+	Gen     int // number of tokens of an answer, which stop tokens do not end; Measure sets it to 1 in mode prefill
+	Context int // number of tokens before the prompt; they are computed before a run is timed
 	Shared  int // number of leading tokens of Prompt that all prompts of a run share
 
 	// Requests, if not nil, replace the random requests. Rows, Prompt, Gen, Context and Shared must then be 0.
 	Requests []generation.Request
 }
 
-// maxSeed is larger than the seed of any run and the index of any request. Contexts and shared tokens are drawn with it as one of their two
-// seeds, so they differ from all other tokens.
+// maxSeed is larger than the seed of any run and the index of any request. It is one of the two seeds of contexts and of shared tokens, so
+// that these differ from all other tokens.
 const maxSeed = 1 << 32
 
 // check returns an error for the first setting that is out of range.
 func (c *Case) check() error {
 	switch {
 	case c.Batch < 1:
-		return fmt.Errorf("the batch is %d, but must be at least 1", c.Batch)
+		return fmt.Errorf("the batch is %d requests, but must be at least 1 (--batch)", c.Batch)
 	case c.Requests != nil:
 		return nil
 	case c.Prompt < 1:
-		return fmt.Errorf("the prompt has %d tokens, but must have at least 1", c.Prompt)
+		return fmt.Errorf("the prompt has %d tokens, but must have at least 1 (--prompt)", c.Prompt)
 	case c.Mode == Decode && c.Gen < 2:
-		return fmt.Errorf("the answer has %d tokens, but must have at least 2, because decoding begins after the first token", c.Gen)
+		return fmt.Errorf("the answer has %d tokens, but must have at least 2 (--gen), because decoding begins after the first token", c.Gen)
 	case c.Gen < 1:
-		return fmt.Errorf("the answer has %d tokens, but must have at least 1", c.Gen)
+		return fmt.Errorf("the answer has %d tokens, but must have at least 1 (--gen)", c.Gen)
 	case c.Context < 0 || c.Rows < 0:
-		return fmt.Errorf("the context has %d tokens and there are %d rows, but neither number can be negative", c.Context, c.Rows)
+		return fmt.Errorf("--context is %d and --rows is %d, but neither can be negative", c.Context, c.Rows)
 	case c.Shared < 0 || c.Shared > c.Prompt:
-		return fmt.Errorf("the number of shared tokens is %d, but must be from 0 to %d, the number of tokens of the prompt", c.Shared, c.Prompt)
+		return fmt.Errorf("--shared-prefix is %d, but must be from 0 to %d, the number of tokens of the prompt", c.Shared, c.Prompt)
 	}
 	return nil
 }
 
-// requests returns the requests of a run. A stream has the same context in every run. run selects the random tokens.
+// requests returns the requests of a run. A stream has the same context in every run. The other random tokens depend on run, the number of
+// the run.
 func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	if c.Requests != nil {
 		reqs := make([]generation.Request, len(c.Requests))

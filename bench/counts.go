@@ -1,6 +1,6 @@
 package bench
 
-// Counts are totals of a GPU's work.
+// Counts has totals of a GPU's work: dispatches, submitted command buffers, and waits for them.
 type Counts struct {
 	Dispatches, CommandBuffers, Waits int
 }
@@ -13,11 +13,11 @@ type PerStep struct {
 	Waits          float64 `json:"waits"`
 }
 
-// Count sets the function from which Record.PerStep is computed. count returns totals since the GPU was opened; nil if there is no GPU. It
-// is called only while no request runs.
+// Count sets the function that returns the totals of a GPU's work since the GPU was opened, or nil if there is no GPU. Record.PerStep is
+// computed from the totals before and after the timed runs. count is called only while no request runs.
 func (b *Bench) Count(count func() *Counts) { b.count = count }
 
-// tally has the counts and the number of steps at one time.
+// tally has the totals of the GPU's work and of the engine's steps at one time.
 type tally struct {
 	counts *Counts
 	steps  uint64

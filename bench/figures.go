@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// speed returns how many tokens of a run count in a mode, and the time in which they were computed.
+// speed returns the number of tokens that count in a mode, and the time in which a run computed them. The constants of type Mode say which
+// tokens and which time count.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)
@@ -85,7 +86,7 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[i].Seconds() * 1000
 }
 
-// median returns the middle one of the values; of two middle values, the higher one. It sorts values.
+// median returns the median of the values; if their number is even, the higher of the two middle values. It sorts values.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

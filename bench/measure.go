@@ -22,11 +22,11 @@ type Bench struct {
 	count     func() *Counts
 }
 
-// New returns a Bench that times the given number of runs of each case. It first waits until the engine has hashed its model file, because
-// hashing occupies a processor.
+// New returns a Bench that times the given number of runs of each case. bandwidth is the bandwidth of the memory that has the weights, in
+// bytes per second. It first waits until the engine has hashed its model file, because hashing occupies a processor.
 func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, runs int) (*Bench, error) {
 	if runs < 1 {
-		return nil, fmt.Errorf("the number of runs is %d, but must be at least 1", runs)
+		return nil, fmt.Errorf("the number of runs is %d, but must be at least 1 (--repeat)", runs)
 	}
 	if _, err := e.SHA256(ctx); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	return r, err
 }
 
-// prepare fills the cache with the contexts of the streams and runs a round that is not timed.
+// prepare computes the contexts of the streams, so that they are in the cache, and then runs a short round that is not timed.
 func (b *Bench) prepare(ctx context.Context, c Case) error {
 	if c.Context > 0 {
 		reqs := make([]generation.Request, c.Batch)
@@ -104,8 +104,8 @@ type answer struct {
 	stats generation.Stats
 }
 
-// run runs a case once. In mode full, a request starts as soon as another one ends. In the other modes, Batch requests run together in a
-// round, and the next round begins when all have ended.
+// run runs a case once. In mode full, all requests are one round: Batch requests run at a time, and the next request starts as soon as one
+// ends. In the other modes, a round has Batch requests, and the next round begins when all of them have ended.
 func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	reqs := c.requests(b.nextSeed(), b.engine.Info().Vocab)
 	size := c.Batch
@@ -118,9 +118,9 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 		if err != nil {
 			return run{}, err
 		}
-		// A page can be shared only if the token after it is known, so the last page of a context may not be shared.
+		// A page is shared only if the token after it is known. The last page of a context therefore need not be in the cache.
 		if one.cached() < (c.Context-1)/engine.DefaultPageSize*engine.DefaultPageSize {
-			return run{}, fmt.Errorf("the cache is too small for %d contexts of %d tokens: allow more memory", c.Batch, c.Context)
+			return run{}, fmt.Errorf("the KV cache is too small for %d contexts of %d tokens: allow more memory (--memory)", c.Batch, c.Context)
 		}
 		r.rounds = append(r.rounds, one)
 		r.elapsed += one.end.Sub(one.start)
@@ -128,7 +128,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	return r, nil
 }
 
-// round runs requests, of which atOnce run at a time.
+// round runs requests, atOnce at a time.
 func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int) (round, error) {
 	r := round{answers: make([]answer, len(reqs)), start: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)
@@ -150,7 +150,7 @@ func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int
 	return r, err
 }
 
-// cached returns the minimum number of prompt tokens that a request found in the cache.
+// cached returns the number of prompt tokens that were in the cache, for the request with the fewest.
 func (r *round) cached() int {
 	fewest := r.answers[0].stats.CachedTokens
 	for i := range r.answers {

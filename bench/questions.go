@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a greedy request for each line: a chat
-// with the question as the user's message. A request generates at most gen tokens.
+// ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a request for each line: a chat with the
+// question as the user's message, answered greedily with at most gen tokens.
 func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 	var reqs []generation.Request
 	lines := bufio.NewScanner(r)
@@ -35,7 +35,7 @@ func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 		return nil, err
 	}
 	if len(reqs) == 0 {
-		return nil, fmt.Errorf("the file has no questions")
+		return nil, fmt.Errorf("the file has no questions: each line must be a JSON object with \"question\"")
 	}
 	return reqs, nil
 }

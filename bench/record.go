@@ -24,11 +24,11 @@ type Record struct {
 	// tokens that the step generated for the stream. In mode prefill, they are quantiles of the time to the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the rate at which these bytes were
-	// read at the measured speed, as a share of Bandwidth.
+	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the rate at which these bytes are
+	// read at the measured speed, divided by Bandwidth.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
-	Acceptance     float64 `json:"acceptance"` // share of the drafted tokens that were accepted; 0 if none was drafted
+	Acceptance     float64 `json:"acceptance"` // share of the drafted tokens that were accepted; 0 if no tokens were drafted
 	Backend        string  `json:"backend"`
 	Threads        int     `json:"threads"`
 
@@ -37,7 +37,7 @@ type Record struct {
 	RowsPerS        float64 `json:"rows_per_s"` // median of the runs
 	FirstTokenP50ms float64 `json:"first_token_p50_ms"`
 	FirstTokenP95ms float64 `json:"first_token_p95_ms"`
-	TokensPerStep   float64 `json:"tokens_per_step"` // tokens of a stream per step, after the first token
+	TokensPerStep   float64 `json:"tokens_per_step"` // mean tokens that a step generated for a stream, after the first token
 	CachedTokens    float64 `json:"cached_tokens"`   // mean number of tokens of a prompt that were in the cache
 	ExpertsPerStep  float64 `json:"experts_per_step"`
 	Bandwidth       float64 `json:"bandwidth"` // memory bandwidth in bytes per second; measured, or from the data sheet of a GPU with dedicated memory
@@ -96,7 +96,7 @@ func (b *Bench) record(c Case, runs []run) (Record, error) {
 	for i := range runs {
 		tokens, took := runs[i].speed(c.Mode)
 		if took == 0 {
-			return Record{}, fmt.Errorf("%d streams never generated at the same time: use longer answers", c.Batch)
+			return Record{}, fmt.Errorf("%d streams never generated at the same time: use longer answers (--gen)", c.Batch)
 		}
 		speeds = append(speeds, float64(tokens)/took.Seconds())
 		n := 0
@@ -177,7 +177,7 @@ func WriteTable(w io.Writer, records []Record) error {
 	return nil
 }
 
-// percent formats a share as a percentage; 0 means that there is no value.
+// percent formats a share as a percentage. It returns "-" for 0, which means that there is no value.
 func percent(share float64) string {
 	if share == 0 {
 		return "-"

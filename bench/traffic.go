@@ -16,7 +16,7 @@ type Traffic struct {
 	dense       int64 // bytes of the weights that every step reads, without the head
 	head        int64 // bytes of the output head
 	experts     int64 // bytes of all routed experts of all layers
-	count, used int   // number of experts per layer, and per row
+	count, used int   // number of experts of a layer, and number that each row uses
 	embedding   int64 // bytes of a row's embedding
 	position    int64 // bytes of a position in the cache of the trunk's layers
 	stepTokens  int   // maximum number of rows of a step
@@ -82,7 +82,7 @@ func (t *Traffic) Experts(rows float64) float64 {
 	return n * (1 - math.Pow(1-float64(t.used)/n, rows))
 }
 
-// Parts has the numbers of bytes that the parts of a step read.
+// Parts has the number of bytes of each kind of data that a step reads.
 type Parts struct {
 	Head    float64 // the output head
 	Experts float64 // routed experts
@@ -102,16 +102,16 @@ func (t *Traffic) weights(rows float64) Parts {
 	return p
 }
 
-// Decode returns the bytes that a step reads. The step has the given number of streams, each with the given number of rows at a mean
-// position.
+// Decode returns the bytes that a decoding step reads. It has the given number of streams, each with the given number of rows. position is
+// the mean number of positions in a stream's cache.
 func (t *Traffic) Decode(streams, rows, position float64) Parts {
 	p := t.weights(streams * rows)
 	p.Cache = streams * position * float64(t.position)
 	return p
 }
 
-// prompts returns the bytes that full steps read to compute one prompt for each stream. cached is the number of a prompt's tokens that are
-// in the cache already, and computed the number of its other tokens.
+// prompts returns the bytes that steps read to compute one prompt for each stream, if each step has as many rows as possible. cached is the
+// number of tokens of a prompt that are already in the cache. computed is the number of its other tokens.
 func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	all := streams * computed
 	steps := math.Ceil(all / float64(t.stepTokens))

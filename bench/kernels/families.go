@@ -117,7 +117,7 @@ func expertsWork(r *rig, f *family) work {
 	}
 }
 
-// distinct returns the number of different experts that the rows of a routing choose.
+// distinct returns the number of different experts that the rows of a routing use.
 func distinct(rows [][]float32) int {
 	used := map[float32]bool{}
 	for _, row := range rows {

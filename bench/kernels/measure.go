@@ -24,8 +24,8 @@ type Measurement struct {
 	Context int    `json:"context"` // number of positions of each sequence; 0 if the operation does not depend on it
 
 	Microseconds float64 `json:"microseconds"` // median
-	GBPerS       float64 `json:"gb_per_s"`     // rate of reading weights or cache; of reading values if the operation reads neither
-	GFLOPS       float64 `json:"gflops"`       // 0 if the operation has little arithmetic
+	GBPerS       float64 `json:"gb_per_s"`     // rate of reading weights or cache; for other operations, of reading and writing activations
+	GFLOPS       float64 `json:"gflops"`       // 0 if the arithmetic of the operation was not counted
 
 	Backend string `json:"backend"`
 	Threads int    `json:"threads"`
@@ -43,17 +43,17 @@ type work struct {
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
-	cold   int   // number of bytes that all repetitions of an operation in a step read together; more than caches hold
+	cold   int   // number of bytes that the repetitions of an operation in a step read together, so that they do not stay in caches
 	err    error // the first error; nil if there is none
 }
 
-// coldBytes is the number of bytes that the repetitions of an operation read, more than caches hold.
+// coldBytes is the value of rig.cold except in tests. It is more than caches hold.
 const coldBytes = 96 << 20
 
 // repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Measure measures each family of operations on a separate backend. It calls the function each with every result.
+// Measure measures each operation on a separate backend, which open starts. It calls the function each with every result.
 func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {
@@ -130,7 +130,7 @@ func (r *rig) weight(t gguf.Type, dims ...int) compute.Weight {
 	return w
 }
 
-// weights makes a weight for each repetition. It also returns the bytes of one weight.
+// weights makes a separate weight for each repetition of an operation. bytes is the size of one weight.
 func (r *rig) weights(t gguf.Type, dims ...int) (list []compute.Weight, bytes int) {
 	elements := 1
 	for _, d := range dims {
@@ -174,8 +174,8 @@ func (r *rig) fail(err error) bool {
 // vocab is the number of rows of the embedding table from which values takes random rows.
 const vocab = 64
 
-// separate returns a batch in which each row belongs to a different sequence. With pages, the position of a row is the last one of its page
-// table.
+// separate returns a batch in which each row belongs to a different sequence. If pages is not nil, it has the page table of each row, and
+// the position of a row is the last one in its page table. Otherwise, it is 0.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {

@@ -24,7 +24,7 @@ type Operation struct {
 	Latent   bool                   // only for attention: the values are the first columns of the keys
 }
 
-// kernelsOf has the kernel that reads each tensor, by the end of the tensor's name in GGUF files.
+// kernelsOf has the kernel that reads a tensor, by the last part of the tensor's name in GGUF files (without ".weight").
 var kernelsOf = map[string]string{
 	"attn_q": metal.Product, "attn_k": metal.Product, "attn_v": metal.Product, "attn_output": metal.Product,
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
@@ -100,8 +100,8 @@ func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
 }
 
-// work makes the operation's weights and memory for up to maxRows rows and context positions. It returns a function that returns the work
-// of a step with the given numbers of rows and positions. The rows of attention belong to one sequence.
+// work allocates the operation's weights and memory for up to maxRows rows and context positions. The function that it returns makes the
+// work of a step with the given numbers of rows and positions. The rows of attention belong to one sequence.
 func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
 	switch o.Kernel {
 	case metal.Route:
@@ -114,7 +114,8 @@ func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) w
 	return o.products(r, maxRows)
 }
 
-// products is the method work for products with one matrix, with the two matrices of a gated product, or with the matrices of MLA's heads.
+// products implements the method work for products with one matrix, with the two matrices of a gated product, or with the matrices of MLA's
+// heads.
 func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	const dims = 32 // number of rotated values of a head in Absorb
 	shape := []int{o.In, o.Out}
@@ -153,7 +154,7 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	}}
 }
 
-// route is the method work for the routing of rows to experts.
+// route implements the method work for Route.
 func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	ws, _ := r.weights(o.Type, o.In, o.Out)
 	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)
@@ -163,7 +164,7 @@ func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// experts is the method work for GatedExperts or ExpertsAdd. Each row and each repetition chooses different experts.
+// experts implements the method work for GatedExperts and ExpertsAdd. Each row and each repetition chooses different experts.
 func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
 	e := compute.Experts{Gate: w, Up: w, Down: w}
@@ -188,7 +189,7 @@ func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// attention is the method work for the attention of the last rows of a sequence over pages of zeros.
+// attention implements the method work for Attention: the last rows of a sequence attend to pages of zeros.
 func (o *Operation) attention(r *rig, maxRows, context int) func(rows, context int) work {
 	shape := compute.CacheShape{PageSize: pageSize, Pages: context / pageSize, KeyCols: o.Heads.KVHeads * o.In, Type: o.Type}
 	if !o.Latent {

@@ -28,7 +28,7 @@ type Sweep struct {
 
 	time time.Duration // minimum time for measuring a candidate
 	cold int           // number of bytes that the repetitions of an operation read together; see rig
-	rows []int         // numbers of rows for which tiles are compared with the kernel for few rows
+	rows []int         // numbers of rows at which tiles are compared with the kernel for few rows, in ascending order
 }
 
 // NewSweep returns a sweep that takes a few seconds per operation.
@@ -37,16 +37,17 @@ func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
 }
 
 const (
-	// A candidate replaces the default if it takes at most this share of the default's time. Smaller differences can be chance.
+	// A candidate replaces the default choice only if it takes less than this share of the default's time. Smaller differences can be
+	// noise.
 	gain = 0.97
-	// tileRows is the number of rows with which sizes of tiles are compared.
+	// tileRows is the number of rows of the operations with which the sizes of tiles are compared.
 	tileRows = 128
-	// sweptContext is the number of positions to which attention is measured.
+	// sweptContext is the number of positions to which a row attends when attention is measured.
 	sweptContext = 2048
 	never        = 1 << 20 // a minimum of rows or positions that is never reached
 )
 
-// tilesOf has, for each kernel for few rows, the kernel that does the same in tiles.
+// tilesOf has, for each kernel for few rows, the kernel that computes the same for many rows, in tiles.
 var tilesOf = map[string]string{
 	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
 	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
@@ -98,7 +99,8 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds returns the time of the operation with the choices found so far and the given choices.
+// microseconds measures the operation with the choices for few rows found so far and the given choices. It returns the time of one
+// repetition.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -113,7 +115,8 @@ func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...
 }
 
 // best returns the fastest candidate if it is clearly faster than the default, and otherwise the default. The default is measured before
-// and after the candidates, so that they have no advantage from a warm device.
+// and after the candidates, and the shorter time counts: otherwise, the candidates would have the advantage of a device that is already
+// warm.
 func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
 	before, err := measure(byDefault)
 	if err != nil {
@@ -146,7 +149,8 @@ func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.
 // rounded rounds a time to hundredths.
 func rounded(us float64) float64 { return math.Round(100*us) / 100 }
 
-// findFew finds the best geometry of the kernel for few rows with the given number of inputs. inputs is 0 for attention.
+// findFew finds the best geometry of the kernel for few rows that processes the given number of rows at once (metal.Choice.Inputs). inputs
+// is 0 for attention.
 func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	candidates := metal.Candidates(t.Kernel, inputs)
 	if t.Kernel == metal.Attention {
@@ -169,7 +173,8 @@ func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	return nil
 }
 
-// findSplit finds the minimum number of positions for which splitting attention is faster.
+// findSplit finds the minimum number of positions for which splitting attention is faster. It measures sweptContext positions, then half as
+// many and so on, as long as splitting is faster.
 func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err error) {
 	split, whole := c, c
 	split.From, whole.From = 1, never

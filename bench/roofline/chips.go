@@ -14,7 +14,8 @@ type Chip struct {
 	Variants []Variant
 }
 
-// Variant is a version of a chip that Apple sells. Of versions with the same bandwidth, only the one with the most cores is listed.
+// Variant is a version of a chip that Apple sells. Of several versions with the same bandwidth, only the one with the most GPU cores is
+// listed.
 type Variant struct {
 	GBPerS float64 // gigabytes (1e9 bytes) per second that Apple specifies
 	Cores  int     // number of GPU cores that Apple specifies

@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// counter is a metal.Device that computes nothing: it only counts the dispatches that it receives. Every result is 0. When the backend
-// compares kernels with and without simdgroup matrices, the results are therefore equal, and it uses simdgroup matrices. Only shared
-// buffers have memory, so that a model of any size can be loaded.
+// counter is a metal.Device that computes nothing: it only counts the dispatches that it receives. Every result is 0. At start, the backend
+// compares the results of kernels with and without simdgroup matrices. Here they are equal, so it uses simdgroup matrices, as on Apple's
+// GPUs. Only shared buffers have memory, so that a model of any size can be loaded.
 type counter struct {
 	handles  uint32 // number of pipelines and buffers made so far
 	shared   map[metal.Buffer][]byte

@@ -12,13 +12,13 @@ type Limits struct {
 	FLOPS     float64 // float32 operations per second; a multiply-add counts as two
 }
 
-// Limit returns the minimum seconds of a dispatch, without its launch.
+// Limit returns the minimum time of a dispatch in seconds, without its launch.
 func (l Limits) Limit(d Dispatch) float64 {
 	return max(d.Bytes/l.Bandwidth, 2*d.Macs/l.FLOPS)
 }
 
 // Gaps lists the kernels whose expected time is less reliable, because no measurement has the same kernel, the same type and about the same
-// number of rows. Each name is followed by the type.
+// number of rows. An entry is the name of a kernel, followed by the type.
 type Gaps struct {
 	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not measured, or only their time is known.
 	// They are expected to reach the limits of the chip.
@@ -29,11 +29,12 @@ type Gaps struct {
 	OtherRows []string `json:"other_rows,omitempty"`
 }
 
-// Expect returns the expected seconds of a dispatch in a step with the given number of rows, without its launch. It adds the kernel to g if
-// there are no measurements of the same kind. known is false if the kernel was not measured, or only at a very different number of rows
-// (Gaps.OtherRows). The expected time is the longest of three times:
+// Expect returns the expected time in seconds, without the launch, of a dispatch in a step with the given number of rows. It adds the
+// kernel to g if one of the measurements that Gaps describes is missing. known is false if the kernel was not measured, or only at a very
+// different number of rows (Gaps.OtherRows). The expected time is the longest of three times:
 //
-//   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for latencies, and these are similar     on all GPUs
+//   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for latencies, and these are similar
+//     on all GPUs
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //
@@ -67,8 +68,8 @@ func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds 
 	return t, known
 }
 
-// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns those
-// with the first other type in the list.
+// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns the
+// measurements of the kernel with the first other type in the list.
 func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	var other []Measurement
 	for _, k := range m.Kernels {
@@ -113,8 +114,8 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 const minShareTime = 5
 
 // shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached in its measurements. It returns 0 for a
-// resource that never limited the kernel. The resource with the larger share is taken as the limit of a measurement, provided that the
-// kernel had a threadgroup for every core.
+// resource that never limited the kernel. In a measurement, the kernel is assumed to be limited by the resource with the larger share,
+// provided that it had a threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
@@ -139,8 +140,8 @@ func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64
 	return bandwidth, arithmetic
 }
 
-// nearest returns the measurements at the number of rows that is closest to rows by ratio: 4 is as close to 8 as 16 is. Of two equally
-// close numbers, it takes the smaller one. The measurements are sorted by size.
+// nearest returns the measurements at the number of rows whose ratio to rows is closest to 1: 4 is as close to 8 as 16 is. Of two equally
+// close numbers, it takes the smaller one. The result is sorted by size (MB), with the shortest time of each size.
 func nearest(list []Measurement, rows int) (near []Measurement) {
 	distance := func(k Measurement) float64 { return math.Abs(math.Log(float64(k.Rows) / float64(rows))) }
 	best := 0
@@ -160,8 +161,8 @@ func nearest(list []Measurement, rows int) (near []Measurement) {
 	return slices.CompactFunc(near, func(a, b Measurement) bool { return a.MB == b.MB }) // the shortest time of each size
 }
 
-// interpolate returns the seconds of a dispatch, interpolated by its bytes between the next smaller and the next larger measurement. Beyond
-// the smallest or largest measurement, it returns that measurement's time.
+// interpolate returns the time of a dispatch in seconds, interpolated linearly by its bytes between the next smaller and the next larger
+// measurement. Beyond the smallest or largest measurement, it returns that measurement's time.
 func interpolate(list []Measurement, d Dispatch) float64 {
 	if len(list) == 0 {
 		return 0

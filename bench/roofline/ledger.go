@@ -23,7 +23,8 @@ type Dispatch struct {
 	Macs   float64 // number of multiply-adds with weights or cached values
 }
 
-// ledger is a device that lists the dispatches of a step with their minimum work. It computes the work from the buffers of a dispatch.
+// ledger is a device that passes every call to another device and lists the dispatches of a step with their minimum work. It computes the
+// work from the sizes of a dispatch's buffers.
 type ledger struct {
 	metal.Device
 	shape         Step
@@ -62,7 +63,7 @@ func (l *ledger) begin(slots int) { l.slots = slots }
 // restart is called before each run of the step.
 func (l *ledger) restart() { l.step, l.rows = nil, l.shape.all() }
 
-// Info implements metal.Device. Kernels that Apple's GPUs do not run are turned off.
+// Info implements metal.Device. It turns off the kernels that run only on other GPUs than Apple's.
 func (l *ledger) Info() metal.Info {
 	info := l.Device.Info()
 	info.NativeKernels, info.SplitAttention = false, false
@@ -108,8 +109,8 @@ func (l *ledger) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return l.Device.Submit(work)
 }
 
-// weights has, for each kernel, how many of its first buffers are weights. The buffers of routed experts come first; a step reads only the
-// experts that it uses. Buffers of other weights follow. Small weights, such as norms and biases, are not counted.
+// weights has, for each kernel, how many of its first buffers are weights. The buffers with routed experts are first, and the step reads
+// only the experts that its rows use. The buffers with other weights follow. Small weights, such as norms and biases, are not counted.
 var weights = map[string]struct{ routed, others int }{
 	metal.Product: {0, 3}, metal.GatedProduct: {0, 2}, metal.ProductTile: {0, 1}, metal.GatedTile: {0, 2}, metal.Absorb: {0, 1}, metal.Route: {0, 1},
 	metal.GatedExperts: {2, 2}, metal.ExpertsAdd: {1, 1}, metal.ExpertGatedTile: {2, 0}, metal.ExpertDownTile: {1, 0},
@@ -127,7 +128,7 @@ func (l *ledger) of(w *metal.Dispatch) Dispatch {
 	case metal.Attention, metal.AttentionTile:
 		l.attention(&d, w)
 	case metal.Absorb:
-		if w.Groups[0] > 1 { // otherwise, another dispatch multiplies in tiles, and this one only rotates
+		if w.Groups[0] > 1 { // otherwise, this dispatch only rotates, and a separate one multiplies in tiles
 			l.products(&d, k, w)
 		}
 	default:
@@ -162,7 +163,7 @@ func values(kind string, bytes int) float64 {
 	return float64(bytes) / float64(t.BlockBytes()) * float64(t.BlockSize())
 }
 
-// routedShare returns the expected share of a layer's experts that the rows use, if routing is uniform.
+// routedShare returns the expected share of a layer's experts that at least one of the rows uses, if routing is uniform.
 func (l *ledger) routedShare() float64 {
 	return 1 - math.Pow(1-float64(l.used)/float64(l.experts), float64(l.rows))
 }

@@ -30,8 +30,8 @@ type Measurement struct {
 	MB           float64 `json:"mb,omitempty"`   // Dispatch.Bytes in millions; 0 if only the time is known
 	Mmac         float64 `json:"mmac,omitempty"` // Dispatch.Macs in millions
 	Microseconds float64 `json:"us"`             // time of a dispatch, without its launch
-	// Share is the share of the bandwidth that the kernel reached, and Arithmetic the share of the arithmetic. They are computed from the
-	// other fields; a file contains them only for people who read it.
+	// Share is the share of the device's bandwidth that the kernel reached, and Arithmetic the share of its arithmetic. Both are computed
+	// from the other fields; a file contains them only for its human readers.
 	Share      float64 `json:"share,omitempty"`
 	Arithmetic float64 `json:"arithmetic,omitempty"`
 	Source     string  `json:"source"` // where the time comes from
@@ -40,7 +40,7 @@ type Measurement struct {
 //go:embed measured.json
 var measuredFile []byte
 
-// Measured returns the measurements that come with the program.
+// Measured returns the measurements in measured.json, which is part of the program.
 var Measured = sync.OnceValue(func() Measurements {
 	m, err := ReadMeasurements(bytes.NewReader(measuredFile))
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *Measurements) check(k *Measurement) error {
 	_, known := types[k.Type]
 	switch {
 	case k.Kernel == "" || k.Source == "":
-		return fmt.Errorf(`"kernel" or "source" is missing`)
+		return fmt.Errorf(`"kernel" or "source" is missing: give both`)
 	case k.Type != "" && !known:
 		return fmt.Errorf("type %q is not known: use the name of a type of weights, such as Q4_K", k.Type)
 	case k.Rows < 1 || k.Groups < 1:
@@ -108,7 +108,7 @@ func (m *Measurements) setShares(k *Measurement) {
 	k.Share, k.Arithmetic = share(k.MB*1e6, m.GBPerS*1e9), share(2*k.Mmac*1e6, m.TFLOPS*1e12)
 }
 
-// Write writes measurements as JSON, with one line for each.
+// Write writes m as JSON, with one line per measurement.
 func (m *Measurements) Write(w io.Writer) error {
 	var text bytes.Buffer
 	device, err := json.Marshal(m.Device)

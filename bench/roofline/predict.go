@@ -22,7 +22,7 @@ const (
 	DispatchTime = 3800 * time.Nanosecond
 )
 
-// maxUnmeasured is the maximum share of ExpectedMs that kernels without measurements may take.
+// maxUnmeasured is the maximum value of UnmeasuredMs / ExpectedMs for which a prediction has an expected speed.
 const maxUnmeasured = 0.1
 
 // Prediction has the expected speed of a model on a chip, and the limit that the speed cannot exceed. It is not a measurement.
@@ -45,15 +45,15 @@ type Prediction struct {
 	UnmeasuredMs  float64 `json:"unmeasured_ms"`  // part of ExpectedMs for kernels that were not measured, or only at other numbers of rows
 
 	LimitTokensPerS float64 `json:"limit_tokens_per_s"`
-	// ExpectedTokensPerS is 0 if UnmeasuredMs is more than the share maxUnmeasured of ExpectedMs.
+	// ExpectedTokensPerS is 0 if UnmeasuredMs is more than maxUnmeasured times ExpectedMs, because the prediction would not be reliable.
 	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"`
 
 	MeasuredOn string `json:"measured_on"` // the device that was measured
 	Gaps       Gaps   `json:"gaps"`
 }
 
-// Workload describes the computation to predict: a decoding step of a number of streams, each after Context positions, or, if Prompt is not
-// 0, the prompt of one stream.
+// Workload describes the computation to predict. If Prompt is 0, it is a decoding step of Streams sequences, each after Context positions.
+// Otherwise, it is the prefill of a prompt of Prompt tokens in one sequence, after Context positions.
 type Workload struct {
 	Streams, Context, Prompt int
 }
@@ -74,8 +74,8 @@ func (w Workload) steps() (list []Step, tokens int) {
 //
 //	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)
 //
-// because a dispatch waits for the one before it. The seconds of a dispatch are those of Measurements.Expect for the expected speed, and
-// those of Limits.Limit for the limit.
+// The sum is over all dispatches, because each waits for the one before it. The time of a dispatch is Measurements.Expect for the expected
+// speed, and Limits.Limit for the limit.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measurements) ([]Prediction, error) {
 	steps, tokens := w.steps()
 	list := make([]Prediction, len(chip.Variants))

@@ -23,10 +23,10 @@ var ProfileSteps = []Step{
 const profileRuns = 9
 
 // Profile measures the kernels of steps of a model on a GPU. On any GPU, it runs the kernels that Apple's GPUs run. It calls open once per
-// step and closes the returned device. source is Measurement.Source.
+// step and closes the returned device. source is stored in Measurement.Source.
 //
 // Profile submits each dispatch alone and waits for it before the next one. Each time therefore includes a launch on an idle GPU. The
-// shortest time of all dispatches is taken as the time of a launch and subtracted from the others.
+// shortest time of all dispatches is taken as the time of a launch, and subtracted from all times.
 func Profile(ctx context.Context, open func() (metal.Device, error), f *gguf.File, kv gguf.Type, source string, steps []Step) (p Measurements, err error) {
 	var list []sample
 	for _, s := range steps {
@@ -134,7 +134,8 @@ func summarize(list []sample, source string) (all []Measurement) {
 
 func rounded(v, parts float64) float64 { return math.Round(v*parts) / parts }
 
-// timer is a device that, while on is set, submits each dispatch alone and records how long the GPU takes for it.
+// timer is a device that passes every call to another device. While on is set, it submits each dispatch alone and records how long the GPU
+// takes for it.
 type timer struct {
 	metal.Device
 	on     bool

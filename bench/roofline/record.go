@@ -59,8 +59,8 @@ func Record(f *gguf.File, kv gguf.Type, s Step) ([]Dispatch, error) {
 	return list, nil
 }
 
-// onDevice loads a model on a device and calls use with a function that runs the step. It closes the device. Each run of the step
-// replaces the list of dispatches in the ledger.
+// onDevice loads a model on a device, calls use, and closes the device. The function forward runs the step; each run replaces the list of
+// dispatches in the ledger l.
 func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *ledger, forward func() error) error) (err error) {
 	l, err := newLedger(dev, f, s)
 	if err != nil {

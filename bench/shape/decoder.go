@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// decoder is the shape of a model with grouped-query attention. The fields after the sizes describe how a family differs from Llama;
-// package engine/model documents them.
+// decoder is the shape of a model with grouped-query attention. The fields after the sizes describe how a family differs from Llama; the
+// type design in package engine/model documents them.
 type decoder struct {
 	arch                                                         string
 	hidden, layers, ffn, heads, kvHeads, headDim, vocab, context int

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// deviation is the standard deviation of the weights. With this value, activations have magnitudes as in trained models.
+// deviation is the standard deviation of the weights. With this value, activations have about the same magnitudes as in trained models.
 const deviation = 0.03
 
 // Randomize fills data, which must be whole blocks of type t, with random weights.

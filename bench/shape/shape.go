@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// families has the families of models. names lists the shapes of a family, for messages. parse returns the shape with a name; nil if the
-// name belongs to another family.
+// families has the families of models. names lists the shapes of a family, for messages. parse returns the shape with the given name; nil
+// if the name is not one of the family's.
 var families = []struct {
 	names string
 	parse func(name string) (*Shape, error)
@@ -51,9 +51,10 @@ func Parse(name string) (*Shape, error) {
 	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names())
 }
 
-// Write writes a GGUF file of the shape with matrices of type quant, which must be one of gguf.Types. Like llama.cpp's quantiser, it uses a
-// type with more bits for the output head, and another type for rows that are not whole blocks of 256. The tensors of a type share one pool
-// of random values, so that a few hundred megabytes of memory are enough. The content of the file depends only on the shape and the type.
+// Write writes a GGUF file of the shape with matrices of type quant, which must be one of gguf.Types. As in llama.cpp's quantiser, the
+// output head has a type with more bits, and a type with blocks of 256 is replaced by another type for tensors whose rows are not whole
+// blocks. The tensors of a type share one pool of random values, so that a few hundred megabytes of memory are enough. The content of the
+// file depends only on the shape and the type.
 func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -66,8 +67,8 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	return gguf.Write(w, meta, b.list)
 }
 
-// Layout returns the file that Write would write, in memory and with weights of 0 that share their memory. It is for callers that need only
-// sizes and types.
+// Layout returns the file that Write would write, in memory. All tensors share the same zero bytes as data. It is for callers that need
+// only sizes and types.
 func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
@@ -114,8 +115,8 @@ func (b *builder) head(name string, dims ...int) {
 // floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter maps a type with blocks of 256 to the type for rows whose length is not a multiple of 256.
-// Types that are not in the map are replaced by Q8_0.
+// shorter maps a type with blocks of 256 to the type that replaces it for rows whose length is not a multiple of 256. Types that are not in
+// the map are replaced by Q8_0.
 var shorter = map[gguf.Type]gguf.Type{
 	gguf.TypeQ2K: gguf.TypeIQ4NL, gguf.TypeQ3K: gguf.TypeIQ4NL, gguf.TypeIQ4XS: gguf.TypeIQ4NL,
 	gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80,

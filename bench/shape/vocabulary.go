@@ -43,8 +43,8 @@ func vocabulary(meta *gguf.Metadata, n int) {
 	meta.Set("tokenizer.ggml.add_bos_token", false)
 }
 
-// byteRune returns the character that stands for a byte in GPT-2's vocabulary. A printable byte stands for itself; the others have
-// characters from U+0100 on.
+// byteRune returns the character that represents a byte in GPT-2's vocabulary. A printable byte is represented by its own Latin-1
+// character, the other bytes by the characters from U+0100 on.
 func byteRune(b int) rune {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(b) {

@@ -8,11 +8,12 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// continueKey is the template variable that asks to continue the last message, as in Hugging Face transformers.
+// continueKey is the template variable with which a chat requests an answer that continues the last message, as in Hugging Face
+// transformers.
 const continueKey = "continue_final_message"
 
 // endMark marks the end of the message to continue. Templates may trim a message, so the text alone would not show where the message ends
-// in the prompt. The mark has private-use characters, which messages do not have.
+// in the prompt. The mark contains private-use characters of Unicode, which do not occur in messages.
 const endMark = "\uE000ingot-continues\uE001"
 
 // continueLast appends endMark to the last message if continueKey is true. It reports whether it did.
@@ -45,7 +46,7 @@ func continueLast(vars *ordered.Object) bool {
 func cutContinued(prompt string) (string, error) {
 	at := strings.LastIndex(prompt, endMark)
 	if at < 0 {
-		return "", errors.New("the template leaves out the last message, so the answer cannot continue it: turn " + continueKey + " off")
+		return "", errors.New("the template leaves out the last message, so the answer cannot continue it: set " + continueKey + " to false")
 	}
 	return prompt[:at], nil
 }

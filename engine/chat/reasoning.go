@@ -11,11 +11,11 @@ const (
 // Reasons reports whether the model's answers can begin with reasoning between thinkOpen and thinkClose.
 func (t *Template) Reasons() bool { return t.reasons }
 
-// Splitter separates the reasoning of an answer from its content while the answer is generated. The tags and the empty lines next to them
-// belong to neither.
+// Splitter separates the reasoning of an answer from its content while the answer is generated. It removes the tags and the line breaks
+// next to them.
 type Splitter struct {
 	state splitState
-	held  string // text not returned yet, because it may be part of a tag or space before a tag
+	held  string // text that is not returned yet, because it may be part of a tag or the space before a tag
 }
 
 type splitState int
@@ -39,7 +39,8 @@ func NewSplitter(prompt string) *Splitter {
 // Reasoning reports whether the text so far ends within the reasoning.
 func (s *Splitter) Reasoning() bool { return s.state == splitReasoning }
 
-// Next returns the reasoning and the content in the next part of the text. ended means that it is the last part.
+// Next processes the next part of the answer's text, and returns the reasoning and the content in it. ended reports whether it is the last
+// part. Text that may belong to a tag is held back until the next call.
 func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	text = s.held + text
 	s.held = ""
@@ -80,7 +81,7 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	return reasoning, text
 }
 
-// overlap returns how many bytes at the end of a text are an incomplete tag: 3 for "so <th" and the tag "<think>".
+// overlap returns how many bytes at the end of a text can be the beginning of a tag: 3 for the text "so <th" and the tag "<think>".
 func overlap(text, tag string) int {
 	for n := min(len(tag)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, tag[:n]) {

@@ -14,15 +14,15 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// TemplateKey is the key of the template in a GGUF file, and its name in errors.
+// TemplateKey is the metadata key of the template in a GGUF file. Errors use it as the name of the template.
 const TemplateKey = "tokenizer.chat_template"
 
 // Template is the chat template of a model. It is safe for use from many goroutines.
 type Template struct {
 	program   *jinja.Template
 	err       error      // why there is no usable template; nil if there is one
-	developer bool       // the template knows messages of the role "developer"
-	reasons   bool       // the template knows the tags of reasoning
+	developer bool       // the template handles the role "developer"
+	reasons   bool       // the template contains the tags of reasoning
 	tokens    []variable // bos_token and eos_token, if the model has them
 }
 
@@ -32,8 +32,8 @@ type variable struct {
 	value ordered.Value
 }
 
-// New reads the template from the metadata of a model file. If there is no usable template, Render returns the reason; the model
-// can still answer prompts that are not chats.
+// New reads the template from the metadata of a model file. If there is no usable template, Render returns an error with the reason. The
+// model can then still answer plain prompts.
 func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
 	source, err := meta.String(TemplateKey)
 	if errors.Is(err, gguf.ErrMissing) {
@@ -108,8 +108,8 @@ func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) 
 	return prompt, nil
 }
 
-// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system". Otherwise, templates that do not know the
-// role would leave out the message, and the model would answer without its instructions.
+// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system". Otherwise, templates without the role
+// "developer" would leave out the message, and the model would answer without its instructions.
 func developerAsSystem(vars *ordered.Object) {
 	v, _ := vars.Get("messages")
 	given, ok := v.([]ordered.Value)

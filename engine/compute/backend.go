@@ -25,8 +25,8 @@ type Backend interface {
 	Device() string
 	// Free returns the number of bytes of memory that are free for models.
 	Free() (int64, error)
-	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped and must stay readable until Close. Quantised tensors
-	// stay quantised.
+	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped; they must stay readable until Close. Weights of
+	// quantised tensors stay quantised in the backend's memory.
 	Weight(t gguf.Tensor) (Weight, error)
 	// Buffer makes a matrix of float32 for use in steps.
 	Buffer(rows, cols int) (Tensor, error)
@@ -34,7 +34,7 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// Plan returns a plan, which counts the memory that the backend would allocate for models. A plan allocates nothing.
+	// Plan returns an empty plan, which adds up the memory that the backend would allocate for models. A plan itself allocates none of it.
 	Plan() Plan
 	// MaxInFlight returns the maximum number of steps that may be submitted before a wait; see Step.Submit. It is 1 for synchronous
 	// backends.
@@ -62,7 +62,7 @@ type Plan interface {
 	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps: buffers, tables, and the backend's
 	// memory within operations.
 	Bytes() (weights, steps int64)
-	// Host reports whether the backend allocates the machine's main memory, which the rest of the program also uses.
+	// Host reports whether the backend's memory is the machine's main memory, which the rest of the program also uses.
 	Host() bool
 }
 
@@ -85,11 +85,11 @@ type Cache interface {
 	Shape() CacheShape
 }
 
-// CacheShape sizes a KV cache. One slot of a page holds one position of one layer: KeyCols values of all its key heads
-// and ValueCols values of all its value heads.
+// CacheShape has the sizes of a KV cache. One slot of a page holds one position of one layer: KeyCols values for all its key heads
+// together, and ValueCols values for all its value heads together.
 type CacheShape struct {
-	// Layers is the number of layers whose keys and values a page holds. A model with more layers has groups of this many layers: layer l
-	// of the model is layer l%Layers of group l/Layers. Each group has a separate page table; see Seq.
+	// Layers is the number of layers whose keys and values a page holds. A model with more layers is divided into groups of this many
+	// layers: layer l of the model is layer l%Layers of group l/Layers. Each group has a separate page table; see Seq.
 	Layers   int
 	Pages    int // number of pages
 	PageSize int // number of positions per page
@@ -104,10 +104,10 @@ type CacheShape struct {
 // Check returns an error if a size is too small or if the type is not one of gguf.CacheTypes.
 func (s CacheShape) Check() error {
 	if s.Layers < 1 || s.Pages < 1 || s.PageSize < 1 || s.KeyCols < 1 || s.ValueCols < 0 {
-		return fmt.Errorf("shape %+v has a size below 1", s)
+		return fmt.Errorf("shape %+v is not possible: ValueCols must be at least 0, and all other sizes at least 1", s)
 	}
 	if !slices.Contains(gguf.CacheTypes(), s.Type) {
-		return fmt.Errorf("type %v is not supported; use %s", s.Type, gguf.Names(gguf.CacheTypes()))
+		return fmt.Errorf("type %v is not supported (supported: %s)", s.Type, gguf.Names(gguf.CacheTypes()))
 	}
 	return nil
 }
@@ -149,12 +149,12 @@ type Batch struct {
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // indices of the rows that reach the output head, ascending
 	Top       int     // number of highest logits that the step also finds for each output; see Step.Top
-	// From is the result of Step.Top in an earlier step, which need not have run yet. If From has a buffer, the token of each row is the
+	// From is the result of Step.Top in an earlier step, which may still be in flight. If From has a buffer, the token of each row is the
 	// first id in the same row of From. Otherwise, Tokens has the ids.
 	From Tensor
-	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the remaining layers: it has no usable
-	// results, and the cache holds wrong values at the positions of the batch's rows. Interrupt is useful only on a backend that runs operations
-	// when they are called.
+	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the remaining layers. The step then has no
+	// usable results, and the cache holds wrong values at the positions of the batch's rows. Interrupt is useful only on a backend that
+	// runs operations when they are called.
 	Interrupt func() bool
 	// Trace, if not nil, receives a summary of each row at each checkpoint of the forward pass. It is for debugging and makes steps slow.
 	Trace func(Checkpoint)
@@ -168,8 +168,8 @@ func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() 
 type Seq struct {
 	Rows  int     // number of rows, at least 1
 	Pages []int32 // page table of the first group of layers: position p is slot p%PageSize of page Pages[p/PageSize]
-	// Further has the page tables of the other groups of layers; see CacheShape. Entries for pages before the window of the first row are
-	// not used, but must be valid page numbers.
+	// Further has the page tables of the other groups of layers; see CacheShape. Entries for pages before the sliding window of the first
+	// row are not used, but must be valid page numbers.
 	Further [][]int32
 }
 
@@ -183,7 +183,7 @@ func (s *Seq) Table(group int) []int32 {
 
 // Checkpoint is a summary of one row at a named point of the forward pass.
 type Checkpoint struct {
-	Layer int    // layer of the point; -1 for the embedding, the number of layers for points after the last layer
+	Layer int    // index of the layer; -1 for the embedding, the number of layers for stages after the last layer
 	Stage string // "embd", "attn", "attn_out", "routing", "layer_out", "norm" or "logits"
 	Row   int    // index of the row in the batch
 	Sum   float64

@@ -1,7 +1,7 @@
 package compute
 
 // Step records one forward pass. Operations take effect in the order of their calls; a backend may defer all of them until Run. An
-// operation computes dst.Rows rows. It panics if shapes do not match. A model must guarantee matching shapes for any user input.
+// operation computes dst.Rows rows. It panics if shapes do not match, so a model must guarantee that they match for any input of a user.
 //
 // Weights are named as in GGUF files: a weight of shape {in, out} maps a row x of length in to W·x of length out.
 type Step interface {
@@ -27,7 +27,7 @@ type Step interface {
 	// keys KVHeads*KeyDim | values KVHeads*ValueDim]. RopeStore adds the projection's bias, then norms each head of the queries and keys,
 	// then rotates these heads. If rope is nil, nothing is rotated.
 	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
-	// Latents finishes MLA's compressed projections and stores the latent and the rotated key in the cache. A row of a is [q | c | k_pe]:
+	// Latents norms and rotates MLA's compressed projections, and stores the latent and the key in the cache. A row of a is [q | c | k_pe]:
 	// the compressed query, the latent and the key part with position. q has the length of qGain, c has the length of kvGain, and k_pe has
 	// rope.Dims() values. Latents writes the normed q to dst, which can be the same columns of a. It norms c and rotates k_pe in place. If
 	// qGain is nil, a has no q, and dst is not used.
@@ -42,12 +42,13 @@ type Step interface {
 	// is [rows, heads*latent], dst is [rows, heads*value].
 	Expand(dst, ctx Tensor, vb Weight)
 
-	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, then their weights. The best expert is
-	// first; of equal experts, the lower index is first. Indices are stored as floats, which represent them exactly, so that a routing is
-	// an ordinary buffer. router has shape {in, experts}. bias can be nil; shape defines what it is added to.
+	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, then their weights. The expert with the
+	// highest score is first; of experts with equal scores, the lower index is first. Indices are stored as floats, which represent them
+	// exactly, so that a routing is an ordinary buffer. router has shape {in, experts}. bias can be nil; shape.BiasLogits selects what it
+	// is added to.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
 	// GatedExperts writes the gated activations of each row's chosen experts, then those of the shared experts, if there are any: dst[r] =
-	// [first expert in routing[r] | … | shared experts]. Each part is act(gate·x, up·x).
+	// [first expert in routing[r] | … | shared experts]. The activations of an expert are act(gate·x, up·x) with its gate and up.
 	GatedExperts(dst, x, routing Tensor, e Experts)
 	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·(down[expert]·h[r, expert] + bias[expert]) +
 	// shared down·h[r, shared]. h is the result of GatedExperts.
@@ -116,10 +117,10 @@ const (
 	GatingSigmoid Gating = 2
 )
 
-// RouteShape describes how a router chooses and weights experts. Gating turns the logits of all experts into probabilities. The Used
-// experts with the highest probability+bias are chosen. An expert's weight is its probability without the bias, times Scale. If Normalise
-// is set, the probabilities are first divided by the sum of the chosen experts' probabilities. If BiasLogits is set, the bias is added to
-// the logits instead of the probabilities.
+// RouteShape describes how a router chooses experts and computes their weights. Gating turns the logits of all experts into probabilities.
+// The Used experts with the highest probability+bias are chosen. An expert's weight is its probability without the bias, times Scale. If
+// Normalise is set, the probabilities are first divided by the sum of the chosen experts' probabilities. If BiasLogits is set, the bias is
+// added to the logits instead of the probabilities.
 type RouteShape struct {
 	Experts    int
 	Used       int
@@ -142,8 +143,8 @@ type Experts struct {
 	SharedGate, SharedUp, SharedDown Weight
 }
 
-// RopeFreqs defines rotations: pair i of a head is rotated by the angle position·Freqs[i] and multiplied by Scale. A pair is values
-// 2i and 2i+1 or, if Halves is set, values i and i+dims/2.
+// RopeFreqs defines rotations: pair i of a head is rotated by the angle position·Freqs[i], in radians, and multiplied by Scale. A pair is
+// values 2i and 2i+1 or, if Halves is set, values i and i+dims/2.
 type RopeFreqs struct {
 	Freqs  []float32 // [dims/2] radians per position
 	Scale  float32   // factor of sine and cosine; 1 except with YaRN

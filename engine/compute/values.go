@@ -13,7 +13,7 @@ type Values struct {
 	rows   [][]float32 // the whole rows of the buffer, made once for Rows
 }
 
-// NewValues makes a buffer of rows of cols values. It retains floats, which has the values of all rows.
+// NewValues makes a buffer from floats, which has the values of all rows, cols per row. The buffer uses the slice without copying it.
 func NewValues(floats []float32, cols int) *Values {
 	v := &Values{Floats: floats}
 	v.rows = v.slices(Tensor{Rows: len(floats) / cols, Cols: cols, Stride: cols})
@@ -26,8 +26,8 @@ func (v *Values) Row(t Tensor, r int) []float32 {
 	return v.Floats[at : at+t.Cols : at+t.Cols]
 }
 
-// Rows returns the values of all rows of t, which must be a view of the buffer. It does not copy them. It allocates nothing if t has whole
-// rows and begins at the first row.
+// Rows returns the values of all rows of t, which must be a view of the buffer. It does not copy them. It allocates nothing if t has all
+// columns of the buffer and begins at its first row.
 func (v *Values) Rows(t Tensor) [][]float32 {
 	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(v.rows) && t.Cols == len(v.rows[0]) {
 		return v.rows[:t.Rows]
@@ -54,7 +54,7 @@ type WeightShape struct {
 // ShapeOf returns the shape of a tensor of one to three dimensions.
 func ShapeOf(t gguf.Tensor) (WeightShape, error) {
 	if len(t.Shape) < 1 || len(t.Shape) > 3 {
-		return WeightShape{}, fmt.Errorf("the tensor has %d dimensions, but only 1 to 3 are supported", len(t.Shape))
+		return WeightShape{}, fmt.Errorf("%d dimensions are not supported (supported: 1 to 3)", len(t.Shape))
 	}
 	s := WeightShape{In: t.Shape[0], Out: 1, Matrices: 1, Vector: len(t.Shape) == 1}
 	if len(t.Shape) > 1 {
@@ -68,8 +68,8 @@ func ShapeOf(t gguf.Tensor) (WeightShape, error) {
 	return s, err
 }
 
-// Table returns the cosines and sines of positions 0 to positions-1: [positions][dims], with the cosine and sine of pair i at
-// 2i and 2i+1.
+// Table returns the cosines and sines of positions 0 to positions-1, multiplied by Scale: [positions][dims], with the cosine and sine of
+// pair i at 2i and 2i+1.
 func (f RopeFreqs) Table(positions int) ([]float32, error) {
 	if positions < 1 || len(f.Freqs) == 0 {
 		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)

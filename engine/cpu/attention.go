@@ -52,12 +52,13 @@ type attention struct {
 	blocks []queryBlock
 }
 
-// queryBlock is a range of the queries that belong to one sequence and one key head. The queries are numbered row by row.
+// queryBlock is a range of the queries that belong to one sequence and one key head. The queries are numbered row by row: if n query heads
+// share a key head, query i belongs to row first+i/n and to query head kvHead*n+i%n.
 type queryBlock struct {
 	pages    []int32 // page table of the sequence in the layer's group
 	kvHead   int32
 	first    int32 // the sequence's first row
-	from, to int32
+	from, to int32 // numbers of the queries: [from, to)
 }
 
 // Limits of a block. A block is small enough that every thread has work and that its scores stay in the processor's cache.
@@ -118,7 +119,8 @@ func (t *attention) part(thread, i int) {
 		m.resultAt[q-b.from] = int64(start(t.dst, r) + head*t.shape.ValueDim)
 		clear(row(t.dst, r)[head*t.shape.ValueDim : (head+1)*t.shape.ValueDim])
 	}
-	// The rows of a sequence are in order of position: the last row sees the longest context, the first row has the first position.
+	// The rows of a sequence are in order of position. The first row of the block therefore attends up to the lowest position, and the last
+	// row up to the highest.
 	positions := t.step.batch.Positions
 	shortest, longest := int(positions[b.first+b.from/group])+1, int(positions[b.first+(b.to-1)/group])+1
 	begin := t.shape.First(shortest - 1)
@@ -140,7 +142,8 @@ func (t *attention) part(thread, i int) {
 	t.weigh(thread, b, begin, shortest, longest, stride)
 }
 
-// scoreStride returns the distance between the scores of two queries over n positions, with room for a sink.
+// scoreStride returns the distance, in values, from the scores of one query to those of the next: n positions and a sink, rounded up to a
+// multiple of 16.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
 // scores computes the scores of a block's queries for positions [begin, longest). It also computes scores of positions that a query does
@@ -175,7 +178,7 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
-// prefetchValues is prefetch for values.
+// prefetchValues calls prefetch for the memory that has the cached values.
 func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	if t.cache.values == nil {
 		return t.prefetch(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, longest)
@@ -184,7 +187,7 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 }
 
 // weigh adds the weighted values from position begin on to the results of a block's queries. All queries attend to the positions before
-// shortest, so weigh processes these positions for all queries at once.
+// shortest. weigh processes these positions for all queries together, and the later positions for each query separately.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -220,7 +223,8 @@ func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, st
 	}
 }
 
-// pageValues returns the values of a page's first n positions, and their stride.
+// pageValues returns the values of the first n positions in page i of the block's sequence, and the distance between two positions, in
+// values.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
 	page, head := b.pages[i], int(b.kvHead)

@@ -56,7 +56,7 @@ func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()
 // NewWith is New with the given kernels.
 func NewWith(threads int, set *kernels.Set) (*Backend, error) {
 	if threads < 0 {
-		return nil, fmt.Errorf("start the CPU backend: the number of threads is %d; give 0 for one per processor, or at least 1", threads)
+		return nil, fmt.Errorf("start the CPU backend: the number of threads is %d, but must be at least 1, or 0 for one per processor (--threads)", threads)
 	}
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)

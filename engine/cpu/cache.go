@@ -22,7 +22,7 @@ type cache struct {
 	valueBytes int
 }
 
-// at returns the group of a layer of the model, which selects the page table, and the layer's number in the group.
+// at returns the group of a layer of the model, and the layer's number in the group. Each group has its own page table.
 func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
 
 // Shape implements compute.Cache.
@@ -58,7 +58,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w; choose another KV cache type", err)
+		return nil, fmt.Errorf("make a KV cache: %w; choose another type (--kv)", err)
 	}
 	layers := make([][]byte, shape.Layers)
 	for i := range layers {
@@ -76,7 +76,7 @@ func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) u
 	return unsafe.Pointer(&layer[at/block*size])
 }
 
-// store writes the heads of a position, side by side in src, to a page.
+// store writes the keys or the values of one position to a slot of a page. src has the heads one after another, each with dims values.
 func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims int, page int32, slot int) {
 	for head := range len(src) / dims {
 		dst, line := c.rows(layer, len(src), dims, page, head, slot), src[head*dims:(head+1)*dims]
@@ -90,8 +90,8 @@ func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims 
 	}
 }
 
-// load returns the rows of a head's first n positions in a page, in the type that attention reads. It returns the cache's memory or, if it
-// has to convert the rows, tile.
+// load returns the rows of a head's first n positions in a page, in the type that attention reads. If the rows must be converted, load
+// writes them to tile and returns its address. Otherwise, it returns the address in the cache.
 func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) unsafe.Pointer {
 	src := c.rows(layer, cols, dims, page, head, 0)
 	if c.from == nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Free implements compute.Backend. It returns the kernel's estimate of the memory that is available without swapping. If the
-// control group allows less, it returns that.
+// Free implements compute.Backend. It returns the kernel's estimate of the memory that is available without swapping. If the limit of the
+// control group leaves less memory, it returns that amount.
 func (b *Backend) Free() (int64, error) {
 	free, err := memAvailable()
 	if err != nil {

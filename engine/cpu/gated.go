@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// gated is the task of GatedMatMul and GatedExperts: gated activations of pairs of matrices. Each pair is multiplied with a range of the
-// operands.
+// gated is the task of GatedMatMul and GatedExperts. For pairs of matrices gate and up, it computes act(gate·x, up·x) of the operands x.
+// Each pair has its own range of the operands.
 type gated struct {
 	step *step
 	operands
@@ -34,7 +34,8 @@ const (
 	gatedGroups = 16
 )
 
-// ones are the factors of products that are added to biases.
+// ones are the factors of products if there are biases. A product with factors is added to the memory of its results, into which the biases
+// are copied first.
 var ones = slices.Repeat([]float32{1}, gatedRows)
 
 // begin starts an operation.
@@ -82,7 +83,7 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile computes a number of groups of a pair, starting with the given group, for operands [from, to).
+// tile computes the results of a pair for operands [from, to), and for the given number of groups of weight rows from the given group on.
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]

@@ -7,7 +7,8 @@ import (
 )
 
 // memory allocates packed weights and KV pages, which exist as long as the backend. The memory comes directly from the system, not from
-// Go's heap: with gigabytes of weights in the heap, the garbage collector would let as many gigabytes of garbage accumulate.
+// Go's heap: with gigabytes of weights in the heap, the garbage collector would let about the same amount of garbage accumulate before it
+// runs.
 type memory struct {
 	chunks [][]byte
 	free   []byte // free part of the last chunk

@@ -80,10 +80,10 @@ func (b *Backend) gateProbabilities(thread int, logits []float32, gating compute
 	b.kernels.Softmax(a)
 }
 
-// grouping is a routing sorted by expert: for each expert, the rows that have chosen it.
+// grouping is a routing sorted by expert: it lists, for each expert, the rows that use the expert.
 type grouping struct {
 	first   []int   // [experts+1] index of an expert's first choice in choices
-	choices []int32 // row*used + k, by expert, in order of row
+	choices []int32 // row*used + k for choice k of a row, sorted by expert, then by row
 }
 
 // group sorts a routing's choices by expert.
@@ -102,7 +102,7 @@ func (g *grouping) group(routing compute.Tensor, experts int) {
 		sum += n
 		g.first[e] = sum
 	}
-	for r := routing.Rows - 1; r >= 0; r-- { // backwards, because first[e] counts down from the end of expert e's choices to their start
+	for r := routing.Rows - 1; r >= 0; r-- { // backwards: first[e] is the end of expert e's choices here, and decreases to their start
 		ids := row(routing, r)[:used]
 		for k := used - 1; k >= 0; k-- {
 			e := int(ids[k])
@@ -187,7 +187,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
 		s.quantize(h, dst.Rows, 1, width, width)
 	}
-	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // an estimate: as if each operand had its own matrix
+	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // estimate: a matrix per operand
 	s.pool.do(t, t.cut.parts())
 }
 

@@ -56,9 +56,9 @@ func (p *plan) Cache(s compute.CacheShape) {
 	}
 }
 
-// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and for the results of a gated tile. It has
-// both twice: for steps that divide the weights among threads, and for steps that divide the rows. Quantised activations also exist twice:
-// in the step that divides the weights, and in the shards.
+// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and for the results of a gated tile. This
+// memory exists twice: for steps that divide the weights among the threads, and for steps that divide the rows (shards). The quantised
+// activations also exist twice, for the same reason.
 func (p *plan) Bytes() (weights, steps int64) {
 	const quantised = int64(unsafe.Sizeof(kernels.Block{}))
 	threads := int64(p.threads)

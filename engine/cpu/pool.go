@@ -72,7 +72,7 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// partPanic is a panic in a part of a task. do panics with it after the other parts are done.
+// partPanic is a panic that occurred in a part of a task. The function do panics with this value after the other parts are done.
 type partPanic struct {
 	value any
 	stack []byte
@@ -83,7 +83,8 @@ func (p *partPanic) String() string { return fmt.Sprint(p.value) }
 // Stack returns the stack of the thread that panicked.
 func (p *partPanic) Stack() []byte { return p.stack }
 
-// do does all parts of t and returns when they are done. If a part panics on any thread, do panics after the others are done.
+// do runs all parts of t on the threads and returns when they are done. If a part panics on any thread, do panics after the other parts are
+// done.
 func (p *pool) do(t task, parts int) {
 	if parts <= 1 || len(p.helpers) == 0 {
 		for i := range parts {
@@ -157,7 +158,8 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a share. A late thread may call it for a task that has ended; such a task has no parts left.
+// claim takes the next part of a thread's share, where of is the number of the thread. ok is false if no part is left. A late thread may
+// call claim for a task that has already ended: no part is left then.
 func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
 	first, end := parts*of/sharers, parts*(of+1)/sharers
@@ -167,7 +169,7 @@ func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 		part = int(claimed & maxParts)
 		switch before := claimed &^ maxParts; {
 		case before > number:
-			return 0, false // the share belongs to a later run
+			return 0, false // the share belongs to a later task
 		case before < number:
 			part = first
 		}

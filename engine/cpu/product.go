@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// operands are the input rows of a product and the positions of their results. A product of float weights finds its input by inFloats, a
-// product of quantised weights by inBlocks.
+// operands are the input rows of a product and the positions of their results. Products of float weights read their input in x at inFloats.
+// Products of quantised weights read the step's quantised activations at inBlocks.
 type operands struct {
 	x, out   []float32
 	inFloats []int64   // index in x where each row starts
@@ -59,7 +59,7 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	w.product(a)
 }
 
-// multiply is like call, but writes the results to out, from column off of each row on. If the last group has fewer than 16 rows, its
+// multiply is like call, but writes the results to o.out, starting at column off of each row. If the last group has fewer than 16 rows, its
 // results first go to the thread's memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
@@ -97,18 +97,18 @@ const (
 	// partBytes is the maximum size of a part's weights. Weights of this size stay in a core's second-level cache
 	// while all rows are multiplied.
 	partBytes = 256 << 10
-	// An operation stays on one thread if its weights have fewer bytes than soloBytes and its work is less than soloWork: a second
-	// thread would cost transfers between caches.
+	// An operation stays on one thread if its weights have fewer bytes than soloBytes and its work is less than soloWork. For such an
+	// operation, transfers between the caches of two threads would cost more time than the second thread saves.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// partWork is the work of a part of a larger operation. shareParts is the maximum number of parts in a thread's share. If a thread
-	// is slow, other threads take over parts of its share.
+	// A larger operation is divided into parts of about partWork: at most shareParts per thread, unless partBytes requires more. With
+	// several parts per thread, other threads can take over parts of a slow thread.
 	partWork   = 64 << 10
 	shareParts = 16
 )
 
-// cut is the division of an operation's groups of weight rows into parts. The groups are numbered across all weights. A part is a range of
-// groups.
+// cut describes how an operation is divided into parts. A part is a range of groups of weight rows. The groups of all weights of the
+// operation are numbered in one sequence.
 type cut struct {
 	each, groups int // groups per part, and groups in total
 }
@@ -117,7 +117,8 @@ type cut struct {
 // Reading a weight takes about as long as multiplying it with two rows.
 func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
 
-// cut returns the division of a number of groups with the group size of w. work is the cost of the whole operation; see the function work.
+// cut divides an operation on the given number of groups, which have the size of w's groups, into parts. work is the cost of the whole
+// operation, in the unit of the function work.
 func (s *step) cut(w *weight, groups, work int) cut {
 	threads, maxGroups := len(s.scratch), max(1, partBytes/w.groupBytes)
 	switch {

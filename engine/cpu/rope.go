@@ -4,8 +4,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1. With halves, a pair is a value
-// of the first half of a head and one of the second half, and a row of the table has all cosines first.
+// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1. If halves is set, a pair is a
+// value in the first half of a head and one in the second half, and a row of the table has all cosines, then all sines.
 type rope struct {
 	dims   int
 	halves bool

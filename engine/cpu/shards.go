@@ -42,7 +42,7 @@ func newShards(b *Backend) *shards {
 	return l
 }
 
-// takes reports whether the rows of a batch are divided among the shards.
+// takes reports whether the batch is computed by dividing its rows among the shards. Otherwise, the weights are divided.
 func (l *shards) takes(b *compute.Batch) bool {
 	n := len(l.shards)
 	return n > 1 && len(b.Tokens) >= 2*n && l.whole.weightBytes <= residentBytes && b.Trace == nil
@@ -127,7 +127,7 @@ func (l *shards) flush() {
 	l.pending = l.pending[:0]
 }
 
-// part executes the pending operations for the rows of shard i. It uses the shard's memory, whichever thread runs it.
+// part executes the pending operations for the rows of shard i. Any thread may run it; it uses the memory of the shard, not of the thread.
 func (l *shards) part(_, i int) {
 	from, to := l.span(i, l.rows)
 	own := &l.shards[i]
@@ -146,8 +146,8 @@ func (l *shards) part(_, i int) {
 	}
 }
 
-// await waits until the shard has stored the keys and values that the given number of pending attentions read. The wait always
-// ends: a shard waits only for earlier shards, the first shard waits for none, and a thread that is done with its shard runs the
+// await waits until the shard has stored its keys and values for the given number of attentions among the pending operations. The wait
+// always ends: a shard waits only for earlier shards, the first shard waits for none, and a thread that is done with its shard runs the
 // first shard that has not begun.
 func (l *shard) await(attentions int64) {
 	for spins := 0; l.reached.Load() < attentions; spins++ {

@@ -24,7 +24,7 @@ type operation struct {
 	k               int
 }
 
-// part is some rows of an operation's tensors.
+// part has views of an operation's tensors with the rows of one shard.
 type part struct{ dst, x, routing compute.Tensor }
 
 // run executes the operation for rows [from, to).

@@ -5,8 +5,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields: once their slices are large
-// enough, a step allocates nothing.
+// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields, so that their memory is reused:
+// once their slices are large enough, a step allocates nothing.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -48,7 +48,7 @@ func (s *step) start(batch *compute.Batch) {
 	}
 }
 
-// slot returns the page and the slot in it that hold the position of row r in a group of layers.
+// slot returns where a group of layers stores the position of row r: the page, and the slot in this page.
 func (s *step) slot(c *cache, group, r int) (page int32, slot int) {
 	position, size := int(s.batch.Positions[r]), c.shape.PageSize
 	return s.batch.Seqs[s.seqOf[r]].Table(group)[position/size], position % size
@@ -99,7 +99,7 @@ const (
 	partValues = 8192
 )
 
-// rowsEach returns the number of rows in a part, for n rows of about the given number of values each.
+// rowsEach returns the number of rows per part for an operation on n rows, each of about the given number of values.
 func (b *Backend) rowsEach(n, values int) int {
 	threads := len(b.scratch)
 	if threads == 1 || n*values < soloValues {
@@ -109,7 +109,7 @@ func (b *Backend) rowsEach(n, values int) int {
 	return max(1, (n+parts-1)/parts)
 }
 
-// run does n rows, each of about the given number of values.
+// run calls do for rows 0 to n-1. values is about the number of values of a row, from which run estimates the cost.
 func (t *rowsTask) run(do func(t *rowsTask, thread, r int), n, values int) {
 	t.do, t.n, t.each = do, n, t.step.rowsEach(n, values)
 	t.step.pool.do(t, (n+t.each-1)/t.each)

@@ -29,8 +29,8 @@ func (w *weight) Type() gguf.Type { return w.tensor.Type }
 // Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.tensor.Shape }
 
-// Weight implements compute.Backend. It packs matrices for the products. Steps read the packed copy, so the system can drop the file's
-// pages from memory.
+// Weight implements compute.Backend. It packs matrices for the products. Products read only the packed copy, so the system can drop the
+// file's pages from memory.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// packedParts is the number of groups in a part of the task packing.
+// packedParts is the number of groups that a part of the task packing packs.
 const packedParts = 16
 
 // packing is the task that packs a weight.

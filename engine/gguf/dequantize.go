@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Dequantize writes the weights of src, which has blocks of type t, to dst. The type must be readable, len(dst) must be whole blocks, and
-// len(src) must be t.RowBytes(len(dst)). Each weight is computed with the format's formula in float32. The result is the same on every
-// machine.
+// Dequantize writes the weights of src, which has blocks of type t, to dst. It panics if t is not readable. len(dst) must be a multiple of
+// t.BlockSize(), and len(src) must be t.RowBytes(len(dst)). Each weight is computed with the format's formula in float32. The result is the
+// same on every machine.
 func Dequantize(dst []float32, t Type, src []byte) {
 	info := t.info()
 	switch info.blockSize {
@@ -128,7 +128,7 @@ func dequantQ5K(y []float32, b []byte) {
 }
 
 // dequantQ6K reads two halves of 128 weights. Each half has 64 bytes of low bits, 32 bytes of high bits, and 8 scales, each for 16 weights.
-// A byte of high bits has two bits for each of four weights, which are 32 apart.
+// A byte of high bits has two bits of each of four weights, whose indices are 32 apart.
 func dequantQ6K(y []float32, b []byte) {
 	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
 	for range 2 {
@@ -147,8 +147,8 @@ func dequantQ6K(y []float32, b []byte) {
 	}
 }
 
-// dequantQ2K reads two halves of 128 weights. Each half has 32 bytes with two bits for each of four weights, which are 32 apart. Each 16
-// weights have a scale and a minimum of four bits.
+// dequantQ2K reads two halves of 128 weights. Each half has 32 bytes. A byte has two bits of each of four weights, whose indices are 32
+// apart. Every 16 weights share a scale and a minimum of four bits each.
 func dequantQ2K(y []float32, b []byte) {
 	scales, quants, d, dmin := b[:16], b[16:80], half(b[80:]), half(b[82:])
 	for s, v := range scales {
@@ -160,7 +160,7 @@ func dequantQ2K(y []float32, b []byte) {
 	}
 }
 
-// Q3KScale unpacks scale s (0 to 15), each for 16 weights, from the 12 packed bytes of a Q3_K block.
+// Q3KScale unpacks scale s (0 to 15) from the 12 packed bytes of a Q3_K block. It is the scale of the weights 16*s to 16*s+15.
 func Q3KScale(s int, packed []byte) int8 {
 	low := packed[s%8] >> (s / 8 * 4) & 15
 	return int8(low|packed[8+s%4]>>(s/4*2)&3<<4) - 32
@@ -184,7 +184,7 @@ var Codes4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 5
 
 func dequantIQ4NL(y []float32, b []byte) { dequantCodes(y, &Codes4, half(b), b[2:18]) }
 
-// IQ4XSScale unpacks scale s (0 to 7), each for 32 weights, from an IQ4_XS block.
+// IQ4XSScale unpacks scale s (0 to 7) from the bytes of an IQ4_XS block. It is the scale of the weights 32*s to 32*s+31.
 func IQ4XSScale(s int, b []byte) int8 {
 	low := b[4+s/2] >> (s % 2 * 4) & 15
 	return int8(low|b[2+s/4]>>(s%4*2)&3<<4) - 32
@@ -203,8 +203,8 @@ var CodesMX = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func dequantMXFP4(y []float32, b []byte) { dequantCodes(y, &CodesMX, PowerMX(b[0]), b[1:17]) }
 
-// PowerMX returns the scale of an MXFP4 block with exponent byte e, for use with CodesMX: 2 to the power e-128. It is subnormal for the
-// lowest exponents.
+// PowerMX returns the scale of an MXFP4 block with exponent byte e: 2 to the power e-128, half of the format's scale because the values in
+// CodesMX are doubled. The scale is subnormal if e is below 2.
 func PowerMX(e byte) float32 {
 	if e < 2 {
 		return math.Float32frombits(0x00200000 << e)
@@ -212,7 +212,8 @@ func PowerMX(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// dequantCodes writes the values of 32 four-bit codes, multiplied with d. The low halves of the bytes are the first 16 codes.
+// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16 bytes are the first 16 codes, the high
+// halves the last 16.
 func dequantCodes(y []float32, values *[16]int8, d float32, codes []byte) {
 	for j, q := range codes {
 		y[j] = d * float32(values[q&15])

@@ -244,7 +244,7 @@ func TestRowBytes(t *testing.T) {
 		require.Equal(t, want, got, typ)
 	}
 	_, err := TypeQ4K.RowBytes(576)
-	require.ErrorContains(t, err, "576 weights is not a whole number of Q4_K blocks, which have 256 weights")
+	require.ErrorContains(t, err, "576 weights cannot have type Q4_K, whose blocks have 256 weights")
 	_, err = TypeF32.RowBytes(-1)
 	require.Error(t, err)
 	_, err = TypeF32.RowBytes(math.MaxInt / 2)

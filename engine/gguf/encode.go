@@ -22,7 +22,7 @@ func checkTensor(t Tensor) error {
 	}
 	for _, d := range t.Shape {
 		if d < 1 {
-			return fmt.Errorf("has shape %v, which is not possible: each dimension must be at least 1", t.Shape)
+			return fmt.Errorf("has shape %v, but each dimension must be at least 1", t.Shape)
 		}
 	}
 	row, err := t.Type.RowBytes(t.Shape[0])
@@ -70,7 +70,7 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	}
 	kind, ok := scalarKind(v)
 	if !ok {
-		return nil, fmt.Errorf("the format has no type for %T", v)
+		return nil, fmt.Errorf("GGUF has no value type for the Go type %T", v)
 	}
 	return appendScalar(binary.LittleEndian.AppendUint32(b, kind), v), nil
 }

@@ -16,8 +16,8 @@ import (
 )
 
 // File is a GGUF file mapped into memory, read-only. If a model is divided into several files, one File maps all of them. Except for Close,
-// it is safe for use by many goroutines. If another program shortens the file while it is open, this program crashes, as with any mapping.
-// To replace a model file, rename a new file to its name instead of overwriting it.
+// it is safe for use by many goroutines. If another program shortens the file while it is mapped, reading the missing part ends this
+// program with a signal (SIGBUS). To replace a model file, rename a new file to its name instead of overwriting it.
 type File struct {
 	path    string
 	paths   []string // paths of all files; the first is path
@@ -72,7 +72,6 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// add appends tensors.
 func (f *File) add(tensors []Tensor) {
 	for _, t := range tensors {
 		f.index[t.Name] = len(f.tensors)
@@ -111,7 +110,7 @@ func mapFile(path string) ([]byte, error) {
 	}
 	data, err := unix.Mmap(int(h.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", path, err)
+		return nil, fmt.Errorf("map %s into memory: %w", path, err)
 	}
 	return data, nil
 }
@@ -126,7 +125,8 @@ func (f *File) Release() error {
 	return nil
 }
 
-// ReleaseTensor is Release for the pages that have only data of the given tensor. It does nothing if the tensor is not in the file.
+// ReleaseTensor is like Release, but only for pages of memory that contain nothing else than data of the given tensor. It does nothing if
+// the tensor is not in the file.
 func (f *File) ReleaseTensor(t Tensor) error {
 	if len(t.Data) == 0 {
 		return nil
@@ -178,7 +178,7 @@ func (f *File) Meta() *Metadata { return f.meta }
 // Tensors returns the tensors in file order. The slice belongs to the file: do not change it.
 func (f *File) Tensors() []Tensor { return f.tensors }
 
-// Tensor finds a tensor by its name.
+// Tensor returns the tensor with the given name. The bool reports whether there is one.
 func (f *File) Tensor(name string) (Tensor, bool) {
 	i, ok := f.index[name]
 	if !ok {

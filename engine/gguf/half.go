@@ -17,8 +17,8 @@ func F16ToF32(h uint16) float32 {
 	}
 }
 
-// F32ToF16 narrows to IEEE 754 binary16, rounding to nearest, ties to even.
-// Values beyond 65504 (after rounding) become infinite; NaN stays NaN.
+// F32ToF16 narrows to IEEE 754 binary16, rounding to nearest, ties to even. Values whose magnitude is still above 65504 after rounding
+// become infinite. NaN stays NaN.
 func F32ToF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b>>16) & 0x8000

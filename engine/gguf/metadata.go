@@ -20,8 +20,8 @@ type Metadata struct {
 // NewMetadata returns an empty section, to be filled for Write.
 func NewMetadata() *Metadata { return &Metadata{} }
 
-// Set adds a key, or replaces the value of a key without changing the order. Write returns an error for values whose types the
-// format does not have, such as int.
+// Set adds a key at the end, or replaces the value of a key without changing the order. v must have one of the types listed at Metadata;
+// Write returns an error for other types, such as int.
 func (m *Metadata) Set(key string, v any) {
 	if m.values == nil {
 		m.values = map[string]any{}
@@ -41,14 +41,15 @@ func (m *Metadata) Has(key string) bool {
 	return ok
 }
 
-// Any returns a value in the type in which it is stored. A slice belongs to the section: do not change it.
+// Any returns the value of a key in the type in which it is stored; false if the key is absent. A slice belongs to the section: do not
+// change it.
 func (m *Metadata) Any(key string) (any, bool) {
 	v, ok := m.values[key]
 	return v, ok
 }
 
-// String returns a string. As with the other getters, the error wraps ErrMissing if the key is absent. If the value has another type, the
-// error names the key, the type and the expected type.
+// String returns the value of a key that is a string. If the key is absent, the error wraps ErrMissing. If the value has another type, the
+// error names the key and both types. This applies to all getters.
 func (m *Metadata) String(key string) (string, error) { return get[string](m, key) }
 
 // Bool returns a boolean.
@@ -84,7 +85,7 @@ func (m *Metadata) Uint(key string) (uint64, error) {
 		return 0, wrongType(key, v, "an unsigned integer")
 	}
 	if i < 0 {
-		return 0, fmt.Errorf("metadata %s: %d is negative", key, i)
+		return 0, fmt.Errorf("metadata %s: %d is negative, but must be at least 0", key, i)
 	}
 	return uint64(i), nil
 }
@@ -96,7 +97,7 @@ func (m *Metadata) Int(key string) (int64, error) {
 		return 0, missing(key)
 	}
 	if u, ok := v.(uint64); ok && u > math.MaxInt64 {
-		return 0, fmt.Errorf("metadata %s: %d is too large", key, u)
+		return 0, fmt.Errorf("metadata %s: %d does not fit into a signed 64-bit integer", key, u)
 	}
 	i, ok := integer(v)
 	if !ok {
@@ -163,7 +164,7 @@ func (m *Metadata) Ints(key string) ([]int64, error) {
 	case []uint64:
 		for i, u := range a {
 			if u > math.MaxInt64 {
-				return nil, fmt.Errorf("metadata %s: element %d, %d, is too large", key, i, u)
+				return nil, fmt.Errorf("metadata %s: element %d is %d, which does not fit into a signed 64-bit integer", key, i, u)
 			}
 		}
 		return widen(a), nil
@@ -204,5 +205,5 @@ func integer(v any) (int64, bool) {
 func missing(key string) error { return fmt.Errorf("metadata %s: %w", key, ErrMissing) }
 
 func wrongType(key string, v any, want string) error {
-	return fmt.Errorf("metadata %s: is %T, want %s", key, v, want)
+	return fmt.Errorf("metadata %s: the type is %T, but must be %s", key, v, want)
 }

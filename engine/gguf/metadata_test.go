@@ -77,17 +77,17 @@ func TestMetadataErrors(t *testing.T) {
 		require.ErrorContains(t, err, "absent.key", name)
 	}
 	for _, c := range []struct{ getter, key, want string }{
-		{"string", "u8", "metadata u8: is uint8, want string"},
-		{"bool", "u8", "metadata u8: is uint8, want bool"},
-		{"uint", "f32", "metadata f32: is float32, want an unsigned integer"},
-		{"uint", "i8", "metadata i8: -3 is negative"},
-		{"int", "empty", "metadata empty: is string, want an integer"},
-		{"int", "u64", "metadata u64: 9223372036854775808 is too large"},
-		{"float", "u8", "metadata u8: is uint8, want a float"},
-		{"texts", "f32s", "metadata f32s: is []float32, want []string"},
-		{"floats", "i8s", "metadata i8s: is []int8, want an array of floats"},
-		{"ints", "f32s", "metadata f32s: is []float32, want an array of integers"},
-		{"ints", "large", "metadata large: element 1, 9223372036854775808, is too large"},
+		{"string", "u8", "metadata u8: the type is uint8, but must be string"},
+		{"bool", "u8", "metadata u8: the type is uint8, but must be bool"},
+		{"uint", "f32", "metadata f32: the type is float32, but must be an unsigned integer"},
+		{"uint", "i8", "metadata i8: -3 is negative, but must be at least 0"},
+		{"int", "empty", "metadata empty: the type is string, but must be an integer"},
+		{"int", "u64", "metadata u64: 9223372036854775808 does not fit into a signed 64-bit integer"},
+		{"float", "u8", "metadata u8: the type is uint8, but must be a float"},
+		{"texts", "f32s", "metadata f32s: the type is []float32, but must be []string"},
+		{"floats", "i8s", "metadata i8s: the type is []int8, but must be an array of floats"},
+		{"ints", "f32s", "metadata f32s: the type is []float32, but must be an array of integers"},
+		{"ints", "large", "metadata large: element 1 is 9223372036854775808, which does not fit into a signed 64-bit integer"},
 	} {
 		err := getters[c.getter](c.key)
 		require.EqualError(t, err, c.want)

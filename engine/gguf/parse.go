@@ -17,7 +17,7 @@ const (
 	maxNameBytes     = 1<<16 - 1 // the format's limit on a key
 	maxDims          = 4
 	maxValueBytes    = 1 << 28 // maximum of one metadata value; a vocabulary has about 10 MB
-	firstEntries     = 1 << 12 // maximum number of entries for which memory is allocated before they are read
+	firstEntries     = 1 << 12 // maximum number of entries for which memory is allocated in advance, before they are read
 )
 
 // FormatError describes an error in the content of a file and its position.
@@ -35,7 +35,8 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("read GGUF file %s: %s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
 }
 
-// parser reads data front to back. It compares every count with the remaining bytes before it allocates anything.
+// parser reads data from the beginning to the end. Before it allocates memory for a number of items, it checks that the remaining bytes can
+// hold them.
 type parser struct {
 	path      string
 	data      []byte
@@ -51,7 +52,7 @@ func (p *parser) left() int { return len(p.data) - p.pos }
 
 func (p *parser) take(n int, field string) ([]byte, error) {
 	if n > p.left() {
-		return nil, p.fail(p.pos, field, "needs %d bytes, the file has %d left; the file is cut short or damaged: copy or download it again", n, p.left())
+		return nil, p.fail(p.pos, field, "needs %d bytes, the file has %d left; the file is truncated or damaged: copy or download it again", n, p.left())
 	}
 	b := p.data[p.pos : p.pos+n : p.pos+n]
 	p.pos += n
@@ -74,7 +75,8 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a number of items as a u64. each is the minimum number of bytes of an item, so the number is limited by the bytes left.
+// count reads a number of items, which is stored as a u64. each is the minimum size of an item in bytes. It returns an error if the bytes
+// that are left cannot hold so many items.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)
@@ -82,12 +84,12 @@ func (p *parser) count(each int, field string) (int, error) {
 		return 0, err
 	}
 	if n > uint64(p.left()/each) {
-		return 0, p.fail(at, field, "%d is more than the %d bytes left can hold; the file is cut short or damaged: copy or download it again", n, p.left())
+		return 0, p.fail(at, field, "%d is more than the %d bytes left can hold; the file is truncated or damaged: copy or download it again", n, p.left())
 	}
 	return int(n), nil
 }
 
-// text reads a length and then as many bytes. It returns a part of the file's data, not a copy.
+// text reads a length and then that number of bytes. It returns a part of the file's data, not a copy.
 func (p *parser) text(field string) ([]byte, error) {
 	at := p.pos
 	n, err := p.count(1, field)
@@ -108,7 +110,7 @@ func (p *parser) name(field string) (string, error) {
 		return "", err
 	}
 	if len(b) == 0 || len(b) > maxNameBytes {
-		return "", p.fail(at, field, "has %d bytes, must be 1 to %d", len(b), maxNameBytes)
+		return "", p.fail(at, field, "has %d bytes, but must have 1 to %d", len(b), maxNameBytes)
 	}
 	return string(b), nil
 }
@@ -151,9 +153,9 @@ func (p *parser) header() (tensors, keys int, err error) {
 	case err != nil:
 		return 0, 0, err
 	case version != 0 && version&0xffff == 0:
-		return 0, 0, p.fail(4, "version", "the file is big-endian (version %d); only little-endian files are read", bits.ReverseBytes32(version))
+		return 0, 0, p.fail(4, "version", "the file is big-endian (version %d), but only little-endian files are supported; download or convert a little-endian file", bits.ReverseBytes32(version))
 	case version != 2 && version != 3:
-		return 0, 0, p.fail(4, "version", "%d is not supported; versions 2 and 3 are", version)
+		return 0, 0, p.fail(4, "version", "%d is not supported (supported: 2 and 3)", version)
 	}
 	if tensors, err = p.count(minTensorBytes, "tensor count"); err != nil {
 		return 0, 0, err
@@ -168,7 +170,7 @@ type info struct {
 	tensor Tensor
 	offset uint64 // offset from the start of the data section
 	bytes  uint64
-	at     int // position in the file of the field offset
+	at     int // where the file stores the offset, for errors
 }
 
 func (p *parser) tensors(n int) ([]Tensor, error) {
@@ -224,7 +226,7 @@ func (p *parser) tensorInfo(i int) (info, error) {
 	}
 	high, bytes := bits.Mul64(uint64(row), elements/uint64(shape[0]))
 	if high != 0 || bytes > uint64(len(p.data)) {
-		return info{}, p.fail(shapeAt, tensorField(name, "shape"), "%v of type %v takes more bytes than the file has (%d)", shape, t, len(p.data))
+		return info{}, p.fail(shapeAt, tensorField(name, "shape"), "%v of type %v takes more bytes than the file has (%d); the file is truncated or damaged: copy or download it again", shape, t, len(p.data))
 	}
 	at = p.pos
 	offset, err := p.u64(tensorField(name, "offset"))
@@ -241,7 +243,7 @@ func (p *parser) shape(name string) (shape []int, elements uint64, err error) {
 		return nil, 0, err
 	}
 	if dims < 1 || dims > maxDims {
-		return nil, 0, p.fail(at, tensorField(name, "shape"), "has %d dimensions, must be 1 to %d", dims, maxDims)
+		return nil, 0, p.fail(at, tensorField(name, "shape"), "has %d dimensions, but must have 1 to %d", dims, maxDims)
 	}
 	shape = make([]int, dims)
 	elements = 1
@@ -253,7 +255,7 @@ func (p *parser) shape(name string) (shape []int, elements uint64, err error) {
 		}
 		high, product := bits.Mul64(elements, n)
 		if n == 0 || high != 0 || product > uint64(math.MaxInt) {
-			return nil, 0, p.fail(at, tensorField(name, "shape"), "dimension %d is %d, which is not possible", d, n)
+			return nil, 0, p.fail(at, tensorField(name, "shape"), "dimension %d is %d; each dimension must be at least 1, and their product must fit into 63 bits", d, n)
 		}
 		shape[d], elements = int(n), product
 	}
@@ -277,7 +279,8 @@ func alignmentOf(meta *Metadata) (uint64, error) {
 	return a, nil
 }
 
-// checkPlaces checks that each tensor is aligned and inside the file, and that no two tensors share a byte.
+// checkPlaces checks that each tensor's data are aligned and inside the file, and that no two tensors share a byte. start is the position
+// of the data section in the file.
 func (p *parser) checkPlaces(infos []info, start uint64) error {
 	size := uint64(len(p.data))
 	for _, in := range infos {
@@ -286,7 +289,7 @@ func (p *parser) checkPlaces(infos []info, start uint64) error {
 			return p.fail(in.at, field, "%d is not a multiple of the alignment %d", in.offset, p.alignment)
 		}
 		if start > size || in.offset > size-start || in.bytes > size-start-in.offset {
-			return p.fail(in.at, field, "the tensor's %d bytes at offset %d of the data section, which begins at byte %d, are not in the file of %d bytes; the file is cut short or damaged: copy or download it again",
+			return p.fail(in.at, field, "the tensor's %d bytes at offset %d of the data section, which begins at byte %d, are not in the file of %d bytes; the file is truncated or damaged: copy or download it again",
 				in.bytes, in.offset, start, size)
 		}
 	}
@@ -295,7 +298,7 @@ func (p *parser) checkPlaces(infos []info, start uint64) error {
 	for i := 1; i < len(sorted); i++ {
 		a, b := sorted[i-1], sorted[i]
 		if a.offset+a.bytes > b.offset {
-			return p.fail(b.at, tensorField(b.tensor.Name, "offset"), "%d lies within tensor %q (%d bytes from %d)",
+			return p.fail(b.at, tensorField(b.tensor.Name, "offset"), "%d lies within the data of tensor %q, which has %d bytes from offset %d on",
 				b.offset, a.tensor.Name, a.bytes, a.offset)
 		}
 	}

@@ -72,7 +72,7 @@ func TestMalformed(t *testing.T) {
 		"alignment 0":    {head(0, 1).str("general.alignment").u32(4).u32(0), "general.alignment", 24, "0 is not a power of two"},
 		"alignment 24":   {head(0, 1).str("general.alignment").u32(4).u32(24), "general.alignment", 24, "24 is not a power of two"},
 		"alignment huge": {head(0, 1).str("general.alignment").u32(10).u64(1 << 40), "general.alignment", 24, "not a power of two up to 2^31"},
-		"alignment text": {head(0, 1).str("general.alignment").u32(8).str("32"), "general.alignment", 24, "is string, want an unsigned integer"},
+		"alignment text": {head(0, 1).str("general.alignment").u32(8).str("32"), "general.alignment", 24, "the type is string, but must be an unsigned integer"},
 
 		"name empty":   {head(1, 0).str("").zeros(80), "tensor 0 name", 24, "has 0 bytes"},
 		"name twice":   {head(2, 0).tensor("a", 8, TypeF32, 0).tensor("a", 8, TypeF32, 32).zeros(80), "tensor 1 name", 57, `"a" occurs twice`},
@@ -82,15 +82,15 @@ func TestMalformed(t *testing.T) {
 		"overflow":     {head(1, 0).str("a").u32(2).u64(1 << 40).u64(1 << 40).zeros(80), `tensor "a" shape`, 45, "dimension 1 is 1099511627776"},
 		"type":         {head(1, 0).tensor("a", 256, 19, 0).zeros(80), `tensor "a" type`, 45, "IQ1_S is not supported"},
 		"type unknown": {head(1, 0).tensor("a", 256, 77, 0).zeros(80), `tensor "a" type`, 45, "type 77 is not supported"},
-		"half a block": {head(1, 0).tensor("a", 48, TypeQ80, 0).zeros(80), `tensor "a" shape`, 33, "48 weights is not a whole number of Q8_0 blocks, which have 32 weights"},
+		"half a block": {head(1, 0).tensor("a", 48, TypeQ80, 0).zeros(80), `tensor "a" shape`, 33, "48 weights cannot have type Q8_0, whose blocks have 32 weights"},
 		"too large":    {head(1, 0).tensor("a", 1<<40, TypeF32, 0).zeros(80), `tensor "a" shape`, 33, "takes more bytes than the file has (137)"},
 		"info short":   {head(1, 0).str("a").u32(1).u64(8).u32(0).u32(0), `tensor "a" offset`, 49, "needs 8 bytes"},
 		"misaligned":   {head(1, 0).tensor("a", 1, TypeF32, 16).zeros(80), `tensor "a" offset`, 49, "16 is not a multiple of the alignment 32"},
 		"beyond":       {head(1, 0).tensor("a", 8, TypeF32, 1<<62).zeros(80), `tensor "a" offset`, 49, "are not in the file of 137 bytes"},
-		"cut short":    {head(1, 0).tensor("a", 8, TypeF32, 0).pad(32).zeros(31), `tensor "a" offset`, 49, "cut short"},
+		"cut short":    {head(1, 0).tensor("a", 8, TypeF32, 0).pad(32).zeros(31), `tensor "a" offset`, 49, "truncated"},
 		"no data":      {head(1, 0).tensor("a", 1, TypeF32, 0), `tensor "a" offset`, 49, "are not in the file of 57 bytes"},
-		"overlap":      {head(2, 0).tensor("a", 16, TypeF32, 0).tensor("b", 8, TypeF32, 32).zeros(200), `tensor "b" offset`, 82, `32 lies within tensor "a" (64 bytes from 0)`},
-		"same place":   {head(2, 0).tensor("a", 1, TypeF32, 32).tensor("b", 1, TypeF32, 32).zeros(200), `tensor "b" offset`, 82, `lies within tensor "a"`},
+		"overlap":      {head(2, 0).tensor("a", 16, TypeF32, 0).tensor("b", 8, TypeF32, 32).zeros(200), `tensor "b" offset`, 82, `32 lies within the data of tensor "a", which has 64 bytes from offset 0 on`},
+		"same place":   {head(2, 0).tensor("a", 1, TypeF32, 32).tensor("b", 1, TypeF32, 32).zeros(200), `tensor "b" offset`, 82, `lies within the data of tensor "a"`},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

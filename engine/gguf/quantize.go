@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are the same as those of GGML's
-// Python package (gguf). It returns an error if the type is another one, if src is not whole blocks, if the length of dst is not
-// t.RowBytes(len(src)), or if the type is quantised and a weight is not finite.
+// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are the same as those of GGML's Python
+// package (gguf). It returns an error if t is another type, if src is not a whole number of blocks, if len(dst) is not
+// t.RowBytes(len(src)), or if t is Q8_0 or Q4_0 and a weight is not finite.
 func Quantize(dst []byte, t Type, src []float32) error {
 	n, err := t.RowBytes(len(src))
 	if err != nil {
@@ -88,7 +88,7 @@ func quantQ4_0(b []byte, x []float32) {
 	inverse := reciprocal(d)
 	binary.LittleEndian.PutUint16(b, F32ToF16(d))
 	step := func(v float32) byte {
-		// Product and sum are rounded to float32 once, as by the fused multiply-add of the reference.
+		// The product and the sum are rounded to float32 together, once, because the reference uses a fused multiply-add.
 		return byte(min(15, int(float32(float64(v)*float64(inverse)+8.5))))
 	}
 	for j := range 16 {

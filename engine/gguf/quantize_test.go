@@ -86,7 +86,7 @@ func TestQuantizeRefuses(t *testing.T) {
 	require.ErrorContains(t, Quantize(make([]byte, 144), TypeQ4K, ones), "quantise to Q4_K: not supported")
 	require.ErrorContains(t, Quantize(make([]byte, 144), 19, ones), "IQ1_S is not supported")
 	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones), "the destination has 34 bytes, but needs 272")
-	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones[:31]), "not a whole number of Q8_0 blocks")
+	require.ErrorContains(t, Quantize(make([]byte, 34), TypeQ80, ones[:31]), "cannot have type Q8_0, whose blocks have 32 weights")
 	ones[40] = float32(math.NaN())
 	require.ErrorContains(t, Quantize(make([]byte, 272), TypeQ80, ones), "weight 40 is NaN")
 	ones[40] = float32(math.Inf(-1))

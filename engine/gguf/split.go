@@ -24,7 +24,7 @@ func (f *File) openParts() error {
 	}
 	name, ok := strings.CutSuffix(filepath.Base(f.path), fmt.Sprintf("-00001-of-%05d.gguf", count))
 	if !ok {
-		return fmt.Errorf("%s is the first of %d files of a model, but its name does not show this: rename it to NAME-00001-of-%05[2]d.gguf, and the other files accordingly", f.path, count)
+		return fmt.Errorf("%s is the first of %d files of a model, but its name does not end in -00001-of-%05[2]d.gguf: rename it, and the other files accordingly", f.path, count)
 	}
 	for i := 1; i < count; i++ {
 		path := filepath.Join(filepath.Dir(f.path), fmt.Sprintf("%s-%05d-of-%05d.gguf", name, i+1, count))
@@ -36,7 +36,7 @@ func (f *File) openParts() error {
 		}
 	}
 	if want := f.splitKey("split.tensors.count"); want > 0 && want != len(f.tensors) {
-		return fmt.Errorf("the %d files of %s have %d tensors together, but the model has %d: a file belongs to another model", count, f.path, len(f.tensors), want)
+		return fmt.Errorf("the %d files of %s have %d tensors together, but the metadata of the first file require %d: one of the files belongs to another model; download them again", count, f.path, len(f.tensors), want)
 	}
 	return nil
 }
@@ -55,18 +55,18 @@ func (f *File) openPart(path string, number, count int) error {
 	}
 	part := File{meta: meta}
 	if part.splitKey("split.no") != number || part.splitKey("split.count") != count {
-		return fmt.Errorf("%s is not file %d of %d of a model, although its name says so", path, number+1, count)
+		return fmt.Errorf("%s: by its name, this is file %d of %d of a model, but its metadata differ: download it again", path, number+1, count)
 	}
 	for _, t := range tensors {
 		if _, have := f.index[t.Name]; have {
-			return fmt.Errorf("%s has tensor %q, which an earlier file of the model has too", path, t.Name)
+			return fmt.Errorf("%s contains tensor %q, which an earlier file of the model also contains: one of the files belongs to another model", path, t.Name)
 		}
 	}
 	f.add(tensors)
 	return nil
 }
 
-// splitKey reads a number from the metadata that describe a divided model. It returns 0 if the number is absent or out of range.
+// splitKey reads a number from the metadata of a divided model, such as split.count. It returns 0 if the number is absent or out of range.
 func (f *File) splitKey(key string) int {
 	n, err := f.meta.Uint(key)
 	if err != nil || key != "split.tensors.count" && n > maxParts || n > 1<<32 {

@@ -73,7 +73,7 @@ func TestPartsRefused(t *testing.T) {
 			other := filepath.Join(filepath.Dir(paths[0]), "model.gguf")
 			require.NoError(t, os.Rename(paths[0], other))
 			return other
-		}, "rename it to NAME-00001-of-00003.gguf"},
+		}, "does not end in -00001-of-00003.gguf: rename it"},
 		"missing": {func(t *testing.T, paths []string) string {
 			t.Helper()
 			require.NoError(t, os.Remove(paths[2]))
@@ -84,7 +84,7 @@ func TestPartsRefused(t *testing.T) {
 			require.NoError(t, os.Rename(paths[1], paths[2]))
 			require.NoError(t, os.Link(paths[2], paths[1]))
 			return paths[0]
-		}, "big-00003-of-00003.gguf is not file 3 of 3 of a model"},
+		}, "big-00003-of-00003.gguf: by its name, this is file 3 of 3 of a model"},
 		"cut": {func(t *testing.T, paths []string) string {
 			t.Helper()
 			require.NoError(t, os.Truncate(paths[1], 100))
@@ -100,7 +100,7 @@ func TestPartsRefused(t *testing.T) {
 			require.NoError(t, Write(out, meta, nil))
 			require.NoError(t, out.Close())
 			return paths[0]
-		}, "have 3 tensors together, but the model has 4"},
+		}, "have 3 tensors together, but the metadata of the first file require 4"},
 		"a tensor twice": {func(t *testing.T, paths []string) string {
 			t.Helper()
 			_, tensors := sample()
@@ -112,7 +112,7 @@ func TestPartsRefused(t *testing.T) {
 			require.NoError(t, Write(out, meta, tensors[:1]))
 			require.NoError(t, out.Close())
 			return paths[0]
-		}, `has tensor "token_embd.weight", which an earlier file of the model has too`},
+		}, `contains tensor "token_embd.weight", which an earlier file of the model also contains`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -40,15 +40,16 @@ type typeInfo struct {
 	// quantize is the inverse of dequantize. It is nil for types that Ingot only reads.
 	quantize func(b []byte, x []float32)
 	scales   []blockScale // the scales of a block
-	// exponent reports whether the scale is a power of two, stored as an exponent in one byte. Otherwise, the scale is a float16.
+	// exponent reports whether a block's scale is a power of two, stored in one byte as its exponent. The scales of other types are
+	// float16.
 	exponent bool
 }
 
 // blockScale is a scale of a block.
 type blockScale struct {
 	at int // offset in the block
-	// size is the scale with which the weights of random blocks have a standard deviation of about 1. For a type with minimums, the scale
-	// of the minimums has the sign that makes the mean of the weights zero.
+	// size is for Randomize: the scale with which random blocks have weights with a standard deviation of about 1. For a type with
+	// minimums, the scale of the minimums has the sign that makes the mean of the weights about zero.
 	size float64
 }
 
@@ -125,7 +126,7 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot knows the type's layout. The other methods and Dequantize need a readable type. All tensors of a File have
+// readable reports whether Ingot supports the type. The other methods and Dequantize need a readable type. All tensors of a File have
 // readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
@@ -155,11 +156,11 @@ func (t Type) RowBytes(n int) (int, error) {
 		return 0, t.unsupported()
 	}
 	if n < 0 || n%info.blockSize != 0 {
-		return 0, fmt.Errorf("a row of %d weights is not a whole number of %v blocks, which have %d weights", n, t, info.blockSize)
+		return 0, fmt.Errorf("a row of %d weights cannot have type %v, whose blocks have %d weights: the length must be a multiple of this number", n, t, info.blockSize)
 	}
 	blocks := n / info.blockSize
 	if blocks > math.MaxInt/info.blockBytes {
-		return 0, fmt.Errorf("a row of %d weights of type %v is too large", n, t)
+		return 0, fmt.Errorf("a row of %d weights of type %v has too many bytes", n, t)
 	}
 	return blocks * info.blockBytes, nil
 }

@@ -24,7 +24,7 @@ const (
 	kindCount
 )
 
-// kindBytes has the size in bytes of a value of each kind; for strings and arrays, the minimum size.
+// kindBytes has the size in bytes of a value of each kind. For strings and arrays, it is the minimum size in the file.
 var kindBytes = [kindCount]int{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}
 
 func (p *parser) metadata(n int) (*Metadata, error) {
@@ -176,16 +176,17 @@ func elements[T any](n int, b []byte, size int, get func([]byte) T) []T {
 	return out
 }
 
-// strings copies the bytes of all strings at once and slices the copy, because a vocabulary has 150,000 strings.
+// strings reads n strings. It copies the bytes of all strings at once and returns parts of the copy, because a vocabulary can have 150,000
+// strings.
 func (p *parser) strings(n int, key string) ([]string, error) {
 	start := p.pos
 	for i := range n {
 		if p.left() < 8 || binary.LittleEndian.Uint64(p.data[p.pos:]) > uint64(p.left()-8) {
-			return nil, p.fail(p.pos, fmt.Sprintf("%s[%d]", key, i), "the string does not fit in the %d bytes left; the file is cut short or damaged: copy or download it again", p.left())
+			return nil, p.fail(p.pos, fmt.Sprintf("%s[%d]", key, i), "the string does not fit in the %d bytes left; the file is truncated or damaged: copy or download it again", p.left())
 		}
 		p.pos += 8 + int(binary.LittleEndian.Uint64(p.data[p.pos:]))
 		if p.pos-start > maxValueBytes {
-			return nil, p.fail(start, key, "takes more than %d bytes", maxValueBytes)
+			return nil, p.fail(start, key, "the strings take more than %d bytes together", maxValueBytes)
 		}
 	}
 	all := string(p.data[start:p.pos])

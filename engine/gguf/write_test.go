@@ -60,14 +60,14 @@ func TestWriteRefuses(t *testing.T) {
 		tensors []Tensor
 		want    string
 	}{
-		"value type":  {set("n", 1), nil, "metadata n: the format has no type for int"},
+		"value type":  {set("n", 1), nil, "metadata n: GGUF has no value type for the Go type int"},
 		"empty key":   {set("", "x"), nil, `metadata key "": the name has 0 bytes`},
 		"alignment":   {set("general.alignment", uint32(3)), nil, "metadata general.alignment: 3 is not a power of two"},
 		"tensor name": {nil, with(func(x *Tensor) { x.Name = "" }), "the name has 0 bytes"},
 		"twice":       {nil, []Tensor{one, one}, `tensor "a" occurs twice`},
 		"no shape":    {nil, with(func(x *Tensor) { x.Shape = nil }), "has 0 dimensions"},
-		"zero":        {nil, with(func(x *Tensor) { x.Shape = []int{0} }), "not possible"},
-		"blocks":      {nil, with(func(x *Tensor) { x.Type, x.Shape = TypeQ80, []int{33} }), "not a whole number of Q8_0 blocks"},
+		"zero":        {nil, with(func(x *Tensor) { x.Shape = []int{0} }), "each dimension must be at least 1"},
+		"blocks":      {nil, with(func(x *Tensor) { x.Type, x.Shape = TypeQ80, []int{33} }), "cannot have type Q8_0, whose blocks have 32 weights"},
 		"type":        {nil, with(func(x *Tensor) { x.Type = 19 }), "IQ1_S is not supported"},
 		"data":        {nil, with(func(x *Tensor) { x.Data = nil }), `tensor "a": has 0 bytes of data, but shape [1] of F32 needs 4`},
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	overflow       = "the result is larger than a 64-bit integer can hold"
+	overflow       = "an operand or the result does not fit into a 64-bit integer"
 	divisionByZero = "division by zero"
 )
 
@@ -29,7 +29,7 @@ func signed(op string, v Value) Value {
 	case isFloat:
 		return -x
 	}
-	fail("bad operand type for unary %s: '%s'", op, typeName(v))
+	fail("the sign %s cannot be applied to a value of type '%s'", op, typeName(v))
 	return nil
 }
 

@@ -1,7 +1,7 @@
 package jinja
 
-// A template is a tree of statements and expressions. The parser makes the tree, and bind assigns a variable to every name. After that, the
-// tree never changes.
+// A template is a tree of statements and expressions. The parser makes the tree, and bind sets the variable to which each name refers.
+// After that, the tree never changes.
 
 // stmt is a statement. exec runs it in a frame.
 type stmt interface {
@@ -13,7 +13,7 @@ type expr interface {
 	eval(r *render, f *frame) Value
 }
 
-// at is the offset of a node in the source.
+// at is the position of a node: an offset in bytes in the source.
 type at int
 
 // Statements. Loops, macros and blocks that capture text open a scope. An if does not.
@@ -71,8 +71,8 @@ type (
 		def    *macroDef
 	}
 
-	// generationStmt is {% generation %}body{% endgeneration %}, which marks text for training. It only writes the text of the body. The
-	// body is a scope.
+	// generationStmt is {% generation %}body{% endgeneration %}, which marks text for training. Rendering it only writes the text of its
+	// body, which has its own scope.
 	generationStmt struct {
 		at
 		def *macroDef
@@ -84,7 +84,7 @@ type (
 	}
 )
 
-// macroDef is a function of a template.
+// macroDef is the definition of a macro, or the body of a generation statement, which is run like a macro without parameters.
 type macroDef struct {
 	name     string
 	params   []*nameExpr
@@ -161,7 +161,7 @@ type (
 		at
 		object expr
 		name   string
-		plain  bool // isPlainKey of the name
+		plain  bool // the result of isPlainKey for the name
 	}
 
 	itemExpr struct {
@@ -172,7 +172,7 @@ type (
 	sliceExpr struct {
 		at
 		object expr
-		bounds [3]expr // start, stop and step; nil where left out
+		bounds [3]expr // start, stop and step; nil for those that are left out
 	}
 
 	callExpr struct {

@@ -38,7 +38,7 @@ func (r *render) getItem(object, key Value) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// item returns the item of a dictionary or a sequence.
+// item returns object[key] if object is a dictionary, a sequence or a string that has such an item.
 func (r *render) item(object, key Value) (Value, bool) {
 	if o, ok := object.(*ordered.Object); ok {
 		return r.lookUp(o, key)
@@ -76,9 +76,10 @@ func (r *render) item(object, key Value) (Value, bool) {
 	return nil, false
 }
 
-// failMarked refuses an operation on markup for which Python's markupsafe has special rules.
+// failMarked stops the rendering because of an operation on markup for which Python's markupsafe has special rules. operation is the
+// beginning of the message, such as "an item of".
 func failMarked(operation string) {
-	fail("%s a string marked by the filter safe is not supported; apply the filter last", operation)
+	fail("%s a string that the filter 'safe' has marked is not supported; apply 'safe' last", operation)
 }
 
 // The methods that change a list or a dictionary. The sandbox refuses to call them.
@@ -87,7 +88,7 @@ var (
 	dictChangers = []string{"clear", "pop", "popitem", "setdefault", "update"}
 )
 
-// isUnsafe reports whether the sandbox refuses access to an attribute.
+// isUnsafe reports whether Jinja's sandbox refuses access to an attribute of object.
 func isUnsafe(object Value, name string) bool {
 	switch object.(type) {
 	case []Value:
@@ -106,12 +107,14 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether d.name is always the key name of a dictionary d, because Python's dictionaries have no attribute of that name.
+// isPlainKey reports whether d.name is the item with the key name for every dictionary d. It is false if Python's dictionaries have an
+// attribute with this name.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }
 
-// ownAttr returns an attribute that the object's type has in Python.
+// ownAttr returns the attribute with the given name if the object's type has it in Python. If the sandbox refuses access to it, the value
+// is undefined.
 func ownAttr(object Value, name string) (Value, bool) {
 	ns, isNamespace := object.(*namespace)
 	if isNamespace && !strings.HasPrefix(name, "_") {
@@ -121,7 +124,7 @@ func ownAttr(object Value, name string) (Value, bool) {
 		return m.method(name, object), true
 	}
 	if isNamespace || isUnsafe(object, name) {
-		return &undefined{hint: "access to attribute '" + name + "' of '" + typeName(object) + "' object is unsafe"}, true
+		return &undefined{hint: "access to attribute '" + name + "' of '" + typeName(object) + "' object is not allowed in templates"}, true
 	}
 	if loop, ok := object.(*loopContext); ok {
 		return loop.attr(name)
@@ -143,7 +146,7 @@ func (r *render) slice(object Value, bounds [3]Value) Value {
 		r.spend(len(s))
 		n = runeCount(s)
 	case !isItems:
-		fail("'%s' object cannot be sliced", typeName(object))
+		fail("a value of type '%s' cannot be sliced", typeName(object))
 	}
 	start, step, count := sliceBounds(bounds, n)
 	if isText {

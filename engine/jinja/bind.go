@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// binder assigns a variable to every name of a template, and a function to every filter and test.
+// binder sets the variable of every name in a template, and the function of every filter and test.
 type binder struct {
 	t       *Template
 	context map[string]int // index of each variable in t.names
@@ -80,8 +80,8 @@ func (b *binder) name(n *nameExpr, s *symbols) {
 	}
 }
 
-// stmts binds a body in scope s. guarded reports whether the body is inside an if. There, an unknown filter or test is an error only when
-// it runs, because templates use an if to guard features that not every program has.
+// stmts binds a body in scope s. guarded reports whether the body is inside an if. An unknown filter or test inside an if is an error only
+// when it runs: templates test with an if whether a program has a feature before they use it.
 func (b *binder) stmts(body []stmt, s *symbols, guarded bool) {
 	for _, n := range body {
 		b.stmt(n, s, guarded)
@@ -202,7 +202,7 @@ func (b *binder) macro(d *macroDef, s *symbols) {
 	b.stmts(d.body, inner, false)
 }
 
-// expr binds an expression, or a statement that has only expressions.
+// expr binds the names, filters and tests in an expression, or in a statement that contains only expressions.
 func (b *binder) expr(n any, s *symbols, guarded bool) {
 	refuseFormat(n)
 	switch n := n.(type) {

@@ -44,7 +44,7 @@ func (a *argExprs) eval(r *render, f *frame) args {
 func (a *args) addAll(r *render, v Value) {
 	o, ok := v.(*ordered.Object)
 	if !ok {
-		fail("argument after ** must be a mapping, not %s", typeName(v))
+		fail("the argument after ** must be a dictionary, not a value of type '%s'", typeName(v))
 	}
 	r.list(o.Len() + o.Len()*len(a.named))
 	given := len(a.named)
@@ -57,7 +57,7 @@ func (a *args) addAll(r *render, v Value) {
 	}
 }
 
-// take removes a named argument and returns it, or missing.
+// take removes the argument with the given name and returns its value. It returns missing if there is no such argument.
 func (a *args) take(name string) Value {
 	for i, n := range a.named {
 		if n.name == name {
@@ -68,7 +68,7 @@ func (a *args) take(name string) Value {
 	return missing
 }
 
-// or returns the argument at position i, or the value absent if it was not given.
+// or returns the argument at position i. If it was not given, the result is absent.
 func (a *args) or(i int, absent Value) Value {
 	if i >= len(a.pos) || a.pos[i] == missing {
 		return absent
@@ -76,13 +76,13 @@ func (a *args) or(i int, absent Value) Value {
 	return a.pos[i]
 }
 
-// integer returns the argument at position i as an integer, or the value absent if it was not given.
+// integer returns the argument at position i as an integer. If it was not given, the result is absent.
 func (a *args) integer(i int, absent int64) int64 {
 	v := a.or(i, absent)
 	defined(v)
 	n, ok := integer(v)
 	if !ok {
-		fail("'%s' object cannot be interpreted as an integer", typeName(v))
+		fail("found a value of type '%s' where an integer is needed", typeName(v))
 	}
 	return n
 }
@@ -98,13 +98,13 @@ func (a *args) text(i int) string {
 func needText(v Value) string {
 	s, ok := text(v)
 	if !ok {
-		fail("a string is needed, not '%s'", typeName(v))
+		fail("found a value of type '%s' where a string is needed", typeName(v))
 	}
 	return s
 }
 
-// builtin is a filter, a test, a method or a global function, with its signature in Python. fn receives the value to which the builtin is
-// applied (nil for a global function) and the arguments in the order of the parameters.
+// builtin is a filter, a test, a method or a global function, with its signature in Python. self is the value to which the builtin is
+// applied; nil for a global function. a has the arguments in the order of the parameters.
 type builtin struct {
 	params         []string
 	required       int
@@ -151,7 +151,7 @@ func (b *builtin) call(r *render, name string, self Value, a args) Value {
 // arrange moves named arguments to their positions.
 func (b *builtin) arrange(name string, a args) args {
 	if len(a.pos) > len(b.params) {
-		fail("%s: takes %d arguments, not %d", name, len(b.params), len(a.pos))
+		fail("%s: takes at most %d arguments, not %d", name, len(b.params), len(a.pos))
 	}
 	pos := make([]Value, len(b.params))
 	for i := range pos {
@@ -182,7 +182,7 @@ type function struct {
 	fn   func(r *render, a args) Value
 }
 
-// method returns a builtin as a function that applies it to self.
+// method returns a function that applies the builtin to self. It is the value of an expression such as text.upper without a call.
 func (b *builtin) method(name string, self Value) *function {
 	return &function{name, func(r *render, a args) Value { return b.call(r, name, self, a) }}
 }
@@ -195,7 +195,7 @@ func (r *render) call(fn Value, a args) Value {
 	case *macro:
 		return fn.call(r, a)
 	}
-	fail("'%s' object is not callable", typeName(fn))
+	fail("a value of type '%s' cannot be called", typeName(fn))
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (m *macro) call(r *render, a args) string {
 		fail("macro '%s' takes no keyword argument '%s'", d.name, a.named[0].name)
 	}
 	if len(a.pos) > len(d.params) {
-		fail("macro '%s' takes not more than %d argument(s)", d.name, len(d.params))
+		fail("macro '%s' takes at most %d argument(s)", d.name, len(d.params))
 	}
 	for i, p := range d.params {
 		if !absent[i] {

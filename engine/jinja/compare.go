@@ -54,7 +54,7 @@ func (r *render) equal(a, b Value) bool {
 		y, ok := b.(*ordered.Object)
 		return ok && r.equalObjects(x, y)
 	case *span, *view:
-		fail("a comparison of '%s' is not supported; convert it with the filter \"list\"", typeName(x))
+		fail("a value of type '%s' cannot be compared; convert it with the filter \"list\"", typeName(x))
 	case *iterator, *namespace, *macro, *function, *loopContext:
 		return a == b
 	}
@@ -94,7 +94,7 @@ func (r *render) equalObjects(x, y *ordered.Object) bool {
 	return true
 }
 
-// ordering is the result of comparing two values. NaN has no order.
+// ordering is the result of comparing two values.
 type ordering int8
 
 const (
@@ -121,7 +121,7 @@ func (r *render) order(a, b Value) ordering {
 	x, xOK := elements(a)
 	y, yOK := elements(b)
 	if !xOK || !yOK || is[[]Value](a) != is[[]Value](b) {
-		fail("'%s' and '%s' cannot be ordered", typeName(a), typeName(b))
+		fail("values of types '%s' and '%s' cannot be ordered", typeName(a), typeName(b))
 	}
 	r.nest()
 	defer r.unnest()
@@ -175,7 +175,7 @@ func (r *render) contains(container, v Value) bool {
 	if s, ok := text(container); ok {
 		part, ok := text(v)
 		if !ok {
-			fail("'in <string>' requires string as left operand, not %s", typeName(v))
+			fail("the left operand of 'in' must be a string if the right one is, not a value of type '%s'", typeName(v))
 		}
 		r.spend(len(s))
 		return strings.Contains(s, part)
@@ -185,7 +185,7 @@ func (r *render) contains(container, v Value) bool {
 		_, ok := r.lookUp(c, v)
 		return ok
 	case *loopContext:
-		fail("the variable loop cannot be searched")
+		fail("the operator 'in' cannot be applied to the variable loop")
 	}
 	it := r.iterate(container)
 	for {

@@ -12,7 +12,7 @@ import (
 // followed by the decimal digits. Strings of templates are UTF-8 and so cannot begin with the byte intKey.
 const intKey = "\xff"
 
-// storedKey returns the key in an Object for a key in a template.
+// storedKey converts a key of a template to a key of an ordered.Object. ok is false if the key is neither a string nor an integer.
 func storedKey(key Value) (string, bool) {
 	if s, ok := text(key); ok {
 		return s, true
@@ -23,7 +23,7 @@ func storedKey(key Value) (string, bool) {
 	return "", false
 }
 
-// loadedKey returns the key in a template for a key in an Object.
+// loadedKey is the inverse of storedKey.
 func loadedKey(key string) Value {
 	if digits, ok := strings.CutPrefix(key, intKey); ok {
 		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
@@ -54,7 +54,7 @@ func (r *render) put(o *ordered.Object, key, value Value) {
 	o.Set(stored, value)
 }
 
-// lookUp returns the value of a key, which can have any type.
+// lookUp returns the value of a key. A key of a type that no dictionary has is not found.
 func (r *render) lookUp(o *ordered.Object, key Value) (Value, bool) {
 	stored, ok := storedKey(key)
 	if !ok {

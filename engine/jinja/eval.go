@@ -2,14 +2,14 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// An expression that can fail sets r.at to its offset after it has computed its operands. An error then has the position of the innermost
-// operation.
+// An expression that can fail first computes its operands and then sets r.at to its own offset. An error therefore has the position of the
+// innermost operation.
 
 func (e *constExpr) eval(*render, *frame) Value { return e.value }
 
 func (e *nameExpr) eval(r *render, f *frame) Value { return e.ref.get(r, f) }
 
-// attrTarget is only assigned to.
+// An attrTarget is never evaluated, because it occurs only on the left of a set.
 func (e *attrTarget) eval(*render, *frame) Value { return nil }
 
 func evalAll(r *render, f *frame, exprs []expr) []Value {
@@ -131,7 +131,7 @@ func (e *sliceExpr) eval(r *render, f *frame) Value {
 
 func (e *filterExpr) eval(r *render, f *frame) Value { return e.apply(r, f, nil) }
 
-// apply runs a chain of filters. captured is the text that the filters of a block begin with.
+// apply runs a chain of filters. captured is the input of the first filter if the chain belongs to a block: the text of the block.
 func (e *filterExpr) apply(r *render, f *frame, captured Value) Value {
 	v := captured
 	if inner, ok := e.value.(*filterExpr); ok {

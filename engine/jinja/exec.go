@@ -72,7 +72,7 @@ func (s *setStmt) exec(r *render, f *frame) flow {
 func (e *attrTarget) namespaceOf(r *render, f *frame) *namespace {
 	ns, ok := e.object.ref.get(r, f).(*namespace)
 	if !ok {
-		fail("cannot assign attribute on non-namespace object")
+		fail("cannot set an attribute of this value: only namespaces have attributes that can be set")
 	}
 	return ns
 }

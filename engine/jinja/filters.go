@@ -67,7 +67,7 @@ func filterDefault(_ *render, v Value, a args) Value {
 type getter struct {
 	path    []Value
 	fold    bool  // convert results that are strings to lower case
-	instead Value // result instead of an undefined value, unless nil
+	instead Value // replaces an undefined value; nil for no replacement
 }
 
 func newGetter(attribute Value, caseSensitive bool) getter {
@@ -101,7 +101,8 @@ func (g getter) get(r *render, v Value) Value {
 	return v
 }
 
-// filterMap applies a filter to every element, or looks up an attribute of every element.
+// filterMap is the filter map, as in map("upper") or map(attribute="id"). It applies a filter to every element, or looks up an attribute of
+// every element.
 func filterMap(r *render, v Value, a args) Value {
 	if !truth(v) {
 		return &iterator{}
@@ -116,11 +117,11 @@ func filterMap(r *render, v Value, a args) Value {
 			case "default":
 				g.instead = n.value
 			default:
-				fail("map: unexpected keyword argument '%s'", n.name)
+				fail("map: there is no argument named '%s'", n.name)
 			}
 		}
 		if !found {
-			fail("map requires a filter argument")
+			fail("map: the name of a filter or the argument 'attribute' is missing")
 		}
 		g.path = newGetter(attribute, true).path
 		return r.generator(v, func(item Value) (Value, bool) { return g.get(r, item), true })
@@ -144,7 +145,7 @@ func selecting(want, attr bool) func(*render, Value, args) Value {
 		g, pos := getter{}, a.pos
 		if attr {
 			if len(pos) == 0 {
-				fail("missing parameter for attribute name")
+				fail("the first argument, the name of an attribute, is missing")
 			}
 			g, pos = newGetter(pos[0], true), pos[1:]
 		}

@@ -20,7 +20,7 @@ func filterItems(r *render, v Value, _ args) Value {
 		v = &view{"dict_items", o}
 	case *undefined:
 	default:
-		fail("can only get item pairs from a mapping")
+		fail("items: the value is not a dictionary")
 	}
 	return r.generator(v, func(item Value) (Value, bool) { return item, true })
 }
@@ -61,7 +61,7 @@ func filterReverse(r *render, v Value, _ args) Value {
 	return &iterator{cursor{items: items}}
 }
 
-// sorted returns a list of the elements of v, sorted by their keys. Elements with equal keys keep their order.
+// sorted returns a list of the elements of v, sorted by the results of key. Elements with equal keys keep their order.
 func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	type keyed struct{ key, value Value }
 	items := r.items(v)
@@ -105,12 +105,12 @@ func filterSort(r *render, v Value, a args) Value {
 func filterDictSort(r *render, v Value, a args) Value {
 	o, ok := v.(*ordered.Object)
 	if !ok {
-		fail("a dictionary is needed, not '%s'", typeName(v))
+		fail("found a value of type '%s' where a dictionary is needed", typeName(v))
 	}
 	by, _ := text(a.or(1, "key"))
 	position := int64(slices.Index([]string{"key", "value"}, by))
 	if position < 0 {
-		fail(`you can only sort by either "key" or "value"`)
+		fail(`dictsort: the argument 'by' must be "key" or "value"`)
 	}
 	g := newGetter(position, truth(a.or(0, false)))
 	return r.sorted(&view{"dict_items", o}, func(item Value) Value { return g.get(r, item) }, truth(a.or(2, false)))

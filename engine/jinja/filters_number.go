@@ -31,7 +31,7 @@ func filterInt(_ *render, v Value, a args) Value {
 	}
 	x, isFloat := v.(float64)
 	if isFloat && math.IsInf(x, 0) {
-		fail("cannot convert float infinity to integer")
+		fail("int: cannot convert infinity to an integer")
 	}
 	if s, ok := text(v); ok {
 		s = strings.TrimFunc(s, isSpace)
@@ -49,7 +49,7 @@ func filterInt(_ *render, v Value, a args) Value {
 	return int64(x)
 }
 
-// parseFloat returns Python's float of a string.
+// parseFloat converts a string as Python's float does. It returns false if the string is not a number.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, isSpace)
 	if strings.ContainsAny(s, "xXpP_") {
@@ -81,9 +81,9 @@ func filterRound(_ *render, v Value, a args) Value {
 	x, isFloat := v.(float64)
 	switch {
 	case !isInt && !isFloat:
-		fail("a number is needed, not '%s'", typeName(v))
+		fail("found a value of type '%s' where a number is needed", typeName(v))
 	case precision < 0 || precision > 300:
-		fail("round to %d digits is not supported", precision)
+		fail("round: a precision of %d digits is not supported; use 0 to 300", precision)
 	case isInt:
 		return n
 	case math.IsNaN(x) || math.IsInf(x, 0):

@@ -53,7 +53,7 @@ func filterJoin(r *render, v Value, a args) Value {
 	return r.joinText(v, r.str(a.or(0, "")), func(item Value) string { return r.str(g.get(r, item)) })
 }
 
-// joinText joins the texts that shown returns for the elements of v.
+// joinText concatenates the results of shown for the elements of v, with sep between them.
 func (r *render) joinText(v Value, sep string, shown func(Value) string) string {
 	it := r.iterate(v)
 	var b strings.Builder
@@ -72,7 +72,7 @@ func (r *render) joinText(v Value, sep string, shown func(Value) string) string 
 	}
 }
 
-// filterFormat applies the operator % to a string and the filter's arguments.
+// filterFormat is the filter format: the operator % with a string on the left and the filter's arguments on the right.
 func filterFormat(r *render, v Value, a args) Value {
 	if len(a.named) > 0 {
 		fail("the filter format with named arguments is not supported")

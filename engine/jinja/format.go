@@ -67,11 +67,11 @@ func (r *render) percent(format string, v Value) string {
 		r.spend(len(p.text) + stepCost)
 		switch {
 		case p.last && len(items) > 0 && isConverted(v):
-			fail("not all arguments converted during string formatting")
+			fail("the format has fewer fields than there are values on the right of '%%'")
 		case p.last:
 			continue
 		case len(items) == 0:
-			fail("not enough arguments for format string")
+			fail("the format has more fields than there are values on the right of '%%'")
 		}
 		out = fmt.Appendf(out, p.field, r.converted(p.verb, items[0]))
 		items = items[1:]
@@ -81,7 +81,7 @@ func (r *render) percent(format string, v Value) string {
 	return string(out)
 }
 
-// isConverted reports whether Python's operator % fails if the format does not use all of the argument v.
+// isConverted reports whether Python's operator % fails if the format uses only some of the values in its right operand v.
 func isConverted(v Value) bool {
 	switch v.(type) {
 	case *undefined, []Value, *ordered.Object:
@@ -90,14 +90,14 @@ func isConverted(v Value) bool {
 	return true
 }
 
-// converted returns the argument for Go's fmt that formats a value with the given verb.
+// converted converts a value to a Go value that fmt can format with the given verb: s, d or f.
 func (r *render) converted(verb byte, v Value) any {
 	if verb == 's' {
 		return r.str(v)
 	}
 	x, ok := float(v)
 	if !ok || is[*big.Int](v) || math.IsNaN(x) || math.Abs(x) >= 1<<63 {
-		fail("%%%c format: a number is required, not %s", verb, typeName(v))
+		fail("the format field %%%c needs a number, not a value of type '%s'", verb, typeName(v))
 	}
 	if verb == 'f' {
 		return x

@@ -2,14 +2,15 @@ package jinja
 
 // Variables at run time. bind has decided in which frame and slot each variable is stored.
 
-// frame has the variables of a function, which is the template or a macro. A function can use the variables of the functions around it.
+// frame has the variables of a running function: of the template or of a macro. outer is the frame of the surrounding function, whose
+// variables the function can use too.
 type frame struct {
 	vars  []Value
 	outer *frame
 }
 
-// ref refers to a variable: a slot in the frame of the function that is up levels further out. If up is -1, slot is the index of a variable
-// of the context.
+// ref refers to a variable: a slot in a frame. up says how many functions further out the frame is; 0 is the frame of the current function.
+// If up is -1, slot is the index of a variable of the context.
 type ref struct{ up, slot int }
 
 // in returns the frame that has the variable, for code that runs in frame f.
@@ -35,11 +36,11 @@ type scope struct {
 	loads   []slotLoad
 }
 
-// slotLoad sets the first value of a variable: undefined or, if undefined is nil, the value of another variable.
+// slotLoad sets the variable in a slot when its scope starts: to undefined or, if undefined is nil, to the value of the variable from.
 type slotLoad struct {
 	slot      int
 	from      ref
-	undefined *undefined // nil to copy the variable from
+	undefined *undefined // nil to copy another variable
 }
 
 // routine is a function with its own frame.

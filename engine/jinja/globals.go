@@ -33,18 +33,19 @@ func newRange(_ *render, _ Value, a args) Value {
 		s.start, s.stop = 0, s.start
 	}
 	if s.step == 0 {
-		fail("range() arg 3 must not be zero")
+		fail("range: the step must not be 0")
 	}
 	if n := s.len(); n < 0 || n > maxRange {
-		fail("range too big: the sandbox blocks ranges larger than %d", maxRange)
+		fail("range: a range must not have more than %d elements", maxRange)
 	}
 	return s
 }
 
-// newDict returns the result of Python's dict for a mapping or a list of pairs, and for named arguments.
+// newDict returns the result of Python's dict. Its arguments are a dictionary or a list of pairs, which can be left out, and named
+// arguments.
 func newDict(r *render, a args) *ordered.Object {
 	if len(a.pos) > 1 {
-		fail("dict expected at most 1 argument, got %d", len(a.pos))
+		fail("dict: takes at most 1 argument without a name, not %d", len(a.pos))
 	}
 	o := ordered.NewObject()
 	if len(a.pos) == 1 {
@@ -55,7 +56,7 @@ func newDict(r *render, a args) *ordered.Object {
 			for _, item := range r.items(a.pos[0]) {
 				pair := r.items(item)
 				if len(pair) != 2 {
-					fail("an element of a dictionary needs 2 values, not %d", len(pair))
+					fail("dict: each element must have 2 values, a key and a value, but one has %d", len(pair))
 				}
 				r.list(1)
 				r.put(o, pair[0], pair[1])

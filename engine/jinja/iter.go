@@ -2,7 +2,8 @@ package jinja
 
 import "github.com/ingot-run/ingot/ordered"
 
-// cursor iterates over the elements of a value: first the elements in items, then the results of next, until next returns false.
+// cursor iterates over the elements of a value. The elements are the results of next until it returns false or, if next is nil, the
+// elements in items.
 type cursor struct {
 	items []Value
 	next  func() (Value, bool)
@@ -36,12 +37,12 @@ func (c *cursor) rest() []Value {
 	}
 }
 
-// iterator is a value that yields its elements once and computes each element when it is needed. Filters such as map return an iterator. In
-// Python, it is a generator.
+// iterator is a value whose elements can be read only once. Each element is computed when it is needed. Filters such as map return an
+// iterator. In Python, it is a generator.
 type iterator struct{ cursor }
 
-// generator returns an iterator that calls each for the elements of v and yields the results out for which keep is true. It calls nothing
-// before the first element is needed.
+// generator returns an iterator over the results of the function each for the elements of v. A result with keep false is left out. Nothing
+// is computed before the first result is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {
@@ -101,7 +102,7 @@ func (r *render) items(v Value) []Value {
 	case *undefined:
 		return nil
 	}
-	fail("'%s' object is not iterable", typeName(v))
+	fail("a value of type '%s' has no elements to iterate over", typeName(v))
 	return nil
 }
 
@@ -149,6 +150,6 @@ func (r *render) length(v Value) int {
 	case *loopContext:
 		return v.length()
 	}
-	fail("object of type '%s' has no len()", typeName(v))
+	fail("a value of type '%s' has no length", typeName(v))
 	return 0
 }

@@ -126,7 +126,8 @@ func (l *lexer) sign() byte {
 	return 0
 }
 
-// textBefore adds the text from start up to the tag at open.
+// textBefore adds the text from start up to the tag at open as a token, without the white space that the tag removes. sign is the sign
+// after the opening of the tag. isBlock is false for {{, before which lstrip_blocks removes nothing.
 func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
 	s := l.src[start:open]
 	switch {
@@ -144,7 +145,8 @@ func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
 	}
 }
 
-// rawBegin reports whether s begins with the rest of a {% raw %} tag, and returns the text after the tag.
+// rawBegin reports whether s begins with a {% raw %} tag. It also returns the text after the tag and the sign after its {%: -, + or 0 for
+// none.
 func rawBegin(s string) (rest string, sign byte, ok bool) {
 	s, ok = strings.CutPrefix(s, "{%")
 	if !ok {
@@ -174,7 +176,7 @@ func (l *lexer) raw(open int) {
 	for i := start; ; i++ {
 		n := strings.Index(l.src[i:], "{%")
 		if n < 0 {
-			failAt(open, "missing end of raw directive")
+			failAt(open, "the statement 'raw' has no end: {%% endraw %%} is missing")
 		}
 		i += n
 		l.pos = i + 2
@@ -194,11 +196,11 @@ func (l *lexer) raw(open int) {
 
 func (l *lexer) comment(open int) {
 	if l.pos == len(l.src) {
-		return // as for raw: an opening at the end of the template needs no end
+		return // as in Jinja, an opening {# at the end of the template needs no #}
 	}
 	n := strings.Index(l.src[l.pos:], "#}")
 	if n < 0 {
-		failAt(open, "missing end of comment tag")
+		failAt(open, "the comment has no end: #} is missing")
 	}
 	l.pos += n
 	if n > 0 && (l.src[l.pos-1] == '-' || l.src[l.pos-1] == '+') {
@@ -207,8 +209,8 @@ func (l *lexer) comment(open int) {
 	l.close("#}", true)
 }
 
-// close reads the end of a tag, with its sign, if it comes next. If trim is set and the sign is not +, it also reads the newline after the
-// tag. It reports whether the end of the tag came next.
+// close reads the end of a tag, with or without a sign, and reports whether it was there. After an end with -, it also skips the white
+// space. After an end without a sign, it skips a newline if trim is set.
 func (l *lexer) close(end string, trim bool) bool {
 	rest := l.src[l.pos:]
 	switch {

@@ -175,18 +175,18 @@ func TestErrorPlaces(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
 		"a\nb {{ x + }}":               "t.jinja:2:10: found '}}' where an expression is expected",
-		"é {{ 'x }}":                   "t.jinja:1:6: the string has no end",
-		"{% if a %}\n{% for x in y %}": "t.jinja:2:17: the 'for' here has no end",
+		"é {{ 'x }}":                   "t.jinja:1:6: the string has no closing quote",
+		"{% if a %}\n{% for x in y %}": "t.jinja:2:17: the body of 'for' that begins here has no end",
 		"{% if a %}{% endfor %}":       "t.jinja:1:14: found 'endfor' where elif or else or endif is expected",
-		"{% endif %}":                  "t.jinja:1:4: 'endif' has no statement to end",
+		"{% endif %}":                  "t.jinja:1:4: found 'endif', but no statement is open here",
 		"x\n\n  {{ a.b.c }}":           "t.jinja:3:7: 'a' is undefined",
 		"{{ 1\n +\n 'a' }}":            "t.jinja:2:2: unsupported operand type(s) for +: 'int' and 'str'",
 		"{% include 'x' %}":            "t.jinja:1:4: the statement 'include' is not supported in chat templates",
 		"{{ x | nope }}":               "t.jinja:1:8: there is no filter named 'nope'",
-		"{{ [] | join(1, 2, 3) }}":     "t.jinja:1:9: join: takes 2 arguments, not 3",
+		"{{ [] | join(1, 2, 3) }}":     "t.jinja:1:9: join: takes at most 2 arguments, not 3",
 		"{% macro m(a) %}\n{{ a.b.c }}{% endmacro %}\n{{ m({}) }}": "t.jinja:2:7: 'dict object' has no attribute 'b'",
 		"\xff": "t.jinja:1:1: the template is not UTF-8",
-		"{# x": "t.jinja:1:1: missing end of comment tag",
+		"{# x": "t.jinja:1:1: the comment has no end: #} is missing",
 		"{{ raise_exception('no system role') }}": "t.jinja:1:19: no system role",
 	} {
 		tmpl, err := Parse("t.jinja", source)

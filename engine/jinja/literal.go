@@ -19,7 +19,7 @@ func (l *lexer) quoted(quote byte) {
 			return
 		}
 	}
-	failAt(start, "the string has no end")
+	failAt(start, "the string has no closing quote")
 }
 
 // unescape returns the value of a Python string literal. A backslash that does not begin an escape remains in the text. offset is the
@@ -47,7 +47,7 @@ func unescape(s string, offset int) string {
 			end := min(i+1+digits, len(s))
 			code, err := strconv.ParseUint(s[i+1:end], 16, 32)
 			if end < i+1+digits || err != nil || code > utf8.MaxRune {
-				failAt(offset, `the string has an escape \%c that is no character`, c)
+				failAt(offset, `the string has an escape \%c that does not represent a character`, c)
 			}
 			b.WriteRune(rune(code)) // U+FFFD for half a surrogate pair
 			i += digits
@@ -64,7 +64,7 @@ func unescape(s string, offset int) string {
 // number reads a decimal integer or a float.
 func (l *lexer) number() {
 	start := l.pos
-	afterDot := start > 0 && l.src[start-1] == '.' // x.1.2 has two subscripts and no float
+	afterDot := start > 0 && l.src[start-1] == '.' // x.1.2 has the subscripts 1 and 2, not the float 1.2
 	var value Value
 	if end := floatEnd(l.src, start); end > 0 && !afterDot {
 		l.pos = end

@@ -14,7 +14,7 @@ type loopContext struct {
 	hasAhead bool
 }
 
-// exec runs the loop. A break or continue that it returns was in the else branch, so it belongs to an outer loop.
+// exec runs the loop. A break or continue in the else branch belongs to an outer loop, so exec returns it.
 func (s *forStmt) exec(r *render, f *frame) flow {
 	seq := s.seq.eval(r, f)
 	r.at = int(s.at)

@@ -79,7 +79,7 @@ func listIndex(r *render, self Value, a args) Value {
 			return int64(i)
 		}
 	}
-	fail("%s is not in list", r.repr(a.pos[0]))
+	fail("index: %s is not in the list", r.repr(a.pos[0]))
 	return nil
 }
 
@@ -146,7 +146,7 @@ func strReplace(r *render, self Value, a args) Value {
 	return r.replace(self.(string), a.text(0), a.text(1), a.integer(2, -1))
 }
 
-// replace replaces the first n occurrences of from, or all if n is negative.
+// replace replaces from by to in s: the first n occurrences, or all if n is negative.
 func (r *render) replace(s, from, to string, n int64) string {
 	hits := int64(strings.Count(s, from))
 	if n >= 0 {
@@ -165,12 +165,13 @@ func strJoin(r *render, self Value, a args) Value {
 func (a *args) separator() string {
 	sep := a.text(0)
 	if sep == "" {
-		fail("empty separator")
+		fail("the separator must not be empty")
 	}
 	return sep
 }
 
-// partition returns the method partition or rpartition, which cuts a string into three parts at the separator that index finds.
+// partition returns the method partition or rpartition, which cuts a string into the text before a separator, the separator, and the text
+// after it. index finds the separator: it is strings.Index or strings.LastIndex.
 func partition(index func(s, sep string) int) func(*render, Value, args) Value {
 	fromEnd := index("xx", "x") > 0
 	return func(_ *render, self Value, a args) Value {
@@ -224,7 +225,7 @@ func find(index func(s, sub string) int, mustFind bool) func(*render, Value, arg
 		s := self.(string)
 		i := index(s, a.text(0))
 		if i < 0 && mustFind {
-			fail("substring not found")
+			fail("the text to find does not occur in the string")
 		}
 		if i < 0 {
 			return int64(-1)
@@ -237,7 +238,7 @@ func strCount(_ *render, self Value, a args) Value {
 	return int64(strings.Count(self.(string), a.text(0)))
 }
 
-// affix returns the method startswith or endswith. The argument is a string or a tuple of strings, of which any may match.
+// affix returns the method startswith or endswith. Its argument is a string, or a tuple of strings of which at least one must match.
 func affix(has func(s, part string) bool) func(*render, Value, args) Value {
 	return func(r *render, self Value, a args) Value {
 		options, ok := a.pos[0].(tuple)
@@ -248,7 +249,7 @@ func affix(has func(s, part string) bool) func(*render, Value, args) Value {
 		for _, o := range options {
 			part, ok := text(o)
 			if !ok {
-				fail("a string or a tuple of strings is needed, not '%s'", typeName(o))
+				fail("found a value of type '%s' where a string or a tuple of strings is needed", typeName(o))
 			}
 			r.spend(stepCost + min(len(s), len(part))/8)
 			if has(s, part) {

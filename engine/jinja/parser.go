@@ -18,7 +18,7 @@ type parser struct {
 func (p *parser) template() []stmt {
 	body, end := p.statements("")
 	if end.kind != tokEOF {
-		failAt(end.offset, "'%s' has no statement to end", end.text)
+		failAt(end.offset, "found '%s', but no statement is open here", end.text)
 	}
 	return body
 }
@@ -101,7 +101,7 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// link checks the number of parts of an expression that are not nested, as in a + b + c or x.a.b.
+// link is called for part n of an expression whose parts follow one another, as in a + b + c or x.a.b. It fails if there are too many.
 func (p *parser) link(n int) {
 	if n > maxChain {
 		failAt(p.cur().offset, "an expression has more than %d parts in a row", maxChain)
@@ -111,8 +111,8 @@ func (p *parser) link(n int) {
 // blockEnds has the words that end the body of a statement.
 var blockEnds = []string{"endfor", "endif", "elif", "else", "endset", "endmacro", "endfilter", "endgeneration"}
 
-// statements parses text and statements up to one of blockEnds or to the end of the template. It also consumes and returns this end. opener
-// is the name of the statement whose body this is, for errors.
+// statements parses text and statements up to one of blockEnds or to the end of the template. It also consumes and returns the token of
+// this end. opener is the name of the statement whose body is parsed; "" for the whole template.
 func (p *parser) statements(opener string) ([]stmt, token) {
 	p.enter()
 	defer p.leave()
@@ -134,14 +134,15 @@ func (p *parser) statements(opener string) ([]stmt, token) {
 			p.expectKind(tokBlockEnd)
 		case tokEOF:
 			if opener != "" {
-				failAt(opened, "the '%s' here has no end", opener)
+				failAt(opened, "the body of '%s' that begins here has no end", opener)
 			}
 			return body, t
 		}
 	}
 }
 
-// body parses the body of a statement, up to one of the given ends. It also returns the end.
+// body parses the body of a statement, from the end of the opening tag up to one of the given words, such as endif. It also returns this
+// word.
 func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
 	p.takeOp(":")
 	p.expectKind(tokBlockEnd)
@@ -249,7 +250,7 @@ func (p *parser) blockFilter() *filterExpr {
 func (p *parser) macro(start at) *macroStmt {
 	name := p.expectName()
 	if reserved(name.text) {
-		failAt(name.offset, "can't assign to '%s'", name.text)
+		failAt(name.offset, "cannot assign to '%s'", name.text)
 	}
 	s := &macroStmt{at: start, def: &macroDef{name: name.text}}
 	s.target = &nameExpr{at: at(name.offset), name: name.text, use: useStore}
@@ -277,13 +278,13 @@ func (p *parser) signature(d *macroDef) {
 		name := p.expectName()
 		param := &nameExpr{at: at(name.offset), name: name.text, use: useParam}
 		if reserved(name.text) || slices.ContainsFunc(d.params, func(o *nameExpr) bool { return o.name == name.text }) {
-			failAt(name.offset, "'%s' cannot be a parameter here", name.text)
+			failAt(name.offset, "'%s' cannot be a parameter: it is a constant or the name of another parameter", name.text)
 		}
 		d.params = append(d.params, param)
 		if p.takeOp("=") {
 			d.defaults = append(d.defaults, p.expression())
 		} else if len(d.defaults) > 0 {
-			failAt(name.offset, "a parameter without default follows one with a default")
+			failAt(name.offset, "a parameter without a default must not follow one with a default")
 		}
 	}
 }

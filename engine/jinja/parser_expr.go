@@ -21,8 +21,8 @@ func (p *parser) expression() expr {
 	return value
 }
 
-// tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, "if" ends the
-// tuple, as in the head of a loop. end is another word that ends it; "" for none.
+// tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, the word "if" ends
+// the tuple, as in the head of a loop. The word end also ends it, unless end is "".
 func (p *parser) tuple(conditionals bool, end string) expr {
 	item := p.or
 	if conditionals {
@@ -38,7 +38,8 @@ func (p *parser) tuple(conditionals bool, end string) expr {
 	return items[0]
 }
 
-// items parses expressions that are separated by commas. isTuple reports whether there is a comma.
+// items parses expressions that are separated by commas, up to the end of the tag, a closing parenthesis or the word end. isTuple reports
+// whether there is a comma.
 func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool) {
 	for {
 		if k := p.cur().kind; k == tokPrintEnd || k == tokBlockEnd || p.isOp(")") || end != "" && p.isWord(end) {
@@ -52,8 +53,8 @@ func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool
 	}
 }
 
-// chain parses an expression with operators of one precedence, from left to right. operator consumes and returns an operator, or returns ""
-// if there is none.
+// chain parses operands with operators of one precedence between them, from left to right. The function operator consumes and returns the
+// next operator, or returns "" if there is none. join makes the expression of an operator and its two operands.
 func (p *parser) chain(operand func() expr, operator func() string, join func(at at, op string, left, right expr) expr) expr {
 	left := operand()
 	for n := 0; ; n++ {
@@ -215,7 +216,7 @@ func (p *parser) test(where at, value expr) expr {
 	case p.isOp("("):
 		t.args = p.args()
 	case p.isWord("is"):
-		failAt(next.offset, "tests cannot be chained with is")
+		failAt(next.offset, "a second 'is' cannot follow a test; join the tests with 'and'")
 	case next.kind == tokName && (next.text == "else" || next.text == "or" || next.text == "and"):
 	case next.kind == tokName || next.kind == tokString || next.kind == tokNumber || p.isOp("[") || p.isOp("{"):
 		t.args.pos = []expr{p.unary(false)}
@@ -343,14 +344,14 @@ func (p *parser) args() argExprs {
 func (p *parser) arg(a *argExprs) {
 	t := p.cur()
 	if a.starNamed != nil {
-		failAt(t.offset, "arguments of a call are in the wrong order")
+		failAt(t.offset, "this argument is in the wrong position: the order is arguments without names, named arguments, *list, **dictionary")
 	}
 	switch {
 	case p.takeOp("**"):
 		a.starNamed = p.expression()
 	case p.takeOp("*"):
 		if a.star != nil {
-			failAt(t.offset, "arguments of a call are in the wrong order")
+			failAt(t.offset, "this argument is in the wrong position: the order is arguments without names, named arguments, *list, **dictionary")
 		}
 		a.star = p.expression()
 	case t.kind == tokName && p.ahead().kind == tokOp && p.ahead().text == "=":
@@ -362,7 +363,7 @@ func (p *parser) arg(a *argExprs) {
 		a.named = append(a.named, p.expression())
 	default:
 		if a.star != nil || len(a.names) > 0 {
-			failAt(t.offset, "arguments of a call are in the wrong order")
+			failAt(t.offset, "this argument is in the wrong position: the order is arguments without names, named arguments, *list, **dictionary")
 		}
 		a.pos = append(a.pos, p.expression())
 	}

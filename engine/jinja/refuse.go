@@ -8,7 +8,8 @@ import (
 // Jinja and Python have more features than published chat templates use. An unsupported feature is refused by name when a template is
 // parsed, even in a branch that never runs, so that a batch does not fail in the middle.
 
-// refuse stops parsing because of an unsupported construct.
+// refuse stops parsing because of an unsupported construct. what is the beginning of the message with its verb, such as "the operator **
+// is".
 func refuse(offset int, what string) {
 	failAt(offset, "%s not supported in chat templates", what)
 }
@@ -24,7 +25,7 @@ var (
 	}
 	refusedTests   = []string{"callable", "escaped", "filter", "sameas", "test"}
 	refusedGlobals = []string{"cycler", "joiner", "lipsum"}
-	refusedInMacro = []string{"caller", "kwargs", "varargs"} // variables that Jinja defines in macros
+	refusedInMacro = []string{"caller", "kwargs", "varargs"} // variables that Jinja defines inside macros
 	refusedOfLoop  = []string{"changed", "cycle", "depth", "depth0"}
 	// refusedMethods has unsupported methods of Python's strings, lists, dictionaries and numbers. It does not have methods that change a
 	// list or a dictionary: these fail when they are called, as in Jinja's sandbox.
@@ -54,7 +55,8 @@ func refuseTest(name token) {
 	}
 }
 
-// refuseMethod refuses a call of an unsupported method by its name alone, because the type of the value is not known yet.
+// refuseMethod refuses a call of an unsupported method. It checks only the method's name, because the type of the value is not known before
+// rendering.
 func refuseMethod(fn expr) {
 	if fn, ok := fn.(*attrExpr); ok && slices.Contains(refusedMethods, fn.name) {
 		refuse(int(fn.at), "the method '"+fn.name+"' is")

@@ -73,14 +73,14 @@ func TestRefusedWhenUsed(t *testing.T) {
 	for source, want := range map[string]string{
 		"{{ {none: 1} }}":                  "t:1:4: the keys of a dictionary must be strings or integers, not NoneType",
 		"{{ {1.5: 1} }}":                   "t:1:4: the keys of a dictionary must be strings or integers, not float",
-		"{{ ('x' | safe).upper() }}":       "t:1:22: the method 'upper' of a string marked by the filter safe is not supported; apply the filter last",
-		"{{ 'x' | safe | trim }}":          "t:1:17: the filter 'trim' of a string marked by the filter safe is not supported; apply the filter last",
-		"{{ ('x' | safe)[0] }}":            "t:1:16: an item of a string marked by the filter safe is not supported; apply the filter last",
-		"{{ ('x' | safe)[:1] }}":           "t:1:16: a slice of a string marked by the filter safe is not supported; apply the filter last",
-		"{{ {}.keys() == {}.keys() }}":     "t:1:14: a comparison of 'dict_keys' is not supported; convert it with the filter \"list\"",
-		"{{ 1 | round(-1) }}":              "t:1:8: round to -1 digits is not supported",
-		"{{ [1].append(2) }}":              "t:1:14: access to attribute 'append' of 'list' object is unsafe",
-		"{{ (['a'] | map('upper')) ~ 1 }}": "t:1:27: a generator cannot be printed here",
+		"{{ ('x' | safe).upper() }}":       "t:1:22: the method 'upper' of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
+		"{{ 'x' | safe | trim }}":          "t:1:17: the filter 'trim' of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
+		"{{ ('x' | safe)[0] }}":            "t:1:16: an item of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
+		"{{ ('x' | safe)[:1] }}":           "t:1:16: a slice of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
+		"{{ {}.keys() == {}.keys() }}":     "t:1:14: a value of type 'dict_keys' cannot be compared; convert it with the filter \"list\"",
+		"{{ 1 | round(-1) }}":              "t:1:8: round: a precision of -1 digits is not supported; use 0 to 300",
+		"{{ [1].append(2) }}":              "t:1:14: access to attribute 'append' of 'list' object is not allowed in templates",
+		"{{ (['a'] | map('upper')) ~ 1 }}": "t:1:27: a value of type 'generator' cannot be printed",
 	} {
 		tmpl, err := Parse("t", source)
 		require.NoError(t, err, source)

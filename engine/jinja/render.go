@@ -13,21 +13,21 @@ import (
 const (
 	maxSource  = 4 << 20  // bytes of a template
 	maxNesting = 200      // levels of nested statements and expressions
-	maxChain   = 2000     // operators, filters or attributes one after another in an expression
+	maxChain   = 2000     // operators, filters or attributes that follow one another in an expression
 	maxOutput  = 64 << 20 // bytes of the prompt, and of any string or list that the template makes
 	maxDepth   = 1000     // levels of nested values
 	maxCalls   = 200      // levels of nested macro calls
 	maxRange   = 100_000  // length of a range, as in Jinja's sandbox
-	maxBudget  = 1 << 28  // cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per element of a new list
+	maxBudget  = 1 << 28  // maximum cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per element of a new list
 	stepCost   = 16
 	itemCost   = 32
 )
 
 var (
-	errBudget = errors.New("the template runs for too long: it has used up its budget of steps; shorten the messages or simplify the template")
+	errBudget = errors.New("the template needs more steps than allowed; shorten the messages or simplify the template")
 	errDepth  = fmt.Errorf("values are nested more than %d levels deep", maxDepth)
-	errCalls  = fmt.Errorf("macros call each other in more than %d levels", maxCalls)
-	errOutput = errors.New("the template makes a text or list that is too large")
+	errCalls  = fmt.Errorf("calls of macros are nested more than %d levels deep", maxCalls)
+	errOutput = fmt.Errorf("the template makes a text of more than %d MiB or a list of more than %d elements", maxOutput>>20, maxOutput/itemCost)
 )
 
 // render is one rendering of a template.
@@ -85,7 +85,7 @@ func (r *render) spend(cost int) {
 	}
 }
 
-// room checks the size of a string of n times size bytes before it is made, and subtracts its cost from the budget.
+// room is called before a string of n*size bytes is made. It fails if the string is too large, and subtracts its cost from the budget.
 func (r *render) room(size, n int) {
 	if size > 0 && n > r.maxOutput/size {
 		failWith(errOutput)
@@ -93,7 +93,7 @@ func (r *render) room(size, n int) {
 	r.spend(size * max(n, 0))
 }
 
-// list checks the size of a list of n elements before it is made, and subtracts its cost from the budget.
+// list is called before a list of n elements is made. It fails if the list is too large, and subtracts its cost from the budget.
 func (r *render) list(n int) {
 	if n > r.maxOutput/itemCost {
 		failWith(errOutput)

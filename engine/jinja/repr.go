@@ -71,7 +71,7 @@ func (r *render) appendRepr(out []byte, v Value) []byte {
 	case *undefined:
 		out = append(out, "Undefined"...)
 	case markup, *iterator, *macro, *function, *loopContext:
-		fail("a %s cannot be printed here", typeName(v))
+		fail("a value of type '%s' cannot be printed", typeName(v))
 	default:
 		fail("a value of %s cannot be used in a template", typeName(v))
 	}
@@ -112,8 +112,8 @@ func (r *render) appendObject(out []byte, o *ordered.Object) []byte {
 	return append(out, '}')
 }
 
-// formatFloat returns Python's repr of a float: the shortest digits that give the float back, with an exponent for 1e16 and more
-// and for less than 1e-4.
+// formatFloat returns Python's repr of a float: the shortest decimal number that parses to the same float. It has an exponent if the
+// magnitude is below 1e-4 or at least 1e16.
 func formatFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):

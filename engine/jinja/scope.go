@@ -1,9 +1,9 @@
 package jinja
 
 // Before a template runs, Jinja decides to which scope each name belongs. A name that is set anywhere in a scope belongs to this scope from
-// its start. Until it is set, it has the value of the surrounding scope. This file makes the same decisions in the same order. The order
-// matters: if only one branch of an if sets a name, the place where the name is first read decides whether its value can come from the
-// context.
+// its start. Until it is set, it has the value of the surrounding scope. This file makes the same decisions, and visits the names in the
+// same order as Jinja. The order matters: if only one branch of an if sets a name, its value in the other branches depends on where the
+// template first reads it.
 
 // variable is a name in a scope. It is stored in a slot of a frame or, if the template never sets it, among the variables of the context.
 type variable struct {
@@ -27,7 +27,8 @@ type load struct {
 	outer *variable // the source for loadAlias
 }
 
-// symbols has the names of a scope. The names of each branch of an if are collected in a copy; the copies are joined afterwards.
+// symbols has the names of a scope while binder collects them. For an if, the names of each branch are collected in a copy, and join
+// combines the copies.
 type symbols struct {
 	parent  *symbols
 	routine *routine

@@ -18,8 +18,8 @@
 // refuse.go. Then add cases to testdata/conformance.py and run it. It records the results of Python's jinja2, and TestConformance compares
 // them.
 //
-// Inside the package, errors of parsing and rendering are panics of type failure, as in text/template. Parse and Render recover them and
-// return an *Error.
+// Inside the package, an error of parsing or rendering is a panic with a value of type failure, as in text/template. Parse and Render
+// recover it and return an *Error.
 //
 // A template is a program of unknown origin. It cannot change the values that it is given, and it runs under limits of
 // time, memory and depth (render.go).

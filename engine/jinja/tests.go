@@ -62,7 +62,8 @@ func isInteger(v Value) bool {
 	return false
 }
 
-// isSequence reports whether a value has a length and can be subscripted. As in Jinja, this includes dictionaries and undefined values.
+// isSequence reports whether the test sequence is true for a value: it has a length and can be subscripted. As in Jinja, this includes
+// dictionaries and undefined values.
 func isSequence(v Value) bool {
 	switch v.(type) {
 	case string, markup, []Value, tuple, *ordered.Object, *span, *undefined:
@@ -79,7 +80,7 @@ func isIterable(v Value) bool {
 	return isSequence(v)
 }
 
-// leaves reports whether the remainder of v and divisor is want.
+// leaves reports whether the remainder of v divided by divisor is want.
 func (r *render) leaves(v, divisor Value, want int64) bool {
 	return r.equal(r.arithmetic("%", v, divisor), want)
 }

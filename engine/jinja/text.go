@@ -97,7 +97,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt returns the lower case of the character r at i. The lower case of a Σ depends on the next character.
+// lowerAt returns the lower case of the character r, which is at s[i:]. The lower case of a Σ depends on the next character.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))
@@ -120,12 +120,12 @@ func isDigit(r rune) bool {
 		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
 }
 
-// every reports whether s is not empty and in returns true for all its characters.
+// every reports whether s is not empty and the function in returns true for all its characters.
 func every(s string, in func(rune) bool) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return !in(r) }) < 0
 }
 
-// hasCase reports whether s has letters with case and in returns true for all of these.
+// hasCase reports whether s has letters with case and the function in returns true for all of them.
 func hasCase(s string, in func(rune) bool) bool {
 	found := false
 	for _, r := range s {
@@ -177,7 +177,7 @@ func (r *render) splitLines(s string, keepEnds bool) []string {
 	return lines
 }
 
-// fields returns the number of words between white space.
+// fields returns the number of words in s, which are separated by white space.
 func fields(s string) int {
 	n, inside := 0, false
 	for _, c := range s {
@@ -190,7 +190,7 @@ func fields(s string) int {
 	return n
 }
 
-// splitAt splits s at sep, at most limit times: from the end if fromEnd is set.
+// splitAt splits s at sep, at most limit times. It starts from the end of s if fromEnd is set.
 func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.Split(s, sep)
@@ -208,7 +208,7 @@ func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	return parts
 }
 
-// splitSpace splits s at white space, at most limit times: from the end if fromEnd is set.
+// splitSpace splits s at white space, at most limit times. It starts from the end of s if fromEnd is set.
 func splitSpace(s string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.FieldsFunc(s, isSpace)

@@ -24,7 +24,7 @@ type jsonWriter struct {
 	charged    int // number of bytes of out whose cost was subtracted from the budget
 }
 
-// charge subtracts the cost of the bytes written since the last call from the budget.
+// charge subtracts from the budget the cost of the bytes that were written since the last call.
 func (w *jsonWriter) charge() {
 	n := len(w.out) - w.charged
 	w.charged = len(w.out)
@@ -42,7 +42,7 @@ func filterToJSON(r *render, v Value, a args) Value {
 	default:
 		n, ok := integer(indent)
 		if !ok || n > maxOutput {
-			fail("indent must be a number or a string, not %s", typeName(indent))
+			fail("tojson: indent must be a string or a number up to %d", maxOutput)
 		}
 		s := strings.Repeat(" ", int(max(n, 0)))
 		w.indent = &s
@@ -53,7 +53,7 @@ func filterToJSON(r *render, v Value, a args) Value {
 	if separators := a.or(2, nil); separators != nil {
 		pair, _ := elements(separators)
 		if len(pair) != 2 {
-			fail("separators must be two strings")
+			fail("tojson: separators must be a list of two strings")
 		}
 		w.comma, w.col = needText(pair[0]), needText(pair[1])
 	}
@@ -82,7 +82,7 @@ func (w *jsonWriter) value(v Value) {
 	default:
 		items, ok := elements(v)
 		if !ok {
-			fail("object of type %s is not JSON serializable", typeName(v))
+			fail("tojson: a value of type '%s' cannot be written as JSON", typeName(v))
 		}
 		w.open('[')
 		for i, item := range items {

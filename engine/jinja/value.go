@@ -31,7 +31,7 @@ type (
 	undefined struct {
 		name  string // name of the variable or attribute
 		owner string // the type that has no such attribute; empty for a variable
-		hint  string // the whole message, for other cases
+		hint  string // the whole message; if set, name and owner are not used
 	}
 )
 
@@ -187,7 +187,7 @@ func float(v Value) (float64, bool) {
 	return float64(n), ok
 }
 
-// truth returns a value as a condition, as in Python.
+// truth reports whether a value counts as true in a condition, as in Python.
 func truth(v Value) bool {
 	switch v := v.(type) {
 	case nil, *undefined:

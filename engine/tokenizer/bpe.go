@@ -42,7 +42,7 @@ type bpe struct {
 	rule   splitRule
 	bytes  [256]int32 // symbol of each byte; noSymbol if it has none
 	merges map[uint64]merge
-	words  map[string]int32 // tokens by their bytes; only if rule.wholeWords is set
+	words  map[string]int32 // ids of the tokens by their bytes; nil unless rule.wholeWords is set
 	pool   sync.Pool        // has *merger values
 }
 
@@ -55,13 +55,13 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 		return nil, err
 	}
 	if len(merges) > math.MaxInt32/2 {
-		return nil, fmt.Errorf("metadata %smerges: %d merges are too many", prefix, len(merges))
+		return nil, fmt.Errorf("metadata %smerges: has %d merges, but at most %d are supported", prefix, len(merges), math.MaxInt32/2)
 	}
 	e := &bpe{vocab: v, rule: rule, merges: make(map[uint64]merge, len(merges))}
 	e.pool.New = func() any { return new(merger) }
 	symbols := newSymbols(v)
 	for rank, text := range merges {
-		// The left part is never empty, but it can be a space.
+		// The left part is never empty. It can itself be a space, so the search for the separator starts at the second byte.
 		cut := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
 		if cut == 0 || cut+1 == len(text) {
 			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, does not consist of two parts separated by a space", prefix, rank, text)
@@ -167,8 +167,8 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int3
 	return dst
 }
 
-// appendByte appends the token of a byte of a merged string that is not a token. A vocabulary need not have tokens for bytes that never
-// occur in valid UTF-8. Such a byte becomes the unknown token or, if there is none, nothing.
+// appendByte appends the token of one byte. It is called for the bytes of a symbol that is not a token. A byte without a token, such as one
+// that never occurs in valid UTF-8, becomes the unknown token. If the vocabulary has no unknown token, the byte is dropped.
 func (e *bpe) appendByte(dst []int32, b byte) []int32 {
 	switch id := e.bytes[b]; {
 	case id >= 0 && int(id) < len(e.vocab.tokens):
@@ -187,8 +187,8 @@ func (e *bpe) join(left, right textSymbol) (id, rank int32, ok bool) {
 // piece returns the bytes of a normal token.
 func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
 
-// decodeByteLevel maps characters of GPT-2's alphabet back to bytes. It returns a text with any other character unchanged; added tokens can
-// have such texts.
+// decodeByteLevel maps characters of GPT-2's alphabet back to bytes. If the text has any other character, it is returned unchanged: added
+// tokens can have such texts.
 func decodeByteLevel(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {

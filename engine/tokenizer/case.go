@@ -7,7 +7,7 @@ package tokenizer
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C|
 //	\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// The expression divides a word before a capital that follows small letters, as in foo|Bar.
+// The expression splits a word before an upper-case letter that follows lower-case letters, as in foo|Bar.
 func caseSplit(digits int, contractions bool) matcher {
 	return func(s string, i int) (int, bool) {
 		t := classes()
@@ -69,7 +69,7 @@ func capitalsThenSmall(t *classTable, s string, from int) int {
 	}
 }
 
-// runOfCase returns the end of the letters and marks from i on, up to the first one with the unwanted case.
+// runOfCase returns the end of the letters and marks that begin at i. The first letter of the unwanted case ends them.
 func runOfCase(t *classTable, s string, i int, unwanted class) int {
 	for {
 		c, width := t.at(s, i)

@@ -58,7 +58,7 @@ func (t *classTable) at(s string, i int) (c class, width int) {
 	return t[r], width
 }
 
-// run returns the end of the longest part of s[i:] whose characters have one of the wanted properties.
+// run returns the end of the longest part at the start of s[i:] whose characters all have one of the wanted properties.
 func (t *classTable) run(s string, i int, wanted class) int {
 	for {
 		c, width := t.at(s, i)
@@ -69,7 +69,7 @@ func (t *classTable) run(s string, i int, wanted class) int {
 	}
 }
 
-// others returns the end of the longest part of s[i:] whose characters are no letters, numbers or white space.
+// others returns the end of the longest part at the start of s[i:] without letters, numbers and white space.
 func (t *classTable) others(s string, i int) int {
 	for {
 		c, width := t.at(s, i)

@@ -5,23 +5,24 @@ import "unicode/utf8"
 // Decoder converts ids to text one by one. It is not safe for concurrent use.
 type Decoder struct {
 	t       *Tokenizer
-	started bool   // a token with text has been decoded
+	started bool   // a token that is not empty has been decoded
 	pending []byte // beginning of an incomplete character, at most 3 bytes
 	out     []byte // buffer of Next
 }
 
-// NewDecoder returns a decoder for a whole text. If encoding adds a space before a text (SentencePiece), the decoder drops the leading
-// space of the first token. To decode the continuation of a prompt, first pass the prompt's last id to Next and discard the result.
+// NewDecoder returns a decoder for ids that begin at the start of a text. If encoding adds a space there (SentencePiece), the decoder drops
+// it. To decode the continuation of a prompt, first pass the prompt's last id to Next and discard the result.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next returns the text of the characters that the id completes. The text can be empty. Bytes that cannot become valid UTF-8 are replaced
-// by U+FFFD, one for each sequence that begins like a character (Unicode's "maximal subpart").
+// Next decodes the next id and returns the characters that it completes. The text can be empty, because a token can end within a character.
+// Bytes that cannot become valid UTF-8 are replaced by U+FFFD: one for each longest sequence of bytes that begins like a character
+// (Unicode's "maximal subpart").
 func (d *Decoder) Next(id int32) string {
 	d.out = d.Append(d.out[:0], id)
 	return string(d.out)
 }
 
-// Append is Next with the text appended to dst.
+// Append is like Next, but appends the text to dst.
 func (d *Decoder) Append(dst []byte, id int32) []byte {
 	b := d.t.Bytes(id)
 	if len(b) == 0 {
@@ -48,8 +49,8 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
-// badLength returns how many bytes at the start of b one U+FFFD replaces. b begins with bytes that are not valid UTF-8. The result is the
-// length of the longest beginning of a character, or 1 (Unicode's "maximal subpart").
+// badLength is called if b begins with bytes that are not valid UTF-8. It returns the number of bytes that are replaced by one U+FFFD: the
+// longest sequence at the start of b that could begin a character, at least 1 (Unicode's "maximal subpart").
 func badLength(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n]) {

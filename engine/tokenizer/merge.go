@@ -1,8 +1,8 @@
 package tokenizer
 
-// merger does byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined. It joins the pair with the lowest
-// rank first; of equal ranks, the leftmost pair. This takes O(n log n) steps for n symbols. A merger reuses its memory for every text. It
-// is not safe for concurrent use.
+// merger does byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined. The pair with the lowest rank is
+// joined first; of pairs with equal ranks, the leftmost one. This takes O(n log n) steps for n symbols. A merger reuses its memory for
+// every text. It is not safe for concurrent use.
 type merger struct {
 	symbols []textSymbol
 	pairs   []pair // a binary heap, lowest key first
@@ -10,7 +10,7 @@ type merger struct {
 
 // textSymbol is the part text[start:end] of the text.
 type textSymbol struct {
-	id         int32 // the encoder's number for the text; noSymbol if it has none
+	id         int32 // the encoder's number for this part of the text; noSymbol if there is none
 	start, end int32
 	prev, next int32 // indices of the neighbours; none at the ends of the text
 }
@@ -24,7 +24,7 @@ const (
 type pair struct {
 	key   uint64 // rank, then index of the left neighbour
 	right int32
-	size  int32 // length of both together, which shows whether the pair is still valid
+	size  int32 // bytes of both symbols together; if they have another size now, the pair is invalid
 	id    int32 // id of the joined symbol
 }
 
@@ -34,7 +34,7 @@ func (m *merger) reset() {
 	m.pairs = m.pairs[:0]
 }
 
-// add appends a symbol that ends at end.
+// add appends a symbol. Its text begins where the previous symbol ends, and ends at byte end.
 func (m *merger) add(id int32, end int) {
 	n := int32(len(m.symbols))
 	s := textSymbol{id: id, end: int32(end), prev: n - 1, next: none}
@@ -45,7 +45,8 @@ func (m *merger) add(id int32, end int) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins neighbours until none can be joined or p stops. join returns the symbol that two neighbours become, and its rank.
+// run joins neighbours until none can be joined or p stops. join returns the id and the rank of the symbol that replaces two neighbours. ok
+// is false if the two cannot be joined.
 func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool), p *pacer) {
 	for i := 1; i < len(m.symbols) && !p.stop(); i++ {
 		m.consider(int32(i-1), int32(i), join)

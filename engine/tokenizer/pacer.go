@@ -2,14 +2,14 @@ package tokenizer
 
 import "context"
 
-// pacer ends work when a context is done. It counts steps of work and checks the context once in many steps.
+// pacer stops long work when a context is done. It counts steps of the work and checks the context once every paced steps.
 type pacer struct {
 	ctx   context.Context
 	steps int
 	err   error // the context's error; nil until a check finds the context done
 }
 
-// paced is the number of steps between two checks of the context. So many steps of merging take about 100 µs.
+// paced is the number of steps between two checks of the context. This number of merge steps takes about 100 µs.
 const paced = 1 << 12
 
 // stop counts a step, and reports whether the work has to end.

@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// splitRule is the split rule that the setting tokenizer.ggml.pre names.
+// splitRule is one of the rules by which a text is split into pieces before encoding. The metadata tokenizer.ggml.pre names the rule.
 type splitRule struct {
 	passes passes
 	// wholeWords reports whether a piece that is a token is encoded as this token without merging.
 	wholeWords bool
-	// addBOS is the default for files without add_bos_token.
+	// addBOS is the value of add_bos_token for files that do not have this key.
 	addBOS bool
 }
 
@@ -141,7 +141,7 @@ func runeWidth(s string, i int) int {
 	return n
 }
 
-// ranges makes a table from pairs of a first and a last code point, in ascending order.
+// ranges makes a table of ranges of code points. pairs has the first and the last code point of each range, in ascending order.
 func ranges(pairs ...rune) *unicode.RangeTable {
 	t := new(unicode.RangeTable)
 	for i := 0; i < len(pairs); i += 2 {

@@ -8,7 +8,7 @@ import (
 )
 
 // specialTokens finds special tokens in a text before the text is encoded. If several tokens match at one position, the longest is used.
-// The tokens are stored as a trie. A node with a single token is a leaf, which stores the rest of the token.
+// The tokens are stored as a trie. A node below which there is only one token is a leaf. It stores the rest of the token's text.
 type specialTokens struct {
 	first [256]int32 // node of a token's first byte; 0 for none
 	bytes []byte     // [nodes] last byte on the path to the node
@@ -44,7 +44,7 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	return s
 }
 
-// fill makes a node and the nodes below it. tokens, which must be sorted, have their first depth bytes in common.
+// fill sets a node and makes the nodes below it. tokens must be sorted by their texts, which have the first depth bytes in common.
 func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	n := specialNode{id: none}
 	switch {
@@ -83,8 +83,8 @@ func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	return len(text), 0, none
 }
 
-// match returns the longest special token at the beginning of a text, and its length; length 0 if there is none. node is the node of the
-// first byte.
+// match returns the length in bytes and the id of the longest special token at the beginning of a text. The length is 0 if there is none.
+// node is the node of the text's first byte.
 func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	id = none
 	for depth := 1; ; depth++ {

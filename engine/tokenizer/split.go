@@ -9,8 +9,8 @@ import (
 // and a position after i. No match begins before this position.
 type matcher func(s string, i int) (end int, ok bool)
 
-// passes splits a text like a chain of "isolated" splits of Hugging Face's tokenizers. The matches of the first matcher and the parts
-// between them are pieces. The next matcher splits each of these pieces again.
+// passes splits a text like a chain of splits in Hugging Face's tokenizers that have the behavior "isolated". The matches of the first
+// matcher and the text between two matches become pieces. The next matcher splits each of these pieces again.
 type passes []matcher
 
 // split calls yield with the pieces of s, in order. Concatenated, the pieces are s.
@@ -22,7 +22,7 @@ func (p passes) split(s string, yield func(piece string)) {
 		yield(s)
 		return
 	}
-	start := 0 // start of the text that is not in a piece yet
+	start := 0 // start of the text that has not been passed to yield
 	for i := 0; i < len(s); {
 		end, ok := p[0](s, i)
 		if ok {
@@ -149,8 +149,8 @@ func contraction(s string, fold bool) int {
 	return 0
 }
 
-// spaces returns the end of a match of \s+(?!\S)|\s+ at i, which must be white space. At the end of the text, it matches all white space.
-// Otherwise, it leaves out the last character, unless that is the only one.
+// spaces returns the end of a match of \s+(?!\S)|\s+ at i, which must be white space. If the white space extends to the end of the text,
+// all of it matches. Otherwise, its last character does not match, unless it is the only one.
 func spaces(t *classTable, s string, i int) int {
 	end := t.run(s, i, space)
 	if end == len(s) {
@@ -179,7 +179,7 @@ func lineEnds(s string, i int) int {
 	return i
 }
 
-// upTo returns the end of at most n characters with one of the wanted properties.
+// upTo returns the end of the longest part of s[i:] that has at most n characters, each with one of the wanted properties.
 func upTo(t *classTable, s string, i int, wanted class, n int) int {
 	for range n {
 		c, width := t.at(s, i)

@@ -29,12 +29,12 @@ type Tokenizer struct {
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
-	// encode appends the ids of a part of a text to dst. The part has no special tokens. afterSpecial reports whether it is at the start of
-	// the whole text or follows a special token. If p stops, encode returns early.
+	// encode appends the ids of a part of a text to dst. The part has no special tokens. afterSpecial reports whether the part is at the
+	// start of the whole text or follows a special token. If p.stop returns true, encode returns early, with only some of the ids.
 	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
 	// piece returns the bytes of a normal token.
 	piece(text string) []byte
-	// loses reports whether there are characters that become no token.
+	// loses reports whether encoding drops some characters, because the vocabulary has no token for them.
 	loses() bool
 }
 
@@ -43,8 +43,8 @@ type EncodeOptions struct {
 	// Special encodes the texts of control tokens, such as "<|user|>", as these tokens. It is for rendered templates and for prompts of
 	// completions. The texts of user-defined tokens are always encoded as these tokens.
 	Special bool
-	// BOS adds the tokens that the file requires around a text: the BOS token at the beginning if AddsBOS, unless the text begins with it
-	// already, and the EOS token at the end if the file sets add_eos_token.
+	// BOS adds the tokens that the file requires around a text: the BOS token at the beginning if AddsBOS returns true, and the EOS token
+	// at the end if the file sets add_eos_token. If the text already begins with the BOS token, no second one is added.
 	BOS bool
 }
 
@@ -143,7 +143,7 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
 	return t.encode(text, o, &pacer{ctx: context.Background()})
 }
 
-// EncodeContext is Encode for large texts: it returns ctx's error soon after ctx is done.
+// EncodeContext is like Encode, but stops and returns ctx's error soon after ctx is done. It is for large texts.
 func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOptions) ([]int32, error) {
 	p := &pacer{ctx: ctx}
 	ids := t.encode(text, o, p)
@@ -186,7 +186,8 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	return ids
 }
 
-// Decode returns the text of the ids of a whole text; see NewDecoder.
+// Decode converts ids to text. ids must begin at the start of a text, because Decode drops the leading space that encoding adds there
+// (SentencePiece). For the continuation of a prompt, use NewDecoder.
 func (t *Tokenizer) Decode(ids []int32) string {
 	d := t.NewDecoder()
 	var out strings.Builder
@@ -245,5 +246,5 @@ func (t *Tokenizer) Lookup(text string) (int32, bool) {
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.vocab.tokens) }
 
-// dropsSpace reports whether the encoder added the leading space of a text's first token.
+// dropsSpace reports whether a decoder must drop the leading space of a text's first token, because the encoder added it.
 func (t *Tokenizer) dropsSpace(id int32) bool { return t.dropSpace && t.vocab.kinds[id] == kindNormal }

@@ -41,7 +41,7 @@ func loadVocabulary(meta *gguf.Metadata, defaultBOS bool) (*vocabulary, error) {
 		return nil, err
 	}
 	if len(tokens) == 0 || len(tokens) > math.MaxInt32/2 {
-		return nil, fmt.Errorf("metadata %stokens: has %d tokens", prefix, len(tokens))
+		return nil, fmt.Errorf("metadata %stokens: has %d tokens, but must have 1 to %d", prefix, len(tokens), math.MaxInt32/2)
 	}
 	v := &vocabulary{tokens: tokens, ids: make(map[string]int32, len(tokens))}
 	for i, text := range tokens {
@@ -105,7 +105,7 @@ func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 		return none, err
 	}
 	if id < 0 || id >= int64(len(v.tokens)) {
-		return none, fmt.Errorf("metadata %s%s: %d is not a token; the vocabulary has %d", prefix, key, id, len(v.tokens))
+		return none, fmt.Errorf("metadata %s%s: %d is not the id of a token; the vocabulary has %d tokens", prefix, key, id, len(v.tokens))
 	}
 	return int32(id), nil
 }
@@ -118,16 +118,16 @@ func flag(meta *gguf.Metadata, key string, fallback bool) (bool, error) {
 	return b, err
 }
 
-// endTexts are the texts of tokens that end a turn or a document in supported models. Some files do not name all of these tokens: they were
-// converted before eot_token_id and eom_token_id existed, or they have the eos_token_id of a base model. A model tuned for chat would then
-// never stop. Only tokens that the file marks as control tokens are used.
+// endTexts are the texts of tokens that end a message or a document in supported models. Some files do not name all of these tokens: they
+// were converted before eot_token_id and eom_token_id existed, or they have the eos_token_id of a base model. Without endTexts, a model
+// tuned for chat would then never stop. Only tokens that the file marks as control tokens are used.
 var endTexts = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
 	"<end_of_turn>", "<｜end▁of▁sentence｜>",
 }
 
-// glmEndTexts end an answer in GLM's vocabularies. These have no end-of-turn token: the model writes the beginning of the next turn
-// instead.
+// glmEndTexts are the texts of tokens that end an answer in GLM's vocabularies. These have no token for the end of a message: the model
+// generates the token with which the next message begins instead.
 var glmEndTexts = []string{"<|user|>", "<|observation|>"}
 
 // harmonyEnds corrects the stop tokens of gpt-oss's vocabulary. An answer ends with <|return|>, or with <|call|> if a tool is called.

@@ -7,13 +7,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// approx is a value computed in float64, with the tolerance for the backend's value.
+// approx is a value computed in float64, and by how much the backend's value may differ from it.
 //
 // The tolerances follow from what a backend may do:
 //   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
 //   - It may round weights other than F32, the activations that these weights multiply, and keys, values and queries to
 //     float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
-//   - For a product with block-quantised weights, it may quantise the activations to 8 bits, in runs of up to 256 values. The     error of an activation is at most max/254, again of random sign. max is the largest magnitude in its run.
+//   - For a product with block-quantised weights, it may quantise the activations to 8 bits, in runs of up to 256 values. The
+//     error of an activation is at most max/254, again of random sign. max is the largest magnitude in its run.
 //   - It may use a fast exponential with a relative error of 2⁻²⁰.
 //
 // Errors of random sign add up like a random walk: the tolerance is sigmas times the standard deviation of that walk. A tolerance for the
@@ -31,12 +32,12 @@ const (
 // within compares a row with its expected values.
 func within(got []float32, want []approx) error {
 	if len(got) != len(want) {
-		return fmt.Errorf("the row has %d values, want %d", len(got), len(want))
+		return fmt.Errorf("the row has %d values, but must have %d", len(got), len(want))
 	}
 	for i, w := range want {
-		// The condition is written so that NaN fails.
+		// The condition is negated so that a NaN is an error.
 		if d := math.Abs(float64(got[i]) - w.value); !(d <= w.tol) {
-			return fmt.Errorf("column %d is %g, want %g within %.2g", i, got[i], w.value, w.tol)
+			return fmt.Errorf("column %d is %g, but must be %g with a tolerance of %.2g", i, got[i], w.value, w.tol)
 		}
 	}
 	return nil
@@ -104,8 +105,8 @@ func (a approx) silu() approx {
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
-// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. The error of 1+tanh is absolute, not
-// relative.
+// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. The tolerance allows for an absolute
+// error of 1+tanh, because its relative error is large for negative x.
 func (a approx) gelu() approx {
 	x := a.value
 	v := x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))

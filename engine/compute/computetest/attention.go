@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// headShapes are shapes of grouped-query attention. They have as many key heads as query heads, a few key heads, or one. Some sizes are
-// those of real models, others are odd. Heads are rotated completely or in part.
+// headShapes are shapes of grouped-query attention. They have one key head, a few key heads, or as many key heads as query heads. Some
+// sizes are those of real models, others are odd. Heads are rotated completely or in part.
 var headShapes = []headShape{
 	{1, 1, 2, 1, 2, 1},
 	{4, 4, 8, 8, 8, 16},
@@ -73,7 +73,7 @@ func (c *pagedSequences) projection() compute.Projection {
 	return p
 }
 
-// roped returns the expected row of queries, keys and values after RopeStore.
+// roped returns the row of queries, keys and values that is expected after RopeStore. line is the row before it.
 func (c *pagedSequences) roped(line []float32, position int) []approx {
 	out := exactly(line)
 	if c.bias != nil {
@@ -98,7 +98,7 @@ func (c *pagedSequences) roped(line []float32, position int) []approx {
 	return out
 }
 
-// normHead norms a head in place. Its tolerances include the error of the sum and the errors of the head's values.
+// normHead norms a head in place. The tolerances of the results include the errors of the head's values and of the sum of their squares.
 func normHead(head []approx, gain []float32) {
 	square, off := 0.0, 0.0
 	for _, v := range head {
@@ -146,7 +146,8 @@ func checkRopeStore(r *rig) error {
 	return nil
 }
 
-// verifyStore runs the operation that stores keys and values over rows of the sequences. want returns the expected row after the operation.
+// verifyStore checks RopeStore or Latents, whichever c.store calls, on rows of the sequences. want returns the expected row after the
+// operation.
 func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float32, position int) []approx) error {
 	rope := r.rope(c)
 	m, err := r.storeAll(c, rope)
@@ -220,7 +221,8 @@ func checkAttention(r *rig) error {
 	return r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
-// verifyAttention stores the sequences twice, in different pages and steps. Successive computations attend to the two copies in turn.
+// verifyAttention stores the sequences twice, in different pages and steps. Successive computations use the two copies alternately: results
+// must not depend on where a sequence is stored.
 func (r *rig) verifyAttention(what string, c *pagedSequences) error {
 	rope := r.rope(c)
 	var memories []*memory

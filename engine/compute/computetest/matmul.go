@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// shapes calls test with several sizes of a product for each type of weights. The numbers of rows are below and above the numbers at which
-// backends change kernels: 1, a few, and tiles of 8 to 32.
+// shapes calls test with several sizes of a product for each type of weights. Backends have separate kernels for 1 row, for a few rows, and
+// for tiles of 8 to 32 rows. The numbers of rows are chosen so that all of these kernels run.
 func (r *rig) shapes(test func(t gguf.Type, in, out, rows int) error) error {
 	for _, t := range types {
 		for _, rows := range []int{1, r.among(2, 8), r.among(9, 40)} {

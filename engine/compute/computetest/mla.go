@@ -30,7 +30,7 @@ func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, le
 
 const latentEps = 1e-6
 
-// latents returns the expected row of compressed query, latent and key after Latents. qGain is nil if the row has no query.
+// latents returns the row of compressed query, latent and key that is expected after Latents. qGain is nil if the row has no query.
 func (c *pagedSequences) latents(line []float32, qGain, kvGain *matrix, position int) []approx {
 	var out []approx
 	if qGain != nil {

@@ -21,7 +21,7 @@ func (c *router) String() string {
 		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil, c.shape.BiasLogits)
 }
 
-// biasWeight returns the bias as an argument of Route: a nil interface if there is no bias.
+// biasWeight returns the bias as an argument of Route. If there is no bias, the interface itself is nil.
 func (c *router) biasWeight() compute.Weight {
 	if c.bias == nil {
 		return nil
@@ -58,7 +58,8 @@ func (c *router) probabilities(x []float32) []approx {
 	return logits
 }
 
-// compare checks the routing of a row. Experts whose scores differ by less than the tolerance may be exchanged.
+// compare checks the routing of a row: got has the chosen experts, then their weights. If the scores of two experts differ by less than the
+// tolerance, the backend may choose either of them first.
 func (c *router) compare(x, got []float32) error {
 	used := c.shape.Used
 	probs := c.probabilities(x)
@@ -79,7 +80,7 @@ func (c *router) compare(x, got []float32) error {
 		for other, s := range scores {
 			better := s.value-scores[id].value > s.tol+scores[id].tol
 			if better && !slices.Contains(ids[:k], other) {
-				return fmt.Errorf("experts are %v: choice %d is expert %d with a score of %g, but expert %d has a score of %g", ids, k, id, scores[id].value, other, s.value)
+				return fmt.Errorf("the chosen experts are %v: choice %d is expert %d with a score of %g, but expert %d, which is not chosen before, has a score of %g", ids, k, id, scores[id].value, other, s.value)
 			}
 		}
 	}
@@ -160,7 +161,7 @@ func checkRouteTies(r *rig) error {
 		for row, line := range got {
 			for k, id := range line[:used] {
 				if e := int(id); e >= len(kinds) && !slices.Contains(line[:k], float32(e-len(kinds))) {
-					return fmt.Errorf("gating %d: row %d: experts are %v, but expert %d must not be chosen before expert %d, which has an equal score", gating, row, line[:used], e, e-len(kinds))
+					return fmt.Errorf("gating %d: row %d: the chosen experts are %v, but expert %d must not be chosen before expert %d, which has an equal score and a lower index", gating, row, line[:used], e, e-len(kinds))
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func (r *rig) rope(c *pagedSequences) compute.Rope {
 	return rope
 }
 
-// freqs returns rotations of dims values of a head. Some rotations are scaled, as with YaRN.
+// freqs returns the frequencies for rotating dims values of a head. Some rotations are scaled, as with YaRN.
 func (r *rig) freqs(dims int) compute.RopeFreqs {
 	f := compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}
 	for i := range f.Freqs {
@@ -88,13 +88,13 @@ func (r *rig) freqs(dims int) compute.RopeFreqs {
 	return f
 }
 
-// memory is a cache that holds the sequences in one of its layers.
+// memory is a cache that holds the sequences of a check in one of its layers.
 type memory struct {
 	cache  compute.Cache
 	layer  int       // in one of layerGroups groups
 	pages  [][]int32 // [sequence] page table of the layer's group
 	others []int32   // a page table of the other groups
-	spare  int32     // a page of no sequence
+	spare  int32     // a page that belongs to no sequence
 }
 
 // layerGroups is the number of groups of layers. Each group has a separate page table.
@@ -112,7 +112,7 @@ func (m *memory) batch(rows []seqRow) *compute.Batch {
 	return b
 }
 
-// slide replaces the pages before the windows of a batch's sequences by a page of no sequence.
+// slide changes the page tables of a batch as if pages before the sliding windows had been freed: these entries become m.spare.
 func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 	first := 0
 	for i := range b.Seqs {
@@ -222,8 +222,8 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 	return nil
 }
 
-// slot has the key and value that a cache stores for a position. keySteps and valueSteps are, for each number, the distance between
-// neighbouring codes in its block; 0 for floats.
+// slot has the key and the value that a cache stores for a position. keySteps and valueSteps have the rounding step of each number: the
+// distance between neighbouring codes in its block; 0 for floats.
 type slot struct{ key, value, keySteps, valueSteps []float64 }
 
 // slots returns the key and value that a cache stores for every position of every sequence.
@@ -283,7 +283,8 @@ func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	return b
 }
 
-// drawRows draws the rows of a step: the last position of some sequences, the last few positions of others.
+// drawRows draws the rows of a step: of each sequence, the last position or the last few positions. groups has the indices of each
+// sequence's rows.
 func (r *rig) drawRows(c *pagedSequences) (rows []seqRow, groups [][]int) {
 	for i, lines := range c.lines {
 		n := 1

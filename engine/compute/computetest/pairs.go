@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// manyCols is the maximum number of columns of pairs with several rows, of square weights, and of a brief suite. With more columns, the
-// pairs would take most of the suite's time on emulated tiles.
+// manyCols is the maximum number of columns of checks with several rows, of square weights, and of all checks in a brief suite. With more
+// columns, these checks would take most of the suite's time on the emulator, where kernels for tiles are slow.
 const manyCols = 1056
 
 // checkPairs runs operations that read each other's results. They run in one step, where a backend may fuse several of them into one kernel,
@@ -52,8 +52,8 @@ func checkPairs(r *rig) error {
 	return nil
 }
 
-// together runs each operation in a separate step, restores the sheets, and runs all operations in one step. It compares the sheets after
-// both runs.
+// together runs each operation in a separate step, restores the values of the sheets, and runs all operations in one step. The sheets must
+// have the same bits after both runs.
 func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...func(s compute.Step)) error {
 	for _, s := range sheets {
 		r.load(s)
@@ -88,7 +88,7 @@ func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...fu
 		}
 		for row := range got {
 			if err := sameBits(got[row], want[i][row]); err != nil {
-				return fmt.Errorf("%s: tensor %d, row %d: in one step and in %d: %w", what, i, row, len(ops), err)
+				return fmt.Errorf("%s: tensor %d, row %d differs between one step and %d steps: %w", what, i, row, len(ops), err)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...fu
 
 func (r *rig) normThenProduct(rows, cols int) error {
 	const out = 80
-	added := min(cols, manyCols) // of a product that is added to what was normalised
+	added := min(cols, manyCols) // number of columns of the product that is added to x
 	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeF16}[r.rand.IntN(3)]
 	if cols%256 == 0 && r.rand.IntN(2) == 0 {
 		kind = gguf.TypeQ4K
@@ -114,8 +114,8 @@ func (r *rig) normThenProduct(rows, cols int) error {
 	}{
 		{"a product", []func(s compute.Step){norm, first}},
 		{"two products", []func(s compute.Step){norm, first, func(s compute.Step) { s.MatMul(z.Tensor, h.Tensor, w.weight, w.weight) }}},
-		{"a product that is added to what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMulAdd(x.Slice(0, added), h.Tensor, v.weight) }}},
-		{"a product of what was normalised", []func(s compute.Step){norm, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }, first}},
+		{"a product that is added to the input of the norm", []func(s compute.Step){norm, func(s compute.Step) { s.MatMulAdd(x.Slice(0, added), h.Tensor, v.weight) }}},
+		{"a product of the input of the norm", []func(s compute.Step){norm, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }, first}},
 		{"a gated product", []func(s compute.Step){norm, func(s compute.Step) { s.GatedMatMul(y.Tensor, h.Tensor, w.weight, w.weight, compute.SiLU) }}},
 		{"a norm in place", []func(s compute.Step){func(s compute.Step) { s.RMSNorm(x.Tensor, x.Tensor, gain.weight, 1e-5) }, func(s compute.Step) { s.MatMul(y.Tensor, x.Tensor, w.weight) }}},
 		{"two norms", []func(s compute.Step){norm, func(s compute.Step) { s.RMSNorm(x.Tensor, h.Tensor, gain.weight, 1e-5) }, first}},
@@ -166,8 +166,8 @@ func (r *rig) normThenExperts(rows, cols int) error {
 	return nil
 }
 
-// latentsThenProduct stores a sequence of one position. Attention to this position shows what was stored. Each run stores it in another
-// layer of the cache.
+// latentsThenProduct stores a sequence of one position. Attention to this position then reads the stored values. Each of the two runs
+// stores the position in a different layer of the cache.
 func (r *rig) latentsThenProduct(q, rank int) error {
 	const dims, out, heads, layers = 16, 80, 2, 2
 	keyDim := rank + dims

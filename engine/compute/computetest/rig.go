@@ -1,7 +1,6 @@
 package computetest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +14,7 @@ import (
 // operation is a test case: an operation of compute.Step with given inputs.
 type operation struct {
 	what   string  // shapes and types, for errors
-	groups [][]int // indices of the rows; the rows of a group belong to one sequence and must stay adjacent and in order
+	groups [][]int // indices of the rows; the rows of a group belong to one sequence, and every batch must have them adjacent and in order
 	// compute runs the operation over some of the rows, in a new step and on new memory.
 	compute func(rows []int) ([][]float32, error)
 	// compare checks one row's result.
@@ -45,7 +44,7 @@ func (r *rig) verify(op operation) error {
 		rows := r.subset(op.groups, i < subsets/2)
 		got, err := op.compute(rows)
 		if err != nil {
-			return fmt.Errorf("%s: %d of %d rows: %w", op.what, len(rows), len(all), err)
+			return fmt.Errorf("%s: compute %d of its %d rows: %w", op.what, len(rows), len(all), err)
 		}
 		for i, row := range rows {
 			err := r.invariant(op, row, got[i], byRow[row])
@@ -57,8 +56,8 @@ func (r *rig) verify(op operation) error {
 	return nil
 }
 
-// invariant checks that a row has the same bits as in another batch. With fast arithmetic, it compares the row with its expected values
-// instead.
+// invariant checks that a row has the same bits as in an earlier batch. before has the values of the row in that batch. With fast
+// arithmetic, it compares the row with its expected values instead.
 func (r *rig) invariant(op operation, row int, got, before []float32) error {
 	if r.fast {
 		return op.compare(row, got)
@@ -91,7 +90,8 @@ func separate(n int) [][]int {
 	return groups
 }
 
-// sheet is a matrix on the backend: a view of a part of a larger buffer.
+// sheet is a matrix on the backend: a view of a part of a larger buffer. The values around the view show whether an operation writes
+// outside of it.
 type sheet struct {
 	compute.Tensor                // the view
 	whole          compute.Tensor // the buffer
@@ -116,7 +116,7 @@ func (r *rig) sheet(values [][]float32) *sheet {
 	return s
 }
 
-// blank makes a view of rows by cols with values that an operation must overwrite.
+// blank makes a view of rows by cols random values, which an operation must overwrite.
 func (r *rig) blank(rows, cols int) *sheet { return r.sheet(r.normal(rows, cols)) }
 
 // load writes a sheet's values to its buffer with Embed, the only operation that can do this.
@@ -154,14 +154,14 @@ func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in 
 	if err := step.Run(); err != nil {
 		return nil, err
 	}
-	for _, s := range in {
+	for n, s := range in {
 		got, err := r.read(s)
 		if err != nil {
-			return nil, errors.New("the operation wrote to a tensor that it should only read")
+			return nil, fmt.Errorf("check that input %d is unchanged: %w", n, err)
 		}
 		for i, row := range got {
 			if sameBits(row, s.values[s.row+i][s.col:s.col+s.Cols]) != nil {
-				return nil, errors.New("the operation wrote to a tensor that it should only read")
+				return nil, fmt.Errorf("the operation changed row %d of input %d, which it must only read", i, n)
 			}
 		}
 	}

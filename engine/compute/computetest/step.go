@@ -38,7 +38,7 @@ func checkMemory(r *rig) error {
 		return err
 	}
 	if rope.Dims() != 8 {
-		return fmt.Errorf("a table of 4 rotations reports %d dimensions, want 8", rope.Dims())
+		return fmt.Errorf("a table of 4 rotations reports %d dimensions, but must report 8", rope.Dims())
 	}
 	shape := compute.CacheShape{Layers: 2, Pages: 3, PageSize: 4, KeyCols: 5}
 	cache, err := r.be.Cache(shape)
@@ -60,7 +60,7 @@ func (r *rig) checkRefusals() error {
 	var errs []error
 	refused := func(what string, err error) {
 		if err == nil {
-			errs = append(errs, fmt.Errorf("%s is not refused", what))
+			errs = append(errs, fmt.Errorf("the backend accepts %s, but must return an error", what))
 		}
 	}
 	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 4}} {
@@ -123,12 +123,12 @@ func checkCheckpoint(r *rig) error {
 		}
 	}
 	if len(got) != len(want) {
-		return fmt.Errorf("the trace received %d checkpoints, want %d", len(got), len(want))
+		return fmt.Errorf("the trace received %d checkpoints, but must receive %d", len(got), len(want))
 	}
 	for i, w := range want {
 		g, tol := got[i], 1e-4*w.Norm
 		if g.Layer != w.Layer || g.Stage != w.Stage || g.Row != w.Row || !(math.Abs(g.Sum-w.Sum) <= tol) || !(math.Abs(g.Norm-w.Norm) <= tol) {
-			return fmt.Errorf("checkpoint %d is %+v, want %+v", i, g, w)
+			return fmt.Errorf("checkpoint %d is %+v, but must be %+v", i, g, w)
 		}
 	}
 	return nil
@@ -201,7 +201,7 @@ func checkSequence(r *rig) error {
 	}
 	for i := range one {
 		if err := sameBits(one[i], many[i]); err != nil {
-			return fmt.Errorf("two layers in one step and in %d steps: output %d: %w", len(apart), i, err)
+			return fmt.Errorf("two layers: between one step and %d steps, row %d of the output differs: %w", len(apart), i, err)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// check is one part of the suite. run returns the fault that it finds in the backend of r.
+// check is one part of the suite. run returns an error that describes the first fault that it finds in the backend of r.
 type check struct {
 	name string
 	run  func(r *rig) error
@@ -56,14 +56,14 @@ func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	run(t, open, rig{})
 }
 
-// RunBrief is Run with fewer batches for each operation: all rows, a single row and some rows. It is for a second build of kernels that
-// already passed Run, such as a build that checks memory accesses.
+// RunBrief is like Run, but computes each operation with only three batches: all rows, a single row and some rows. It is for a second build
+// of kernels that already passed Run, such as a build that checks memory accesses.
 func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, rig{brief: true})
 }
 
-// RunFast is Run for a backend with fast arithmetic, which need not be batch-invariant. Where Run compares the bits of a row in two
+// RunFast is like Run, for a backend with fast arithmetic, which need not be batch-invariant. Where Run compares the bits of a row in two
 // batches, RunFast compares the row with its expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
@@ -90,7 +90,7 @@ type rig struct {
 	rand *rand.Rand
 	fast bool // the bits of a row may depend on its batch
 
-	brief bool // an operation is computed with fewer batches
+	brief bool // each operation is computed with only three batches
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {

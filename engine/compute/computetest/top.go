@@ -62,7 +62,7 @@ func (r *rig) topOfBroken(logits [][]float32, k int) error {
 		}
 		for _, id := range row[:k] {
 			if !(id >= 0 && int(id) < len(logits[i])) {
-				return fmt.Errorf("row %d has logits that are not finite: id %g is not below the number of tokens, %d", i, id, len(logits[i]))
+				return fmt.Errorf("row %d has logits that are not finite: id %g is not the index of one of its %d logits", i, id, len(logits[i]))
 			}
 		}
 	}
@@ -112,8 +112,8 @@ func checkInFlight(r *rig) error {
 	return r.inFlight(table, follows, rows)
 }
 
-// manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers at the start
-// of a step. A backend must therefore allocate more after operations were recorded, while another step is in flight.
+// manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers in advance. A
+// backend must therefore allocate more while it records the step, after earlier operations of the step and while another step is in flight.
 const manyRows = 1 << 17
 
 func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {

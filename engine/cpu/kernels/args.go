@@ -65,7 +65,7 @@ type ScoresArgs struct {
 	NextBytes int64
 }
 
-// ValuesArgs adds the weighted values of the positions to each query's result, in order of position.
+// ValuesArgs adds each position's value times the query's weight to each query's result, in order of position.
 type ValuesArgs struct {
 	Weights       *float32       // [Queries][WeightsStride]
 	V             unsafe.Pointer // [Positions][Stride] of float32, or of float16

@@ -6,14 +6,15 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Weights are packed in groups of 16 rows. A vector register then holds the same columns of 16 rows, and a product needs no sums across a
-// register. The last group is padded with rows of zeros.
+// Weights are packed in groups of 16 rows. A vector register then holds values of the same columns for all 16 rows, so a product needs no
+// sum over the lanes of a register. The last group is padded with rows of zeros.
 //
 // A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns, one after
 // another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K and Q3_K), then
-// planes of the weights' further bits. Word 16j+r of the low bits has weights 4j to 4j+3 of row r in the low halves of its bytes and
-// weights 16+4j to 16+4j+3 in the high halves. A register has 64 bytes, four weights of each row. Byte i of a plane has the further bits of
-// byte i of several registers. Types with blocks of 256 weights have the scales of these blocks in front of every eighth block.
+// planes of the weights' further bits. The 32-bit word 16j+r of the low bits has weights 4j to 4j+3 of row r in the low halves of its
+// bytes, and weights 16+4j to 16+4j+3 in the high halves. The unpacked weights of a block are 8 registers of 64 bytes: register j has
+// weights 4j to 4j+3 of each row. Byte i of a plane has the further bits of byte i of several of these registers. Types with blocks of 256
+// weights have the scales of these blocks in front of every eighth block.
 
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
@@ -138,7 +139,7 @@ func packNibbles(dst []byte, r int, src []byte) {
 	}
 }
 
-// packFifths packs the fifth bits of 32 weights of row r.
+// packFifths packs the fifth bits of 32 weights of row r. Bit i of the first word of src is the fifth bit of weight i.
 func packFifths(dst []byte, r int, src []byte) {
 	bits, plane := word(src, 0), uint32(0)
 	for column := range 32 {
@@ -147,7 +148,7 @@ func packFifths(dst []byte, r int, src []byte) {
 	putWord(dst, r, plane)
 }
 
-// packColumns packs the low four bits of 32 weights of row r. columns has a weight in each byte.
+// packColumns packs the low four bits of 32 weights of row r. Each byte of columns has one weight.
 func packColumns(dst []byte, r int, columns *[8]uint32) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, columns[j]&0x0f0f0f0f|columns[j+4]&0x0f0f0f0f<<4)
@@ -211,7 +212,7 @@ func packQ2K(dst []byte, r int, b []byte) {
 	}
 }
 
-// packTwos packs 32 weights of two bits. They are bits 2*run and 2*run+1 of 32 bytes of src.
+// packTwos packs 32 weights of two bits. Weight i is bits 2*run and 2*run+1 of byte i of src.
 func packTwos(dst []byte, r int, src []byte, run int) {
 	var planes [2]uint32
 	for j := range 8 {

@@ -155,7 +155,7 @@ func rotate(a *RotateArgs) {
 	}
 }
 
-// cached reads rows of keys or values. It returns rows of float32 without copying, and converts rows of float16 into line.
+// cached reads rows of keys or values as float32. Rows of float32 are not copied; rows of float16 are converted into line.
 type cached struct {
 	rows   unsafe.Pointer
 	kind   gguf.Type
@@ -228,7 +228,8 @@ func fromType(a *ConvertArgs, t gguf.Type) {
 	gguf.Dequantize(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
 }
 
-// toType stops at the first block with a value that is not finite, and leaves the following blocks of dst unchanged.
+// toType converts float32 values to type t. It stops at the first block with a value that is not finite, and leaves this block and the
+// following ones of Dst unchanged.
 func toType(a *ConvertArgs, t gguf.Type) {
 	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
 	_ = gguf.Quantize(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))

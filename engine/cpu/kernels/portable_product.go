@@ -116,7 +116,7 @@ func (b *unpacked) add(acc *group, x *Block) {
 	}
 }
 
-// unpack reads a block of a group.
+// unpack unpacks a block of a group, whose type has layout l.
 func (b *unpacked) unpack(l layout, block, super []byte) {
 	scales := block
 	if len(super) > 0 {
@@ -209,7 +209,7 @@ func unpackQ3K(b *unpacked, block, _ []byte) {
 	b.signedScales(block)
 }
 
-// twos sets the weights to their two-bit values in src, minus an offset.
+// twos sets each weight to its two bits in src, minus an offset.
 func (b *unpacked) twos(src []byte, offset int8) {
 	for c := range b.w {
 		register := c / 4
@@ -219,7 +219,7 @@ func (b *unpacked) twos(src []byte, offset int8) {
 	}
 }
 
-// signedScales multiplies the scales of the halves with signed bytes.
+// signedScales multiplies the scales of the block's two halves by the signed bytes at the start of block.
 func (b *unpacked) signedScales(block []byte) {
 	for r := range GroupRows {
 		b.scale[0][r] *= float32(int8(block[r]))
@@ -255,7 +255,7 @@ func (b *unpacked) codes(src []byte, values *[16]int8) {
 	}
 }
 
-// nibbles sets the weights to their low four bits in src, minus an offset.
+// nibbles sets each weight to its four bits in src, minus an offset.
 func (b *unpacked) nibbles(src []byte, offset int8) {
 	for c := range 16 {
 		for r := range GroupRows {

@@ -1,5 +1,6 @@
-// Writes vectors.json: what Hugging Face's tokenizers library makes of the texts below. It has the pieces that every split rule
-// cuts them into, the ids of the bundled models' vocabulary, and those of a small SentencePiece vocabulary made from it.
+// Writes vectors.json: what Hugging Face's tokenizers library makes of the texts below. It has the pieces into which each split rule
+// divides the texts, the ids of the texts in the bundled models' vocabulary, and their ids in a small SentencePiece vocabulary that is made
+// from it.
 //
 //	npm install --no-save tokenizers@0.23.2 && node vectors.mjs
 //
@@ -7,7 +8,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 
-// Node looks for packages from the working directory, so they need not lie beside this file.
+// Packages are loaded from the working directory, so they need not be installed next to this file.
 const { Tokenizer } = createRequire(process.cwd() + "/")("tokenizers")
 
 const texts = [
@@ -68,14 +69,14 @@ for (const [name, expressions] of Object.entries(rules)) {
     ],
   }
   const tokenizer = Tokenizer.fromString(JSON.stringify(config))
-  // A piece is written with a character a byte.
+  // The byte-level pre-tokenizer writes one character for each byte, so the length of a piece is its number of bytes.
   splits[name] = texts.map((text) => tokenizer.getPreTokenizer().preTokenizeString(text).map(([piece]) => piece.length))
   if (name === "glm4") ids = await encode(tokenizer)
 }
 
-// A SentencePiece vocabulary as llama's: three special tokens, the bytes, then pieces of which the first have the best scores.
-// It has the ASCII tokens of the bundled vocabulary. SentencePiece joins any two pieces that make a piece, best score first;
-// the library wants these pairs as merges in that order.
+// A SentencePiece vocabulary like Llama's: three special tokens, the bytes, then the pieces in order of their scores, the best first. It
+// has the ASCII tokens of the bundled vocabulary. SentencePiece joins any two pieces that together are a piece, the best score first. The
+// library needs a list of these pairs as merges, in this order.
 const ascii = (token) => /^[!-~Ġ]+$/.test(token)
 const pieces = Object.entries(bundled.model.vocab).sort((a, b) => a[1] - b[1]).map(([token]) => token).filter(ascii).slice(0, 700)
   .map((token) => token.replaceAll("Ġ", "▁")).filter((piece) => !/.▁/.test(piece))

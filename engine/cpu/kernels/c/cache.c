@@ -1,4 +1,4 @@
-// Conversions of cached rows to and from float16, and blocks of 32 values of 8 or 4 bits in GGUF's layout.
+// Conversions of rows of the KV cache between float32 and float16, Q8_0 or Q4_0. The last two have blocks of 32 values in GGUF's layout.
 #include "args.h"
 #include "math.h"
 

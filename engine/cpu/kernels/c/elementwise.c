@@ -2,7 +2,7 @@
 #include "args.h"
 #include "math.h"
 
-// quantize_tile converts T blocks, at most four. They share the operations across a vector.
+// quantize_tile converts T blocks, at most four. The maxima and the sums of all T blocks are computed together; see FOLD4.
 INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T) {
   f32x16 x[T][2], size[T];
   UNROLL for (int t = 0; t < T; t++) {

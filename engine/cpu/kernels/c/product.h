@@ -1,4 +1,4 @@
-// A product of packed weights with 8-bit activations, for one weight type. The including file defines
+// A product of packed weights with 8-bit activations, for one weight type. The file that includes this one defines
 //   NAME          the type's name
 //   BLOCK_BYTES   bytes of a block of 32 weights in a group of 16 rows
 //   SUPER_BYTES   bytes in front of every eighth block; 0 if the type has no blocks of 256
@@ -23,7 +23,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       w += SUPER_BYTES;
     }
 #if LANES >= 8 // the gain was not measured on NEON
-    // The more rows a tile has, the slower it reads weights, and the fewer of them the processor prefetches by itself.
+    // A tile with more rows reads weights more slowly, and the processor then prefetches fewer weights by itself.
     UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
 #endif
     const struct PART(block) b = PART(load)(w, super, lane);
@@ -56,7 +56,7 @@ void LEVEL(PART(product))(const struct product_args *a) {
 #if LANES == 16
   TILES(16);
   TILES(8);
-  TILES(7); // without tiles of 5 to 7 rows, so many rows would take longer than 8 rows
+  TILES(7); // without tiles of 5 to 7 rows, 5 to 7 rows would take longer than 8
   TILES(6);
   TILES(5);
 #endif

@@ -1,6 +1,6 @@
-// A product of packed float weights with float activations, for one weight type. The including file defines NAME; SIZE, the bytes of
-// a weight; and NAME_load. A result is the sum over the even columns plus the sum over the odd columns. The order is the same in every
-// tile, so a result does not depend on the other rows.
+// A product of packed float weights with float activations, for one weight type. The file that includes this one defines NAME, the type's
+// name; SIZE, the bytes of a weight; and NAME_load, which reads LANES weights as floats. A result is the sum over the even columns plus the
+// sum over the odd columns. The order is the same in every tile, so a result does not depend on the other rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)

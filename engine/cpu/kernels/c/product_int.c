@@ -23,7 +23,7 @@ INLINE struct quants nibbles(const uint8_t *p, int lane) {
   return b;
 }
 
-// fifth adds the fifth bits, which are in plane p.
+// fifth sets the fifth bits of the weights from plane p.
 INLINE void fifth(struct quants *b, const uint8_t *p, int lane) {
   const bytes h = LOAD(bytes, at_lane(p, lane));
   UNROLL for (int j = 0; j < 8; j++) b->v[j] |= (j < 4 ? h << (4 - j) : h >> (j - 4)) & 16;
@@ -241,7 +241,7 @@ INLINE f32v q3_k_add(f32v acc, const struct q6_k_block *b, const struct block *x
 #define SUPER_BYTES 32
 #include "product.h"
 
-// Types whose weights are four-bit codes, which stand for the signed bytes of a table. The bytes are prepared for dot_s8.
+// Types whose weights are four-bit codes: indices in a table of signed bytes. The bytes of the table are prepared for dot_s8.
 typedef uint8_t table16 VECTOR(uint8_t, 16);
 
 INLINE bytes look_up(table16 table, bytes codes) {

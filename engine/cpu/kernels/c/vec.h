@@ -50,7 +50,7 @@ typedef uint8_t u8v VECTOR(uint8_t, LANES);
 typedef int8_t s8v VECTOR(int8_t, LANES);
 typedef uint8_t bytes VECTOR(uint8_t, 4 * LANES);
 
-// These vectors have 16 values at every level, so that operations over a row add in the same 16 sums everywhere.
+// These vectors have 16 values at every level, so that every level adds the values of a row in the same 16 sums.
 typedef float f32x16 VECTOR(float, 16);
 typedef int32_t i32x16 VECTOR(int32_t, 16);
 typedef int8_t s8x16 VECTOR(int8_t, 16);
@@ -115,8 +115,8 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #endif
 }
 
-// prepare_s8 prepares signed bytes of weights for dot_s8. start_s8 returns the initial sum that corrects for this preparation; minus128
-// is -128 times the sum of the bytes of a. -128 never occurs in a.
+// prepare_s8 prepares signed bytes of weights for dot_s8: on AVX-512, it adds 128 to each. A sum of dot_s8 must therefore start with
+// start_s8, which corrects for this. minus128 is -128 times the sum of the bytes of a. No byte of a is -128.
 #if LANES == 16
 #define S8_XOR 0x80  // gives the weight plus 128, unsigned
 #else

@@ -43,7 +43,7 @@ var common = []string{
 // frame is the size of a kernel's stack. The compiler fails if a function needs more.
 const frame = 2048
 
-// arguments gives the Go type of a kernel's arguments, by the end of its name.
+// arguments gives the Go type of a kernel's arguments, by the suffix of the kernel's name in C.
 var arguments = []struct{ suffix, goType string }{
 	{"_product", "ProductArgs"},
 	{"_quantize", "QuantizeArgs"},
@@ -153,7 +153,7 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 			}
 		}
 		if k.goType == "" {
-			return nil, nil, fmt.Errorf("kernel %s: the table \"arguments\" has no row for the end of this name: add one", s.Name)
+			return nil, nil, fmt.Errorf("kernel %s: the table \"arguments\" has no row for the suffix of this name: add one to generate/main.go", s.Name)
 		}
 		kernels = append(kernels, k)
 	}
@@ -241,7 +241,7 @@ func (l level) assembly(code []byte, kernels []kernel) []byte {
 	return b.Bytes()
 }
 
-// declarations returns the Go declarations and the level's Set.
+// declarations returns the Go source file with the declarations of the kernels and the level's Set.
 func (l level) declarations(kernels []kernel) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%spackage kernels\n\nimport \"github.com/ingot-run/ingot/engine/gguf\"\n", header)
