@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// ErrMemory is wrapped by errors about buffers that do not fit into the device's memory.
+	// ErrMemory is wrapped by errors about buffers and work for which the device does not have enough memory.
 	ErrMemory = errors.New("the device does not have enough memory")
 	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or it has no GPU that can run
 	// the kernels. Errors made by Unsupported match it in errors.Is.
@@ -98,7 +98,7 @@ type Info struct {
 	Bandwidth       float64
 	LanguageVersion string // version of Metal Shading Language, as the compiler reports it
 	MathMode        string // arithmetic of the kernels: "safe", or "relaxed", which is fast and handles infinities
-	ResidencySets   bool
+	ResidencySets   bool   // the system has Metal's residency sets
 	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If it is true, the keys are divided into
 	// splits, and each split has a threadgroup (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
 	SplitAttention bool

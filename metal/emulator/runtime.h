@@ -109,7 +109,7 @@ __asm__(".text\n.p2align 4\n" INGOT_SYMBOL(ingot_switch) ":\n"
         "add sp, sp, #160\nret\n");
 constexpr uintptr_t savedWords = 20, returnWord = 11, spareWords = 0;
 #else
-#error "kernels run on x86-64 and arm64"
+#error "the emulator supports only x86-64 and arm64"
 #endif
 
 struct Stack { Fibre* fibre; };  // placed at the low end of a fibre's stack
