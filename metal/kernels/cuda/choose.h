@@ -14,7 +14,8 @@ struct RouteArgs {
     float scale;
 };
 
-// ordered returns an integer that orders floats as the floats themselves are ordered. The order of -0 and 0, and of NaN, is by their bits.
+// ordered maps a float to an integer such that the integers have the same order as the floats. -0 and 0, and NaN, are ordered by their
+// bits.
 __device__ inline uint ordered(float v) {
     uint bits = __float_as_uint(v);
     return bits >> 31 != 0 ? ~bits : bits | 0x80000000;
