@@ -10,11 +10,11 @@ import (
 
 // Model is a model on this machine.
 type Model struct {
-	Name   string `json:"name"` // name that --model accepts
-	Owner  string `json:"owner"`
+	Name   string `json:"name"`  // name that --model accepts
+	Owner  string `json:"owner"` // OwnerCache, OwnerURL, or the program that owns the model
 	Bytes  int64  `json:"bytes"`
 	Path   string `json:"path"`   // path of its only or first file
-	Commit string `json:"commit"` // newest commit that has the model; empty for a model outside of the cache
+	Commit string `json:"commit"` // commit of the model in the cache; empty for a model outside of the cache
 
 	files []string // paths of all files
 }

@@ -27,9 +27,9 @@ type Progress struct {
 type Pulled struct {
 	Path   string // path of its only or first file
 	Files  int
-	Bytes  int64 // total bytes of all files
-	Moved  int64 // bytes that were downloaded; 0 if all files were on this machine
-	Commit string
+	Bytes  int64  // total bytes of all files
+	Moved  int64  // bytes that were downloaded; 0 if all files were on this machine
+	Commit string // commit of the model in the cache; empty for other models
 	SHA256 string // SHA-256 of the first file; empty if unknown
 	Owner  string // the other program that owns the file, such as ollama; empty if there is none
 }

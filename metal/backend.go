@@ -119,7 +119,7 @@ type weight struct {
 	buffer   Buffer
 	kernels  *weightKernels  // nil for a vector or a packed weight
 	integer  *integerKernels // nil unless the weight is packed
-	floats   *weight         // a packed router's copy in float32, made on demand
+	floats   *weight         // copy of a packed weight in float32; nil until a step needs it
 }
 
 // Type implements compute.Weight.

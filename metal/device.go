@@ -1,6 +1,6 @@
-// Package metal is the compute backend for GPUs. It has kernels in Metal Shading Language, the backend that binds and orders them, and
-// the interface Device, which drivers implement. metal/drivers lists the drivers. The driver metal/emulator compiles the same kernels for
-// the CPU, so that every kernel and every binding can be tested on any machine.
+// Package metal is the compute backend for GPUs. It consists of kernels in Metal Shading Language, the backend that records and submits
+// dispatches of these kernels, and the interface Device, which drivers implement. metal/drivers lists the drivers. The driver
+// metal/emulator compiles the same kernels for the CPU, so that every kernel and every binding can be tested on any machine.
 //
 // All operations are batch-invariant: a row's results have the same bits in any batch. For this, all kernels of an operation sum in the same
 // order. Each of the 32 lanes of a simdgroup sums a fixed share of the products, called a strand, and the strands are added in a tree.
@@ -145,7 +145,7 @@ type Constant struct {
 // PipelineInfo describes the limits of a pipeline.
 type PipelineInfo struct {
 	MaxThreads        int // maximum threads of a threadgroup
-	SimdWidth         int
+	SimdWidth         int // threads of a simdgroup
 	ThreadgroupMemory int // bytes that the kernel declares
 }
 

@@ -26,11 +26,11 @@ const splitSource = "attention_split.metal"
 
 // Sizes that do not depend on the geometry. Those with a kernel file in the comment must equal the value there.
 const (
-	embedThreads     = 32
-	copyThreads      = 64
-	maxNormGroups    = 8 // maximum number of simdgroups per row
-	storeGroups      = 4
-	topGroups        = 16
+	embedThreads     = 32       // threads per threadgroup of embed (rows.metal)
+	copyThreads      = 64       // threads per threadgroup of kernels with a thread per column, such as gather (rows.metal)
+	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
+	storeGroups      = 4        // simdgroups per row of rope_store
+	topGroups        = 16       // maximum number of simdgroups per row of top
 	splitKeys        = 256      // split_keys of attention.h
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
 
@@ -39,9 +39,9 @@ const (
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // threads of group_experts
 
-	attentionPairs      = 16 // pairs per tile of attention_tile.metal
-	attentionTileGroups = 4
-	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
+	attentionPairs      = 16                                         // pairs per tile of attention_tile.metal
+	attentionTileGroups = 4                                          // simdgroups per threadgroup of attention_tile.metal
+	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32) // threadgroup memory of attention_tile.metal
 )
 
 // compiled is a pipeline of a kernel for few rows, with its geometry.

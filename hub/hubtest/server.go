@@ -96,7 +96,7 @@ func (s *Server) Expire() {
 	s.signature++
 }
 
-// Heal makes the server ignore API, Resolve and Bytes. From then on it answers as it should.
+// Heal makes the server ignore API, Resolve and Bytes, so that it no longer injects faults.
 func (s *Server) Heal() { s.healed.Store(true) }
 
 // fails reports whether a fault has answered a request.

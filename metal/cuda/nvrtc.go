@@ -158,7 +158,7 @@ func (c *compiler) build(name, text string, flags []string) (code []byte, err er
 			log = make([]byte, p.size)
 			_ = c.call(c.log, p.handle, uintptr(unsafe.Pointer(&log[0])))
 		}
-		return nil, fmt.Errorf("compile with NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
+		return nil, fmt.Errorf("NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
 	}
 	if err := c.call(c.codeSize, p.handle, size); err != nil {
 		return nil, err

@@ -89,13 +89,13 @@ func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
 		var err error
 		if o.Cache, err = kernelcache.Folder(); err != nil {
-			return nil, fmt.Errorf("open the emulator: find a folder for compiled kernels: %w", err)
+			return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
 		}
 	}
 	if o.Memory == 0 {
 		var err error
 		if o.Memory, err = physical(); err != nil {
-			return nil, fmt.Errorf("open the emulator: %w", err)
+			return nil, err
 		}
 	}
 	if o.Workers == 0 {
@@ -103,7 +103,7 @@ func Open(o Options) (*Device, error) {
 	}
 	c, err := findCompiler(o.Cache)
 	if err != nil {
-		return nil, fmt.Errorf("open the emulator: %w", err)
+		return nil, err
 	}
 	return &Device{
 		options: o, compiler: c, workers: newWorkers(o.Workers), started: time.Now(),

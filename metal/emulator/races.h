@@ -9,7 +9,7 @@
 
 namespace ingot {
 
-// Lane is a thread with the number of barriers on threadgroup memory that it has passed.
+// Lane is a thread with the numbers of barriers on threadgroup memory that it has passed.
 struct Lane {
     uint16_t thread;
     uint16_t barriers;      // number of threadgroup barriers passed
