@@ -179,7 +179,7 @@ type memory struct {
 // Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
-		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
+		return compute.Tensor{}, fmt.Errorf("allocate %d by %d values for a step: both numbers must be at least 1", rows, cols)
 	}
 	if err := b.reserveActivations(rows, cols); err != nil {
 		return compute.Tensor{}, err
@@ -188,7 +188,7 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if b.unified {
 		storage = Shared
 	}
-	buffer, err := b.newBuffer(4*rows*cols, storage, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
+	buffer, err := b.newBuffer(4*rows*cols, storage, fmt.Sprintf("allocate %d by %d values for a step", rows, cols))
 	if err != nil {
 		return compute.Tensor{}, err
 	}

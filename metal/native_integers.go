@@ -199,7 +199,7 @@ func (b *Backend) pack(w *weight, data []byte, what string) error {
 	if b.integer.stagingBytes < len(data) {
 		b.freeStaging()
 		var err error
-		if b.integer.staging, err = b.newBuffer(len(data), Private, what+": make a staging buffer"); err != nil {
+		if b.integer.staging, err = b.newBuffer(len(data), Private, what+": allocate staging memory"); err != nil {
 			return err
 		}
 		b.integer.stagingBytes = len(data)

@@ -4,10 +4,10 @@
 
 struct GroupArgs {
     uint rows;
-    uint used;
+    uint used;   // experts per row
     uint experts;
     uint routing_stride;
-    uint tiles;  // capacity of the list of tiles
+    uint tiles;  // length of the list of tiles; some can be unused
 };
 
 // ExpertTile describes up to 32 choices of one expert.

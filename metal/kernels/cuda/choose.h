@@ -2,15 +2,15 @@
 #include "activations.h"
 
 struct RouteArgs {
-    uint n;
+    uint n;         // weights per row of the router
     uint experts;
     uint rows;
-    uint used;
+    uint used;      // experts per row
     uint x_stride;
     uint dst_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
-    uint biased;
+    uint biased;    // 1 if a bias is added to the probabilities for the choice
     float scale;
 };
 
