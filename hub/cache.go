@@ -23,7 +23,7 @@ import (
 //	models--USER--REPO/refs/BRANCH                the branch's commit
 //	.locks/models--USER--REPO/HASH.lock           locked while a blob is written
 //
-// A file's blob is written first, then its link, then the ref, so that a file that is found is complete.
+// A download writes the blob first, then the link, then the ref. So a file that is found through a link is complete.
 
 // partialSuffix ends the name of an incomplete blob. Other tools use other suffixes and never read a blob with this one.
 const partialSuffix = ".ingot-partial"
@@ -76,7 +76,8 @@ func (r repoDir) writeRef(revision, commit string) error {
 	return os.Rename(tmp, file)
 }
 
-// commits returns the commits that have snapshots: first that of branch main, then from the newest to the oldest.
+// commits returns the commits that have snapshots: first the commit of branch main, then the others, beginning with the one whose snapshot
+// changed last.
 func (r repoDir) commits() (all []string) {
 	entries, err := os.ReadDir(r.path("snapshots"))
 	if err != nil {
@@ -150,7 +151,7 @@ func hasSize(path string, size int64) bool {
 }
 
 // lock waits for the lock of a blob and returns the function that releases it. Hugging Face's tools use the same lock. If another process
-// has the lock, lock calls waiting once.
+// has the lock, lock calls the function waiting once, before it waits.
 func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(), error) {
 	return lockFile(ctx, filepath.Join(r.cache, ".locks", r.name, hash+".lock"), waiting)
 }
@@ -158,7 +159,7 @@ func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(),
 // lockPause is the time between two attempts to get a lock.
 const lockPause = 200 * time.Millisecond
 
-// lockFile waits for an exclusive lock on a file. Its results and waiting are those of lock.
+// lockFile waits for an exclusive lock on a file, which it creates if necessary. Its parameter waiting and its results are as in lock.
 func lockFile(ctx context.Context, file string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -186,7 +187,7 @@ func lockFile(ctx context.Context, file string, waiting func()) (func(), error) 
 	}
 }
 
-// sameInode reports whether a path still leads to an open file. Other tools may delete a lock file after use.
+// sameInode reports whether path is still the path of the open file f. Other tools may delete a lock file after use.
 func sameInode(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(path)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// model is one model of a repository: a file, or a split set of files in order.
+// model is one model of a repository: a single file, or the files into which a large model is split, in order.
 type model struct {
 	name  string // path of the file; for a set, the path without the numbers
 	files []repoFile
@@ -44,7 +44,7 @@ func (e *selectionError) Error() string {
 	if more := len(e.models) - shown; more > 0 {
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
-	return text + "; the repository has: " + strings.Join(list, ", ")
+	return text + "; found: " + strings.Join(list, ", ")
 }
 
 // selector returns the shortest selection that matches only m among models: its quantisation or its file.
@@ -66,7 +66,7 @@ func (m model) selector(models []model) string {
 var (
 	splitPattern = regexp.MustCompile(`^(.+)-(\d{5})-of-(\d{5})\.gguf$`)
 	labelPattern = regexp.MustCompile(`(?i)(?:^|[-._])((?:UD-)?(?:I?Q[0-9][A-Z0-9_]*|TQ[0-9][A-Z0-9_]*|BF16|F16|FP16|F32|FP32|MXFP4[A-Z0-9_]*|NVFP4[A-Z0-9_]*))$`)
-	// notModels are parts of names of files that are not models on their own, as in llama.cpp.
+	// A file is not a model on its own if its name contains one of notModels. llama.cpp has the same rule.
 	notModels = []string{"mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-"}
 )
 
@@ -127,16 +127,16 @@ func models(files []repoFile) (all []model) {
 	return slices.DeleteFunc(all, func(m model) bool { return len(m.files) == 0 })
 }
 
-// choose returns the model that a name selects among the files of its repository. Without a selection it chooses the model in Q4_K_M,
-// else the one in Q8_0, else the first one, as llama.cpp does.
+// choose returns the model that a name selects among files, which are those of the name's repository. Without a selection, it returns the
+// model in Q4_K_M; if there is none, the one in Q8_0; otherwise the first one. llama.cpp does the same.
 func choose(n Name, files []repoFile) (model, error) {
 	all := models(files)
 	if len(all) == 0 {
-		return model{}, &selectionError{n, "the repository has no GGUF model; look for one whose name ends in -GGUF", nil}
+		return model{}, &selectionError{n, "the repository has no GGUF model; look for a repository whose name ends in -GGUF", nil}
 	}
 	m, err := pick(n, all)
 	if err == nil && !m.isComplete() {
-		err = &selectionError{n, fmt.Sprintf("%s should have %d files, but the repository has only %d of them", m.name, m.parts, len(m.files)), nil}
+		err = &selectionError{n, fmt.Sprintf("%s should have %d files, but only %d of them were found", m.name, m.parts, len(m.files)), nil}
 	}
 	return m, err
 }
@@ -177,8 +177,8 @@ func pick(n Name, all []model) (model, error) {
 	return model{}, &selectionError{n, fmt.Sprintf("no model matches %q", n.Select), all}
 }
 
-// pickFile returns the model with the selected file, which is given by its path, or by its name if only one folder has a file of that
-// name.
+// pickFile returns the model with the selected file. The selection is the file's path, or only its name if no other folder has a file of
+// that name.
 func pickFile(n Name, all []model) (model, error) {
 	var found []model
 	for _, m := range all {

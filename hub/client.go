@@ -29,7 +29,8 @@ const (
 	maxRedirects = 10
 	// maxTries is the number of attempts without progress after which a request or download fails.
 	maxTries = 7
-	// maxWait is the longest wait that a server may ask for. The hub limits the number of requests per five minutes.
+	// maxWait is the maximum total time of the waits that servers require (RateLimit, Retry-After) while nothing is received. The hub
+	// limits the number of requests per five minutes.
 	maxWait = 10 * time.Minute
 )
 
@@ -73,8 +74,8 @@ func retryPause() *backoff.ExponentialBackOff {
 // errOffline is the error of every request if HF_HUB_OFFLINE is set.
 var errOffline = errors.New("HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download")
 
-// send sends a request and follows redirects within the host. It returns the last response. That may be a redirect to another host, which
-// the caller may follow. token means that the hub's token is sent.
+// send sends a request and follows redirects within the host. It returns the last response, which can be a redirect to another host. If
+// token is set, the request has the hub's token.
 func (c *client) send(ctx context.Context, method, address string, header http.Header, token bool) (*http.Response, error) {
 	if c.env.Offline {
 		return nil, errOffline
@@ -103,7 +104,7 @@ func (c *client) send(ctx context.Context, method, address string, header http.H
 		closeBody(res)
 		address = next.String()
 	}
-	return nil, &finalError{fmt.Errorf("%s: the server redirects more than %d times, probably in a circle; check the name of the model, and HF_ENDPOINT if you have set it", hostOf(address), maxRedirects)}
+	return nil, &finalError{fmt.Errorf("the server redirects more than %d times, probably in a circle; check the name of the model, and HF_ENDPOINT if you have set it", maxRedirects)}
 }
 
 // redirectOf returns the address that a response redirects to; nil if the response is not a redirect.
@@ -123,20 +124,20 @@ func closeBody(res *http.Response) {
 	_ = res.Body.Close()
 }
 
-// finalError is an error that another attempt would meet again.
+// finalError is an error that is not retried, because another attempt would fail in the same way.
 type finalError struct{ err error }
 
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// isFinal reports whether another attempt would fail with the same error.
+// isFinal reports whether an error must not be retried: another attempt would fail in the same way, or the user has cancelled the request.
 func isFinal(err error) bool {
 	var final *finalError
 	var dns *net.DNSError
 	return errors.As(err, &final) || errors.Is(err, errOffline) || errors.Is(err, context.Canceled) || errors.As(err, &dns) && dns.IsNotFound
 }
 
-// busyError is a response that asks the client to try again later.
+// busyError is the error for a response such as 429 or 503, after which the client should try again later.
 type busyError struct {
 	after time.Duration // time to wait before the next attempt; 0 if the server gives none
 	err   error
@@ -164,7 +165,7 @@ func (c *client) retry(ctx context.Context, try func() (progress bool, err error
 		if errors.As(err, &busy) && busy.after > 0 {
 			d = busy.after
 			if waited += d; waited > maxWait {
-				return fmt.Errorf("%w; the server asks to wait for %s: try again later", err, d.Round(time.Second))
+				return fmt.Errorf("%w; the server requires a wait of %s: try again later", err, d.Round(time.Second))
 			}
 		} else if failed++; failed >= maxTries {
 			return fmt.Errorf("%w (tried %d times)", err, failed)
@@ -178,7 +179,7 @@ func (c *client) retry(ctx context.Context, try func() (progress bool, err error
 	}
 }
 
-// reason returns the last part of an error, which is the cause without the operation.
+// reason returns the text of the busyError that err wraps, or the text of err if it wraps none.
 func reason(err error) string {
 	var busy *busyError
 	if errors.As(err, &busy) {
@@ -187,8 +188,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// retryAfter returns the time that a server asks to wait, or 0. The time is the value of t in the header RateLimit, such as
-// `"api";r=0;t=55`, or else the header Retry-After, in seconds or as a date.
+// retryAfter returns how long a server requires the client to wait, or 0. It takes the value of t in the header RateLimit, such as
+// `"api";r=0;t=55`. Without that header, it takes the header Retry-After, in seconds or as a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	for part := range strings.SplitSeq(h.Get("RateLimit"), ";") {
 		if t, ok := strings.CutPrefix(strings.TrimSpace(part), "t="); ok {

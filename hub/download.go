@@ -53,7 +53,7 @@ func (d *download) run(ctx context.Context) error {
 		})
 	}
 	work = func() error {
-		// Each request asks for at most a quarter of a connection's share, so that all connections end at about the same time.
+		// Each request is for at most a quarter of a connection's share, so that all connections end at about the same time.
 		most := max(1, min(spanBlocks, d.part.blocks/(4*connections)))
 		r := &reading{buf: make([]byte, blockSize)}
 		for {
@@ -82,11 +82,12 @@ func (d *download) run(ctx context.Context) error {
 // reading is the span of blocks that one connection downloads.
 type reading struct {
 	span
-	buf    []byte // received part of the block span.first
+	buf    []byte // received part of block first
 	filled int
 }
 
-// fetch downloads the blocks of r, or a part of them. r then has the missing blocks. fetch calls hasRanges when the server sends a range.
+// fetch sends one request for the blocks of r and stores the blocks that it receives. Afterwards, r has the blocks that are still missing.
+// If the response is a range, fetch calls hasRanges.
 func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) error {
 	from, err := d.source(ctx)
 	if err != nil {
@@ -158,7 +159,7 @@ func (d *download) read(body io.Reader, r *reading) error {
 	return nil
 }
 
-// source returns the address of the file's bytes. If the address is not known, it asks the hub for one.
+// source returns the address of the file's bytes. If the address is not known, source requests it from the hub.
 func (d *download) source(ctx context.Context) (source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +173,7 @@ func (d *download) source(ctx context.Context) (source, error) {
 	return d.from, nil
 }
 
-// expire drops an address, so that the next request asks the hub for a new one.
+// expire drops an address, so that the next call of source requests a new one from the hub.
 func (d *download) expire(from source) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,10 +196,10 @@ func (c *client) open(ctx context.Context, from source, header http.Header) (*ht
 		closeBody(res)
 		from = source{next.String(), false}
 	}
-	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle", maxRedirects)}
+	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle; try again later, or use another mirror", maxRedirects)}
 }
 
-// refused returns the error of a response without data.
+// refused returns the error for a response whose status is neither 200 nor 206. It also drops the address from.
 func (d *download) refused(from source, res *http.Response) error {
 	d.expire(from) // a signed address is valid for about an hour
 	switch code := res.StatusCode; {
@@ -210,7 +211,7 @@ func (d *download) refused(from source, res *http.Response) error {
 	return fmt.Errorf("pull %s: %w: %s: %s", d.what, errExpired, hostOf(from.url), res.Status)
 }
 
-// checkRange checks that the header Content-Range of a response has a range that begins at first.
+// checkRange checks the header Content-Range of a response: the range must begin at first, and the size must be that of the file.
 func (d *download) checkRange(header string, first int64) error {
 	var start, end, size int64
 	total, ok := strings.CutPrefix(header, "bytes ")
@@ -233,7 +234,7 @@ func (d *download) wrongSize(size int64) error {
 	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or use another mirror", d.what, size, d.part.size)}
 }
 
-// errStalled is the reason for closing a connection on which nothing arrived.
+// errStalled is the reason for closing a connection on which no data arrived for Env.Timeout.
 var errStalled = errors.New("stalled")
 
 // steady is a reader that restarts a timer whenever bytes arrive.
@@ -266,7 +267,7 @@ func diskError(what, path string, err error) error {
 	return fmt.Errorf("pull %s: write %s: %w", what, path, err)
 }
 
-// sizeAt asks a web server for the size and the version of a file.
+// sizeAt returns the size of a file on a web server, and its version: a text that differs if the file has changed.
 func (c *client) sizeAt(ctx context.Context, what, address string) (size int64, version string, err error) {
 	err = c.retry(ctx, func() (bool, error) {
 		res, err := c.open(ctx, source{url: address}, http.Header{"Range": {"bytes=0-0"}})
@@ -285,10 +286,10 @@ func (c *client) sizeAt(ctx context.Context, what, address string) (size int64, 
 		case code == http.StatusTooManyRequests || code >= 500 || code == http.StatusRequestTimeout:
 			return false, &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s: %s", what, hostOf(address), res.Status)}
 		default:
-			return false, &finalError{fmt.Errorf("pull %s: %w: %s answers %s", what, ErrNoEntry, hostOf(address), res.Status)}
+			return false, &finalError{fmt.Errorf("pull %s: %w: %s answers %s; check the address", what, ErrNoEntry, hostOf(address), res.Status)}
 		}
 		if size < 0 {
-			return false, &finalError{fmt.Errorf("pull %s: %s does not give the file's size", what, hostOf(address))}
+			return false, &finalError{fmt.Errorf("pull %s: %s does not give the file's size; download the file in another way, and give its path", what, hostOf(address))}
 		}
 		version = res.Header.Get("ETag") + " " + res.Header.Get("Last-Modified")
 		return true, nil

@@ -215,20 +215,20 @@ func TestFaults(t *testing.T) {
 		{name: "no GGUF", fault: func(b *bundle) {
 			b.Add(modelName, &hubtest.Repo{Files: map[string][]byte{"model.safetensors": []byte("x")}})
 		},
-			want: "the repository has no GGUF model; look for one whose name ends in -GGUF"},
+			want: "the repository has no GGUF model; look for a repository whose name ends in -GGUF"},
 		{name: "a file of a set is missing", fault: func(b *bundle) {
 			b.Add(modelName, &hubtest.Repo{Files: map[string][]byte{"m-Q4_K_M-00001-of-00003.gguf": []byte("x"), "m-Q4_K_M-00003-of-00003.gguf": []byte("z")}})
-		}, want: "should have 3 files, but the repository has only 1 of them"},
+		}, want: "should have 3 files, but only 1 of them were found"},
 
 		// Rate limits and failures of the server.
 		{name: "429 with RateLimit", fault: func(b *bundle) { b.API = times(1, status(http.StatusTooManyRequests, "RateLimit", `"api";r=0;t=55`)) }, waits: 55 * time.Second},
 		{name: "429 with Retry-After", fault: func(b *bundle) { b.Bytes = times(1, status(http.StatusTooManyRequests, "Retry-After", "30")) }, waits: 30 * time.Second},
 		{name: "429 for ever", fault: func(b *bundle) { b.Resolve = times(always, status(http.StatusTooManyRequests, "Retry-After", "290")) },
-			want: "too many requests (HF_TOKEN raises the limit); the server asks to wait for 4m50s: try again later"},
+			want: "too many requests (HF_TOKEN raises the limit); the server requires a wait of 4m50s: try again later"},
 		{name: "500s", fault: func(b *bundle) {
 			b.API, b.Resolve, b.Bytes = times(3, status(500)), times(2, status(502)), times(4, status(503))
 		}},
-		{name: "500 for ever", fault: func(b *bundle) { b.API = times(always, status(500)) }, want: "the server has a problem (500 Internal Server Error) (tried 7 times)"},
+		{name: "500 for ever", fault: func(b *bundle) { b.API = times(always, status(500)) }, want: "the server failed (500 Internal Server Error) (tried 7 times)"},
 		{name: "503 for some of the connections", fault: func(b *bundle) {
 			var n atomic.Int32
 			b.Bytes = func(w http.ResponseWriter, r *http.Request) bool { return n.Add(1)%2 == 0 && status(503)(w, r) }

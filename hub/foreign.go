@@ -23,7 +23,7 @@ const (
 	ownerLMStudio = "LM Studio"
 )
 
-// foreignStores returns the folders in which other programs keep their models by default.
+// foreignStores returns the existing folders in which other programs keep their models. ollamaModels is the value of OLLAMA_MODELS.
 func foreignStores(home, ollamaModels string) (all []Foreign) {
 	for _, f := range []Foreign{
 		{ownerLMStudio, filepath.Join(home, ".lmstudio", "models")},
@@ -65,7 +65,7 @@ func (e Env) findForeign(n Name) (Pulled, bool) {
 	return Pulled{}, false
 }
 
-// foreign returns another program's copy of a model if its files have the hashes of m.
+// foreign returns another program's copy of model m, which the name n selects. It returns only models of one file, whose hash it checks.
 func (e Env) foreign(n Name, m model) (Pulled, bool) {
 	found, ok := e.findForeign(n)
 	if !ok || found.Files != 1 || len(m.files) != 1 || found.Bytes != m.size() {
@@ -81,7 +81,7 @@ func (e Env) foreign(n Name, m model) (Pulled, bool) {
 	return found, found.SHA256 == m.files[0].hash
 }
 
-// checkOllama checks a model name of ollama.
+// checkOllama checks the part of a name after "ollama:".
 func checkOllama(text string) error {
 	head, tag, tagged := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
 	for _, part := range append(strings.Split(path.Dir(text), "/"), head, tag) {
@@ -184,7 +184,7 @@ func (f Foreign) manifest(file string) (Pulled, error) {
 		case ollamaModel:
 			sum, _ := strings.CutPrefix(l.Digest, "sha256:")
 			if !sha256Pattern.MatchString(sum) {
-				return Pulled{}, fmt.Errorf("read ollama's manifest %s: %.80q is not a digest", file, l.Digest)
+				return Pulled{}, fmt.Errorf("read ollama's manifest %s: %.80q is not a SHA-256 digest; pull the model with ollama again", file, l.Digest)
 			}
 			blob := filepath.Join(f.Dir, "blobs", "sha256-"+sum)
 			if !hasSize(blob, l.Size) {

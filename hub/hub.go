@@ -76,7 +76,7 @@ func ReadEnv() Env {
 	return e
 }
 
-// expand replaces ~ at the start of a path.
+// expand replaces ~ at the start of a path by the home folder.
 func expand(path, home string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
 		return home + rest

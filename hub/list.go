@@ -10,11 +10,11 @@ import (
 
 // Model is a model on this machine.
 type Model struct {
-	Name   string `json:"name"` // name that --model accepts
-	Owner  string `json:"owner"`
+	Name   string `json:"name"`  // name that --model accepts
+	Owner  string `json:"owner"` // OwnerCache, OwnerURL, or the program that owns the model
 	Bytes  int64  `json:"bytes"`
 	Path   string `json:"path"`   // path of its only or first file
-	Commit string `json:"commit"` // newest commit that has the model; empty for a model outside of the cache
+	Commit string `json:"commit"` // commit of the model in the cache; empty for a model outside of the cache
 
 	files []string // paths of all files
 }
@@ -42,7 +42,7 @@ func (s Store) List() []Model {
 	return all
 }
 
-// cached returns the models in the cache. A model in several snapshots is listed once, with the one that Find prefers.
+// cached returns the models in the cache. A model in several snapshots is listed once, with the files of the snapshot that Find prefers.
 func (s Store) cached() (all []Model) {
 	folders, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*"))
 	for _, folder := range folders {
@@ -76,7 +76,7 @@ func modelAt(name, owner, dir, commit string, m model) Model {
 	return found
 }
 
-// fromURLs returns the files from other web servers. Their names are their paths.
+// fromURLs returns the files from other web servers. The name of each is its path.
 func (s Store) fromURLs() (all []Model) {
 	for _, m := range models(filesBelow(s.Env.URLs)) {
 		if m.isComplete() {

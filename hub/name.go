@@ -35,6 +35,8 @@ const (
 //	https://host/file.gguf       any file; #sha256=HEX checks it
 //	ollama:name:tag              a model that ollama has
 //	qwen3-4b                     a short name: see Catalog
+//
+// A field whose comment begins with a kind is set only in names of this kind.
 type Name struct {
 	Kind     Kind
 	Text     string // the whole name as the user wrote it
@@ -48,7 +50,7 @@ type Name struct {
 	SHA256   string // Web: 64 hexadecimal digits; empty if unknown
 }
 
-// Limits of names on the hub.
+// The syntax of names on the hub.
 var (
 	userPattern     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$`)
 	revisionPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$`)
@@ -96,7 +98,7 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text can only mean a file, although no such file exists.
+// looksLikePath reports whether a text has the form of a path and cannot be the name of a model. No file with this path exists.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||

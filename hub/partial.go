@@ -125,7 +125,7 @@ func (p *partial) write(block int, data []byte) error {
 	return nil
 }
 
-// stop makes sum and waitFor return if blocks are missing.
+// stop ends the download. Calls of sum and waitFor then no longer wait for missing blocks.
 func (p *partial) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +170,8 @@ func (p *partial) complete() error {
 	return p.file.Sync()
 }
 
-// newHash returns the function that the hub uses for a file's hash: SHA-256, or git's SHA-1 for a file outside of LFS.
+// newHash returns the function with which the hub computes the hash want: SHA-256 or, for a hash of 40 digits, git's SHA-1, which the hub
+// uses for files outside of LFS. size is the file's size.
 func newHash(want string, size int64) hash.Hash {
 	if len(want) != 40 {
 		return sha256.New()

@@ -17,7 +17,7 @@ type progress struct {
 	done, total, moved int64
 }
 
-// add adds the bytes that are now on the disk, and how many of these were downloaded.
+// add updates and reports the counts: there more bytes are on the disk, of which moved bytes were downloaded.
 func (p *progress) add(there, moved int64) {
 	p.mu.Lock()
 	p.done += there
@@ -27,7 +27,7 @@ func (p *progress) add(there, moved int64) {
 	p.show(now)
 }
 
-// spareBytes is the number of bytes that a download leaves free on a disk, since systems misbehave on a full disk.
+// spareBytes is the number of bytes that a download leaves free on a disk, since other programs fail on a full disk.
 const spareBytes = 64 << 20
 
 // checkSpace returns an error if the disk of a folder has less than need bytes of free space, in addition to spareBytes.

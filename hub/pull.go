@@ -27,11 +27,11 @@ type Progress struct {
 type Pulled struct {
 	Path   string // path of its only or first file
 	Files  int
-	Bytes  int64 // total bytes of all files
-	Moved  int64 // bytes that were downloaded; 0 if all files were on this machine
-	Commit string
+	Bytes  int64  // total bytes of all files
+	Moved  int64  // bytes that were downloaded; 0 if all files were on this machine
+	Commit string // commit of the model in the cache; empty for other models
 	SHA256 string // SHA-256 of the first file; empty if unknown
-	Owner  string // the other program that owns the file; empty for a file in the cache
+	Owner  string // the other program that owns the file, such as ollama; empty if there is none
 }
 
 // Puller downloads models.
@@ -146,7 +146,7 @@ type transfer struct {
 	lock    func(ctx context.Context, waiting func()) (unlock func(), err error)
 	locate  func(context.Context) (source, error)
 	there   func() bool  // reports whether the file is on this machine already
-	place   func() error // gives the downloaded file its names in the cache
+	place   func() error // makes the downloaded file available, such as by a link in the cache
 	sum     string       // hash of the downloaded file; set by transfer
 }
 
@@ -210,7 +210,7 @@ func (p *Puller) get(ctx context.Context, t *transfer) error {
 type hashError struct{ what, got, want string }
 
 func (e *hashError) Error() string {
-	return fmt.Sprintf("pull %s: its hash is %s, but should be %s; the download was deleted. Pull again; if this repeats, the server or a proxy changes the file", e.what, e.got, e.want)
+	return fmt.Sprintf("pull %s: its hash is %s, but should be %s; the download was deleted; pull again (if this repeats, the server or a proxy changes the file)", e.what, e.got, e.want)
 }
 
 // fill downloads the missing blocks of a file, checks the hash, and moves the file to its target. resumed reports whether an earlier pull

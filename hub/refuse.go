@@ -14,7 +14,7 @@ var (
 	ErrNoModel  = errors.New("the model does not exist or is private")
 	ErrNoEntry  = errors.New("there is no such revision or file")
 	ErrToken    = errors.New("the token is refused")
-	errExpired  = errors.New("the address has expired")
+	errExpired  = errors.New("the server refuses the download, perhaps because the address has expired")
 	errNoRanges = errors.New("the server sends whole files only")
 )
 
@@ -53,9 +53,9 @@ func (c *client) refusal(n Name, res *http.Response) error {
 		}
 		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s", n.ID(), limit)}
 	case res.StatusCode >= 500 || res.StatusCode == http.StatusRequestTimeout:
-		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: the server has a problem (%s)", n.ID(), res.Status)}
+		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: the server failed (%s)", n.ID(), res.Status)}
 	}
-	return final(errors.New("unexpected answer"), "%s%s from %s", res.Status, detail(message), res.Request.URL.Host)
+	return final(errors.New("unexpected response"), "%s%s from %s", res.Status, detail(message), res.Request.URL.Host)
 }
 
 // tokenSource describes where the token comes from. The token itself is never printed.

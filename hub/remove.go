@@ -63,7 +63,7 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 	return m, freed, nil
 }
 
-// removeUnfinished deletes the unfinished downloads of a repository, except those on which another process works.
+// removeUnfinished deletes the unfinished downloads of a repository, except those that another process is continuing.
 func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) {
 	dir := s.Env.repoDir(n)
 	for _, m := range s.Unfinished() {

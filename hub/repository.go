@@ -43,7 +43,7 @@ func (c *client) commit(ctx context.Context, n Name) (string, error) {
 		return "", err
 	}
 	if !commitPattern.MatchString(answer.SHA) {
-		return "", fmt.Errorf("pull %s: the server's response has %.60q instead of a commit's hash", n.ID(), answer.SHA)
+		return "", fmt.Errorf("pull %s: the server's response has %.60q instead of a commit's hash; check HF_ENDPOINT if you have set it", n.ID(), answer.SHA)
 	}
 	return answer.SHA, nil
 }
@@ -153,7 +153,7 @@ type source struct {
 	token bool // the address is on the hub, which gets the token
 }
 
-// locate asks the hub for the address of a file's bytes. The address is valid for about an hour.
+// locate requests the address of a file's bytes from the hub. The address is valid for about an hour.
 func (c *client) locate(ctx context.Context, n Name, commit string, f repoFile) (s source, err error) {
 	address := c.fileURL(n, commit, f.path)
 	err = c.retry(ctx, func() (bool, error) {

@@ -94,7 +94,7 @@ func TestANewVersion(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, first.Path, found.Path)
 	_, err = store.Find(parse(t, modelName+":Q6_K"))
-	require.ErrorContains(t, err, `no model matches "Q6_K"; the repository has: user/model-GGUF:Q4_K_M; download it with: ingot pull user/model-GGUF:Q6_K`)
+	require.ErrorContains(t, err, `no model matches "Q6_K"; found: user/model-GGUF:Q4_K_M; download it with: ingot pull user/model-GGUF:Q6_K`)
 	_, err = store.Find(parse(t, modelName+"@dev"))
 	require.ErrorIs(t, err, ErrNotHere)
 }

@@ -45,10 +45,10 @@ func New(dev Device, o Options) (*Backend, error) {
 			err = b.reserve(nativeScratch)
 		}
 		if err == nil {
-			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "make counters")
+			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "make the counters of routing")
 		}
 		if err == nil {
-			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "make logits")
+			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "make the logits of routing")
 		}
 	}
 	if err == nil {
@@ -91,15 +91,16 @@ func (b *Backend) Counters() Counters { return b.device.Counters() }
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer. what names the operation that needs the buffer; errors begin with it.
+// newBuffer makes a buffer. Errors begin with what, which says what is being done, and wrap ErrMemory if the buffer does not fit.
 func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {
-		return 0, fmt.Errorf("%s: %d bytes exceed the device's largest buffer of %d bytes: %w", what, bytes, info.MaxBuffer, ErrMemory)
+		return 0, fmt.Errorf("%s: %w: the buffer needs %d bytes, but a buffer can have at most %d; lower --memory or --context, use --kv q8_0, or use a smaller model",
+			what, ErrMemory, bytes, info.MaxBuffer)
 	}
 	if have := b.device.Memory(); have+bytes > info.Memory {
-		return 0, fmt.Errorf("%s: the buffer needs %d MB, and %d of the device's %d MB are in use: %w; choose a smaller model, context or cache",
-			what, bytes>>20, have>>20, info.Memory>>20, ErrMemory)
+		return 0, fmt.Errorf("%s: %w: the buffer needs %d MiB, and %d of the device's %d MiB are in use; lower --memory or --context, use --kv q8_0, or use a smaller model",
+			what, ErrMemory, bytes>>20, have>>20, info.Memory>>20)
 	}
 	buffer, err := b.device.NewBuffer(bytes, storage)
 	if err != nil {
@@ -111,14 +112,14 @@ func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, er
 // weight is a tensor of a model on the device: a vector of float32, or matrices in the type of the file.
 type weight struct {
 	kind     gguf.Type
-	shape    []int
-	in, out  int
-	matrices int
-	rowBytes int
+	shape    []int // as in the file
+	in, out  int   // weights per row; rows per matrix
+	matrices int   // more than 1 for weights of several experts or heads
+	rowBytes int   // bytes of a row in the file
 	buffer   Buffer
 	kernels  *weightKernels  // nil for a vector or a packed weight
 	integer  *integerKernels // nil unless the weight is packed
-	floats   *weight         // a packed router's copy in float32, made on demand
+	floats   *weight         // copy of a packed weight in float32; nil until a step needs it
 }
 
 // Type implements compute.Weight.
@@ -149,7 +150,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 			return nil, err
 		}
 		if err := b.reserve(scratchFor(w, w.integer != nil)); err != nil {
-			return nil, fmt.Errorf("load tensor %s: %w", t.Name, err)
+			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 		}
 		return w, nil
 	}
@@ -172,13 +173,13 @@ type memory struct {
 	buffer          Buffer
 	rows            int
 	cols            int
-	*compute.Values // the values for the CPU; without unified memory, a copy that the first call of Floats allocates
+	*compute.Values // the values for the CPU; without unified memory, a copy, which the first call of Floats allocates
 }
 
 // Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
-		return compute.Tensor{}, fmt.Errorf("make a buffer of %d by %d values: both must be at least 1", rows, cols)
+		return compute.Tensor{}, fmt.Errorf("allocate %d by %d values for a step: both numbers must be at least 1", rows, cols)
 	}
 	if err := b.reserveActivations(rows, cols); err != nil {
 		return compute.Tensor{}, err
@@ -187,7 +188,7 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if b.unified {
 		storage = Shared
 	}
-	buffer, err := b.newBuffer(4*rows*cols, storage, fmt.Sprintf("make a buffer of %d by %d values", rows, cols))
+	buffer, err := b.newBuffer(4*rows*cols, storage, fmt.Sprintf("allocate %d by %d values for a step", rows, cols))
 	if err != nil {
 		return compute.Tensor{}, err
 	}

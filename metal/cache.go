@@ -51,7 +51,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	}
 	slots := shape.Pages * shape.PageSize
 	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {
-		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer holds at most %d values", slots, shape.KeyCols, math.MaxInt32)
+		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer holds at most %d values; lower --memory or --context", slots, shape.KeyCols, math.MaxInt32)
 	}
 	c := &cache{shape: shape}
 	var err error
@@ -71,12 +71,12 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, b.reserve(splitsFor(shape, b.positions))
 }
 
-// splitsFor returns the bytes of scratch memory for split attention. positions is the length of the sequence; 0 if it is not known.
+// splitsFor returns the bytes of scratch memory for split attention. positions is the maximum length of a sequence; 0 if it is not known.
 func splitsFor(shape compute.CacheShape, positions int) int {
 	if slots := shape.Pages * shape.PageSize; positions == 0 || positions > slots {
 		positions = slots
 	}
-	const rowsAndHeads = 256
+	const rowsAndHeads = 256 // product of the numbers of rows and of heads for which there is room
 	splits, cols := (positions+splitKeys-1)/splitKeys, max(shape.KeyCols, shape.ValueCols)
 	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
 }
@@ -85,7 +85,7 @@ func splitsFor(shape compute.CacheShape, positions int) int {
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
-		return nil, fmt.Errorf("make a KV cache: %w; choose another cache type", err)
+		return nil, fmt.Errorf("make a KV cache: %w; choose another type with --kv", err)
 	}
 	layers := make([]Buffer, shape.Layers)
 	for i := range layers {

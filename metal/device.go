@@ -1,6 +1,6 @@
-// Package metal is the compute backend for GPUs. It has kernels in Metal Shading Language, the backend that binds and orders them, and
-// the interface Device, which drivers implement. metal/drivers lists the drivers. The driver metal/emulator compiles the same kernels for
-// the CPU, so that every kernel and every binding can be tested on any machine.
+// Package metal is the compute backend for GPUs. It consists of kernels in Metal Shading Language, the backend that records and submits
+// dispatches of these kernels, and the interface Device, which drivers implement. metal/drivers lists the drivers. The driver
+// metal/emulator compiles the same kernels for the CPU, so that every kernel and every binding can be tested on any machine.
 //
 // All operations are batch-invariant: a row's results have the same bits in any batch. For this, all kernels of an operation sum in the same
 // order. Each of the 32 lanes of a simdgroup sums a fixed share of the products, called a strand, and the strands are added in a tree.
@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	// ErrMemory is wrapped by errors about buffers that do not fit into the device's memory.
+	// ErrMemory is wrapped by errors about buffers and work for which the device does not have enough memory.
 	ErrMemory = errors.New("the device does not have enough memory")
 	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or it has no GPU that can run
 	// the kernels. Errors made by Unsupported match it in errors.Is.
@@ -98,7 +98,7 @@ type Info struct {
 	Bandwidth       float64
 	LanguageVersion string // version of Metal Shading Language, as the compiler reports it
 	MathMode        string // arithmetic of the kernels: "safe", or "relaxed", which is fast and handles infinities
-	ResidencySets   bool
+	ResidencySets   bool   // the system has Metal's residency sets
 	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If it is true, the keys are divided into
 	// splits, and each split has a threadgroup (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
 	SplitAttention bool
@@ -145,7 +145,7 @@ type Constant struct {
 // PipelineInfo describes the limits of a pipeline.
 type PipelineInfo struct {
 	MaxThreads        int // maximum threads of a threadgroup
-	SimdWidth         int
+	SimdWidth         int // threads of a simdgroup
 	ThreadgroupMemory int // bytes that the kernel declares
 }
 

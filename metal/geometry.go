@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Geometry lists choices of how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the most
-// specific one wins: a choice for a shape precedes one for a type, which precedes one for a device. Among equally specific choices, the last
-// one wins. Fields that are empty in the winning choice are taken from the next most specific one.
+// Geometry lists choices of how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the
+// most specific one wins: a choice for a shape wins over one for a type, which wins over one for a device. Among equally specific choices,
+// the last one wins. Fields that are empty in the winning choice are taken from the next most specific one.
 type Geometry []Choice
 
 // Choice defines how one kernel is spread over a GPU. Device, Type, In and Out limit the cases to which the choice applies; an empty field does
@@ -54,9 +54,9 @@ const (
 // variants are the geometries for which a kernel can be compiled.
 type variants struct {
 	rows       map[int][]int // allowed values of Rows for each number of inputs; the key is 0 for tiles and attention
-	simdgroups []int
-	tile       []int // allowed values of Inputs for tiles
-	from       bool
+	simdgroups []int         // allowed values of Simdgroups; nil for tiles
+	tile       []int         // allowed values of Inputs for tiles
+	from       bool          // From applies to the kernel
 }
 
 var (
@@ -99,7 +99,8 @@ func Candidates(kernel string, inputs int) Geometry {
 	return list
 }
 
-// AllCandidates returns the candidates of all kernels. A backend that is opened with this geometry can later use any other one.
+// AllCandidates returns the candidates of all kernels. A backend that is opened with this geometry can later use any other geometry; see
+// Backend.Use.
 func AllCandidates() Geometry {
 	var all Geometry
 	for kernel, v := range kernelShapes {

@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// ReadGeometry reads the JSON list that Write writes. An error names the number of the choice.
+// ReadGeometry reads the JSON list that Write writes. An error about a choice gives the number of the choice in the list, counted from 1.
 func ReadGeometry(r io.Reader) (Geometry, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()

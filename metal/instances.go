@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// templates lists the kernel templates of each file. Their parameters are the weight type, the rows of weights per simdgroup and, for kernels
-// that take several rows of activations, their number. To save compile time, only the instances that a geometry can choose are compiled.
+// templates lists the kernel templates of each file. Their parameters are the weight type, the rows of weights per simdgroup and, for
+// kernels that take several rows of activations, the number of these rows. To save compile time, only the instances that a geometry can
+// choose are compiled.
 var templates = map[string][]string{
 	"product.metal": {Product, GatedProduct},
 	"absorb.metal":  {Absorb},

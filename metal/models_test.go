@@ -168,7 +168,7 @@ func TestModelTooLarge(t *testing.T) {
 	require.NoError(t, err)
 	_, err = model.Load(be, f, model.Limits{Rows: 16, Outputs: 16, Context: 64, Pages: 4, PageSize: 16})
 	require.ErrorIs(t, err, metal.ErrMemory)
-	require.ErrorContains(t, err, "of the device's 12 MB")
+	require.ErrorContains(t, err, "of the device's 12 MiB")
 	free, err := be.Free()
 	require.NoError(t, err)
 	require.Positive(t, free)

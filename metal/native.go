@@ -23,19 +23,20 @@ type nativeKernels struct {
 }
 
 const (
-	nativeSplitKeys = 128 // split_keys of join.h
-	partHeader      = 4   // part_header of join.h
-	nativeWarps     = 8
+	nativeSplitKeys = 128   // split_keys of join.h
+	partHeader      = 4     // part_header of join.h
+	nativeWarps     = 8     // warps of attention.cu
 	logitRows       = 4     // rows per warp of kernel route
 	counterRows     = 16384 // maximum number of rows per dispatch of kernel route
 	// maxNativeExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
 	maxNativeExperts = 1024
-	topPartCount     = 32 // parts of a row of logits
+	topPartCount     = 32 // parts into which a row of logits is divided
 	topPartInts      = 3  // integers per part
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
-	// busyTiles is the number of tiles of attention from which one threadgroup computes all splits of a tile. An H100 has 132 multiprocessors,
-	// so as many threadgroups occupy it, and nothing has to be joined afterwards.
+	// busyTiles is the minimum number of tiles of attention for which one threadgroup computes all splits of a tile. An H100 has 132
+	// multiprocessors, so this many threadgroups occupy it. With fewer tiles, each split has a threadgroup, and another dispatch joins the
+	// splits.
 	busyTiles = 128
 )
 
@@ -93,7 +94,7 @@ func (n *nativeKernels) attentionFor(shape compute.AttentionShape, c *cache) (Pi
 	return p, ok && shape.Window == 0 && shape.Sinks == nil && c.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 && nativeAttentionBytes(shape) <= n.memory
 }
 
-// nativeAttentionBytes returns the bytes of threadgroup memory of an attention, which attention.cu lays out.
+// nativeAttentionBytes returns the bytes of threadgroup memory that attention.cu needs. The arrays are listed in attend.
 func nativeAttentionBytes(shape compute.AttentionShape) int {
 	query := shape.KeyDim
 	if shape.KeyDim/32%2 == 0 {
@@ -173,15 +174,15 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 	return true
 }
 
-// choice is a choice of one row's experts by logits in nativeKernels.logits. args.experts is 0 if there is none.
+// choice describes how one row's experts are chosen, by the logits in nativeKernels.logits. args.experts is 0 if there is no such choice.
 type choice struct {
 	routing compute.Tensor
 	bias    Binding
 	args    nativeRouteArgs
 }
 
-// rowRoute records the logits of a row's routing, together with the RMSNorm that makes the row. The choice of the experts becomes pending. It
-// returns false and records nothing but pending operations if there is no such RMSNorm, or another kernel has to compute the routing.
+// rowRoute records the logits of a row's routing, together with the RMSNorm that makes the row. The choice of the experts becomes pending.
+// If there is no such RMSNorm, or if another kernel has to compute the routing, it returns false and records only pending operations.
 func (s *step) rowRoute(dst, x compute.Tensor, w *weight, bias compute.Weight, shape compute.RouteShape) bool {
 	p := s.pending
 	p = s.fold(dst, x, p.gain != nil && p.latents.gain == nil && p.gain.in == w.in && s.routes(w, shape))

@@ -23,7 +23,7 @@ const (
 type integerKernel struct {
 	rows, columns int // rows and columns per threadgroup
 	simdgroups    int // per threadgroup
-	normRounds    int // rounds of 8 values per thread in which the kernel can normalise a row
+	normRounds    int // maximum number of rounds in which a kernel normalises a row; a thread takes 8 values per round
 	pipeline      Pipeline
 }
 
@@ -194,12 +194,12 @@ func groupBytes(w *weight) int {
 // packArgs is PackArgs of pack.h.
 type packArgs struct{ blocks, rowBytes, rows, groups uint32 }
 
-// pack uploads a weight's data and packs the weight. what is the use of the memory; errors begin with it.
+// pack uploads a weight's data and packs the weight. Errors begin with what.
 func (b *Backend) pack(w *weight, data []byte, what string) error {
 	if b.integer.stagingBytes < len(data) {
 		b.freeStaging()
 		var err error
-		if b.integer.staging, err = b.newBuffer(len(data), Private, what+", to be packed"); err != nil {
+		if b.integer.staging, err = b.newBuffer(len(data), Private, what+": allocate staging memory"); err != nil {
 			return err
 		}
 		b.integer.stagingBytes = len(data)
@@ -222,7 +222,7 @@ func (b *Backend) pack(w *weight, data []byte, what string) error {
 		_, err = b.device.Wait(ticket)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: pack it: %w", what, err)
+		return fmt.Errorf("%s: pack the weights: %w", what, err)
 	}
 	return nil
 }
@@ -264,7 +264,8 @@ func activationsFor(rows, cols int) int {
 // roomFor rounds a number of rows up to whole groups of columnRows.
 func roomFor(rows int) int { return (rows + columnRows - 1) &^ (columnRows - 1) }
 
-// quantised identifies quantised activations: of each row of x, count slices of n values. The slices are stride values apart.
+// quantised identifies quantised activations: count slices of n values of each row of x. Each slice begins stride values after the one
+// before it.
 type quantised struct {
 	x                compute.Tensor
 	count, n, stride int

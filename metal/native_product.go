@@ -93,7 +93,7 @@ func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
 	}
 }
 
-// integerMatMul is MatMul for weights of which at least one is packed.
+// integerMatMul is MatMul for weights of which some or all are packed.
 func (s *step) integerMatMul(dst, x compute.Tensor, ws []compute.Weight) {
 	for len(ws) > 0 {
 		first, n := ws[0].(*weight), 1
@@ -312,7 +312,7 @@ func (s *step) nativeLatents(dst, t compute.Tensor, qGain compute.Weight, gain *
 	return true
 }
 
-// storeLatents records Latents of compressed queries.
+// storeLatents records Latents with compressed queries.
 func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentRows) {
 	s.inColumns(queries.Rows, 1, gain.in, func(first, rows int) {
 		s.latents(first, rows, dst, queries, gain, l)
@@ -322,7 +322,8 @@ func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentR
 	})
 }
 
-// latents records Latents of some rows. queries are the rows' first columns. Without compressed queries, gain is nil.
+// latents records Latents of the rows from first on. queries begins with the first column of each row. Without compressed queries, gain is
+// nil.
 func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentRows) {
 	from := at(rowsFrom(queries, first, rows))
 	slots := Binding{l.to.slots.Buffer, l.to.slots.Offset + slotBytes*first}
@@ -346,8 +347,9 @@ func (s *step) integerEmbed(dst compute.Tensor, w *weight, tokens Binding, token
 // floatRows is the maximum number of rows per dispatch that copies a weight in float32.
 const floatRows = 16384
 
-// floats returns a weight that the portable kernels can read: w itself, or a copy of w in float32 if w is packed. The first step makes
-// the copy. It is for routers and for experts with biases, which the native kernels do not compute.
+// floats returns w or, if w is packed, a copy in float32. The first step that needs the copy makes it. Routers need it, since their kernels
+// read weights that are not packed. Experts with biases, or with another activation than SiLU, need it, since only the portable kernels
+// compute these.
 func (s *step) floats(w *weight) *weight {
 	if w.integer == nil {
 		return w

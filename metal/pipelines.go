@@ -26,22 +26,22 @@ const splitSource = "attention_split.metal"
 
 // Sizes that do not depend on the geometry. Those with a kernel file in the comment must equal the value there.
 const (
-	embedThreads     = 32
-	copyThreads      = 64
-	maxNormGroups    = 8 // maximum number of simdgroups per row
-	storeGroups      = 4
-	topGroups        = 16
-	splitKeys        = 256 // split_keys of attention.metal
-	threadgroupBytes = 32 << 10
+	embedThreads     = 32       // threads per threadgroup of embed (rows.metal)
+	copyThreads      = 64       // threads per threadgroup of kernels with a thread per column, such as gather (rows.metal)
+	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
+	storeGroups      = 4        // simdgroups per row of rope_store
+	topGroups        = 16       // maximum number of simdgroups per row of top
+	splitKeys        = 256      // split_keys of attention.h
+	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
 
 	tileStride   = 36  // tile_stride of tile.h
 	smallTile    = 32  // smallest number of rows and of inputs of a tile
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // threads of group_experts
 
-	attentionPairs      = 16 // pairs per tile of attention_tile.metal
-	attentionTileGroups = 4
-	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32)
+	attentionPairs      = 16                                         // pairs per tile of attention_tile.metal
+	attentionTileGroups = 4                                          // simdgroups per threadgroup of attention_tile.metal
+	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32) // threadgroup memory of attention_tile.metal
 )
 
 // compiled is a pipeline of a kernel for few rows, with its geometry.
@@ -183,7 +183,7 @@ func (k *kernelSet) use(g Geometry) error {
 	return nil
 }
 
-// maker makes pipelines. After an error, which it holds in err, it makes no more.
+// maker makes pipelines. After the first error, which it stores in err, it makes no more pipelines.
 type maker struct {
 	set *kernelSet
 	err error
@@ -228,8 +228,8 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	return list
 }
 
-// tiles returns the tiled kernel that the geometry chooses. If the device does not allow enough threads for the chosen tile, it is made
-// smaller.
+// tiles returns the tiled kernel that the geometry chooses. If the device does not allow enough threads for the chosen tile, tiles chooses
+// a smaller one.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}
@@ -244,7 +244,7 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 		case made.rows > smallTile:
 			made.rows = smallTile
 		case m.err == nil:
-			m.err = fmt.Errorf("make a pipeline of kernel %s for weights of type %v: the smallest tile needs %d simdgroups per threadgroup, but the device allows %d",
+			m.err = fmt.Errorf("make a pipeline of kernel %s for weights of type %v: the device allows %d simdgroups per threadgroup, but the smallest tile needs %d",
 				kernel, w.kind, limit, made.simdgroups())
 		}
 	}

@@ -16,8 +16,8 @@ type pageKernels struct {
 	chosen             []attentionChoice // choices for single shapes, then the choice for all shapes
 }
 
-// attentionKernel is a kernel that processes several query heads of one key head at once. heads is their maximum number. The values of a
-// head have at most 32*values numbers.
+// attentionKernel is a kernel that processes several query heads of one key head at once. heads is the maximum number of these query heads.
+// The kernel supports heads whose values have up to 32*values dimensions.
 type attentionKernel struct {
 	values, heads int
 	simdgroups    int // maximum

@@ -30,7 +30,7 @@ type step struct {
 
 	slotMapping Binding // [groups of layers][rows] of Slot in kernels/pages.h
 	slots       []int32 // the values of slotMapping
-	tokens      Binding // [rows] token ids as float32; tokenStep values from one to the next
+	tokens      Binding // [rows] token ids as float32, tokenStep values apart
 	tokenStep   int
 	tables      Binding // page tables of all groups of layers: in each group, those of all sequences, one after another
 	long        bool    // the step may occupy the GPU too long for one command buffer

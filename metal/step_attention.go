@@ -136,7 +136,7 @@ func (s *step) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape,
 		g.y, g.simdgroups, g.shared = groups, k.simdgroups, room
 	} else {
 		if k, room, ok = c.kernels.forHeads(shape, chosen.heads); !ok {
-			s.fail(fmt.Errorf("compute attention: no kernel supports heads with keys of length %d and values of length %d", shape.KeyDim, shape.ValueDim))
+			s.fail(fmt.Errorf("compute attention: no kernel supports heads with keys of length %d and values of length %d; use --backend cpu", shape.KeyDim, shape.ValueDim))
 			return
 		}
 		units := shape.Heads / k.heads

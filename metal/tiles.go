@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and in a tile, but Metal specifies neither the
-// order in which simdgroup matrices sum nor which thread holds which element. So chooseTiles runs operations row by row and in tiles and
-// compares the results. With fast arithmetic, which is not batch-invariant, the results must agree up to rounding.
+// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and in a tile, but Metal specifies neither
+// the order in which simdgroup matrices sum nor which thread holds which element. So chooseTiles runs operations both row by row and in
+// tiles, and compares the results. With fast arithmetic, which is not batch-invariant, the results need to agree only up to rounding.
 func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if plain {
 		b.kernels.plainTiles = true

@@ -16,8 +16,8 @@ const (
 	maxDigits = 4300 // digits of an integer, as in Python
 )
 
-// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. An unpaired surrogate becomes U+FFFD. Errors have the
-// offset in bytes.
+// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. An unpaired surrogate becomes U+FFFD. An error in the JSON
+// gives the offset in bytes at which it was found.
 func ParseJSON(data []byte) (Value, error) {
 	p := jsonParser{text: string(data)}
 	if !utf8.ValidString(p.text) {

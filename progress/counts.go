@@ -65,8 +65,7 @@ func (m *Meter) Speed() (rows, tokens float64) {
 	return max(0, float64(finished)/seconds), max(0, float64(m.last.counts.Tokens-first.counts.Tokens)/seconds)
 }
 
-// text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens; the
-// rows of a producer do not.
+// text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens; the rows of a producer do not.
 func (m *Meter) text(tokens bool) string {
 	c := m.last.counts
 	text := fmt.Sprintf("%d rows", c.finished())

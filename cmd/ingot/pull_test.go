@@ -130,7 +130,7 @@ func TestPullErrors(t *testing.T) {
 	}{
 		{"no-such-model", `there is no such file; give a file, user/repo, user/repo:Q4_K_M, an https:// address, or a name that "ingot models" lists`, exitUsage},
 		{"maker/none-GGUF", "does not exist or is private: check the name at https://huggingface.co/maker/none-GGUF; a private model needs HF_TOKEN", exitFailure},
-		{"maker/tiny-GGUF:Q5_K_M", `no model matches "Q5_K_M"; the repository has: maker/tiny-GGUF:Q4_0, maker/tiny-GGUF:Q8_0`, exitFailure},
+		{"maker/tiny-GGUF:Q5_K_M", `no model matches "Q5_K_M"; found: maker/tiny-GGUF:Q4_0, maker/tiny-GGUF:Q8_0`, exitFailure},
 		{"maker/tiny-GGUF@v9", `the repository has no branch, tag or commit "v9"`, exitFailure},
 		{"maker/gated-GGUF", "accept its licence at https://huggingface.co/maker/gated-GGUF", exitFailure},
 	} {

@@ -96,7 +96,7 @@ func (s *Server) Expire() {
 	s.signature++
 }
 
-// Heal makes the server ignore API, Resolve and Bytes. From then on it answers as it should.
+// Heal makes the server ignore API, Resolve and Bytes, so that it no longer injects faults.
 func (s *Server) Heal() { s.healed.Store(true) }
 
 // fails reports whether a fault has answered a request.
@@ -169,7 +169,7 @@ func (s *Server) repo(w http.ResponseWriter, r *http.Request, parts []string) *R
 	}
 	repo := s.repos[strings.Join(parts[:min(2, len(parts))], "/")]
 	if repo == nil || repo.Token != "" && auth != "Bearer "+repo.Token {
-		if auth == "" { // the hub does not tell strangers which private models there are
+		if auth == "" { // without a token, private and missing models give the same response
 			Refuse(w, http.StatusUnauthorized, "RepoNotFound", "Repository not found")
 		} else {
 			Refuse(w, http.StatusNotFound, "RepoNotFound", "Repository not found")
@@ -184,7 +184,7 @@ func (repo *Repo) at(escaped string) bool {
 	return escaped == "main" || escaped == repo.Commit || slices.Contains(repo.Branches, strings.ReplaceAll(escaped, "%2F", "/"))
 }
 
-// ServeAPI answers a request of the API without asking s.API.
+// ServeAPI answers a request of the API without calling s.API.
 func (s *Server) ServeAPI(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.TrimPrefix(r.URL.EscapedPath(), apiPath), "/")
 	repo := s.repo(w, r, parts)
@@ -232,7 +232,7 @@ func (s *Server) tree(w http.ResponseWriter, r *http.Request, repo *Repo) {
 		q := next.Query()
 		q.Set("cursor", strconv.Itoa(end))
 		next.RawQuery = q.Encode()
-		w.Header().Set("Link", fmt.Sprintf(`<https://huggingface.co%s>; rel="next"`, next.RequestURI())) // a mirror passes it on
+		w.Header().Set("Link", fmt.Sprintf(`<https://huggingface.co%s>; rel="next"`, next.RequestURI())) // mirrors also give Hugging Face's own host here
 	}
 	writeJSON(w, entries[first:end])
 }
@@ -301,7 +301,7 @@ func (s *Server) cdn(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, reader(bytes))
 }
 
-// Blob returns the bytes that a request to the CDN asks for.
+// Blob returns the bytes of the file that a request to the CDN names.
 func (s *Server) Blob(r *http.Request) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

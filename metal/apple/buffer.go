@@ -23,7 +23,7 @@ func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, erro
 		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
 	}
 	if bytes > d.info.MaxBuffer {
-		return 0, fmt.Errorf("make a buffer of %d bytes: the maximum is %d: %w", bytes, d.info.MaxBuffer, metal.ErrMemory)
+		return 0, fmt.Errorf("make a buffer of %d bytes: %w: a buffer can have at most %d bytes", bytes, metal.ErrMemory, d.info.MaxBuffer)
 	}
 	var made buffer
 	var err error
@@ -45,7 +45,7 @@ func (d *Device) allocate(bytes int, storage metal.Storage) (buffer, error) {
 	made := buffer{bytes: bytes, object: o.own(id(o.send(d.device, deviceNewBuffer, whole(bytes), options)))}
 	if made.object == 0 {
 		have := o.send(d.device, deviceAllocated)
-		return made, fmt.Errorf("make a buffer of %d bytes, with %d bytes in use: %w", bytes, have, metal.ErrMemory)
+		return made, fmt.Errorf("make a buffer of %d bytes, with %d bytes in use: %w; lower --memory or --context, or use --kv q8_0", bytes, have, metal.ErrMemory)
 	}
 	if storage == metal.Shared {
 		made.contents = pointer(o.send(made.object, bufferContents))
@@ -97,7 +97,7 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	memory := d.Contents(b)
 	if offset < 0 || offset > len(memory) || len(dst) > len(memory)-offset {
-		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes", len(dst), offset, len(memory))
+		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes: they are not inside the buffer", len(dst), offset, len(memory))
 	}
 	copy(dst, memory[offset:])
 	return nil

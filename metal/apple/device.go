@@ -73,7 +73,7 @@ func open(libraries []string) (*Device, error) {
 	}
 	if !d.supported {
 		err := metal.Unsupported("%s is of family %q, but the kernels require Apple7 (M1) or later", d.info.Name, d.info.Family)
-		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
@@ -85,13 +85,13 @@ func openAny(libraries []string) (*Device, error) {
 	}
 	o, err := newObjC(libraries)
 	if err != nil {
-		return nil, fmt.Errorf("open Metal: %w", err)
+		return nil, err
 	}
 	d := &Device{objc: o, thread: startThread(o)}
 	d.encoding.run, d.encoding.wait = d.encode, d.await // stored, since each evaluation of a method value allocates memory
 	d.thread.do(func() { err = d.start() })
 	if err != nil {
-		return nil, fmt.Errorf("open Metal: %w", errors.Join(err, d.Close()))
+		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }

@@ -58,7 +58,7 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	}
 	version := o.send(options, optionsLanguage)
 	if version != languageVersion {
-		return compiled{}, fmt.Errorf("set the language version to %s: Metal uses %s", versionText(languageVersion), versionText(version))
+		return compiled{}, fmt.Errorf("set the language version to %s: Metal uses %s; update macOS to 14 or later", versionText(languageVersion), versionText(version))
 	}
 	text := o.string(src.Text)
 	if text == 0 {

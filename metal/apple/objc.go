@@ -107,7 +107,7 @@ func (o *objc) instance(class string) id {
 	return o.own(id(o.send(id(o.send(o.classOf(class), objectAlloc)), objectInit)))
 }
 
-// own counts a reference that the caller of a message now holds. The results of alloc, new... and retain are such references.
+// own counts a reference that the driver must release. The results of alloc, new... and retain are such references.
 func (o *objc) own(object id) id {
 	if object != 0 {
 		o.owned++

@@ -53,7 +53,8 @@ func (r *residency) remove(d *Device, buffer id) {
 	}
 }
 
-// commit makes changes of the set effective. After idleTime, it also requests residency again. It is called before each submission.
+// commit makes changes of the set effective. After a change, and after idleTime without submissions, it requests residency. It is called
+// before each submission.
 func (r *residency) commit(d *Device) {
 	if r.set == 0 {
 		return

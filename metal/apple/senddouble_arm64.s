@@ -3,7 +3,7 @@
 GLOBL ·sendDoubleABI0(SB), NOPTR|RODATA, $8
 DATA ·sendDoubleABI0(SB)/8, $sendDouble(SB)
 
-// Called with C's convention: R0 object, R1 selector, R2 objc_msgSend. The frame is the platform's: FP and LR in one pair.
+// Called with C's convention: R0 object, R1 selector, R2 objc_msgSend. R29 (FP) and R30 (LR) are saved as a pair, as the platform requires.
 TEXT sendDouble(SB), NOSPLIT|NOFRAME, $0
 	STP.W (R29, R30), -16(RSP)
 	MOVD  RSP, R29

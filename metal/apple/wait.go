@@ -58,9 +58,9 @@ func (d *Device) await() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// outcome returns the error of a command buffer, or nil. The caller must have waited for this command buffer or a later one; waitUntilCompleted
-// also returns after a fault. Metal does not document that a wait for a later command buffer sets the status of this one, so outcome waits for
-// this one, too. The text of the error is copied, since the NSError belongs to the autorelease pool.
+// outcome returns the error of a command buffer, or nil. The caller must have waited for this command buffer or a later one. Metal does not
+// document that a wait for a later command buffer sets the status of this one, so outcome waits for this one if its status is not final.
+// waitUntilCompleted also returns after a fault. The error's text is copied, since the NSError belongs to the autorelease pool.
 func (d *Device) outcome(commands id) error {
 	o := d.objc
 	status := o.send(commands, commandsStatus)
@@ -74,11 +74,10 @@ func (d *Device) outcome(commands id) error {
 	d.faulted = true
 	o.failure = id(o.send(commands, commandsError))
 	code := int(o.send(o.failure, errorCode))
-	err := fmt.Errorf("the GPU failed: %s (status %d, code %d)", o.failureText(), status, code)
 	if code == errorMemory {
-		return fmt.Errorf("%w: %w", metal.ErrMemory, err)
+		return fmt.Errorf("%w (Metal: %s, code %d): lower --memory or --context, or use --kv q8_0", metal.ErrMemory, o.failureText(), code)
 	}
-	return err
+	return fmt.Errorf("the GPU failed: %s (status %d, code %d)", o.failureText(), status, code)
 }
 
 // recover makes a new queue after a fault, since Metal may ignore further work of the old queue. To preserve the order of work, it first waits

@@ -14,7 +14,7 @@ type buffer struct {
 	storage metal.Storage
 }
 
-// hostMapped are the flags CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP of cuMemHostAlloc.
+// hostMapped are the flags CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP of cuMemHostAlloc. They let the GPU access the memory.
 const hostMapped = 1 | 2
 
 // NewBuffer implements metal.Device. Shared buffers are in the CPU's memory, which the GPU reads slowly.

@@ -82,10 +82,10 @@ func (d *Device) open() error {
 		return err
 	}
 	if count == 0 {
-		return metal.Unsupported("CUDA finds no device")
+		return metal.Unsupported("CUDA finds no GPU; check that nvidia-smi lists one")
 	}
 	if d.ordinal >= count {
-		return fmt.Errorf("there is no GPU with this number: CUDA finds %d, numbered from 0", count)
+		return fmt.Errorf("there is no GPU with this number: CUDA finds %d, numbered from 0; choose one with --device", count)
 	}
 	handle, err := c.integer(cuDeviceGet, uintptr(d.ordinal))
 	if err != nil {
@@ -207,7 +207,7 @@ func (d *Device) Memory() int { return d.memory }
 // Counters implements metal.Device.
 func (d *Device) Counters() metal.Counters { return d.counters }
 
-var errCapture = errors.New("capture the GPU's work: not possible with CUDA: run the program under Nsight Systems (nsys) or Nsight Compute (ncu) instead")
+var errCapture = errors.New("capture the GPU's work: the cuda driver cannot do this; run the program under Nsight Systems (nsys) or Nsight Compute (ncu) instead")
 
 // StartCapture implements metal.Device.
 func (d *Device) StartCapture(string) error { return errCapture }

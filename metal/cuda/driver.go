@@ -156,7 +156,13 @@ type resultError struct {
 	text     string // CUDA's description of the result
 }
 
-func (e *resultError) Error() string { return fmt.Sprintf("%s: %s (%s)", e.function, e.text, e.name) }
+func (e *resultError) Error() string {
+	text := fmt.Sprintf("%s: %s (%s)", e.function, e.text, e.name)
+	if e.result == resultOutOfMemory {
+		text += "; lower --memory or --context, use --kv q8_0, or end other programs that use the GPU"
+	}
+	return text
+}
 
 func (e *resultError) Unwrap() error {
 	if e.result == resultOutOfMemory {

@@ -14,7 +14,7 @@ const maxGraphs = 64
 type graphs struct {
 	seed     maphash.Seed
 	all      map[uint64]*graph
-	uses     uint64
+	uses     uint64 // number of submissions so far
 	building building
 }
 

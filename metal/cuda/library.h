@@ -92,10 +92,10 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
 
 }  // namespace metal
 
-// kernels/defs.h explains CONSTANT and INSTANTIATE. Each set of function constants is compiled separately, with the macros INGOT_CONSTANT_0 and
-// so on. An instance is a kernel named after its template and arguments. The name that INSTANTIATE gives to it need not be an identifier and is
-// stored as data. source.go defines the macro INGOT_PARAMETERS_function for each kernel. If a source has function constants, its kernels that
-// are not templates are compiled once, without constants, since they do not depend on them.
+// kernels/defs.h explains CONSTANT and INSTANTIATE. Each set of function constants is compiled separately, with the macros INGOT_CONSTANT_0
+// and so on. An instance is a kernel whose symbol consists of the names of its template and arguments. The name that INSTANTIATE gives to
+// it need not be an identifier and is stored as data. source.go defines the macro INGOT_PARAMETERS_function for each kernel. If a source
+// has function constants, its kernels that are not templates are compiled once, without constants, since they do not use them.
 #if defined(INGOT_NO_CONSTANTS)
 #define CONSTANT(type, name, index) constexpr type name = 0;
 #define INSTANTIATE(name, function, ...)

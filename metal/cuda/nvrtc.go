@@ -14,11 +14,11 @@ import (
 	"github.com/ingot-run/ingot/metal/kernelcache"
 )
 
-// compiler is NVRTC, NVIDIA's compiler library, with the cache folder of compiled kernels.
+// compiler is NVRTC, NVIDIA's compiler library, with the folder in which compiled kernels are cached.
 type compiler struct {
 	version string // such as "13.0"
 	arch    string // architecture of the device, such as "sm_90"
-	cache   string
+	cache   string // folder of compiled kernels
 
 	create, compile, destroy, logSize, log, codeSize, code, errorText uintptr
 }
@@ -32,7 +32,8 @@ var libraries = []struct {
 // toolkit is the folder in which NVIDIA's packages install NVRTC. Not all systems search this folder for libraries.
 const toolkit = "/usr/local/cuda/lib64/"
 
-// openCompiler opens the newest NVRTC whose code a driver with the given major version of CUDA, such as 12, can run.
+// openCompiler opens the newest installed NVRTC that is not newer than the driver. arch is the architecture for which it compiles, such as
+// "sm_90". driverMajor is the major version of CUDA that the driver supports, such as 12.
 func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	var tried []string
 	var handle uintptr
@@ -157,7 +158,7 @@ func (c *compiler) build(name, text string, flags []string) (code []byte, err er
 			log = make([]byte, p.size)
 			_ = c.call(c.log, p.handle, uintptr(unsafe.Pointer(&log[0])))
 		}
-		return nil, fmt.Errorf("compile with NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
+		return nil, fmt.Errorf("NVRTC %s: %w\n%s", c.version, failed, strings.TrimRight(string(log), "\x00"))
 	}
 	if err := c.call(c.codeSize, p.handle, size); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Declarations of integers and half, before msl.h of package translate. They need no headers, since NVRTC has none on systems where only the
-// driver is installed.
+// Declarations of integers and half, which come before msl.h of package translate. They need no headers, since NVRTC has none on systems
+// where only the driver is installed.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;

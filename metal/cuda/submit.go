@@ -19,8 +19,8 @@ const (
 	maxGroups = 65535
 )
 
-// queue holds the submissions in flight, and the arguments and results that Submit and Wait exchange with the thread that has the context. They
-// are fields, so that Submit and Wait allocate nothing.
+// queue holds the submissions in flight, and the arguments and results that Submit and Wait exchange with the thread that has the context.
+// The arguments and results are fields, so that Submit and Wait allocate nothing.
 type queue struct {
 	run, wait func() error
 

@@ -1,5 +1,5 @@
 // Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend" and ingot doctor
-// use it. A new driver needs only its package and a row in this table.
+// use it. In Go code, a new driver needs only its package and a row in this table.
 package drivers
 
 import (
@@ -42,7 +42,7 @@ func only(open func() (metal.Device, error)) func(number int) (metal.Device, err
 	return func(number int) (metal.Device, error) {
 		dev, err := open()
 		if err == nil && number != 0 {
-			return nil, errors.Join(fmt.Errorf("there is only one GPU, number 0: remove the device number %d", number), dev.Close())
+			return nil, errors.Join(fmt.Errorf("there is only one GPU, number 0: give --device 0 instead of %d", number), dev.Close())
 		}
 		return dev, err
 	}

@@ -89,13 +89,13 @@ func Open(o Options) (*Device, error) {
 	if o.Cache == "" {
 		var err error
 		if o.Cache, err = kernelcache.Folder(); err != nil {
-			return nil, fmt.Errorf("open the emulator: find a folder for compiled kernels: %w", err)
+			return nil, fmt.Errorf("find a folder for compiled kernels: %w", err)
 		}
 	}
 	if o.Memory == 0 {
 		var err error
 		if o.Memory, err = physical(); err != nil {
-			return nil, fmt.Errorf("open the emulator: %w", err)
+			return nil, err
 		}
 	}
 	if o.Workers == 0 {
@@ -103,7 +103,7 @@ func Open(o Options) (*Device, error) {
 	}
 	c, err := findCompiler(o.Cache)
 	if err != nil {
-		return nil, fmt.Errorf("open the emulator: %w", err)
+		return nil, err
 	}
 	return &Device{
 		options: o, compiler: c, workers: newWorkers(o.Workers), started: time.Now(),
@@ -154,7 +154,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	p := &pipeline{kernel: k, name: function, library: l, constants: make([]uint32, maxConstants)}
 	for _, c := range constants {
 		if c.Index < 0 || c.Index >= maxConstants {
-			return 0, fmt.Errorf("make a pipeline of kernel %s: function constant %d must be below %d", function, c.Index, maxConstants)
+			return 0, fmt.Errorf("make a pipeline of kernel %s: the index of a function constant is %d, but must be from 0 to %d", function, c.Index, maxConstants-1)
 		}
 		p.constants[c.Index] = c.Value
 	}
@@ -174,7 +174,7 @@ func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, erro
 		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
 	}
 	if d.memory+bytes > d.options.Memory {
-		return 0, fmt.Errorf("make a buffer of %d bytes: %d of %d bytes are in use: %w", bytes, d.memory, d.options.Memory, metal.ErrMemory)
+		return 0, fmt.Errorf("make a buffer of %d bytes, with %d of %d bytes in use: %w", bytes, d.memory, d.options.Memory, metal.ErrMemory)
 	}
 	memory, err := allocate(bytes)
 	if err != nil {
@@ -217,7 +217,7 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	m := d.buffer(b)
 	if offset < 0 || offset+len(src) > m.bytes {
-		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes", len(src), offset, m.bytes)
+		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes: they are not inside the buffer", len(src), offset, m.bytes)
 	}
 	copy(m.memory[offset:], src)
 	d.counters.UploadedBytes += len(src)
@@ -228,7 +228,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	m := d.buffer(b)
 	if offset < 0 || offset+len(dst) > m.bytes {
-		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes", len(dst), offset, m.bytes)
+		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes: they are not inside the buffer", len(dst), offset, m.bytes)
 	}
 	copy(dst, m.memory[offset:])
 	return nil

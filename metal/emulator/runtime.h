@@ -109,7 +109,7 @@ __asm__(".text\n.p2align 4\n" INGOT_SYMBOL(ingot_switch) ":\n"
         "add sp, sp, #160\nret\n");
 constexpr uintptr_t savedWords = 20, returnWord = 11, spareWords = 0;
 #else
-#error "kernels run on x86-64 and arm64"
+#error "the emulator supports only x86-64 and arm64"
 #endif
 
 struct Stack { Fibre* fibre; };  // placed at the low end of a fibre's stack
@@ -125,7 +125,8 @@ inline void wait(Fibre& f, State state, const char* file, int line) {
     ingot_switch(&f.sp, f.worker->sp);
 }
 
-// fault ends the launch with a message. It does not return.
+// fault records the message of the launch's first fault. After a fault, no further threadgroup starts. faultHere also stops the calling
+// fibre, so it does not return.
 template <class... A>
 __attribute__((noinline, cold)) void fault(Worker& w, const char* format, A... a) {
     if (!__atomic_exchange_n(&w.launch->failed, 1, __ATOMIC_ACQ_REL)) {

@@ -41,7 +41,7 @@ type workers struct {
 	args    [][3]uintptr    // [workers] arguments of one call
 	start   []chan struct{} // [workers-1]; the calling goroutine needs none
 	done    sync.WaitGroup
-	ended   sync.WaitGroup // waits for the other goroutines
+	ended   sync.WaitGroup // goroutines that have not returned
 }
 
 func newWorkers(n int) *workers {

@@ -73,8 +73,8 @@ func withoutComments(text string) string {
 	})
 }
 
-// Key returns the file name for the compiled code of a C++ text. It is a hash of the text without comments and of compiler, which are the
-// compiler's version, flags and other inputs.
+// Key returns the file name for the compiled code of a C++ text. It is a hash of the text without comments and of everything else on which
+// the code depends: compiler lists the compiler's version, flags and other inputs.
 func Key(text string, compiler ...any) string {
 	sum := sha256.New()
 	sum.Write(fmt.Appendln(nil, compiler...))

@@ -29,7 +29,7 @@ func checkFolder(dir string) error {
 		// In a folder with the sticky bit, such as /tmp, others can make files but cannot replace the user's files.
 		shared := info.Mode()&othersWrite != 0 && (at == whole || info.Mode()&fs.ModeSticky == 0)
 		if !info.IsDir() || !owned(info) || shared {
-			return fmt.Errorf("%q does not belong to this user alone (mode %v), so it is not safe to load compiled kernels from %q; let only yourself write to it, or name another cache folder with XDG_CACHE_HOME",
+			return fmt.Errorf("%q does not belong to this user alone (mode %v), so it is not safe to load compiled kernels from %q; make it yours and remove the write permission of others (chown, chmod go-w), or set XDG_CACHE_HOME to another folder",
 				at, info.Mode(), dir)
 		}
 		if at == filepath.Dir(at) {

@@ -17,7 +17,7 @@ struct AttentionArgs {
     uint splits;  // splits per row and head whose results are stored separately; 0 if a simdgroup processes all splits of a row
     float scale;
     uint window;  // maximum number of positions to which a row attends; 0 for all
-    uint sinks;   // 1 if each query head has a sink
+    uint sinks;   // 1 if each query head has a sink: a score that is part of the softmax and has no value
 };
 
 // first_of returns the first position to which a row attends. n is the row's position plus 1.
@@ -35,7 +35,8 @@ inline float2 join(thread float& m, thread float& l, float split_m, float split_
     return float2(f, g);
 }
 
-// sink_factor adds the sink of a head to the sum of a row's weights. It returns the factor of the row's result.
+// sink_factor adds the weight of a head's sink to l, the sum of a row's weights. It returns the factor for the row's weighted sum of
+// values.
 inline float sink_factor(constant AttentionArgs& args, device const float* sinks, uint head, float m, thread float& l) {
     if (args.sinks == 0) return 1.0f;
     return join(m, l, sinks[head], 1.0f).x;

@@ -66,7 +66,7 @@ kernel void attention_tile(
     threadgroup uint* sees = (threadgroup uint*)(join_g + pairs);  // [pairs]: position of the pair's row plus 1
     threadgroup uint* rows = sees + pairs;                         // [32]: page rows of a block of keys
 
-    // The pair and the column of the lane's two elements of a matrix.
+    // The row of the lane's two elements in an 8 by 8 matrix. Rows are pairs.
     uint r = (lane / 4 & 4) + lane / 2 % 4;
     if (tid < pairs) {
         uint pair = tile.first + min(tid, tile.count - 1);

@@ -8,7 +8,8 @@
 #endif
 #include <metal_stdlib>
 #include <metal_simdgroup_matrix>
-// The compiler must not fuse products and sums; kernels call fma for that. So differently written kernels compute the same bits.
+// The compiler must not fuse products and sums; kernels call fma where they are to be fused. So kernels that are written differently
+// compute the same bits.
 #pragma STDC FP_CONTRACT OFF
 // INSTANTIATE(name, function, arguments...) instantiates a template as a kernel with the given name.
 #define INSTANTIATE(name, function, ...) template [[host_name(name)]] kernel decltype(function<__VA_ARGS__>) function<__VA_ARGS__>;
@@ -50,8 +51,8 @@ inline float tree_sum(float v) {
 // add_four adds the products of four pairs of values to a sum, in order.
 inline float add_four(float4 a, float4 b, float sum) { return fma(a.w, b.w, fma(a.z, b.z, fma(a.y, b.y, fma(a.x, b.x, sum)))); }
 
-// activate joins a gate product and an up product. kind is a compute.Activation. All activations are x·σ(inner)·up. For gelu,
-// (1+tanh(z))/2 is σ(2z).
+// activate returns the gated activation of a gate product x and an up product. kind is a compute.Activation. All activations are computed
+// as x·σ(inner)·up. For gelu, this uses (1+tanh(z))/2 = σ(2z), with z = sqrt(2/π)·(x + 0.044715·x³).
 inline float activate(uint kind, float x, float up) {
     float inner = x;
     if (kind == 1) {  // gelu, approximated by tanh

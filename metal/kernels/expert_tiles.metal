@@ -4,10 +4,10 @@
 
 struct GroupArgs {
     uint rows;
-    uint used;
+    uint used;   // experts per row
     uint experts;
     uint routing_stride;
-    uint tiles;  // capacity of the list of tiles
+    uint tiles;  // length of the list of tiles; some can be unused
 };
 
 // ExpertTile describes up to 32 choices of one expert.
@@ -23,8 +23,8 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
     return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;
 }
 
-// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert stay in order. The grid
-// is one threadgroup. Each simdgroup processes one expert at a time and scans 32 choices at once. shared has an integer per expert.
+// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert stay in order. The
+// grid is one threadgroup. Each simdgroup processes one expert at a time and scans 32 choices at once. counts has an integer per expert.
 [[max_total_threads_per_threadgroup(512)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],

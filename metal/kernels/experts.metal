@@ -3,10 +3,10 @@
 #include "quants.h"
 
 struct RouteArgs {
-    uint n;
+    uint n;         // weights per row of the router
     uint row_bytes;
     uint experts;
-    uint used;
+    uint used;      // experts per row
     uint x_stride;
     uint dst_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax

@@ -4,7 +4,7 @@
 //
 // Each type has these members:
 //   load(row, c, n, w)  writes the 16 weights of chunk c of a row of n weights to w, in the order of the sum
-//   at(c, i)            position in the row of weights 4i to 4i+3 of chunk c
+//   at(c, i)            position in the row at which weights 4i to 4i+3 of chunk c begin
 // If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in types without blocks.
 #include "bits.h"
 
@@ -97,7 +97,7 @@ struct Q4_1 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// five returns v - zero for a five-bit number v. The low bits of v are the four bits of q from bit at on. Its high bit is bit i of high.
+// five returns v - zero for a five-bit number v. The low four bits of v are bits at to at+3 of q. Its high bit is bit i of high.
 inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
 struct Q5_0 {
@@ -157,7 +157,8 @@ inline float4 k_scales(device const uchar* q, uint j) {
     return float4(number(scales, 0x3f, 0), number(minima, 0x3f, 0), number(scales, 0x3f00, 0) * by_256, number(minima, 0x3f00, 0) * by_256);
 }
 
-// In blocks of 256, 32 bytes hold two sub-blocks of 32 in their low and high halves. A chunk is 8 of these bytes.
+// In blocks of 256, 32 bytes hold two sub-blocks of 32 weights: one in the low halves of the bytes, one in the high halves. A chunk is 8 of
+// these bytes.
 inline uint k_at(uint c, uint i) { return 256 * (c / 16) + 64 * (c % 16 / 4) + 8 * (c & 3) + 4 * (i & 1) + 32 * (i / 2); }
 
 struct Q4_K {
@@ -190,8 +191,8 @@ struct Q5_K {
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
-// sixteenth returns the position in the row of weights 4i to 4i+3 of chunk c. It is for blocks of 256 weights in which the weights of one
-// byte are 32 positions apart. A chunk is 4 bytes of a half-block of 128 weights.
+// sixteenth returns the position in the row at which weights 4i to 4i+3 of chunk c begin. It is for blocks of 256 weights in which the
+// weights of one byte are 32 positions apart. A chunk is 4 bytes of a half-block of 128 weights.
 inline uint sixteenth(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
 
 // sixes writes four weights d·(q-32) to w, where the bytes of v are the six-bit numbers q.

@@ -18,10 +18,10 @@ constant uint none = 0xffffffff;  // Place.index if there is no value
 // before reports whether value a at index i comes before value b at index j: larger values come first, and among equal values the lower index.
 inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
-// value_at returns a value, or the smallest one for NaN.
+// value_at returns value i of src, or -infinity if it is NaN.
 inline float value_at(device const float* src, uint i) { return src[i] >= -INFINITY ? src[i] : -INFINITY; }
 
-// better returns the one of p and the place with index i that comes first.
+// better returns p or the place with index i, whichever comes first in the order of before.
 inline Place better(Place p, device const float* src, uint i) {
     float v = value_at(src, i);
     if (before(v, i, p.value, p.index)) {

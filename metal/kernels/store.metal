@@ -70,8 +70,8 @@ struct LatentsArgs {
     uint stride;
     uint dst_stride;
     uint q;       // number of values of the compressed query; 0 if there is none
-    uint latent;
-    uint dims;
+    uint latent;  // number of values of the latent
+    uint dims;    // number of values of the key, which are rotated
     uint page_size;
     float eps;
 };

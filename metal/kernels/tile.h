@@ -1,9 +1,10 @@
 // Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations. Each simdgroup
 // computes 16 by 16 results.
 //
-// The results have the same bits as those of the function products (quants.h). There, lane s of a simdgroup sums strand s: the chunks s, s+32,
-// s+64 and so on. A tree adds the lanes. Here, a simdgroup sums one strand after another, in the order in which the tree pairs them. A sum that
-// waits for the other sum of its pair is stored by tree level, like a digit of a binary counter.
+// The results have the same bits as those of the function products (quants.h). There, lane s of a simdgroup sums strand s: the chunks s,
+// s+32, s+64 and so on. A tree adds the lanes. Here, a simdgroup sums one strand after another, in the order in which the tree pairs them.
+// A sum is stored, at its level of the tree, until the other sum of its pair is computed. Level k holds a sum if bit k of the number of
+// finished strands is 1.
 #include "quants.h"
 
 // plain_tiles is 1 if simdgroup matrices are not used. Matrices are faster, but Metal does not specify the order of their sums. When the backend
@@ -30,9 +31,9 @@ inline uint strand_of(uint i) {
     return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
 }
 
-// tile computes the products of a tile and leaves them in shared; see tile_result. Two threads load each row: the first threads rows of weights,
-// the others rows of activations. w_row and x_row are the rows of tile_weight and tile_input. All threads of the threadgroup must call tile. It
-// ends with a barrier.
+// tile computes the products of a tile and leaves them in shared; see tile_result. Two threads load each row: the first threads load rows
+// of weights, the others rows of activations. w_row and x_row are the rows that tile_weight and tile_input return for the thread. All
+// threads of the threadgroup must call tile. It ends with a barrier.
 template <typename W>
 inline void tile(device const uchar* w_row, device const float* x_row, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
     uint weights = tile_rows, bringing = weights + tile_inputs, plain = plain_tiles, across = weights / 16;
@@ -93,7 +94,7 @@ inline void tile(device const uchar* w_row, device const float* x_row, uint n, t
         }
         bool carry = true;
         UNROLL for (uint level = 0; level < 5; level++) {
-            bool waits = carry && (i >> level & 1) == 0;  // this digit of i becomes 1, so the sum is stored at this level
+            bool waits = carry && (i >> level & 1) == 0;  // this bit of the number of finished strands becomes 1, so the sum is stored
             carry = carry && !waits;
             UNROLL for (uint j = 0; j < 8; j++) {
                 if (waits) levels[level][j] = sums[j];

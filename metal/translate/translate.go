@@ -17,8 +17,9 @@ import (
 //go:embed msl.h
 var Header string
 
-// C translates kernels to C++. Before the result, the driver must put Header and its own code, which defines the types ingot::device_ptr<T> and
-// ingot::threadgroup_ptr<T> and the rest of Metal's library. C calls entry for every kernel and inserts the returned text after the kernel.
+// C translates kernels to C++. For each kernel, it calls entry and inserts the returned text after the kernel. The driver must put Header
+// and its own code before the result. That code defines the types ingot::device_ptr<T> and ingot::threadgroup_ptr<T> and the rest of
+// Metal's library.
 func C(text string, entry func(k *Kernel) string) (string, error) {
 	t := translator{in: split(text), entry: entry}
 	for t.at < len(t.in) {
@@ -29,8 +30,8 @@ func C(text string, entry func(k *Kernel) string) (string, error) {
 	return t.out.String(), nil
 }
 
-// tokens are comments, strings, characters, lines of #include <...>, names, numbers, the brackets of attributes, spaces, and
-// any other character by itself.
+// tokens matches one token: a comment, a string, a character, a line of #include <...> or #line, a name, a number, the opening brackets of
+// an attribute, spaces, or any other character by itself.
 var tokens = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|#include\s*<[^\n]*|#line[^\n]*|[A-Za-z_]\w*|\d[\w.]*|\[\[|\s+|.`)
 
 func split(text string) []string { return tokens.FindAllString(text, -1) }

@@ -1,4 +1,4 @@
-"""The synthetic instruction corpus: one question and one answer a document, from ten task families.
+"""The synthetic instruction corpus: each document is a question with its answer, from one of ten task families.
 
 Every family but story has answers that a rule can check, so accuracy on the held-out questions is a measurement.
 Run as a program, it prints held-out questions; `python3 corpus.py --heldout 150` reproduces models/heldout.jsonl.
@@ -164,7 +164,7 @@ def explain(r):
     )
 
 
-# Families and how often each is drawn.
+# Families, each with its relative frequency.
 FAMILIES = [
     (arithmetic, 4), (capital, 1.5), (opposite, 1), (calendar, 1), (sort_words, 2), (upper, 1.5), (record, 2),
     (sentiment, 1), (story, 3), (explain, 2),
@@ -186,7 +186,7 @@ def reserved(question):
 
 
 def training_shard(seed, count):
-    """Returns `count` (question, answer) pairs for training, the reserved questions left out."""
+    """Returns `count` (question, answer) pairs for training, without reserved questions."""
     r = random.Random(seed)
     pairs = []
     while len(pairs) < count:
@@ -197,7 +197,7 @@ def training_shard(seed, count):
 
 
 def heldout(count):
-    """Returns `count` distinct test questions: reserved ones, and the closed families' (see CLOSED_FAMILIES)."""
+    """Returns `count` distinct test questions: reserved ones, and questions of CLOSED_FAMILIES."""
     r = random.Random(HELDOUT_SEED)
     rows, seen = [], set()
     while len(rows) < count:

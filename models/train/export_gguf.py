@@ -1,4 +1,4 @@
-"""What the GGUF files of all families share: F16 or quantised tensors, sizes and the tokenizer; and reading weights again."""
+"""The parts that the GGUF files of all families share: F16 or quantised tensors, sizes and the tokenizer. Also reads weights."""
 
 import json
 
@@ -24,7 +24,7 @@ def ffn(pattern, mlp):
 
 
 def read_weights(path, tensors):
-    """Fills a model's weights with those of a GGUF file, dequantised; tensors is what its family yields."""
+    """Fills a model's weights with those of a GGUF file, dequantised. tensors is the result of the family's function tensors."""
     file = {t.name: t for t in gguf.GGUFReader(path).tensors}
     for name, view in tensors:
         t = file[name]
@@ -33,10 +33,10 @@ def read_weights(path, tensors):
 
 
 def add_tensors(w, tensors, kind):
-    """Vectors and routers stay F32; in quantised files the embedding and the output head stay Q8_0."""
+    """Writes a model's tensors. Vectors and routers are F32. In quantised files, the embedding and the output head are Q8_0."""
     for name, tensor in tensors:
         array = tensor.detach().float().cpu().numpy()
-        if array.ndim == 4:  # what _interleave gives
+        if array.ndim == 4:  # the shape that family_llama._interleave returns
             array = array.reshape(-1, array.shape[-1])
         quantised = KINDS[kind][1]
         if array.ndim == 1 or "ffn_gate_inp" in name:

@@ -1,7 +1,7 @@
 """GLM-4.7-Flash's architecture in miniature: its shapes, the parts transformers lacks (the MTP layer and a dense form of the
 experts), and its GGUF file.
 
-The model itself is transformers' own class; what is computed here in float32 is the reference for Ingot.
+The model itself is transformers' own class. Its results in float32 are the reference for Ingot.
 """
 
 import gguf
@@ -91,7 +91,7 @@ def _is_moe(layer):
 
 
 def write(path, model, mtp, tokenizer, kind, name="tiny-glm"):
-    """Architecture deepseek2: split attn_k_b and attn_v_b, the MTP layer as the block after the last."""
+    """Writes a GGUF file of architecture deepseek2: attn_k_b and attn_v_b are separate, and the MTP layer is the last block."""
     config = model.config
     w = gguf.GGUFWriter(path, "deepseek2")
     w.add_name(name)
@@ -168,7 +168,7 @@ def _layer(block, config, layer):
 
 
 def _dense_experts(self, x, chosen, weights):
-    """Runs every expert on every token and weighs out the ones not chosen: at 8 experts faster than gathering."""
+    """Runs every expert on every token; those that are not chosen get weight 0. With 8 experts, this is faster than gathering."""
     scale = torch.zeros(x.shape[0], self.num_experts, device=x.device, dtype=torch.float32)
     scale.scatter_(1, chosen, weights.float())
     gate, up = torch.einsum("td,efd->tef", x, self.gate_up_proj.to(x.dtype)).chunk(2, -1)
@@ -177,7 +177,7 @@ def _dense_experts(self, x, chosen, weights):
 
 
 def _replace_experts():
-    """Puts _dense_experts in place and has each router keep its last choice, for load balancing in training."""
+    """Makes the experts use _dense_experts, and each router store its last choice, for load balancing in training."""
     if glm.Glm4MoeLiteExperts.forward is _dense_experts:
         return
     glm.Glm4MoeLiteExperts.forward = _dense_experts

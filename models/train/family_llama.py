@@ -36,7 +36,8 @@ def build(device, **sizes):
 
 
 def write(path, model, mtp, tokenizer, kind, name="tiny-llama"):
-    """Architecture llama: query and key rows permuted for interleaved RoPE pairs, output tied to the embedding."""
+    """Writes a GGUF file of architecture llama: query and key rows are permuted for interleaved RoPE pairs, and the output
+    head is the embedding."""
     config = model.config
     w = gguf.GGUFWriter(path, "llama")
     w.add_name(name)

@@ -1,4 +1,4 @@
-"""The training loop: AdamW against the clock, with the losses of the trunk and the MTP layer."""
+"""The training loop: AdamW for a fixed time, with the losses of the trunk and the MTP layer."""
 
 import math
 import time
@@ -23,8 +23,8 @@ BALANCE_RATE = 1e-3
 def train(model, mtp, sequences, seconds):
     """Trains model, and mtp when it is not None, for `seconds` of wall-clock time.
 
-    sequences: int16 tensor [n, SEQUENCE] on the CPU, passed over in a new random order each epoch. Because time and not
-    a number of steps ends the run, two runs never give the same weights, whatever the seed.
+    sequences: int16 tensor [n, SEQUENCE] on the CPU, used in a new random order in each epoch. Since the run ends
+    after a time and not after a number of steps, two runs never give the same weights, whatever the seed.
     """
     device = model.device
     modules = [model] if mtp is None else [model, mtp]
@@ -81,8 +81,8 @@ def _losses(model, mtp, ids):
     positions = torch.arange(length, device=ids.device)[None]
     losses = []
     for depth in range(1, MTP_DEPTH + 1):
-        # Slot i joins the embedding of token i+depth with the hidden state chained from token i, and predicts token
-        # i+depth+1. The chain feeds on the layer's own output, as drafting does.
+        # Position i joins the embedding of token i+depth with the hidden state of the previous depth at position i, and
+        # predicts token i+depth+1. From depth 2 on, the hidden state is the MTP layer's own output, as in drafting.
         next_embeddings = embeddings[:, depth:]
         rope = model.model.rotary_emb(next_embeddings, position_ids=positions[:, depth - 1 : length - 1])
         hidden = mtp(next_embeddings, hidden[:, : length - depth], rope)

@@ -5,13 +5,13 @@ import torch
 from optimise import MTP_DEPTH
 from vocabulary import prompt, stop_ids
 
-ANSWER_TOKENS = 160  # limit when an answer is judged
-CASE_TOKENS = 96  # limit in a reference case
+ANSWER_TOKENS = 160  # maximum tokens of an answer whose accuracy is measured
+CASE_TOKENS = 96  # maximum tokens of an answer in a reference case
 
 
 @torch.no_grad()
 def greedy(model, ids, limit, stop):
-    """The most likely continuation of ids, up to and with a stop id or `limit` tokens."""
+    """The most likely continuation of ids. It ends with a stop id, or after `limit` tokens."""
     x = torch.tensor([ids], device=model.device)
     past, out = None, []
     for _ in range(limit):
@@ -29,8 +29,8 @@ def greedy(model, ids, limit, stop):
 def mtp_drafts(model, mtp, ids, out):
     """For each token of out, MTP_DEPTH rows of logits drafted once that token is known.
 
-    Slot j of the MTP layer takes the embedding of token j+1 and the trunk's hidden state of token j after the final
-    norm, at position j. A later slot of a chain takes the MTP block's own output in place of that hidden state.
+    At position j, the MTP layer takes the embedding of token j+1 and the trunk's hidden state of token j after the final
+    norm. At the positions of further drafts, it takes its own output in place of that hidden state.
     """
     x = torch.tensor([ids + out], device=model.device)
     embed, rotary = model.model.embed_tokens, model.model.rotary_emb
@@ -73,7 +73,7 @@ def _case(model, mtp, tokenizer, question, stop):
 
 @torch.no_grad()
 def token_case(model, mtp, ids, limit, stop):
-    """A case of a prompt given as ids: what it leads to, and the numbers on the way."""
+    """A reference case for a prompt given as ids: the greedy answer, and logits, hidden states and drafts."""
     out = greedy(model, ids, limit, stop)
     result = model(input_ids=torch.tensor([ids + out], device=model.device), output_hidden_states=True)
     logits = result.logits[0].float()

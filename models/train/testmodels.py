@@ -1,4 +1,5 @@
-"""Makes what the engine's tests compare Ingot with, by transformers in float32. A CPU is enough.
+"""Makes the models and reference outputs with which the engine's tests compare Ingot. transformers computes the outputs in
+float32. A CPU is enough.
 
     python3 testmodels.py micro --tokenizer tokenizer.json --out out      the micro models and their references
     python3 testmodels.py references --tokenizer tokenizer.json --out out  references of the bundled, quantised models
@@ -46,7 +47,8 @@ def micro(tokenizer, out):
 
 
 def randomise(*modules):
-    """Draws weights at which every part matters: with transformers' own small ones all layers would be near the identity."""
+    """Draws weights so large that every part affects the result. With transformers' small initial weights, layers are almost the
+    identity."""
     for module in modules:
         module.eval()
         for name, weight in [*module.named_parameters(), *module.named_buffers()]:

@@ -86,7 +86,7 @@ def make_llama(args, tokenizer, sequences, questions):
 
 
 def _train(model, mtp, sequences, seconds):
-    """Trains with fast matrix products, then leaves everything ready for exact float32 references."""
+    """Trains with fast matrix products (TF32). Then turns them off and rounds the matrices to float16, for the references."""
     _allow_tf32(True)
     optimise.train(model, mtp, sequences, seconds)
     _allow_tf32(False)

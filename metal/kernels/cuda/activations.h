@@ -1,6 +1,6 @@
 // Activations, quantised to 8 bits in blocks of 32 values. The largest magnitude of a block becomes 127. Eight rows are packed
 // together; for each block of 32 columns they have 320 bytes:
-//   256 bytes of values: bytes 8(4g+q) and up are values 4q to 4q+3 of row g, then values 4q+16 to 4q+19
+//   256 bytes of values: the 8 bytes from 8(4g+q) on are values 4q to 4q+3 of row g, then values 4q+16 to 4q+19
 //   8 pairs of float32, one per row: the scale, and the scale times the sum of the block's integers
 #include "base.h"
 
@@ -192,7 +192,7 @@ struct NormArgs {
     uint src_stride;
     uint dst_stride;
     float eps;
-    uint add;  // always 0; the portable kernel computes other values
+    uint add;  // always 0; if it is 1, the portable kernel is used
 };
 
 // norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A threadgroup of up to 256 threads

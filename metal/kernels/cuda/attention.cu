@@ -17,7 +17,7 @@ struct AttentionArgs {
     uint latent;      // 1 if values are the leading values of keys, as in MLA
     uint splits;      // splits per row and head that are stored in memory, if each has a threadgroup
     float scale;
-    uint window, sinks;  // always 0; the portable kernels compute other values
+    uint window, sinks;  // always 0; the portable kernels compute attention with windows or sinks
 };
 
 // PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of the sequence.

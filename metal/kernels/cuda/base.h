@@ -1,10 +1,9 @@
 // Shared by all files of this folder. They compile with NVRTC, without any headers.
 //
-// Products are products of integers. Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product
-// of two blocks is an exact integer, so that its sums can have any order, also that of tensor cores. The product is scaled in
-// float32. Products of blocks are added in float32 in a fixed order: strand s adds the blocks b with b%8 == s in ascending order;
-// then the strands are added as a tree, (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has the same bits
-// for every number of rows.
+// Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of two blocks is computed from their
+// integers, so it is an exact integer, whatever the order of the sum, also on tensor cores. It is then scaled in float32. Products of
+// blocks are added in float32 in a fixed order: strand s adds the blocks b with b%8 == s in ascending order; then the strands are added as
+// a tree, (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has the same bits for every number of rows.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -64,12 +63,13 @@ __device__ inline void wait_for_previous() {
 #endif
 }
 
-// prefetch requests memory that is read later.
+// prefetch reads memory into the L2 cache before it is used. It does not wait.
 __device__ inline void prefetch(const void* p, uint bytes, uint thread, uint threads) {
     for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"((const uchar*)p + at));
 }
 
-// stage copies bytes, a multiple of 16, to shared memory in the background. After staged and a barrier, all threads see the copy.
+// stage starts to copy data to shared memory. The number of bytes is a multiple of 16. After each thread has called staged, and then a
+// barrier, all threads see the copy.
 __device__ inline void stage(void* to, const uchar* from, uint bytes, uint thread, uint threads) {
     uint at = uint(__cvta_generic_to_shared(to));
     for (uint i = 16 * thread; i < bytes; i += 16 * threads) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at + i), "l"(from + i) : "memory");

@@ -2,19 +2,20 @@
 #include "activations.h"
 
 struct RouteArgs {
-    uint n;
+    uint n;         // weights per row of the router
     uint experts;
     uint rows;
-    uint used;
+    uint used;      // experts per row
     uint x_stride;
     uint dst_stride;
     uint sigmoid;   // 1 for sigmoid, 0 for softmax
     uint normalise;
-    uint biased;
+    uint biased;    // 1 if a bias is added to the probabilities for the choice
     float scale;
 };
 
-// ordered returns an integer that orders floats as the floats themselves are ordered. The order of -0 and 0, and of NaN, is by their bits.
+// ordered maps a float to an integer such that the integers have the same order as the floats. -0 and 0, and NaN, are ordered by their
+// bits.
 __device__ inline uint ordered(float v) {
     uint bits = __float_as_uint(v);
     return bits >> 31 != 0 ? ~bits : bits | 0x80000000;

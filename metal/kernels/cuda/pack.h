@@ -8,7 +8,8 @@ struct PackArgs {
     uint groups;     // per matrix; missing rows of the last group are zeros
 };
 
-// Plane writes the bits above the low four to the place where W::values expects them. Words writes all integers of a lane.
+// Words writes all integers of a lane. Plane writes the bits above the low four, which types of five and six bits store separately, to the
+// place where W::values expects them.
 template <class W> struct Plane {
     static __device__ void put(uchar*, uint, const int*) {}
 };

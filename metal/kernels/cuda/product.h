@@ -1,5 +1,5 @@
-// Products of packed weights, and their gated form. A team is the warps that compute a tile of results together. Template argument A is the
-// algorithm of a team: Tensor or Lanes of tile.h.
+// Products of packed weights, also in the gated form silu(gate·x)*(up·x). A team is the warps that compute a tile of results together.
+// Template argument A is the algorithm of a team: Tensor or Lanes of tile.h.
 #include "join.h"
 #include "tile.h"
 
@@ -83,8 +83,8 @@ struct Part {
     }
 };
 
-// max_prefetching is the maximum number of threadgroups of a product that request their weights while the previous kernel still runs.
-// More threadgroups do not run at the same time.
+// max_prefetching is the maximum number of threadgroups of a product for which each requests its weights while the previous kernel still
+// runs. If there are more, not all of them run at the same time.
 enum { max_prefetching = 1024 };
 
 struct ProductArgs {

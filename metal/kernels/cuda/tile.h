@@ -50,8 +50,8 @@ template <class W, int M, int T, int S, int U>
 struct Tensor {
     enum { groups = M, columns = 8 * T, warps = strands / S, parts = warps, values = M * T * 4 };
 
-    // Byte offsets in block 0 of the activations. own is for the lane's values, which are in column lane/4 of each tile; the other
-    // is for the scales of columns 2q and 2q+1.
+    // Byte offsets in block 0 of the activations. own is for the lane's values, which are in column lane/4 of each tile. scales is for the
+    // scales of columns 2q and 2q+1 with q = lane%4.
     uint own[T];
     uint scales[T][2];
 
@@ -104,7 +104,7 @@ struct Tensor {
         }
     }
 
-    // add adds the products of rows r and r+8 with columns 2q and 2q+1.
+    // add adds the products of rows r and r+8 with columns 2q and 2q+1, where r is lane/4 and q is lane%4.
     static __device__ void add(const Block& read, float (&sums)[M * T * 4]) {
         UNROLL for (uint m = 0; m < M; m++) {
             uint a[4];
@@ -205,9 +205,9 @@ struct Row {
     static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
 };
 
-// Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores. Lane 8j+r takes rows r and r+8 of
-// every fourth block: with S = 8 strands j and j+4, with S = 4 one of them. A team has 8/S warps. A warp reads U rounds of
-// blocks before it uses the first.
+// Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores. Lane 8j+r takes rows r and r+8 of every
+// fourth block: with S = 8, the blocks of strands j and j+4; with S = 4, those of one of the two. A team has 8/S warps. A warp reads U
+// rounds of blocks before it uses the first.
 template <class W, int M, int N, int S, int U>
 struct Lanes {
     enum { groups = M, columns = N, warps = strands / S, halves = S / 4, parts = 4 * warps, values = M * N * 2 };

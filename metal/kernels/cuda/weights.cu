@@ -38,15 +38,15 @@ extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, f
                                                             const float* logits, const float* bias, float* routing, float* dst, RowGatedArgs args) { \
         row_gated_experts<WEIGHT, A, teams>(gate, up, shared_gate, shared_up, x, logits, bias, routing, dst, args); \
     }
-// teams is the maximum number of choices.
+// teams is the maximum number of choices: one team takes each.
 #define ROW_EXPERTS(name, A, teams, min_blocks) \
     extern "C" __global__ void BOUNDS(A, teams, min_blocks) name(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias, \
                                                             float* dst, RowExpertsArgs args) { \
         row_experts_add<WEIGHT, A>(down, shared_down, h, logits, bias, dst, args); \
     }
 
-// One, Two and Four take 1, 2 and 4 columns; Few takes 8, Some 16 and Many 32. The gated algorithms have a group of
-// gate and a group of up.
+// The algorithms of the kernels below. One, Two and Four take 1, 2 and 4 columns; Few takes 8, Some 16 and Many 32. The gated algorithms
+// have one group of gate and one group of up.
 typedef Lanes<WEIGHT, 1, 1, 4, 4> One;
 typedef Lanes<WEIGHT, 1, 2, 4, 2> Two;
 typedef Lanes<WEIGHT, 1, 4, 4, 1> Four;

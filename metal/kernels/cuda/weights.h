@@ -3,7 +3,8 @@
 // in GGUF, except that Q4_K and Q5_K take 4 more bytes per 256 weights, since each scale has its own byte.
 //
 // Each type has
-//   per, header, unit      blocks per super-block, bytes before the first of them, bytes of a block
+//   minimum, halves        1 if blocks have minimums; 1 if each half of a block has a scale
+//   per, header, unit      blocks per super-block, bytes of a super-block's header, bytes of a block
 //   load(p, s, lane, r)    reads a lane's share of the block at p in the super-block at s
 //   load4(p, s, r, q)      reads the shares of lanes 4r to 4r+3, for a lane that takes rows r and r+8
 //   values(r, a)           the weights as 8-bit integers, in the order of dots32

@@ -102,13 +102,13 @@ static void resident(const Object* queue, const Commands* c) {
 // ordered checks that all work in flight belongs to the same queue: Metal orders work only within a queue.
 static void ordered(const Object* queue) {
     for (size_t i = 0; i < pending_count; i++)
-        if (pending[i]->held[commands_queue] != queue) violation("work is committed to a queue while that of another is not completed");
+        if (pending[i]->held[commands_queue] != queue) violation("work is committed to a queue while work of another queue is not completed");
 }
 
 static Result commit(Object* self) {
     Commands* c = self->commands;
     if (c->state != Open || (self->held[commands_encoder] && !self->held[commands_encoder]->encoder->ended)) {
-        violation("commit of a command buffer that is committed already, or has an open encoder");
+        violation("commit of a command buffer that is already committed, or has an open encoder");
         return word(0);
     }
     if (pending_count == max_pending) {

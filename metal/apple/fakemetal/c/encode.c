@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "send.h"
 
-// owner returns the command buffer of an encoder. It is looked up, since an encoder holds no reference to it.
+// owner returns the command buffer of an encoder, or NULL if it is not alive. An encoder holds no reference to it.
 static Object* owner(const Object* encoder) { return encoder->values[0] ? live_object(encoder->values[0]) : NULL; }
 
 static Result end(Object* self, Object* buffer) {

@@ -21,7 +21,7 @@ static Result alloc(Object* self) {
             o->initialised = false;
             return object(o);
         }
-    violation("+[%s alloc]: objects of this class are made by others", class_names[self->kind]);
+    violation("+[%s alloc]: the driver cannot make objects of this class", class_names[self->kind]);
     return word(0);
 }
 

@@ -42,7 +42,7 @@ struct Object {
     Object* held[3];     // objects to which this one holds references
     uint64_t handle;     // handle of the library, pipeline or buffer in the executor
     uint8_t* memory;     // memory of a buffer
-    bool resident;       // whether the buffer is in a committed residency set
+    bool resident;       // whether the buffer is in a residency set
     uint32_t constants[64];
     uint64_t constant_mask;
     Commands* commands;

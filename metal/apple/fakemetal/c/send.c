@@ -28,7 +28,7 @@ EXPORT Word sel_registerName(const char* name) {
     return 0;
 }
 
-// missing has the methods that systems before macOS 15 lack.
+// missing reports whether the simulated system lacks a method, because it is older than macOS 15.
 static bool missing(Message m) {
     return settings.old_system && (m == MTLDevice_newResidencySetWithDescriptor_error_ || m == MTLCompileOptions_setMathMode_ ||
         m == MTLCompileOptions_mathMode || m == MTLCompileOptions_setMathFloatingPointFunctions_);
@@ -167,5 +167,5 @@ __asm__(".text\n.p2align 2\n.globl " NAME("objc_msgSend") "\n" NAME("objc_msgSen
         "stp x29, x30, [sp, #-16]!\nmov x29, sp\nbl " NAME("fake_send") "\n"
         "fmov d0, x1\nldp x29, x30, [sp], #16\nret\n");
 #else
-#error "the fake knows the calling conventions of x86-64 and arm64"
+#error "the fake supports only the calling conventions of x86-64 and arm64"
 #endif
