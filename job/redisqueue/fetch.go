@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answers is a hook of the Redis client. It records when the server last answered any command, and when it last answered a request for
-// a task, even if there was none. asynq itself logs failed requests but does not report them.
+// answers records when the server last answered any command, and when it last answered a request for tasks, even if there were none. It is
+// a hook of the Redis client and sets any itself. The feeds set fetch.
 type answers struct {
 	any, fetch moment
 }
