@@ -28,7 +28,7 @@ type batch struct {
 	checkpoints map[int][]byte // progress of lines that are not recorded
 
 	stream []entry       // in the order of recording
-	next   uint64        // number of the next entry
+	next   uint64        // number of the last entry; 1 if there is none yet
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 

@@ -143,7 +143,7 @@ func (m *member) settle(ctx context.Context) {
 // worker id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
-	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.helds))
+	m.log.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.helds))
 	for h := range m.helds {
 		h.lost = true
 		h.end()
