@@ -81,7 +81,7 @@ func (o *Output) load() error {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return o.errBusy()
 	}
-	// Any other error means that the file system has no locks.
+	// After any other error, the file is used without a lock: its file system has none.
 	if now, err := os.Stat(o.path); err != nil || !os.SameFile(info, now) {
 		return o.errBusy() // Retract has just replaced the file
 	}
