@@ -185,7 +185,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 	}
 }
 
-// gather waits until more results are recorded, since a page of many results costs little more than a page of one.
+// gather waits for the given time, in which more results are recorded. A page of many results costs little more than a page of one.
 func gather(ctx context.Context, wait time.Duration) error {
 	if wait > 0 {
 		select {

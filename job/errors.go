@@ -23,7 +23,7 @@ type RowError struct {
 const (
 	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, without results, to find the failed rows.
 	scannedAtOnce = 1000
-	// maxErrorBytes is the maximum size of the error lines that one Read returns.
+	// maxErrorBytes is the maximum total size, in bytes, of the error lines that one Read returns.
 	maxErrorBytes = 4 << 20
 )
 

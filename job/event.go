@@ -11,7 +11,7 @@ import (
 // can be lost. The complete result is recorded in the queue.
 type Event struct {
 	Batch string `json:"batch"`
-	// Ended means that the job's result is recorded. The other fields are not set then.
+	// Ended means that the job's result is recorded. The fields below are not set then.
 	Ended bool `json:"ended,omitempty"`
 
 	Prompt int              `json:"prompt"`

@@ -9,7 +9,7 @@ import (
 
 // Stats are a row's statistics. All are zero for a row that no worker ran.
 type Stats struct {
-	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the successful attempt
+	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the last attempt
 	TTFTMS           float64 `json:"ttft_ms"`       // from the start of the attempt to the first generated token
 	TotalMS          float64 `json:"total_ms"`      // from the start to the end of the attempt
 	PromptTokens     int     `json:"prompt_tokens"`

@@ -90,7 +90,7 @@ type Engine interface {
 	Snapshot() engine.Snapshot
 }
 
-// name returns the name of the worker.
+// name returns the name of the worker: Name or, if it is empty, HOST:PID.
 func (c *Config) name() string {
 	if c.Name != "" {
 		return c.Name

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxAddTries is the maximum number of attempts to queue a job while a dead task has its id.
+	// maxAddTries is the maximum number of attempts to queue a job while a dead task (see removeDead) has its id.
 	maxAddTries = 3
 	// One call of the script adds at most addedAtOnce tasks, and stops after addedBytes bytes of messages, so that Redis can answer other
 	// clients between two calls.

@@ -49,7 +49,7 @@ type feed struct {
 	held    int // tasks that were taken and whose handlers have not returned
 	ending  int // held tasks with results, whose handlers will soon be free
 	results []toRecord
-	bytes   int           // size of results
+	bytes   int           // total size of results in bytes
 	mean    time.Duration // mean time that a handler needs for a result
 	asks    int           // number of calls of ask
 	next    time.Time     // time of the next request for tasks if the queues were empty; zero if they were not
@@ -282,7 +282,7 @@ func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, le
 	s := f.server
 	list, err := reply.StringSlice()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		s.member.outage.failed("could not take rows", failure(err, "take rows"))
+		s.member.outage.failed("could not take rows", failure(err, "run take.lua"))
 	} else {
 		s.queue.answers.fetch.now()
 	}
@@ -364,7 +364,7 @@ func newAsynqClient(c redis.UniversalClient, stopping <-chan struct{}) asynqClie
 		return asynqClient{c, stopping, nil}
 	}
 	options := *one.Options()
-	// Connections of c may still change the configuration that its options point to.
+	// The copied options point to a configuration that connections of c may still change. The new client gets its own.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return asynqClient{c, stopping, redis.NewClient(&options)}
 }

@@ -17,7 +17,7 @@ type answers struct {
 }
 
 // moment is a time that several goroutines can set and read.
-type moment struct{ ns atomic.Int64 } // Unix time; 0 for never
+type moment struct{ ns atomic.Int64 } // Unix time in nanoseconds; 0 for never
 
 func (m *moment) now() { m.ns.Store(time.Now().UnixNano()) }
 

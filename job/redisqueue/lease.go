@@ -45,7 +45,7 @@ func (m *member) renew(ctx context.Context) {
 		pipe.ZAddXX(ctx, asynqKey(queue, "lease"), leases...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		m.outage.failed("could not renew the leases of rows", failure(err, "renew asynq's leases"))
+		m.outage.failed("could not renew the leases of rows", failure(err, "write to asynq's list of leases"))
 		return
 	}
 	m.mu.Lock()
@@ -55,7 +55,7 @@ func (m *member) renew(ctx context.Context) {
 	}
 }
 
-// hasLease reports whether asynq's lease of a delivery is not over yet. Afterwards this worker must not change the task.
+// hasLease reports whether asynq's lease of a delivery is not over yet. When the lease is over, this worker must not change the task.
 func (h *held) hasLease() bool {
 	h.member.mu.Lock()
 	defer h.member.mu.Unlock()

@@ -106,7 +106,7 @@ func (m *member) run(ctx context.Context) {
 		alive, err := m.queue.beat(ctx, m.record())
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.outage.failed("could not register this worker", err)
+			m.outage.failed("could not send a heartbeat", err)
 		case err == nil && !alive:
 			m.lost(ctx)
 		}
@@ -121,7 +121,7 @@ func (m *member) run(ctx context.Context) {
 // pay tries a write. If the write fails, settle repeats it.
 func (m *member) pay(ctx context.Context, d debt) {
 	if err := d(ctx); err != nil {
-		m.outage.failed("could not give up a row", err)
+		m.outage.failed("could not end a delivery", err)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.debts = append(m.debts, d)
@@ -152,7 +152,7 @@ func (m *member) lost(ctx context.Context) {
 	m.id = newWorkerID()
 	m.mu.Unlock()
 	if _, err := m.queue.beat(ctx, m.record()); err != nil {
-		m.outage.failed("could not register this worker", err)
+		m.outage.failed("could not send a heartbeat under a new id", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func (m *member) ownWaiting(ctx context.Context) {
 		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
 		switch {
 		case err != nil:
-			m.outage.failed("could not become the owner of a row", err)
+			m.outage.failed("a row that waits in this worker has no owner yet", err)
 		case !owned:
 			h.end()
 		}

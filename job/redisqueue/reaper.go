@@ -109,11 +109,11 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 		}
 		if ok {
 			moved++
-			r.log.Debug("a row goes to another worker", "batch", t.batch, "line", t.line, "owner", t.owner)
+			r.log.Debug("returned a row of a lost worker to its queue", "batch", t.batch, "line", t.line, "owner", t.owner)
 		}
 	}
 	if moved > 0 {
-		r.log.Warn("rows of lost workers are at the head of their queue", "queue", queue, "rows", moved)
+		r.log.Warn("returned the rows of lost workers to the head of their queue", "queue", queue, "rows", moved)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func startOf(reply []any) (start job.Start, err error) {
 	return start, nil
 }
 
-// isRefusal reports whether an error is the refusal of a script.
+// isRefusal reports whether an error means that a script refused the row, as opposed to an error of Redis.
 func isRefusal(err error) bool {
 	for n := -7; n < 0; n++ {
 		if errors.Is(err, scriptError(n)) {

@@ -1,6 +1,6 @@
 -- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. Returns a list with an item for each row: the
 -- text of an error, or a list of the number of the attempt and the row's checkpoint, if there is one. If the attempt is refused, the list
--- has one number: one that refusal returns, -6 if another model has answered rows of the alias, -7 if the task was taken from the worker
+-- has one number: a result of refusal, -6 if another model has answered rows of the alias, -7 if the task was taken from the worker
 -- meanwhile. A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
 -- refusal.lua precedes this script.
 -- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', key of

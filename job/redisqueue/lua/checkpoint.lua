@@ -1,4 +1,4 @@
--- Stores the checkpoint of a running row. Returns 1, or the number that refusal returns. refusal.lua precedes this script.
+-- Stores the checkpoint of a running row. Returns 1, or a result of refusal. refusal.lua precedes this script.
 -- ARGV: batch, line, number of the delivery, checkpoint.
 lines[ARGV[1]] = {ARGV[2]}
 local b = batch(ARGV[1])

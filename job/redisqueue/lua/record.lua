@@ -1,5 +1,5 @@
 -- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. Returns a list with an item
--- for each row: 1, the number that refusal returns, -6 if another model has answered rows of the alias, or the text of an error. The first
+-- for each row: 1, a result of refusal, -6 if another model has answered rows of the alias, or the text of an error. The first
 -- answer under an alias pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for
 -- all rows of a batch together is written at the end. refusal.lua and finish.lua precede this script.
 -- ARGV: now in ms, today, time in s until which asynq counts the tasks of today, then of each row: batch, line, result, 'done' or
