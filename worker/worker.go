@@ -161,7 +161,7 @@ func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Regis
 
 // Run takes and answers jobs until ctx is done. It then takes no more jobs. Running jobs have ShutdownTimeout to finish; after that,
 // unfinished jobs return to the head of their queues, and Run returns nil. If the engine fails, Run stops in the same way and returns
-// the engine's error. Any other error means that Run could not start.
+// the engine's error. Any other error means that Run could not start, or that the queue could not be reached while Run stopped.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {

@@ -22,7 +22,7 @@ type batch struct {
 	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded job.Lines
-	attempts map[int]int // number of attempts at each line that was begun but is not recorded
+	attempts map[int]int                // number of attempts at each line that was begun but is not recorded
 	running  map[int]context.CancelFunc // ends the running delivery of a line
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
