@@ -65,7 +65,7 @@ func newOutput(w io.Writer, batch string) *Output {
 	}
 }
 
-// Batch returns the batch whose results are written.
+// Batch returns the id of the batch whose results are written.
 func (o *Output) Batch() string { return o.batch }
 
 func (o *Output) load() error {
