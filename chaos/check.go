@@ -40,7 +40,7 @@ type counts struct {
 	CompletionTokens int `json:"completion_tokens"`
 }
 
-// readOutput reads an output file. It returns an error for a repeated custom_id, and for a line that is not a result of the batch.
+// readOutput reads an output file. It returns an error for a custom_id in two lines, and for a line that is not a result of the batch.
 func readOutput(path, batch string) (output, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func (o *output) add(text []byte, batch string) error {
 		return err
 	}
 	if !strings.HasPrefix(l.ID, "batch_req_"+batch+"-") {
-		return fmt.Errorf("id %q is not of batch %s", l.ID, batch)
+		return fmt.Errorf("the line's id %q is not of batch %s", l.ID, batch)
 	}
 	if _, twice := o.answers[l.CustomID]; twice {
 		return fmt.Errorf("custom_id %q is in an earlier line too", l.CustomID)
@@ -112,7 +112,8 @@ func (o *output) add(text []byte, batch string) error {
 // maxNamed is the maximum number of rows that an error names.
 const maxNamed = 3
 
-// compare returns an error that names rows whose answers differ from those of the undisturbed run.
+// compare compares answers by custom_id. It returns an error that names missing rows, rows that the undisturbed run does not have, and rows
+// with other answers than there.
 func compare(undisturbed, got map[string]answer) error {
 	var missing, different, unknown []string
 	for name, want := range undisturbed {
@@ -142,10 +143,10 @@ func named(what string, rows []string) error {
 func check(undisturbed, got output, status counts) error {
 	err := compare(undisturbed.answers, got.answers)
 	if got.counts != undisturbed.counts {
-		err = errors.Join(err, fmt.Errorf("the output has %+v, the output of the undisturbed run %+v", got.counts, undisturbed.counts))
+		err = errors.Join(err, fmt.Errorf("the output has the counts %+v, the output of the undisturbed run has %+v", got.counts, undisturbed.counts))
 	}
 	if status != undisturbed.counts {
-		err = errors.Join(err, fmt.Errorf("the status shows %+v, the output of the undisturbed run has %+v", status, undisturbed.counts))
+		err = errors.Join(err, fmt.Errorf("the status shows the counts %+v, the output of the undisturbed run has %+v", status, undisturbed.counts))
 	}
 	return err
 }

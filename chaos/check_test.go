@@ -42,11 +42,11 @@ func TestCheck(t *testing.T) {
 		{"another seed", strings.Replace(whole, `"seed":7`, `"seed":8`, 1), nil, "1 rows have other answers"},
 		{"another error", strings.Replace(whole, "line 2", "line 3", 1), nil, "1 rows have other answers, such as row-2"},
 		{"another row", strings.Replace(whole, "row-1", "row-3", 1), nil, "1 rows are not in the input, such as row-3"},
-		{"other tokens", strings.Replace(whole, `"completion_tokens":2`, `"completion_tokens":3`, 1), nil, "the output has {"},
-		{"a row counted twice", whole, func(c *counts) { c.Done++ }, "the status shows {"},
-		{"tokens counted twice", whole, func(c *counts) { c.CompletionTokens += 2 }, "the status shows {"},
-		{"a row that runs", whole, func(c *counts) { c.Running++ }, "the status shows {"},
-		{"a lost row", whole, func(c *counts) { c.Lost++ }, "the status shows {"},
+		{"other tokens", strings.Replace(whole, `"completion_tokens":2`, `"completion_tokens":3`, 1), nil, "the output has the counts {"},
+		{"a row counted twice", whole, func(c *counts) { c.Done++ }, "the status shows the counts {"},
+		{"tokens counted twice", whole, func(c *counts) { c.CompletionTokens += 2 }, "the status shows the counts {"},
+		{"a row that runs", whole, func(c *counts) { c.Running++ }, "the status shows the counts {"},
+		{"a lost row", whole, func(c *counts) { c.Lost++ }, "the status shows the counts {"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := read(t, c.text)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// disturb begins each event at its time. When the context storm ends, it ends the events that are still active. It returns when all events
-// have ended.
+// disturb begins each event at its time. storm is a context that ends when the time for disturbances is over: disturb then ends the events
+// that are still active, and returns.
 func (r *run) disturb(ctx, storm context.Context, events []event) {
 	var lasting sync.WaitGroup
 	defer lasting.Wait()
@@ -34,7 +34,8 @@ func (r *run) disturb(ctx, storm context.Context, events []event) {
 	r.journal.note("calm")
 }
 
-// strike begins an event. undo ends the event, and is nil if the event ends by itself. text describes the event for the journal.
+// strike begins an event. undo ends the event; it is nil if the event needs no end or could not begin. text describes the event for the
+// journal.
 func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 	worker := r.workers[e.target%len(r.workers)]
 	client := e.target % len(r.proxies)

@@ -24,7 +24,7 @@ type options struct {
 	ingot, redis, model string
 	seed                uint64
 	rows, workers       int
-	storm               time.Duration // how long disturbances go on
+	storm               time.Duration // time during which disturbances begin
 	stop                time.Duration // how long a worker is stopped; the times of all other disturbances are scaled with it
 	calm                time.Duration // maximum time from the last disturbance to the end of the last batch
 	keep                bool
@@ -47,7 +47,7 @@ func main() {
 		o.seed = rand.Uint64()
 	}
 	if flag.NArg() > 0 || o.rows < 1 || o.workers < 1 || o.storm <= 0 || o.stop <= 0 || o.calm <= 0 {
-		fmt.Fprintln(os.Stderr, "chaos: the values of flags must be above zero, and chaos takes no arguments; see -help")
+		fmt.Fprintln(os.Stderr, "chaos: -rows, -workers, -for, -stop and -limit must be above zero, and chaos takes no arguments; see -help")
 		os.Exit(2)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

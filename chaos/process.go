@@ -91,16 +91,16 @@ func (p *process) ended(err error) (pause time.Duration, done bool) {
 	switch {
 	case p.ending == syscall.SIGKILL:
 	case p.ending == syscall.SIGTERM && err != nil && age > startTime:
-		p.journal.fault("%s ended after SIGTERM with %v: %s", p.name, err, p.lastLine())
+		p.journal.fault("%s ended after SIGTERM with %v; the last line of its log is %s", p.name, err, p.lastLine())
 	case p.ending == syscall.SIGTERM:
 		p.drains = append(p.drains, time.Since(p.sent))
 	case p.once && err == nil:
 		return 0, true
 	case age <= startTime && err != nil:
-		p.journal.note("%s could not start: %s", p.name, p.lastLine())
+		p.journal.note("%s could not start; the last line of its log is %s", p.name, p.lastLine())
 		return startPause, p.retired
 	default:
-		p.journal.fault("%s ended by itself after %v with %v: %s", p.name, age.Round(time.Second), cause(err), p.lastLine())
+		p.journal.fault("%s ended by itself after %v with %v; the last line of its log is %s", p.name, age.Round(time.Second), cause(err), p.lastLine())
 		return startPause, p.retired
 	}
 	return p.down, p.retired
@@ -188,7 +188,7 @@ func (p *process) history() (starts int, drains []time.Duration) {
 
 func (p *process) log() string { return filepath.Join(p.dir, p.name+".log") }
 
-// lastLine returns the last line of the process's log.
+// lastLine returns the last line of the process's log in quotes, or why the log cannot be read.
 func (p *process) lastLine() string {
 	text, err := os.ReadFile(p.log())
 	if err != nil {
@@ -209,7 +209,7 @@ func environment(dir string) []string {
 	return env
 }
 
-// rest waits for the time d, or until ctx is done.
+// rest waits for the duration d, or until ctx is done.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

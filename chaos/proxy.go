@@ -192,7 +192,7 @@ func ping(ctx context.Context, socket string) error {
 		return err
 	}
 	if string(answer) != "+PONG" {
-		return errors.New("redis answers PING with " + strconv.Quote(string(answer)))
+		return errors.New("redis answered PING with " + strconv.Quote(string(answer)) + " instead of +PONG")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (r *run) run(ctx context.Context) error {
 		select {
 		case <-w.done:
 		case <-ctx.Done():
-			return fmt.Errorf("end the workers: %s has not ended", w.name)
+			return fmt.Errorf("wait for the workers to end: %s is still running, although it received SIGTERM", w.name)
 		}
 	}
 	for _, batch := range batches { // checked when no worker can record a late result any more

@@ -21,7 +21,8 @@ const (
 	killCommand kind = "kill command" // SIGKILL to a producer or collector, which starts again later
 )
 
-// deck lists the kinds of disturbances. cards is the relative frequency of a kind, lasts its maximum duration in units (see stopUnits).
+// deck lists the kinds of disturbances. cards is how often a kind occurs per shuffle in schedule, lasts its maximum duration in units (see
+// stopUnits).
 var deck = []struct {
 	kind  kind
 	cards int
@@ -39,7 +40,7 @@ var deck = []struct {
 	{killCommand, 3, 5},
 }
 
-// stopUnits is the duration of a worker's stop, in units. The flag -stop thus sets the length of a unit.
+// stopUnits is the duration of a worker's stop, in units of time. The flag -stop sets the length of a unit to 1/stopUnits of its value.
 const stopUnits = 40
 
 // event is one disturbance.
@@ -50,9 +51,9 @@ type event struct {
 	lasts  time.Duration
 }
 
-// schedule draws the disturbances of a run, like cards from a shuffled deck. When all cards are drawn, the deck is shuffled again. The time
-// between two disturbances is one to five units. A worker is stopped for exactly stop; other disturbances last up to their maximum
-// duration.
+// schedule draws the disturbances of a run from seed. It shuffles the deck, uses its disturbances one after another, and then shuffles it
+// again. The time between two disturbances is one to five units. A worker is stopped for exactly stop; other disturbances last a random time
+// up to their maximum duration.
 func schedule(seed uint64, storm, stop time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	unit := stop / stopUnits

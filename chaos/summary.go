@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// summarise prints totals of the batches and of the workers' logs. A panic in a log is a fault.
+// summarise prints totals of the batches and of the workers' logs. It records a fault for each log message that mentions a panic.
 func (r *run) summarise(batches []string) error {
 	attempts := map[int]int{}
 	for _, b := range batches {

@@ -42,7 +42,7 @@ type Config struct {
 	CORSOrigin  string
 	LogLevel    slog.Level
 	LogFormat   string // text or json
-	FromFlags   []Name // the settings that were given by flags, in the order of the variable settings
+	FromFlags   []Name // the settings that were given by flags, in the order in which this package lists all settings
 }
 
 // The values of Backend that are not names of GPU drivers.
@@ -79,8 +79,8 @@ func Load(flags *pflag.FlagSet) (*Config, error) {
 	return c, nil
 }
 
-// bind connects the settings with their flags, variables and defaults. It returns the source of each setting that is given
-// by a flag or a variable.
+// bind connects the settings with their flags, environment variables and defaults. It returns the source of each setting that is given by a
+// flag ("--" and its name) or by an environment variable (its name).
 func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	sources := map[Name]string{}
 	for _, s := range settings {
@@ -108,7 +108,7 @@ func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	return sources, failed
 }
 
-// apply checks a value and stores it in c.
+// apply checks a value and stores it in c. from is the source of the value, for errors.
 func apply(c *Config, s setting, value any, from string) error {
 	text, err := scalar(value)
 	if err == nil {

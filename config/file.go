@@ -51,8 +51,8 @@ func readLimited(path string) ([]byte, error) {
 	return text, err
 }
 
-// GeometryFile returns the path of the GPU geometry that "ingot bench kernels --sweep" finds: ingot/geometry.json in
-// $XDG_CONFIG_HOME, next to the user's config file. The path is empty if the user has no home folder.
+// GeometryFile returns the path of the file to which "ingot bench kernels --sweep" adds the fastest sizes of GPU kernels:
+// ingot/geometry.json in $XDG_CONFIG_HOME, next to the user's config file. The path is empty if the user has no home folder.
 func GeometryFile() string {
 	dir := userDir()
 	if dir == "" {

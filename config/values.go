@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// named is a value with its name in settings.
+// named is a value with the name that users give it in a setting.
 type named[T any] struct {
 	name  string
 	value T

@@ -17,7 +17,7 @@ const (
 	pageBytes = 1 << 20
 	// comparedAtOnce is the number of stream entries that are compared with the output at a time. They are read without their results.
 	comparedAtOnce = 1000
-	// freedAtOnce is the number of written results after which the output is synced to the disk. Redis can then delete these results.
+	// freedAtOnce is the number of written results after which the output is synced to the disk and these results are deleted from Redis.
 	freedAtOnce = 1000
 	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again. It is also the time
 	// for which results are gathered into a page.
@@ -51,7 +51,7 @@ type Collected struct {
 // Collect writes the results of a batch to out, except those that out already holds. It can be interrupted and repeated at any time; out
 // gets each row exactly once. It removes from out the error lines of rows that were queued again. If the batch's deadline has passed, it
 // first records the rows that are still in the queue as expired. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if
-// a line of out answers a different input line than the batch; Collect looks for such lines before it writes.
+// a line of out was made from another input line than the batch's row with the same line number. Collect checks this before it writes.
 func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
 	var end job.State
@@ -87,7 +87,7 @@ type collector struct {
 	firstDamage string
 }
 
-// scan calls the function each for every stream entry after the given ID. The entries are read without their results.
+// scan passes every stream entry after the given ID to each, except damaged ones. The entries are read without their results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
@@ -185,7 +185,7 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 	}
 }
 
-// gather waits until more results are recorded, since a page of many results costs little more than a page of one.
+// gather waits for the given time, in which more results are recorded. A page of many results costs little more than a page of one.
 func gather(ctx context.Context, wait time.Duration) error {
 	if wait > 0 {
 		select {

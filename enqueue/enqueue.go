@@ -156,7 +156,7 @@ func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
 	return nil
 }
 
-// count is called by the goroutine that runs feed, or when that has ended.
+// count returns the counts so far. It reads fields that feed changes, so it must be called by feed's goroutine, or after feed has returned.
 func (q *pipeline) count() Summary {
 	s := Summary{
 		Batch: q.batch, Total: q.total, Rows: int(q.read.Load()), Added: int(q.added.Load()), Known: int(q.known.Load()),

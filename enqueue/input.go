@@ -36,7 +36,7 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	}
 	temp, err := os.CreateTemp("", "ingot-rows-*")
 	if err != nil {
-		return nil, fmt.Errorf("copy rows: %w", err)
+		return nil, fmt.Errorf("copy the input to a temporary file: %w", err)
 	}
 	os.Remove(temp.Name()) //nolint:errcheck // the open file can still be read; the system deletes the data when it is closed
 	type surveyed struct {
@@ -64,7 +64,7 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	}
 }
 
-// survey reads all rows of r and returns their number and the SHA-256 of the file.
+// survey reads r to its end. It returns the SHA-256 of the file and its numbers of rows and lines.
 func survey(r io.Reader, f rows.Format) (*input, error) {
 	h := sha256.New()
 	var lines lineCounter

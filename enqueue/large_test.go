@@ -26,5 +26,5 @@ func TestARowThatIsTooLargeForRedis(t *testing.T) {
 	var out bytes.Buffer
 	_, err = enqueue.Collect(t.Context(), q, rows.NewOutput(&out, "b"), enqueue.CollectOptions{})
 	require.NoError(t, err)
-	require.Contains(t, out.String(), `"error":{"code":"line_too_long","message":"line 2: has 1048589 bytes, more than the 1032192 that the queue accepts"}`)
+	require.Contains(t, out.String(), `"error":{"code":"line_too_long","message":"line 2: the request body has 1048589 bytes, more than the 1032192 that the queue accepts"}`)
 }

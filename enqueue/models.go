@@ -21,8 +21,8 @@ type Models struct {
 // NewModels returns a Models with a default alias.
 func NewModels(alias string) *Models { return &Models{alias: alias, rows: map[string]int{}} }
 
-// Of returns the alias of a row that can be used, and counts the row. The rows must be passed in the order of the file. It
-// returns an error if the model that the row names cannot be an alias, or is new although MaxModels others were named before.
+// Of returns the alias to which a valid row goes, and counts the row. The rows must be passed in the order of the file. Of returns an
+// error if the model that the row names cannot be an alias, or if earlier rows have MaxModels other aliases.
 func (m *Models) Of(row rows.Row) (alias string, err *openai.Error) {
 	alias = m.alias
 	if row.Model != "" {

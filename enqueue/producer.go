@@ -163,13 +163,13 @@ func (p *Producer) route(row *rows.Row) {
 }
 
 // Add queues rows, and records an error for each row that cannot be used. It returns an outcome for each row. If Redis does not answer,
-// the whole group is queued again, so a row that this call added can be reported as Known.
+// Add tries again with all rows, so a row that this call added can be reported as Known.
 func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(rows))
 	queued := make([]queuedRow, 0, len(rows))
 	for i, row := range rows {
 		if row.Err == nil && len(row.Body) > p.maxBody {
-			row.Err = &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("has %d bytes, more than the %d that the queue accepts", len(row.Body), p.maxBody)}
+			row.Err = &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("the request body has %d bytes, more than the %d that the queue accepts", len(row.Body), p.maxBody)}
 		}
 		j := p.job(row)
 		switch {

@@ -28,7 +28,7 @@ type Answers struct {
 	reasoning bool    // at least one answer has reasoning
 	samples   bool    // at least one row has several answers
 	next      int     // index of the next entry in a pass over the rows
-	selected  bool    // answers to rows that the pass leaves out are skipped
+	selected  bool    // the pass leaves out rows; answers to these rows are skipped
 	buf       []byte
 }
 
@@ -36,8 +36,8 @@ type Answers struct {
 type entry struct {
 	offset int64
 	row    int32
-	size   int32 // size of the line in bytes, including its line end
-	sum    uint32
+	size   int32  // size of the line in bytes, including its line end
+	sum    uint32 // checksum of the row
 }
 
 // OpenAnswers opens a file of answers and indexes its lines. It ignores an incomplete last line, since a run may be writing it. The
@@ -187,7 +187,7 @@ func parseLine(text []byte) (line, error) {
 	var l line
 	err := json.Unmarshal(text, &l)
 	if err == nil && (l.Response == nil) == (l.Error == nil) {
-		err = errors.New("the line has neither an answer nor an error")
+		err = errors.New("the line must have either an answer or an error")
 	}
 	return l, err
 }

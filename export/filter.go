@@ -24,12 +24,12 @@ type Filter struct {
 	MaxChars      int              // maximum length of the response in characters; 0 for no maximum
 	MinTokens     int              // minimum number of generated tokens
 	MaxTokens     int              // maximum number of generated tokens; 0 for no maximum
-	// Unique names columns of the table. An answer is dropped if its values in these columns equal those of an earlier answer. Texts are
+	// Unique lists columns of the table. An answer is dropped if it equals an earlier answer of the table in all of these columns. Texts are
 	// compared in Unicode's NFC form, without white space around them, and with each run of white space as one space.
 	Unique []string
 }
 
-// Reason is the reason why an answer is not in a table.
+// Reason is the reason why an answer was left out of a table.
 type Reason string
 
 // The reasons, in the order in which they are checked.
@@ -100,14 +100,14 @@ func (f *Filter) dropsText(response string) Reason {
 	return ""
 }
 
-// unique finds records whose values in some columns equal those of an earlier record. It needs about 20 bytes of memory per record. In a
-// million records, the probability that any record is mistaken for a duplicate is below 1e-7.
+// unique finds records that equal an earlier record in all of the given columns. It stores 64-bit hashes, about 20 bytes of memory per
+// record. In a million records, the probability that any record is mistaken for a duplicate is below 1e-7.
 type unique struct {
 	columns []string
 	seen    map[uint64]struct{}
 }
 
-// newUnique returns a unique for the named columns, which must be in all.
+// newUnique returns a unique that compares the given columns. The error names a column that is not in all.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {
@@ -125,7 +125,7 @@ func namesOf(columns []table.Column) string {
 	return strings.Join(names, ", ")
 }
 
-// isDuplicate reports whether an earlier record has the same values.
+// isDuplicate adds a record, and reports whether an earlier one has the same values in the columns. Without columns it returns false.
 func (u *unique) isDuplicate(fields []table.Field) bool {
 	if len(u.columns) == 0 {
 		return false
@@ -145,8 +145,8 @@ func (u *unique) isDuplicate(fields []table.Field) bool {
 	return before
 }
 
-// normal returns a value in the form in which isDuplicate compares it: a string without differences in Unicode composition and white space,
-// any other value unchanged.
+// normal returns a value in the form in which isDuplicate compares it. It normalises the Unicode composition and the white space of strings.
+// Other values are unchanged.
 func normal(value json.RawMessage) []byte {
 	var s string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {

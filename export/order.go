@@ -37,7 +37,7 @@ func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 }
 
 // Order sorts the lines of a file of answers by row. It replaces the file atomically, so that a reader never sees an incomplete file. No
-// other process may have the file open for writing.
+// other process may write to the file meanwhile.
 func Order(ctx context.Context, path string) error {
 	a, err := OpenAnswers(path)
 	if err != nil {

@@ -32,7 +32,7 @@ type Counts struct {
 	Unanswered int // rows without an answer, which the table leaves out
 	Dropped    map[Reason]int
 	Failed     int // failed rows that were written to Options.Failed
-	Unreadable int // failed rows that were not written there, because the input cannot be read at these rows
+	Unreadable int // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
@@ -273,7 +273,7 @@ func (r *namedRows) Next() (table.Record, error) {
 // Close implements table.Reader.
 func (r *namedRows) Close() error { return nil }
 
-// FailedRows is a file of the rows that failed, in the format of the input, so that ingot run can answer it.
+// FailedRows is a file of the rows that failed, with the columns of the input, so that ingot run can answer them again.
 type FailedRows struct {
 	w       io.Writer
 	format  Format

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Limits of a job. Decode enforces them, whichever program queued the job.
+// Limits of a job. Decode returns an error for a job that exceeds them, also if another program queued the job.
 const (
 	MaxLineNumber = math.MaxInt32
 	MinTimeout    = time.Second
@@ -20,7 +20,7 @@ const (
 	maxPayload = openai.MaxBody + 64<<10 // maximum bytes of an encoded job: the body plus 64 KiB for all other fields
 )
 
-// isHex reports whether a text consists of the given number of lower-case hex digits.
+// isHex reports whether s consists of the given number of lower-case hex digits.
 func isHex(s string, digits int) bool {
 	for _, c := range []byte(s) {
 		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -30,7 +30,7 @@ func isHex(s string, digits int) bool {
 	return len(s) == digits
 }
 
-// CheckSum returns an error if a row's checksum is not 8 hex digits.
+// CheckSum returns an error if a row's checksum is not 8 lower-case hex digits.
 func CheckSum(sum string) error {
 	if isHex(sum, 8) {
 		return nil
@@ -46,13 +46,13 @@ func CheckLine(line int) error {
 	return fmt.Errorf("line number %d is not between 1 and %d", line, MaxLineNumber)
 }
 
-// CheckLimits returns an error if the maximum time or number of attempts is not allowed.
+// CheckLimits returns an error if the timeout of one attempt, or the maximum number of attempts, is not within the limits of a job.
 func CheckLimits(timeout time.Duration, attempts int) error {
 	if timeout < MinTimeout || timeout > MaxTimeout {
-		return fmt.Errorf("a timeout of %v is not between %v and %v", timeout, MinTimeout, MaxTimeout)
+		return fmt.Errorf("timeout %v of an attempt: it must be between %v and %v", timeout, MinTimeout, MaxTimeout)
 	}
 	if attempts < 1 || attempts > MaxAttempts {
-		return fmt.Errorf("a maximum of %d attempts is not between 1 and %d", attempts, MaxAttempts)
+		return fmt.Errorf("maximum number of attempts %d: it must be between 1 and %d", attempts, MaxAttempts)
 	}
 	return nil
 }

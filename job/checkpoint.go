@@ -17,7 +17,7 @@ const checkpointVersion = 1
 // Checkpoint is the progress of a row. If the row's worker dies, another worker continues from the stored checkpoint.
 type Checkpoint struct {
 	Fingerprint string                // identifies model and kind of backend; a worker with another fingerprint cannot use the checkpoint
-	Prompts     []generation.Progress // one for each prompt of the row; it has no choices while the prompt has no generated tokens
+	Prompts     []generation.Progress // one for each prompt of the row; without Choices if no tokens were generated for the prompt
 }
 
 // Tokens returns the number of generated tokens of all prompts.
@@ -36,7 +36,7 @@ func (c *Checkpoint) Resume(i int) *generation.Progress {
 	return &c.Prompts[i]
 }
 
-// Encode returns the encoded checkpoint, usually one to three bytes per token. It returns nil if that is longer than MaxCheckpoint.
+// Encode returns the encoded checkpoint, usually one to three bytes per token. It returns nil if the encoding is longer than MaxCheckpoint.
 func (c *Checkpoint) Encode() []byte {
 	if c.Tokens() > MaxCheckpoint { // a token takes at least a byte
 		return nil
@@ -61,7 +61,7 @@ func (c *Checkpoint) Encode() []byte {
 	return b
 }
 
-// DecodeCheckpoint reads the result of Encode. It does not check whether the tokens are ids of the model; the engine does.
+// DecodeCheckpoint reads the result of Encode. It does not check that the model has tokens with these ids; the engine checks that.
 func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 	r := checkpointReader{rest: b}
 	if r.byte() != checkpointVersion {

@@ -16,19 +16,19 @@ type RowError struct {
 	Code     string `json:"code"`
 	Message  string `json:"message"` // without the line number
 
-	ID  string `json:"-"` // id of the row's recording
+	ID  string `json:"-"` // id of the row's entry in the batch's stream
 	Sum string `json:"-"` // checksum of the input line
 }
 
 const (
-	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, to find the failed ones.
+	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, without results, to find the failed rows.
 	scannedAtOnce = 1000
-	// maxErrorBytes is the maximum size of the error lines that one Read returns.
+	// maxErrorBytes is the maximum total size, in bytes, of the error lines that one Read returns.
 	maxErrorBytes = 4 << 20
 )
 
-// Errors calls the function each for every error line of a batch, in the order of recording. If the function returns an error, Errors stops
-// and returns this error.
+// Errors passes every error line of a batch to each, in the order of recording. If each returns an error, Errors stops and returns this
+// error.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
 	none := func(int) bool { return false }
 	for after := ""; ; {
@@ -42,7 +42,7 @@ func Errors(ctx context.Context, s Store, batch string, each func(RowError) erro
 				failed[r.Line] = true
 			}
 		}
-		// A Read with results may return fewer recordings than asked for.
+		// This Read includes results. It may return fewer recordings than the first Read, because it stops at MaxBytes.
 		if len(failed) > 0 {
 			page, err = s.Read(ctx, batch, Page{
 				After: after, Count: len(page), MaxBytes: maxErrorBytes, Want: func(line int) bool { return failed[line] },

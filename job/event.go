@@ -7,11 +7,11 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Event is a message to the server whose client waits for a job: a piece of the answer, or the news that the job has ended. Events can
-// be lost. The complete result is recorded in the queue.
+// Event is a message to the server whose client waits for a job. It has a piece of the answer, or reports that the job has ended. Events
+// can be lost. The complete result is recorded in the queue.
 type Event struct {
 	Batch string `json:"batch"`
-	// Ended means that the job's result is recorded. The other fields are not set then.
+	// Ended means that the job's result is recorded. The fields below are not set then.
 	Ended bool `json:"ended,omitempty"`
 
 	Prompt int              `json:"prompt"`
@@ -34,8 +34,8 @@ func (p *Progress) Add(piece generation.Piece) {
 	p.Reasoning += len(piece.Reasoning)
 }
 
-// Since returns the part of the event's piece that a client does not have yet. p is what the client has of the choice so far. ok is false
-// if the client has missed an earlier event.
+// Since returns the part of the event's piece that a client does not have yet. p is the size of what the client has of the choice. ok is
+// false if the client has missed an earlier event.
 func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	rest = e.Piece
 	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text || e.Before.Reasoning > p.Reasoning {

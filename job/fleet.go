@@ -13,7 +13,7 @@ type Worker struct {
 	Backend         string    `json:"backend"`
 	Device          string    `json:"device"`
 	Context         int       `json:"context,omitempty"` // maximum tokens of prompt and answer
-	Concurrency     int       `json:"concurrency"`       // maximum number of rows that run at once; the worker may have more
+	Concurrency     int       `json:"concurrency"`       // maximum number of rows that run at once; Rows may be larger
 	Rows            int       `json:"rows"`              // number of rows that the worker has now: taken from the queue and not finished
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`

@@ -30,18 +30,18 @@ type Job struct {
 	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
 	Alias       string          `json:"model_name,omitempty"`  // model alias that the row names; empty for the alias of its batch
 
-	// The queue sets these when it delivers the job.
+	// These fields are not part of the payload. The queue sets them when it delivers the job, except Pin, which the worker sets.
 
-	Delivery int    `json:"-"` // how often the row was taken from a worker without heartbeats; the store refuses writes with a lower number
-	Pin      string `json:"-"` // Pin of the worker's model, set by the worker; empty until the model file is hashed
+	Delivery int    `json:"-"` // number of times that the row was taken from a worker without heartbeats; the store refuses writes with a lower number
+	Pin      string `json:"-"` // result of the function Pin for the worker's model; empty until the model file is hashed
 	Deaths   int    `json:"-"` // number of workers that died while they ran the row
-	Begun    *Begun `json:"-"` // set if Serve has called Begin already, as it does for jobs that ServeOptions.Admit admits
+	Begun    *Begun `json:"-"` // set if Serve has called Begin already, for a job that ServeOptions.Admit has admitted; otherwise the handler calls it
 }
 
-// Begun is set on a job for which Serve has called Begin.
+// Begun is the result of the call of Begin that Serve made for a job.
 type Begun struct {
 	Start
-	Leave func() // ends the admission; the handler calls it when the job has ended
+	Leave func() // ends the reservation that Admit made; the handler calls it when the job has ended
 }
 
 // Live has the settings of a job whose client waits for the answer.
@@ -103,13 +103,13 @@ func Decode(payload []byte) (*Job, error) {
 		}
 	}
 	if err := j.check(); err != nil {
-		return nil, fmt.Errorf("read a job's payload: not a valid job: %w", err)
+		return nil, fmt.Errorf("read a job's payload: %w", err)
 	}
 	return j, nil
 }
 
-// read reads a payload in a fraction of the time of encoding/json. The payload must be valid JSON. ok is false if it is not written as
-// Encode writes it.
+// read reads a payload in a fraction of the time of encoding/json. The payload must be valid JSON. ok is false if the payload does not
+// have the form in which Encode writes jobs of files; encoding/json must then read it.
 func (j *Job) read(payload []byte) (ok bool) {
 	if payload[0] != '{' {
 		return false

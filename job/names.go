@@ -17,14 +17,14 @@ const (
 	Bulk     Priority = "bulk"
 )
 
-// Interactive is the priority of requests whose clients wait for the answer. A worker has separate slots for such jobs (see
-// ServeOptions), so they do not compete with the jobs of batches. A batch cannot have this priority.
+// Interactive is the priority of requests whose clients wait for the answer. A worker has separate handlers for such jobs (see
+// ServeOptions.Interactive), so these jobs do not compete with the jobs of batches. A batch cannot have this priority.
 const Interactive Priority = "interactive"
 
 // AllPriorities returns the priorities of all queues of a model.
 func AllPriorities() []Priority { return []Priority{Interactive, Critical, Default, Bulk} }
 
-// Priorities maps each priority to its weight.
+// Priorities maps each priority of batches to its weight.
 func Priorities() map[Priority]int {
 	return map[Priority]int{Critical: 6, Default: 3, Bulk: 1}
 }

@@ -17,8 +17,8 @@ type Queue interface {
 	// with the same id. added reports for each job whether it was added. If Add returns an error, some jobs may be queued nevertheless.
 	Add(ctx context.Context, alias string, p Priority, jobs []*Job) (added []bool, err error)
 
-	// If the deadline of a batch has passed, Expire records an error for each row of the batch that has a job in the queue. This
-	// includes running rows. Expire returns the number of these rows.
+	// Expire ends the overdue rows of a batch. If the batch's deadline has passed, it records an error for each row that has a job in the
+	// queue, including running rows. Otherwise it does nothing. It returns the number of rows that it recorded.
 	Expire(ctx context.Context, batch string) (int, error)
 
 	// Serve calls handle for each job of a model alias until ctx is done. It then takes no more jobs. Running handlers have
@@ -42,8 +42,8 @@ type Queue interface {
 	Workers(ctx context.Context, alias string) (int, error)
 
 	// LastFetch returns the time when the queue last answered a request of Serve for a job, even if there was no job; zero for
-	// never. Serve asks at intervals while it has a free slot. Ping is not enough to check this: a Redis server without free memory
-	// answers pings but delivers no jobs.
+	// never. Serve requests jobs at intervals while a handler is free. Ping does not replace this check: a Redis server without free
+	// memory answers pings but delivers no jobs.
 	LastFetch() time.Time
 
 	// Ping checks that the queue can be reached.
@@ -54,22 +54,22 @@ type Queue interface {
 type ServeOptions struct {
 	Alias           string
 	Concurrency     int           // maximum number of handlers at once
-	Ahead           int           // how many of these only wait while the others run; a queue may use fewer if jobs take long
+	Ahead           int           // how many of these have jobs that wait in the engine; a queue may use fewer if jobs take long
 	Interactive     int           // maximum number of additional handlers, for Interactive jobs only; 0 to take none
 	Strict          bool          // serve a priority only while the higher ones have no jobs; false: serve in the ratio of Priorities
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
-	PollInterval    time.Duration // time between checks of an empty queue, if the queue has to be checked
+	PollInterval    time.Duration // time between two requests for jobs while the queue is empty; memqueue does not need it
 	Logger          *slog.Logger
 	// If Admit is set, Serve calls Begin for many jobs at once, before it passes them to the handler. For each job it first calls Admit,
-	// which reserves what the job needs, sets its Pin, and returns a function that ends the reservation. If ok is false, the handler has to
-	// wait and to call Begin itself. Admit must not block.
+	// which reserves what the job needs, sets its Pin, and returns a function that ends the reservation. If ok is false, nothing is reserved,
+	// and Serve leaves the call of Begin to the handler. Admit must not block.
 	Admit func(j *Job) (leave func(), ok bool)
 	// Describe returns the worker's record for Fleet; the queue sets ID, Aliases, Concurrency, Rows and times. Describe must not
 	// block. If Describe is nil, the record is empty.
 	Describe func() Worker
 }
 
-// Record returns the record of a worker that has the given id and serves since the given time.
+// Record returns the record of a worker. id is its id, started the time when Serve was called, rows the number of jobs that it has now.
 func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	var w Worker
 	if o.Describe != nil {
@@ -90,13 +90,13 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 //   - any other error: the job is delivered again after RetryDelay.
 type Handler func(ctx context.Context, j *Job) error
 
-// ErrRowRunning means that a worker still runs the same line of an earlier batch with the same id. Add cannot replace such a job.
+// ErrRowRunning means that Add cannot replace a job, because a worker still runs the same line of an earlier batch with the same id.
 var ErrRowRunning = errors.New("a worker still runs this row of an earlier batch with the same id: give another batch id, or try again later")
 
 // Errors that a Handler returns.
 var (
-	ErrHandedBack    = errors.New("worker is stopping: job returned to the queue")
-	ErrDeliveryEnded = errors.New("delivery has ended: the lease is lost or the batch is cancelled")
+	ErrHandedBack    = errors.New("the worker is stopping: the job returns to the queue")
+	ErrDeliveryEnded = errors.New("the delivery has ended: the worker has lost the job's lease, or the batch is cancelled")
 )
 
 // RefusalDelay is how long a job waits after a worker with another model refused it.

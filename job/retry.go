@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Retry calls f again, with growing pauses, while f returns ErrUnavailable. It gives up after maxWait and returns the last error.
-// With Retry, workers and collectors survive a restart of Redis, and workers survive a time in which Redis has no free memory.
+// Retry calls f until it returns no error, or an error other than ErrUnavailable. Pauses between calls grow from 50 ms to 2 s. After
+// maxWait, or when ctx is done, Retry returns f's last error. Workers and collectors use Retry to continue after a restart of Redis.
 func Retry(ctx context.Context, maxWait time.Duration, f func() error) error {
 	deadline := time.Now().Add(maxWait)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {

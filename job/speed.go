@@ -13,8 +13,8 @@ type Speed struct {
 	last   float64
 }
 
-// Measure returns the speed since the last call. tokens is the total number of generated tokens. If hardly any time has passed since
-// the last call, Measure returns the same speed again.
+// Measure returns the speed, in tokens per second, since the last measurement; 0 in the first call. tokens is the total number of tokens
+// generated so far. If less than a second has passed since the last measurement, Measure returns its speed again.
 func (s *Speed) Measure(tokens uint64, now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 // Stats are a row's statistics. All are zero for a row that no worker ran.
 type Stats struct {
-	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the successful attempt
+	QueueWaitMS      float64 `json:"queue_wait_ms"` // from queueing to the start of the last attempt
 	TTFTMS           float64 `json:"ttft_ms"`       // from the start of the attempt to the first generated token
 	TotalMS          float64 `json:"total_ms"`      // from the start to the end of the attempt
 	PromptTokens     int     `json:"prompt_tokens"`
@@ -24,7 +24,7 @@ type Stats struct {
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
 	Attempts         int     `json:"attempts"`   // number of attempts, including the last, plus the number of workers that died while they ran the row
-	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in these steps
+	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in the steps that Steps counts
 	Origin
 }
 
@@ -38,13 +38,14 @@ type Origin struct {
 	Version     string `json:"version"`
 }
 
-// Fingerprint is OpenAI's system_fingerprint: equal requests with equal fingerprints and seeds get the same tokens.
+// Fingerprint returns OpenAI's system_fingerprint. Equal requests with equal seeds and fingerprints get the same tokens from one version of
+// ingot on one kind of machine.
 func (o Origin) Fingerprint() string {
 	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 }
 
-// Add sets the statistics of a row from the completions of its prompts, which ran concurrently. Counts and times in steps are summed.
-// TTFTMS is the minimum of the prompts, TotalMS the maximum.
+// Add sets the statistics of a row from the completions of its prompts, which ran concurrently. Counts are summed, and so are the times of
+// prefill and decoding, from which the speeds are computed. TTFTMS is the minimum over the prompts, TotalMS the maximum.
 func (s *Stats) Add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
 	later := 0 // number of tokens, not counting the first token of each choice

@@ -9,7 +9,7 @@ import (
 // State is a batch's state.
 type State string
 
-// The states, in the order in which a batch passes through them.
+// The states of a batch. Its last state is Completed or Cancelled.
 const (
 	Enqueueing State = "enqueueing" // rows are being queued, or the producer was interrupted
 	InProgress State = "in_progress"
@@ -26,7 +26,7 @@ type Status struct {
 	State    State    `json:"state"`
 	FileSHA  string   `json:"file_sha256"`
 	Weight   int      `json:"weight"`           // share among the batches of the same priority, see Batch
-	Damage   string   `json:"damage,omitempty"` // why the batch cannot be read (only Batch is set then); empty if it can
+	Damage   string   `json:"damage,omitempty"` // why the batch cannot be read (only Batch is set then); empty if it can be read
 
 	Created   time.Time  `json:"created_at"`
 	Started   *time.Time `json:"started_at"`  // when a worker took the first row
@@ -66,7 +66,7 @@ func (s Status) Aliases() []string {
 	return names
 }
 
-// SetModels sets Models from the aliases under which rows were queued, in any order, and the Pin of each.
+// SetModels sets Models, sorted by alias. aliases are those under which rows were queued. pins maps an alias to its Pin.
 func (s *Status) SetModels(aliases []string, pins map[string]string) {
 	if len(aliases) == 0 {
 		aliases = []string{s.Alias}
@@ -89,14 +89,14 @@ func (s Status) Overdue() bool {
 	return s.Deadline != nil && time.Now().After(*s.Deadline) && !s.Ended()
 }
 
-// SetRates sets the time of the last recorded row, and the speed from the start of the batch to that time.
+// SetRates sets the time when the last row was recorded, and the rates from the start of the batch to that time.
 func (s *Status) SetRates(last time.Time) {
 	s.last = &last
 	s.RowsPerSecond = rate(s.Done+s.Failed, s.Took())
 	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
 }
 
-// Took returns the time from the start of the batch to the last recorded row.
+// Took returns the time from the start of the batch to the recording of the last row. It is 0 if either is missing.
 func (s Status) Took() time.Duration {
 	if s.Started == nil || s.last == nil {
 		return 0

@@ -11,8 +11,8 @@ import (
 //
 // Methods return ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used at the moment.
 type Store interface {
-	// Create creates a batch, or returns the settings of the existing one. It updates an existing batch in two ways: it sets the
-	// weight if b.Weight is not 0, and it sets MixModels if b.MixModels is set.
+	// Create creates a batch. If a batch with this id exists, Create returns its settings, after two changes: it sets the weight if
+	// b.Weight is not 0, and it sets MixModels if b.MixModels is set.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
 	// Seal declares that all rows of a batch are queued. total is their number, fileSHA the SHA-256 of their file. The batch is
@@ -47,11 +47,11 @@ type Store interface {
 	// Read returns the next recordings of a batch's stream. It returns none if the batch does not exist.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 
-	// Drop deletes results that are stored elsewhere, and their entries in the stream. The rows stay recorded.
+	// Drop deletes results that the caller has written to an output, and their entries in the stream. The rows still count as recorded.
 	Drop(ctx context.Context, batch string, rows []Recording) error
 
-	// Free deletes results that are stored elsewhere. It keeps their entries in the stream, so that another output can still be
-	// compared with the batch.
+	// Free deletes results that the caller has written to an output. It keeps their entries in the stream, so that another output can
+	// still be compared with the batch.
 	Free(ctx context.Context, batch string, rows []Recording) error
 
 	// Status returns the progress of a batch. The error is ErrDamaged if the stored data is not a valid batch.
@@ -84,7 +84,7 @@ var (
 	ErrCancelled   = errors.New("batch is cancelled")
 	ErrUnfinished  = errors.New("batch is not finished")
 	ErrRecorded    = errors.New("row already has a result")
-	ErrSuperseded  = errors.New("row was taken from its worker, which was silent for too long")
+	ErrSuperseded  = errors.New("row was given to another worker, because the worker that ran it sent no heartbeats for too long")
 	ErrOtherFile   = errors.New("row comes from another file than its batch") // the row is left over from an earlier batch with the same id
 	ErrNoRow       = errors.New("file of the batch has no such line")
 	ErrOtherModel  = errors.New("another model has answered rows of the batch under the same name") // see Pin
@@ -95,14 +95,14 @@ var (
 
 // Start is the result of Begin.
 type Start struct {
-	Attempt    int    // number of the attempt, from 1; workers that died are not counted
+	Attempt    int    // number of the attempt, from 1; attempts during which the worker died are not counted
 	Checkpoint []byte // encoded progress of an earlier attempt; nil if there is none
 }
 
 // Batch has the settings of a batch.
 type Batch struct {
 	ID        string
-	Alias     string // model alias of the rows that name no other one
+	Alias     string // model alias of the rows that name none
 	Priority  Priority
 	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
 	Retention time.Duration
@@ -117,7 +117,7 @@ type Batch struct {
 // FileID returns the id of a file: the first 16 digits of its SHA-256.
 func FileID(sha256 string) string { return sha256[:min(16, len(sha256))] }
 
-// Lines is a set of lines.
+// Lines is a set of line numbers, as a bitmap in the order of Redis: line n is bit 7-n%8 of byte n/8.
 type Lines []byte
 
 // Has reports whether a line is in the set.
@@ -135,9 +135,9 @@ func (l *Lines) Add(line int) {
 type Page struct {
 	After    string              // ID of the last recording of the previous page; empty for the first page
 	Count    int                 // maximum number of recordings
-	MaxBytes int                 // maximum size of their results together; the first result is returned even if it is larger
-	Wait     time.Duration       // maximum time to wait for a recording if there is none
-	Want     func(line int) bool // reports whether the result of a line is wanted
+	MaxBytes int                 // maximum size of all their results together; the first result is returned even if it is larger
+	Wait     time.Duration       // maximum time to wait for a recording if there is none; 0 to return at once
+	Want     func(line int) bool // reports whether Read should return the result of a line; must not be nil
 }
 
 // Recording is an entry of a batch's stream with the result of its line.
@@ -147,7 +147,7 @@ type Recording struct {
 	Sum    string // checksum of the input line
 	Failed bool
 	Text   []byte // the line of output; nil if it was not wanted or was freed
-	Damage string // why the entry cannot be used (only ID is set then); empty if it can
+	Damage string // why the entry cannot be used (only ID is set then); empty if it can be used
 
 	// Requeued is empty for a result. Otherwise the entry says that the failed row was queued again and its error line is no longer
 	// valid. Requeued then identifies that error line: the first 16 hex digits of the SHA-1 of its text.

@@ -13,8 +13,8 @@ import (
 // maxWindowBytes is the maximum total size of the request bodies in the window, in bytes.
 const maxWindowBytes = 64 << 20
 
-// bodyCopies is the assumed number of copies of a request body in memory: in the queue, in the job that was read from the queue, and in
-// the request.
+// bodyCopies is the assumed memory that a row in the window takes, as a multiple of the size of its request body: the body itself, and
+// what is parsed from it.
 const bodyCopies = 5
 
 // window limits the number and the total size of the rows that are queued, in the engine or waiting to be written.
@@ -27,8 +27,8 @@ type window struct {
 	taken map[int]int64 // room that each row takes, in bytes, by line number
 }
 
-// newWindow makes a window that is large enough for the worker never to wait for rows, unless the bodies need more than the given memory
-// for rows (in bytes).
+// newWindow makes a window that is large enough for the worker never to wait for rows, unless the rows need more memory than given. memory
+// is the memory for rows in bytes.
 func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
 	bytes := min(memory/bodyCopies, maxWindowBytes)
@@ -50,8 +50,8 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 // size returns the room that a row takes, given the size of its body.
 func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
-// drain is called after a row was queued, with the size of its body. If the row takes the whole window, drain waits until the row has
-// been written, so that no other row is read before.
+// drain must be called after a row was queued. body is the size of the row's body in bytes. If the row takes the whole window, drain waits
+// until the row has been written, so that no other row is read before.
 func (w *window) drain(ctx context.Context, body int) error {
 	if w.size(body) < w.bytes {
 		return nil

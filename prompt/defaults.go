@@ -35,7 +35,7 @@ type Setting struct {
 	same  []string        // other names of the setting: a row with any of them does not get the default
 }
 
-// Flag returns the name of the setting's flag.
+// Flag returns the name of the setting's flag without dashes at its start, such as "max-tokens".
 func (s *Setting) Flag() string { return strings.ReplaceAll(s.Field, "_", "-") }
 
 // Settings lists all fields that can have a default.
@@ -69,7 +69,7 @@ type Default struct {
 	Value   json.RawMessage
 }
 
-// CheckDefaults returns an error if a value cannot be used. The error names the flag.
+// CheckDefaults returns an error if a value is not valid in a request. The error names the flag.
 func CheckDefaults(defaults []Default) error {
 	for _, d := range defaults {
 		fields := []table.Field{{Name: "messages", Value: json.RawMessage(`[{"role":"assistant","content":"a"}]`)}, {Name: d.Setting.Field, Value: d.Value}}

@@ -67,8 +67,8 @@ func placeholder(column string) string {
 	return "{{." + column + "}}"
 }
 
-// newMaker decides how records become requests. sample has the first records. If the format has columns, the values of their fields may be
-// missing. notice describes the shape that was guessed, or is empty.
+// newMaker decides how records become requests. lines is set if the input consists of lines. columns are the columns of the input, or nil
+// if each record has its own. sample has the first records. notice describes the shape that was guessed, or is empty.
 func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
 	m = &maker{o: o, ids: map[uint64]struct{}{}}
 	for _, d := range o.Defaults {

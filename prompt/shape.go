@@ -236,7 +236,7 @@ func withoutAnswer(messages json.RawMessage) (json.RawMessage, error) {
 		n--
 	}
 	if n == 0 {
-		return nil, errors.New("has no message with the role user")
+		return nil, errors.New("the chat has no message with the role user")
 	}
 	if n == len(list) {
 		return messages, nil

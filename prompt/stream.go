@@ -34,8 +34,8 @@ type item struct {
 // NewStream returns the request lines of an input. It reads nothing yet.
 func NewStream(in *table.Input, o Options) *Stream { return &Stream{in: in, o: o} }
 
-// If an input has no columns, Start reads at most sampleSize records to guess the shape. It reads no more records after sampleBytes
-// bytes.
+// If an input can be read more than once, Start reads at most sampleSize records to guess the shape, and no more after sampleBytes bytes of
+// values. Otherwise it reads one record.
 const (
 	sampleSize  = 100
 	sampleBytes = 1 << 20
@@ -183,7 +183,7 @@ func (s *Stream) next() error {
 		}
 	}
 	if number <= s.number {
-		return fmt.Errorf("record %d comes after record %d", number, s.number)
+		return fmt.Errorf("the records are not in ascending order: record %d comes after record %d", number, s.number)
 	}
 	s.parts = append(s.parts[:0], bytes.Repeat(lineEnd, number-s.number-1), line, lineEnd)
 	s.number = number

@@ -85,7 +85,7 @@ func TestShapes(t *testing.T) {
 			"\n\n" + `{"id":"x","conversations":[{"from":"gpt","value":"c"}]}` + "\n" + `{"conversations":[{"from":"alien","value":"c"}]}` + "\n" + `{"conversations":[{"from":"human"}]}` + "\n" + `{"a":1}`,
 			prompt.Options{}, "sharegpt",
 			`x ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"{{.a}}"},{"role":"assistant","content":"c"},{"role":"user","content":"d"}]}` +
-				`|line-3 invalid_record has no message with the role user|line-4 invalid_record column "conversations": element 1 is from "alien", which is not a known role` +
+				`|line-3 invalid_record the chat has no message with the role user|line-4 invalid_record column "conversations": element 1 is from "alien", which is not a known role` +
 				`|line-5 invalid_record column "conversations": element 1 has no texts "from" and "value"|line-6 invalid_record column "conversations" has no value`},
 		{"alpaca.json", `[{"instruction":"do","input":"","output":"x"},{"instruction":"do","input":"this","output":"x"},{"instruction":"do","input":null,"output":""}]`,
 			prompt.Options{}, "alpaca",
@@ -97,7 +97,7 @@ func TestShapes(t *testing.T) {
 		{"prompt.jsonl", `{"prompt":"a b","completion":"c"}`, prompt.Options{Shape: prompt.Prompt}, "", `line-1 ` + chat + `[{"role":"user","content":"a b"}]}`},
 		{"text.txt", "a\n\n{b\n", prompt.Options{}, "", `line-1 ` + chat + `[{"role":"user","content":"a"}]}|line-3 ` + chat + `[{"role":"user","content":"{b"}]}`},
 		{"text.txt", "a\n\xff\n", prompt.Options{System: template(t, "system", "s")}, "",
-			`line-1 ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"a"}]}|line-2 invalid_record is not UTF-8`},
+			`line-1 ` + chat + `[{"role":"system","content":"s"},{"role":"user","content":"a"}]}|line-2 invalid_record the record is not UTF-8`},
 		{"text.txt", "a\n", prompt.Options{Template: template(t, "user", "<{{.text}}>")}, "", `line-1 ` + chat + `[{"role":"user","content":"<a>"}]}`},
 		{"text.txt", "a\n", prompt.Options{Template: template(t, "user", "<{{.text}}>"), Shape: prompt.Completion}, "", `line-1 completions {"prompt":"<a>"}`},
 		{"prefill.csv", "t\na\n", prompt.Options{Template: template(t, "assistant", "{{.t}}")}, "",

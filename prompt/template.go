@@ -133,7 +133,7 @@ func (t *Template) values(r table.Record) (object, error) {
 	}
 	for _, name := range t.columns {
 		if _, ok := values[name]; !ok {
-			return nil, fmt.Errorf("has no column %q", name)
+			return nil, fmt.Errorf("the record has no column %q", name)
 		}
 	}
 	return values, nil

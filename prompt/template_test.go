@@ -53,7 +53,7 @@ func TestTemplatesNameColumns(t *testing.T) {
 		require.EqualError(t, tmpl.Check([]string{"text", "lang"}), `there is no column "wrong": the columns are "text", "lang"`, text)
 		require.NoError(t, tmpl.Check([]string{"text", "wrong"}), text)
 		_, err := tmpl.render(table.Record{Fields: fieldsOf(t, `{"text":"a"}`)})
-		require.EqualError(t, err, `has no column "wrong"`, text)
+		require.EqualError(t, err, `the record has no column "wrong"`, text)
 	}
 	for _, text := range []string{"{{range .text}}{{.inner}}{{end}}", "{{with .text}}{{.inner}}{{end}}", "{{.}}", "{{.text.inner}}"} {
 		tmpl := &Template{}

@@ -22,7 +22,7 @@ type names struct {
 
 func newNames() *names { return &names{given: map[uint64]struct{}{}} }
 
-// take adds the custom_id of a row. It reports whether no earlier row has the same.
+// take adds the custom_id of a row. It returns false if an earlier row has the same custom_id.
 func (n *names) take(id string) bool {
 	if n.has(id) {
 		return false
@@ -31,7 +31,7 @@ func (n *names) take(id string) bool {
 	return true
 }
 
-// makeUp returns a custom_id for a row without one, and adds it. No earlier row has the same.
+// makeUp returns a custom_id for a row without one, and adds it. No earlier row has the same custom_id.
 func (n *names) makeUp(line int) string {
 	if n.has(DefaultID(line)) {
 		for i := 2; ; i++ {

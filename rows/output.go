@@ -65,7 +65,7 @@ func newOutput(w io.Writer, batch string) *Output {
 	}
 }
 
-// Batch returns the batch whose results are written.
+// Batch returns the id of the batch whose results are written.
 func (o *Output) Batch() string { return o.batch }
 
 func (o *Output) load() error {
@@ -81,7 +81,7 @@ func (o *Output) load() error {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return o.errBusy()
 	}
-	// Any other error means that the file system has no locks.
+	// After any other error, the file is used without a lock: its file system has none.
 	if now, err := os.Stat(o.path); err != nil || !os.SameFile(info, now) {
 		return o.errBusy() // Retract has just replaced the file
 	}

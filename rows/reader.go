@@ -62,7 +62,7 @@ type Reader struct {
 	names   *names
 }
 
-// NewReader reads rows from r.
+// NewReader returns a Reader of the rows of r.
 func NewReader(r io.Reader, o Options) *Reader {
 	if o.Format == "" {
 		o.Format = FormatAuto
@@ -81,7 +81,7 @@ func (r *Reader) Next() (Row, error) {
 	if whole {
 		r.parse(&row, text)
 	} else {
-		row.Err = rowError(openai.CodeTooLong, "is longer than %d MiB", MaxLine>>20)
+		row.Err = rowError(openai.CodeTooLong, "the row is longer than %d MiB", MaxLine>>20)
 	}
 	if row.CustomID == "" {
 		row.CustomID = r.names.makeUp(r.line)
@@ -218,7 +218,7 @@ func Count(r io.Reader, f Format) (int, error) {
 // of text.
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
-		row.Err = rowError(openai.CodeInvalidText, "is not UTF-8 at byte %d", i+1)
+		row.Err = rowError(openai.CodeInvalidText, "the row is not UTF-8 at byte %d", i+1)
 		return
 	}
 	l, err := r.format.parse(text)
@@ -230,7 +230,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 		}
 	}
 	if err == nil && len(l.Body) > openai.MaxBody { // escapes make a text longer as JSON
-		err = rowError(openai.CodeTooLong, "is longer than %d MiB as JSON", openai.MaxBody>>20)
+		err = rowError(openai.CodeTooLong, "the row is longer than %d MiB as JSON", openai.MaxBody>>20)
 	}
 	var request *openai.Request
 	if err == nil {
@@ -273,8 +273,8 @@ func withHint(err error, hint string) error {
 	return &e
 }
 
-// readLine reads a line without its line end, into memory that the next call reuses. If the line is longer than MaxLine, it returns
-// the first MaxLine bytes, and whole is false.
+// readLine reads a line without its line end, into memory that the next call reuses. If the line is longer than MaxLine, readLine returns
+// its first MaxLine bytes, and whole is false.
 func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	r.buf = r.buf[:0]
 	size := 0

@@ -92,7 +92,7 @@ func TestReaderErrors(t *testing.T) {
 		{"a number", `12`, openai.CodeInvalidType, `must be an object, not a number`},
 		{"null", `null`, openai.CodeInvalidType, `must be an object, not null`},
 		{"not JSON", `hello`, openai.CodeInvalidJSON, `is not valid JSON at byte 1: invalid character 'h' looking for beginning of value`},
-		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", openai.CodeInvalidText, `is not UTF-8 at byte 13`},
+		{"not UTF-8", "{\"prompt\":\"h\xffi\"}", openai.CodeInvalidText, `the row is not UTF-8 at byte 13`},
 		{"nothing to do", `{"custom_id":"a"}`, openai.CodeMissing, `has neither "messages" nor "prompt" nor a "body"`},
 		{"an empty body", `{"custom_id":"a","body":{}}`, openai.CodeMissing, `has neither "messages" nor "prompt" in its body`},
 		{"both", `{"prompt":"hi","messages":[]}`, openai.CodeInvalidValue, `has both "messages" and "prompt"`},
@@ -243,7 +243,7 @@ func TestReaderDoesNotHoldALineThatIsTooLong(t *testing.T) {
 		reader := NewReader(input, Options{})
 		row, err := reader.Next()
 		require.NoError(t, err)
-		require.Equal(t, &openai.Error{Code: openai.CodeTooLong, Message: "is longer than 16 MiB"}, row.Err)
+		require.Equal(t, &openai.Error{Code: openai.CodeTooLong, Message: "the row is longer than 16 MiB"}, row.Err)
 		require.LessOrEqual(t, cap(reader.buf), 2*MaxLine)
 		row, err = reader.Next()
 		require.NoError(t, err)

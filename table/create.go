@@ -31,7 +31,7 @@ func TrimCompression(path string) (rest string, compressed bool) {
 // File is a file that appears under its name only when it is complete. If the name ends in .gz or .zst, File compresses what is written.
 type File struct {
 	out    io.Writer
-	packer io.Closer // the compressor; nil if the file is not compressed
+	packer io.Closer // compresses what is written; nil if the file is not compressed
 	file   *os.File
 	target string // path that Commit gives the file; empty if the file is written in place
 }
@@ -89,7 +89,7 @@ func create(path string) (*File, error) {
 // Write appends to the file.
 func (f *File) Write(p []byte) (int, error) { return f.out.Write(p) }
 
-// Commit completes the file, syncs it to the disk and puts it under its path. With an error, the file is discarded.
+// Commit completes the file, syncs it to the disk and puts it under its path. If it returns an error, the file is discarded.
 func (f *File) Commit() (err error) {
 	if f.packer != nil {
 		err = f.packer.Close()

@@ -25,7 +25,7 @@ func newCSV(f *file, separator rune) (Reader, error) {
 	r := &csvReader{file: f, limit: &limitedReader{in: &lineEnds{in: f.in, separator: byte(separator)}}}
 	r.in = csv.NewReader(r.limit)
 	r.in.Comma, r.in.ReuseRecord = separator, true
-	r.in.FieldsPerRecord = -1 // encoding/csv need not check the number of fields: a wrong one is an error of only its record
+	r.in.FieldsPerRecord = -1 // encoding/csv does not check the number of fields: Next does, so that reading continues after a bad record
 	names, err := r.read()
 	if errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: the file is empty: its first line must name the columns", f.name)

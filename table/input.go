@@ -216,7 +216,7 @@ func (in *Input) selected(s Selection) (Reader, error) {
 	return r, nil
 }
 
-// sampled is the number of records from which the columns of a file without a header, such as JSON Lines, are taken.
+// sampled is the number of records from which knownColumns takes the columns of a file without a header, such as JSON Lines.
 const sampled = 100
 
 // knownColumns returns the names of the columns. Without a header, it takes them from the first records. It returns nil if the columns

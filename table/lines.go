@@ -50,9 +50,9 @@ func (r *lineReader) Next() (Record, error) {
 	}
 	switch {
 	case !whole:
-		return fail(fmt.Errorf("is longer than %d MiB", maxRecord>>20))
+		return fail(fmt.Errorf("the record is longer than %d MiB", maxRecord>>20))
 	case !utf8.Valid(line):
-		return fail(errors.New("is not UTF-8"))
+		return fail(errors.New("the record is not UTF-8"))
 	}
 	if r.fields, err = r.parse(line, r.fields[:0]); err != nil {
 		return fail(err)
@@ -105,11 +105,11 @@ func Fields(object []byte) ([]Field, error) { return appendObject(object, nil) }
 func appendObject(object []byte, fields []Field) ([]Field, error) {
 	if !json.Valid(object) {
 		var v any
-		return nil, fmt.Errorf("is not valid JSON: %w", json.Unmarshal(object, &v))
+		return nil, fmt.Errorf("the record is not valid JSON: %w", json.Unmarshal(object, &v))
 	}
 	rest := bytes.TrimSpace(object)
 	if rest[0] != '{' {
-		return nil, errors.New("is not a JSON object")
+		return nil, errors.New("the record is not a JSON object")
 	}
 	for rest = skipSpace(rest[1:]); rest[0] != '}'; rest = skipSpace(rest) {
 		if rest[0] == ',' {

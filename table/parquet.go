@@ -70,7 +70,7 @@ func newParquet(f *file) (r Reader, err error) {
 	return p, nil
 }
 
-// random returns the file and its size, for reads at any offset. Stdin, pipes and compressed files are copied to a temporary file.
+// random returns a file that can be read at any offset, and its size. It copies stdin, pipes and compressed files to a temporary file.
 func (f *file) random() (*os.File, int64, error) {
 	if f.plain != nil && isRegular(f.plain) {
 		info, err := f.plain.Stat()

@@ -109,7 +109,7 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	return n, nil
 }
 
-// annotate recognises lists and maps: groups of a certain structure with an annotation.
+// annotate sets the form of a group to a list or a map if the group has the annotation and the structure of one.
 func (n *node) annotate(c *parquet.Column) {
 	if len(n.children) != 1 || n.children[0].form != repeatedForm {
 		return

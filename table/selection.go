@@ -10,7 +10,7 @@ import (
 type Selection struct {
 	Where  string // an expression over the columns, such as lang == "de" (see expr-lang.org); empty for all records
 	Skip   int    // number of records to leave out at the beginning
-	Sample int    // number of records to draw at random, kept in the order of the table; 0 for all
+	Sample int    // number of records to draw at random; they stay in the order of the table; 0 for all
 	Seed   int64  // seed of the draw for Sample
 	Limit  int    // maximum number of records; 0 for all
 }

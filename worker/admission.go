@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxAdmitted is the maximum total size, in bytes, of the bodies of the running rows. A larger row runs alone.
+	// maxAdmitted is the maximum total size, in bytes, of the bodies of the running rows. A row with a larger body runs alone.
 	maxAdmitted = 32 << 20
 	// A row runs alone after suspectDeaths workers died while they ran it.
 	suspectDeaths = 2
@@ -22,9 +22,9 @@ const (
 // errDraining means that a row was not admitted because the worker stops.
 var errDraining = errors.New("worker is stopping")
 
-// admission decides when a row that the worker has taken may begin. It limits the total size of the running rows. A row runs alone if
-// workers died while they ran it: if this worker dies too, only that row can be the cause. Rows are admitted in order: a row that must run
-// alone waits for the running rows, and later rows wait for it.
+// admission decides when a row that the worker has taken may begin. It limits the total size of the running rows. A row runs alone once
+// suspectDeaths workers have died while they ran it: if this worker dies too, no other row can be the cause. Rows are admitted in order: a
+// row that must run alone waits for the running rows, and later rows wait for it.
 type admission struct {
 	bytes   *semaphore.Weighted
 	closed  chan struct{}

@@ -17,7 +17,7 @@ const (
 	// defaultCheckpointInterval is the time before a row's first checkpoint and between two checkpoints of a row.
 	defaultCheckpointInterval = 4 * time.Second
 	// checkpointGrowth sets the minimum growth between two checkpoints of a row: 1/checkpointGrowth of the row's tokens must be new. All
-	// checkpoints of a row together are then at most nine times as large as the last one.
+	// checkpoints of a long row together are then about checkpointGrowth times as large as the last one, at most.
 	checkpointGrowth = 8
 	// maxCheckpointBytes is the maximum total size of the checkpoints that a worker stores in one interval. Checkpoints beyond that wait
 	// for the next interval.
@@ -33,7 +33,7 @@ type progress struct {
 
 	mu     sync.Mutex
 	point  job.Checkpoint
-	stored int // tokens of the last checkpoint
+	stored int // number of tokens in the last stored checkpoint
 }
 
 // reporting returns the settings with which the engine reports the progress of prompt i.
@@ -48,7 +48,8 @@ func (p *progress) reporting(i int) generation.Reporting {
 	}}
 }
 
-// checkpoint returns the encoded progress and its number of tokens. encoded is nil if too few tokens are new.
+// checkpoint returns the encoded progress and its number of tokens. encoded is nil if too few tokens are new, or if the progress is larger
+// than job.MaxCheckpoint.
 func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

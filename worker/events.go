@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// announcing returns the Stream of the request for one prompt of a job. It sends each piece of the answer to the job's client.
+// announcing returns the Stream function of the engine's request for one prompt of a job. It sends each piece of the answer to the job's
+// client.
 func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(generation.Piece) error {
 	before := map[int]job.Progress{}
 	return func(p generation.Piece) error {

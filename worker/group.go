@@ -19,7 +19,7 @@ type Device struct {
 	Engine Engine
 }
 
-// Group has the workers of one process, one for each device. Each worker takes jobs from the queue when it has a free slot.
+// Group has the workers of one process, one for each device. Each worker takes jobs from the queue by itself.
 type Group struct {
 	workers  []*Worker
 	registry *prometheus.Registry

@@ -107,10 +107,10 @@ func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMill
 func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
 	switch {
 	case d.Deaths >= maxDeaths:
-		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row, the last %d while they ran no other row",
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row; the last %d of them ran no other row",
 			d.Deaths, maxDeaths-suspectDeaths)), nil
 	case d.attempt > d.MaxAttempts:
-		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: the %d workers that took the job died or lost their lease",
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: in all %d attempts the worker died or lost its lease",
 			d.MaxAttempts)), nil
 	}
 	if d.Overdue() {
@@ -143,7 +143,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return job.Result{}, job.ErrDeliveryEnded // the next delivery is dropped by handle
 	case ctx.Err() != nil:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
-		log.Warn("lost the lease of a job, which is delivered again: the machine slept, or redis was unreachable")
+		log.Warn("lost the lease of a job: the machine was suspended, or redis was unreachable; the job is delivered again")
 		return job.Result{}, job.ErrDeliveryEnded
 	case errors.Is(err, context.DeadlineExceeded) && d.Overdue():
 		return w.expired(d), nil
@@ -161,7 +161,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	return w.failure(d, code, fmt.Sprintf("%v (attempt %d of %d)", err, d.attempt, d.MaxAttempts)), nil
 }
 
-// handBack returns a job to the queue. The delivery does not count as an attempt.
+// handBack releases a job and returns the error with which the handler returns it to the queue. The delivery does not count as an attempt.
 func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) error {
 	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	log.Info("returned a job to the queue")
@@ -313,7 +313,7 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
 	case errors.Is(err, job.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
-		log.Warn("dropped a result: this worker was silent for too long, and another one has the job")
+		log.Warn("dropped a result: this worker sent no heartbeats for too long, so another worker has the job")
 		return err
 	case err != nil:
 		log.Error("could not record a result: the job is delivered again", "error", err)

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// pulse records whether the worker can take rows from the queue and record results. PING cannot show this, since a Redis server without
+// pulse records whether the worker can take rows from the queue and record results. Redis's PING cannot show this, since a server without
 // free memory still answers it.
 type pulse struct {
-	slots int // rows that the worker runs at once; a worker that has more need not ask for others
+	slots int // number of rows that the worker runs at once; with that many rows, it need not request others
 
 	mu       sync.Mutex
 	rows     int       // rows that the worker has taken and not finished
-	free     time.Time // time when a slot became free after all were taken
+	free     time.Time // time when the number of rows last fell below slots
 	refused  error     // error of the last attempt to record a result; nil if that succeeded
-	refusing time.Time // time of the first of the errors since the last success
+	refusing time.Time // time of the first error since the last success
 }
 
 func newPulse(slots int, now time.Time) *pulse { return &pulse{slots: slots, free: now} }
 
-// begin and end count the rows that the worker has taken and not finished. While all slots are taken, the worker does not ask for rows.
+// begin and end count the rows that the worker has taken and not finished.
 func (p *pulse) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

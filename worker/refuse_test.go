@@ -64,7 +64,7 @@ func TestAnotherModelLeavesTheRows(t *testing.T) {
 		for line := range strings.Lines(log.String()) {
 			var entry struct{ Level, Msg, Batch string }
 			require.NoError(t, json.Unmarshal([]byte(line), &entry))
-			if strings.Contains(entry.Msg, "refuse a batch: another model") {
+			if strings.Contains(entry.Msg, "refused a row: its batch has answers of another model") {
 				require.Equal(t, "b", entry.Batch)
 				refused++
 			}

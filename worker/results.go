@@ -29,9 +29,9 @@ type reservation struct {
 	reserved int64
 }
 
-// reserve waits until there is room for a result of the row. prompts is the row's number of prompts. It is used as Reserve of a
-// generation.Request. A row with several prompts reserves the whole room for its first result. Its other results then need not wait, so
-// two such rows cannot block each other.
+// reserve waits until there is room for a result of the row. The engine calls it through generation.Request.Reserve. prompts is the row's
+// number of prompts, bytes the size of the result. A row with several prompts reserves the whole room for its first result. Its other
+// results then need not wait, so two such rows cannot block each other.
 func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

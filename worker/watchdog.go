@@ -15,7 +15,7 @@ const stuckAfter = 2 * time.Minute
 type watchdog struct {
 	mu    sync.Mutex
 	steps uint64
-	since time.Time // when steps was first seen with work to do; zero if there was none
+	since time.Time // time of the first snapshot with this number of steps; zero if the engine had no work
 }
 
 // check takes a snapshot and returns an error if the engine has had work for too long without finishing a step.

@@ -26,8 +26,8 @@ const (
 	DefaultInteractive     = 64 // maximum number of jobs with a waiting client that a worker runs at once
 )
 
-// maxRecordWait is the maximum time for which a worker retries to record a result. asynq's lease on the job ends after the same time, and
-// another worker gets the job.
+// maxRecordWait is the maximum time for which a worker retries to record a result. It is the duration of asynq's lease on the job, after
+// which another worker gets the job.
 const maxRecordWait = 30 * time.Second
 
 // stopPatience is how long Run waits for its goroutines after Serve has returned. They can hang if the queue does not answer.
@@ -90,7 +90,7 @@ type Engine interface {
 	Snapshot() engine.Snapshot
 }
 
-// name returns the name of the worker.
+// name returns the name of the worker: Name or, if it is empty, HOST:PID.
 func (c *Config) name() string {
 	if c.Name != "" {
 		return c.Name
@@ -102,14 +102,14 @@ func (c *Config) name() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-// New makes a worker on an engine. The caller closes the engine after Run has returned.
+// New returns a worker that answers jobs with an engine. The caller closes the engine after Run has returned.
 func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	r := newRegistry()
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker makes a worker. It registers its metrics with to; registry is the one that the worker serves. Workers of one process may share
-// the admission of rows.
+// newWorker is New with metrics and admission given. It registers the worker's metrics with to; Handler serves the metrics in registry.
+// Workers of one process may share the admission of rows.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
@@ -161,7 +161,7 @@ func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Regis
 
 // Run takes and answers jobs until ctx is done. It then takes no more jobs. Running jobs have ShutdownTimeout to finish; after that,
 // unfinished jobs return to the head of their queues, and Run returns nil. If the engine fails, Run stops in the same way and returns
-// the engine's error. Any other error means that Run could not start.
+// the engine's error. Any other error means that Run could not start, or that the queue could not be reached while Run stopped.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {

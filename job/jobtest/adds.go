@@ -75,7 +75,7 @@ func testReplaced(t *testing.T, q job.Queue) {
 		files <- job.TaskID(j.Batch, j.Line) + " " + j.File
 		return nil
 	})
-	own := job.FileID(file)
+	own := job.FileID(fileSHA)
 	require.ElementsMatch(t, []string{"b:1 " + own, "b:3 " + own, "b:2 " + other.File}, []string{<-files, <-files, <-files})
 }
 

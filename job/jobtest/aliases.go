@@ -31,7 +31,7 @@ func under(alias string, line int) *job.Job {
 	return j
 }
 
-// addUnder queues rows 1 to n of batch b. The even rows name alias "other".
+// addUnder queues rows 1 to n of batch "b". The even rows name alias "other".
 func addUnder(t testing.TB, q job.Queue, n int, deadline time.Time) {
 	t.Helper()
 	jobs := map[string][]*job.Job{}
@@ -56,7 +56,7 @@ func testSeveralAliases(t *testing.T, q job.Queue) {
 	const n = 20
 	create(t, q)
 	addUnder(t, q, n, time.Time{})
-	require.NoError(t, q.Seal(t.Context(), "b", n, file))
+	require.NoError(t, q.Seal(t.Context(), "b", n, fileSHA))
 	require.Equal(t, []string{"m", "other"}, status(t, q).Aliases())
 	for i, alias := range []string{"m", "other"} {
 		tally := newTally()
@@ -120,7 +120,7 @@ func testPins(t *testing.T, q job.Queue) {
 	}
 	require.NoError(t, begin("other", "two", 4))
 	require.NoError(t, answer("", "one", 3))
-	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, MixModels: true})
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour, MixModels: true})
 	require.NoError(t, err)
 	require.NoError(t, begin("other", "one", 4))
 	require.NoError(t, answer("other", "one", 4))
@@ -152,10 +152,10 @@ func testPurgeAliases(t *testing.T, q job.Queue) {
 func testExpireAliases(t *testing.T, q job.Queue) {
 	const n = 6
 	deadline := time.Now().Add(-time.Minute)
-	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, Deadline: deadline})
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour, Deadline: deadline})
 	require.NoError(t, err)
 	addUnder(t, q, n, deadline)
-	require.NoError(t, q.Seal(t.Context(), "b", n, file))
+	require.NoError(t, q.Seal(t.Context(), "b", n, fileSHA))
 	expired, err := q.Expire(t.Context(), "b")
 	require.NoError(t, err)
 	require.Equal(t, n, expired)
@@ -167,7 +167,7 @@ func testExpireAliases(t *testing.T, q job.Queue) {
 func testLostAliases(t *testing.T, q job.Queue) {
 	create(t, q)
 	addUnder(t, q, 2, time.Time{})
-	require.NoError(t, q.Seal(t.Context(), "b", 2, file))
+	require.NoError(t, q.Seal(t.Context(), "b", 2, fileSHA))
 	lost := func() int {
 		t.Helper()
 		n, err := q.Lost(t.Context(), status(t, q))

@@ -32,12 +32,12 @@ func testCreatedOnce(t *testing.T, q job.Queue) {
 	known, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "other", Priority: job.Critical, Retention: time.Minute})
 	require.NoError(t, err)
 	require.False(t, created)
-	require.Equal(t, job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file}, known)
+	require.Equal(t, job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA}, known)
 	s := status(t, q)
 	require.WithinDuration(t, time.Now(), s.Created, time.Minute)
 	s.Created = time.Time{}
 	require.Equal(t, job.Status{
-		Batch: "b", Alias: "m", Models: []job.Model{{Alias: "m"}}, Priority: job.Bulk, State: job.Enqueueing, FileSHA: file, Weight: 1,
+		Batch: "b", Alias: "m", Models: []job.Model{{Alias: "m"}}, Priority: job.Bulk, State: job.Enqueueing, FileSHA: fileSHA, Weight: 1,
 	}, s)
 }
 
@@ -67,7 +67,7 @@ func testUnknownBatch(t *testing.T, q job.Queue) {
 // A batch is finished when it is sealed and all its rows are recorded, in either order.
 func testFinish(t *testing.T, q job.Queue, sealFirst bool) {
 	create(t, q)
-	seal := func() { require.NoError(t, q.Seal(t.Context(), "b", 2, file)) }
+	seal := func() { require.NoError(t, q.Seal(t.Context(), "b", 2, fileSHA)) }
 	if sealFirst {
 		seal()
 	}
@@ -85,7 +85,7 @@ func testFinish(t *testing.T, q job.Queue, sealFirst bool) {
 	require.Equal(t, job.Completed, s.State)
 	require.True(t, s.Ended())
 	require.Equal(t, []int{2, 1, 1, 0}, []int{s.Total, s.Done, s.Failed, s.Waiting()})
-	require.Equal(t, file, s.FileSHA)
+	require.Equal(t, fileSHA, s.FileSHA)
 	require.WithinDuration(t, time.Now(), *s.Finished, time.Minute)
 	require.WithinDuration(t, time.Now().Add(time.Hour), *s.Expires, time.Minute)
 	require.Len(t, page(t, q, "", 10), 2)
@@ -93,10 +93,10 @@ func testFinish(t *testing.T, q job.Queue, sealFirst bool) {
 
 func testExpiry(t *testing.T, q job.Queue) {
 	for _, end := range []func() error{
-		func() error { return q.Seal(t.Context(), "b", 1, file) },
+		func() error { return q.Seal(t.Context(), "b", 1, fileSHA) },
 		func() error { _, err := q.Cancel(t.Context(), "b"); return err },
 	} {
-		_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: 50 * time.Millisecond})
+		_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: 50 * time.Millisecond})
 		require.NoError(t, err)
 		require.True(t, created)
 		record(t, q, result(1, false))
@@ -135,7 +135,7 @@ func testCancel(t *testing.T, q job.Queue) {
 	require.NoError(t, q.Release(t.Context(), &job.Job{Batch: "b", Line: 2}))
 	_, err = q.Record(t.Context(), "b", result(2, false))
 	require.ErrorIs(t, err, job.ErrCancelled)
-	require.ErrorIs(t, q.Seal(t.Context(), "b", 3, file), job.ErrCancelled)
+	require.ErrorIs(t, q.Seal(t.Context(), "b", 3, fileSHA), job.ErrCancelled)
 
 	s := status(t, q)
 	require.Equal(t, job.Cancelled, s.State)
@@ -153,7 +153,7 @@ func testCancel(t *testing.T, q job.Queue) {
 func testCancelFinished(t *testing.T, q job.Queue) {
 	create(t, q)
 	record(t, q, result(1, false))
-	require.NoError(t, q.Seal(t.Context(), "b", 1, file))
+	require.NoError(t, q.Seal(t.Context(), "b", 1, fileSHA))
 	finished, err := q.Cancel(t.Context(), "b")
 	require.NoError(t, err)
 	require.True(t, finished)
@@ -162,7 +162,7 @@ func testCancelFinished(t *testing.T, q job.Queue) {
 
 func testPurge(t *testing.T, q job.Queue) {
 	for _, end := range []func() error{
-		func() error { return q.Seal(t.Context(), "b", 1, file) },
+		func() error { return q.Seal(t.Context(), "b", 1, fileSHA) },
 		func() error { _, err := q.Cancel(t.Context(), "b"); return err },
 	} {
 		create(t, q)
@@ -217,7 +217,7 @@ func testLost(t *testing.T, q job.Queue) {
 	}
 	require.Zero(t, lost(), "the batch is still being queued")
 	add(t, q, job.Bulk, newJob(1))
-	require.NoError(t, q.Seal(t.Context(), "b", 3, file))
+	require.NoError(t, q.Seal(t.Context(), "b", 3, fileSHA))
 	require.Zero(t, lost(), "other jobs are in the queue")
 	serve(t, q, job.ServeOptions{Concurrency: 1}, newTally().handle(nil))
 	eventually(t, "the queue is empty", func() bool { return lost() == 3 })

@@ -18,7 +18,7 @@ var deadlineTests = map[string]func(*testing.T, job.Queue){
 	"RowsThatAreRunningExpire": testExpireRunning,
 }
 
-// createWithDeadline creates batch b and queues its n rows.
+// createWithDeadline creates batch "b" and queues its n rows.
 func createWithDeadline(t testing.TB, q job.Queue, deadline time.Time, n int) {
 	t.Helper()
 	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, Retention: time.Hour, Deadline: deadline})
@@ -28,7 +28,7 @@ func createWithDeadline(t testing.TB, q job.Queue, deadline time.Time, n int) {
 		j.DeadlineMS = deadline.UnixMilli()
 		add(t, q, job.Bulk, j)
 	}
-	require.NoError(t, q.Seal(t.Context(), "b", n, file))
+	require.NoError(t, q.Seal(t.Context(), "b", n, fileSHA))
 }
 
 func testDeadline(t *testing.T, q job.Queue) {

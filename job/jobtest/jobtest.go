@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(t testing.TB) job.Queue) {
 	})
 }
 
-// OnEach runs a test on each implementation.
+// OnEach runs a test on each implementation: with a new queue in Redis, and with a new queue in memory.
 func OnEach(t *testing.T, test func(t *testing.T, q job.Queue)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) {
@@ -50,13 +50,13 @@ func OnEach(t *testing.T, test func(t *testing.T, q job.Queue)) {
 // maxWait is the maximum time that a test waits for a condition.
 const maxWait = time.Minute
 
-// file is the SHA-256 of the file of batch b.
-const file = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+// fileSHA is the SHA-256 of the file of the batch with the id "b", in which most tests work.
+const fileSHA = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// create creates batch b.
+// create creates the batch with the id "b", whose rows have the model alias "m".
 func create(t testing.TB, q job.Queue) {
 	t.Helper()
-	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour})
+	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour})
 	require.NoError(t, err)
 	require.True(t, created)
 }
@@ -89,10 +89,10 @@ func begin(t testing.TB, q job.Queue, line, want int) {
 	require.Equal(t, want, n.Attempt)
 }
 
-// newJob returns a job of batch b.
+// newJob returns a job of batch "b".
 func newJob(line int) *job.Job {
 	return &job.Job{
-		Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), File: job.FileID(file), CustomID: fmt.Sprint("row-", line),
+		Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), File: job.FileID(fileSHA), CustomID: fmt.Sprint("row-", line),
 		Endpoint: openai.Completions, Body: []byte(`{"prompt":"<é>"}`), EnqueuedMS: 1700000000000, TimeoutMS: 60_000, MaxAttempts: 3,
 	}
 }
@@ -105,7 +105,7 @@ func newJobs(lines int) []*job.Job {
 	return jobs
 }
 
-// add queues jobs of alias m. It reports for each job whether it was added.
+// add queues jobs of alias "m". It reports for each job whether it was added.
 func add(t testing.TB, q job.Queue, p job.Priority, jobs ...*job.Job) []bool {
 	t.Helper()
 	added, err := q.Add(t.Context(), "m", p, jobs)

@@ -27,7 +27,7 @@ func newModel() *model {
 	return &model{attempts: map[int]int{}, dropped: map[int]bool{}, pins: map[string]string{}}
 }
 
-// otherModel returns the error that the batch gives to a model with a pin under an alias, or nil.
+// otherModel returns the error with which the batch refuses answers of a worker with this pin to rows of an alias, or nil.
 func (m *model) otherModel(alias, pin string) error {
 	if first := m.pins[alias]; pin != "" && first != "" && pin != first {
 		return job.ErrOtherModel
@@ -56,7 +56,7 @@ func (m *model) refusal(file string) error {
 
 const otherFile = "ffffffffffffffff"
 
-// testRandomOperations applies random operations to a queue. After each one it compares the answer and the batch with a model.
+// testRandomOperations applies random operations to a queue and to a model. After each one it compares the results and the batch.
 func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 	t.Helper()
 	q := open(t)
@@ -67,10 +67,10 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 		m := newModel()
 		lines := rapid.IntRange(1, 6)
 		aliases, pins := rapid.SampledFrom([]string{"", "other"}), rapid.SampledFrom([]string{"", "one", "two"})
-		files := rapid.SampledFrom([]string{"", job.FileID(file), otherFile})
+		files := rapid.SampledFrom([]string{"", job.FileID(fileSHA), otherFile})
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(t *rapid.T) {
-				_, created, err := q.Create(ctx, job.Batch{ID: id, Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour})
+				_, created, err := q.Create(ctx, job.Batch{ID: id, Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour})
 				require.NoError(t, err)
 				require.Equal(t, !m.exists, created)
 				m.exists = true
@@ -130,7 +130,7 @@ func testRandomOperations(t *testing.T, open func(t testing.TB) job.Queue) {
 					t.Skip("the batch is sealed already")
 				}
 				total := rapid.IntRange(0, 6).Draw(t, "total")
-				err := q.Seal(ctx, id, total, file)
+				err := q.Seal(ctx, id, total, fileSHA)
 				require.ErrorIs(t, err, m.refusal(""))
 				if err == nil {
 					m.sealed, m.total = true, total

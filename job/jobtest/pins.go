@@ -11,7 +11,7 @@ import (
 
 // Begin and Record refuse a line number that is larger than the number of lines of the file.
 func testNoRow(t *testing.T, q job.Queue) {
-	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, Lines: 3})
+	_, _, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour, Lines: 3})
 	require.NoError(t, err)
 	for _, line := range []int{4, job.MaxLineNumber} {
 		_, err := q.Begin(t.Context(), newJob(line))
@@ -26,7 +26,7 @@ func testNoRow(t *testing.T, q job.Queue) {
 	require.LessOrEqual(t, len(recorded), 1)
 }
 
-// by returns the job of a row, as a worker with this pin gets it.
+// by returns the job of a row as a worker passes it to Begin: with the pin of the worker's model.
 func by(pin string, line int) *job.Job {
 	j := newJob(line)
 	j.Pin = pin
@@ -74,7 +74,7 @@ func testMixModels(t *testing.T, q job.Queue) {
 	require.True(t, record(t, q, answerBy("one", 1)))
 	_, err := q.Record(t.Context(), "b", answerBy("two", 2))
 	require.ErrorIs(t, err, job.ErrOtherModel)
-	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, MixModels: true})
+	_, created, err := q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour, MixModels: true})
 	require.NoError(t, err)
 	require.False(t, created)
 	_, err = q.Begin(t.Context(), by("two", 2))
@@ -82,7 +82,7 @@ func testMixModels(t *testing.T, q job.Queue) {
 	require.True(t, record(t, q, answerBy("two", 2)))
 	require.Equal(t, "one", status(t, q).Models[0].Pin)
 
-	_, created, err = q.Create(t.Context(), job.Batch{ID: "mixed", Alias: "m", Priority: job.Bulk, FileSHA: file, Retention: time.Hour, MixModels: true})
+	_, created, err = q.Create(t.Context(), job.Batch{ID: "mixed", Alias: "m", Priority: job.Bulk, FileSHA: fileSHA, Retention: time.Hour, MixModels: true})
 	require.NoError(t, err)
 	require.True(t, created)
 	for line, pin := range []string{"one", "two"} {

@@ -78,7 +78,7 @@ func testManyRecord(t *testing.T, q job.Queue) {
 			return nil
 		})
 	}
-	require.NoError(t, q.Seal(t.Context(), "b", rows, file))
+	require.NoError(t, q.Seal(t.Context(), "b", rows, fileSHA))
 	require.NoError(t, group.Wait())
 	require.EqualValues(t, rows, firsts.Load())
 	s := status(t, q)
@@ -123,13 +123,13 @@ func testOtherFile(t *testing.T, q job.Queue) {
 	s := status(t, q)
 	require.Equal(t, []int{0, 0, 0}, []int{s.Done, s.Failed, s.Running})
 	require.Nil(t, s.Started)
-	for i, same := range []string{job.FileID(file), ""} { // a local run does not know its file
+	for i, same := range []string{job.FileID(fileSHA), ""} { // a local run does not know its file
 		n, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: 1, File: same})
 		require.NoError(t, err)
 		require.Equal(t, i+1, n.Attempt)
 	}
 	own := result(1, false)
-	own.File = job.FileID(file)
+	own.File = job.FileID(fileSHA)
 	require.True(t, record(t, q, own))
 
 	_, _, err = q.Create(t.Context(), job.Batch{ID: "unsealed", Alias: "m", Priority: job.Bulk, Retention: time.Hour})
@@ -151,7 +151,7 @@ func testFigures(t *testing.T, q job.Queue) {
 	record(t, q, r)
 	r.Line, r.Failed = 2, true
 	record(t, q, r)
-	require.NoError(t, q.Seal(t.Context(), "b", 10, file))
+	require.NoError(t, q.Seal(t.Context(), "b", 10, fileSHA))
 	s := status(t, q)
 	require.Equal(t, []int{10, 1, 1, 2, 6, 200, 80, 100, 18, 12}, []int{
 		s.Total, s.Done, s.Failed, s.Running, s.Waiting(),

@@ -25,7 +25,7 @@ var resultTests = map[string]func(*testing.T, job.Queue){
 
 func everything(int) bool { return true }
 
-// page reads a page of batch b with all results.
+// page reads a page of batch "b" with all results.
 func page(t testing.TB, q job.Queue, after string, count int) []job.Recording {
 	t.Helper()
 	rows, err := q.Read(t.Context(), "b", job.Page{After: after, Count: count, MaxBytes: 1 << 20, Want: everything})
@@ -33,7 +33,7 @@ func page(t testing.TB, q job.Queue, after string, count int) []job.Recording {
 	return rows
 }
 
-// readAll reads batch b to its end in pages. It checks that each line appears once, with its result.
+// readAll reads batch "b" to its end in pages. It checks that each line appears once, with its result.
 func readAll(t testing.TB, q job.Queue, count int) (lines []int) {
 	t.Helper()
 	seen := map[int]bool{}

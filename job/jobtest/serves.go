@@ -30,7 +30,7 @@ var serveTests = map[string]func(*testing.T, job.Queue){
 	"WorkersAreCounted":                 testWorkers,
 }
 
-// serve serves the jobs of alias o.Alias (m if empty) until stop is called or the test ends.
+// serve serves the jobs of alias o.Alias ("m" if empty) until stop is called or the test ends.
 func serve(t testing.TB, q job.Queue, o job.ServeOptions, handle job.Handler) (stop func()) {
 	t.Helper()
 	if o.Alias == "" {

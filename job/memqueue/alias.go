@@ -15,7 +15,7 @@ type alias struct {
 	waiting map[job.Priority]*turns
 	tasks   map[row]*task // the tasks that are waiting, delayed or running
 	weight  func(batch string) int
-	arrived *sync.Cond // signalled when a batch's task is put into waiting; broadcast when a Serve stops
+	arrived *sync.Cond // signalled when a task of a batch is added to waiting; broadcast when a call of Serve stops
 
 	interactive *sync.Cond // like arrived, for tasks of priority Interactive
 }

@@ -22,13 +22,13 @@ type batch struct {
 	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded job.Lines
-	attempts map[int]int // number of attempts at each line that was begun but is not recorded
-	running  map[int]context.CancelFunc
+	attempts map[int]int                // number of attempts at each line that was begun but is not recorded
+	running  map[int]context.CancelFunc // ends the running delivery of a line
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
 
 	stream []entry       // in the order of recording
-	next   uint64        // number of the next entry
+	next   uint64        // number of the last entry; 1 if there is none yet
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 
@@ -88,7 +88,7 @@ func (q *Queue) Create(_ context.Context, b job.Batch) (existing job.Batch, crea
 	return b, true, nil
 }
 
-// deadline returns a batch's deadline rounded to milliseconds; nil for none.
+// deadline returns a batch's deadline, truncated to milliseconds; nil for none.
 func deadline(b job.Batch) *time.Time {
 	if b.Deadline.IsZero() {
 		return nil

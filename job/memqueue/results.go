@@ -14,7 +14,7 @@ import (
 
 // entry is an entry of a batch's stream.
 type entry struct {
-	number uint64 // ascending, from 1
+	number uint64 // ascending, from 2
 	line   int
 	sum    string
 	failed bool

@@ -3,7 +3,7 @@ package memqueue
 import "container/list"
 
 // turns are the waiting tasks of one priority. Tasks that were handed back come first. The others are in one list per batch, and the
-// batches take turns. A turn is a number: the batch with the lowest number gives the next task, and its number then grows by 1/weight.
+// batches take turns. A turn is a number: the next task is one of the batch with the lowest number, and this number then grows by 1/weight.
 type turns struct {
 	first   *list.List
 	batches map[string]*turn
@@ -12,7 +12,7 @@ type turns struct {
 // turn holds the waiting tasks of a batch.
 type turn struct {
 	tasks *list.List
-	next  float64
+	next  float64 // the batch's turn
 }
 
 func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }

@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	// maxAddTries is the maximum number of attempts to queue a job while a dead task has its id.
+	// maxAddTries is the maximum number of attempts to queue a job while a dead task (see removeDead) has its id.
 	maxAddTries = 3
-	// One call of the script adds at most addedAtOnce tasks, so that Redis can answer other clients between two calls.
+	// One call of the script adds at most addedAtOnce tasks, and stops after addedBytes bytes of messages, so that Redis can answer other
+	// clients between two calls.
 	addedAtOnce = 256
 	addedBytes  = 512 << 10
 )
 
-// Add implements job.Queue. It queues many tasks with one script. asynq has no call for that.
+// Add implements job.Queue. It queues many tasks with one script, because asynq's own call queues only one.
 func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*job.Job) (added []bool, err error) {
 	added = make([]bool, len(jobs))
 	a := adding{Queue: q, queue: queueName(alias, p), added: added}
@@ -95,7 +96,8 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try adds the tasks once. If the id of a task belongs to a dead task, try removes the dead task, and returns the new task in again.
+// try runs the script once. A task is not added if its id exists in Redis. If the task in Redis is dead, try removes it, and returns the new
+// task in again.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, a.queue, time.Now().UnixNano())

@@ -88,14 +88,14 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 	return numbers, nil
 }
 
-// own makes a worker the owner of a delivery: the worker that runs it. owned is false if another worker has the row by now.
+// own records in Redis that a worker runs a delivery: the worker becomes the owner. owned is false if another worker has the row by now.
 func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
 	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
 	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
 }
 
-// disown removes the owner of a delivery that has ended. asynq leaves the task in the list of running tasks if the delivery ended after
-// asynq's lease. A reaper hands over such a task because it has no owner.
+// disown removes the owner of a delivery that has ended. If the delivery ended after its lease, its task is still in the list of running
+// tasks. A reaper then returns the task to its queue, because the task has no owner.
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
 	return failure(err, "end the ownership of line %d of batch %s", d.line, d.batch)
@@ -142,8 +142,8 @@ func (q *Queue) survived(ctx context.Context, d delivery) error {
 
 // handOver takes a delivery from its owner and returns the row to the head of its queue. An empty owner means that nobody owns the
 // delivery. moved is false if the delivery is over. handOver runs two scripts: revoke.lua raises the delivery number, handover.lua queues
-// the new delivery's task. If only the first one ran, the row's task keeps the old id until a worker or reaper finds it and runs the
-// second.
+// the new delivery's task. If only the first one ran, the row's task keeps the old id until a reaper calls handOver again, or until a worker
+// takes the task and calls supersede.
 func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner string) (moved bool, err error) {
 	next := d
 	next.number, err = revokeScript.Run(ctx, q.rdb, keys(d.batch, "meta", "done", "attempts", "deliveries", "deaths"), d.line, d.number, owner != "").Int()

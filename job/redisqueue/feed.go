@@ -27,7 +27,7 @@ const (
 	minAheadShare = 4
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
-	// maxGroupBytes ends the wait: results no longer wait once their total size is maxGroupBytes or more.
+	// maxGroupBytes limits the wait for other results: once the results have this total size in bytes, they are recorded.
 	maxGroupBytes = 512 << 10
 )
 
@@ -42,14 +42,14 @@ type feed struct {
 	poll     time.Duration // time between two requests while the queues are empty
 
 	tasks chan *held    // tasks for free handlers
-	wake  chan struct{} // there is something to do
-	full  chan struct{} // results need not wait for others any longer
+	wake  chan struct{} // signals that there are results to record or handlers that need tasks
+	full  chan struct{} // signals that the results no longer wait for others
 
 	mu      sync.Mutex
 	held    int // tasks that were taken and whose handlers have not returned
 	ending  int // held tasks with results, whose handlers will soon be free
 	results []toRecord
-	bytes   int           // size of results
+	bytes   int           // total size of results in bytes
 	mean    time.Duration // mean time that a handler needs for a result
 	asks    int           // number of calls of ask
 	next    time.Time     // time of the next request for tasks if the queues were empty; zero if they were not
@@ -110,14 +110,14 @@ func (f *feed) rowsAhead() int {
 	return n
 }
 
-// group returns the number of results that are recorded at once, without waiting for others. When that many rows have ended, the engine
-// still has a quarter of the rows ahead, which last until more rows have been taken. The caller holds the mutex.
+// group returns the number of results that are recorded at once, without waiting for others: three quarters of the rows ahead. While they are
+// recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
 func (f *feed) wait() {
 	f.mu.Lock()
-	pause := min(f.mean*time.Duration(f.group())/time.Duration(f.limit()), maxPause) // in which a group of results arrives
+	pause := min(f.mean*time.Duration(f.group())/time.Duration(f.limit()), maxPause) // the time in which a group of results is expected
 	if f.isFull() {
 		pause = 0
 	}
@@ -254,8 +254,8 @@ func (f *feed) takeArgs(lease time.Time, n int) []any {
 	return args
 }
 
-// order returns the order in which queues are asked for a task: their numbers, from 1, as digits, such as "213". The order is random
-// according to the weights, or by decreasing weight if the feed is strict.
+// order returns the order in which queues are tried until one has a task: their numbers, from 1, as digits, such as "213". The order is
+// random according to the weights, or by decreasing weight if the feed is strict.
 func (f *feed) order(queues []string) string {
 	if len(queues) == 1 {
 		return "1"
@@ -282,7 +282,7 @@ func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, le
 	s := f.server
 	list, err := reply.StringSlice()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		s.member.outage.failed("could not take rows", failure(err, "take rows"))
+		s.member.outage.failed("could not take rows", failure(err, "run take.lua"))
 	} else {
 		s.queue.answers.fetch.now()
 	}
@@ -364,7 +364,7 @@ func newAsynqClient(c redis.UniversalClient, stopping <-chan struct{}) asynqClie
 		return asynqClient{c, stopping, nil}
 	}
 	options := *one.Options()
-	// Connections of c may still change the configuration that its options point to.
+	// The copied options point to a configuration that connections of c may still change. The new client gets its own.
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return asynqClient{c, stopping, redis.NewClient(&options)}
 }

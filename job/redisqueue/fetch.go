@@ -10,14 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answers is a hook of the Redis client. It records when the server last answered any command, and when it last answered a request for
-// a task, even if there was none. asynq itself logs failed requests but does not report them.
+// answers records when the server last answered any command, and when it last answered a request for tasks, even if there were none. It is
+// a hook of the Redis client and sets any itself. The feeds set fetch.
 type answers struct {
 	any, fetch moment
 }
 
 // moment is a time that several goroutines can set and read.
-type moment struct{ ns atomic.Int64 } // Unix time; 0 for never
+type moment struct{ ns atomic.Int64 } // Unix time in nanoseconds; 0 for never
 
 func (m *moment) now() { m.ns.Store(time.Now().UnixNano()) }
 

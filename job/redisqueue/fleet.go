@@ -91,7 +91,7 @@ func (q *Queue) Fleet(ctx context.Context) ([]job.Worker, error) {
 	return all, nil
 }
 
-// Silent reports whether a worker's last heartbeat is so old that any other live worker would have declared the worker lost.
+// Silent reports whether a worker's last heartbeat is so old that any live worker would have declared this worker lost.
 func (q *Queue) Silent(w job.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }
 
 // Workers implements job.Queue.
@@ -106,7 +106,7 @@ func (q *Queue) Workers(ctx context.Context, alias string) (int, error) {
 	return n, err
 }
 
-// parseMoment returns a time in ms; zero if it is not a number.
+// parseMoment reads a Unix time in ms. It returns the zero time if the text is not a number.
 func parseMoment(ms string) time.Time {
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
@@ -115,7 +115,7 @@ func parseMoment(ms string) time.Time {
 	return time.UnixMilli(n).UTC()
 }
 
-// newWorkerID returns a random id, which a worker has until it stops or is lost.
+// newWorkerID returns a random id. A worker keeps its id until it stops or is declared lost.
 func newWorkerID() string { return uuid.NewString() }
 
 // watch finds silent workers: those whose last heartbeat has not changed for some time. It compares no clocks, and it counts only time in

@@ -12,7 +12,7 @@ const (
 	asynqLease = 30 * time.Second
 	// renewInterval is the time between two renewals of asynq's leases.
 	renewInterval = 5 * time.Second
-	// subscribeAgain is the time before another attempt to listen.
+	// subscribeAgain is the time before another attempt to subscribe to the channels of listen.
 	subscribeAgain = 5 * time.Second
 )
 
@@ -45,7 +45,7 @@ func (m *member) renew(ctx context.Context) {
 		pipe.ZAddXX(ctx, asynqKey(queue, "lease"), leases...)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		m.outage.failed("could not renew the leases of rows", failure(err, "renew asynq's leases"))
+		m.outage.failed("could not renew the leases of rows", failure(err, "write to asynq's list of leases"))
 		return
 	}
 	m.mu.Lock()
@@ -55,7 +55,7 @@ func (m *member) renew(ctx context.Context) {
 	}
 }
 
-// hasLease reports whether asynq's lease of a delivery is not over yet. Only until then may this worker change the task.
+// hasLease reports whether asynq's lease of a delivery is not over yet. When the lease is over, this worker must not change the task.
 func (h *held) hasLease() bool {
 	h.member.mu.Lock()
 	defer h.member.mu.Unlock()

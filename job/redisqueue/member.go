@@ -28,17 +28,17 @@ type member struct {
 // debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each heartbeat until it succeeds.
 type debt func(ctx context.Context) error
 
-// held is a delivery that a member holds. The member becomes its owner in Begin. If Begin is not called for some time, the member becomes
-// its owner with its next heartbeat.
+// held is a delivery that a member holds. The member becomes the delivery's owner in Begin, or with the next heartbeat if Begin has not been
+// called by then.
 type held struct {
 	delivery
 	queue    string
-	task     string // its id in asynq
+	task     string // asynq's id of the task
 	message  string // asynq's message
 	job      *job.Job
 	unread   error // why the task has no valid job; job is then nil
 	member   *member
-	feed     *feed           // of the server that took the task
+	feed     *feed           // the feed that took the task
 	ctx      context.Context // of the delivery
 	end      context.CancelFunc
 	recorded atomic.Bool // Record has removed the task from its queue
@@ -51,7 +51,7 @@ type held struct {
 	lease time.Time // the end of asynq's lease
 }
 
-// heldKey is the key under which a handler's context has the delivery.
+// heldKey is the key of the *held in a handler's context.
 type heldKey struct{}
 
 // heldIn returns the delivery of a row whose handler has the given context. It returns nil for any other context.
@@ -77,7 +77,8 @@ func (h *held) newOwner() (worker string, ok bool) {
 	return h.owner, true
 }
 
-// join registers a worker with its first heartbeat. A worker must not own rows before.
+// join registers a worker with its first heartbeat. The worker must not own rows before: a reaper would take them, since their owner has no
+// heartbeat.
 func (q *Queue) join(ctx context.Context, o job.ServeOptions) (*member, error) {
 	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), helds: map[*held]struct{}{}}
 	_, err := q.beat(ctx, m.record())
@@ -105,7 +106,7 @@ func (m *member) run(ctx context.Context) {
 		alive, err := m.queue.beat(ctx, m.record())
 		switch {
 		case err != nil && ctx.Err() == nil:
-			m.outage.failed("could not register this worker", err)
+			m.outage.failed("could not send a heartbeat", err)
 		case err == nil && !alive:
 			m.lost(ctx)
 		}
@@ -117,10 +118,10 @@ func (m *member) run(ctx context.Context) {
 	})
 }
 
-// pay tries a write. If it fails, settle repeats it.
+// pay tries a write. If the write fails, settle repeats it.
 func (m *member) pay(ctx context.Context, d debt) {
 	if err := d(ctx); err != nil {
-		m.outage.failed("could not give up a row", err)
+		m.outage.failed("could not end a delivery", err)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.debts = append(m.debts, d)
@@ -142,7 +143,7 @@ func (m *member) settle(ctx context.Context) {
 // worker id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
-	m.log.Warn("this worker was silent for too long: its rows have gone to others", "rows", len(m.helds))
+	m.log.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.helds))
 	for h := range m.helds {
 		h.lost = true
 		h.end()
@@ -151,7 +152,7 @@ func (m *member) lost(ctx context.Context) {
 	m.id = newWorkerID()
 	m.mu.Unlock()
 	if _, err := m.queue.beat(ctx, m.record()); err != nil {
-		m.outage.failed("could not register this worker", err)
+		m.outage.failed("could not send a heartbeat under a new id", err)
 	}
 }
 
@@ -182,8 +183,7 @@ func (m *member) release(ctx context.Context, h *held, outcome error) {
 	}
 }
 
-// ownWaiting makes the member the owner of its deliveries for which Begin was not called yet. Then other workers do not take the rows of these
-// deliveries.
+// ownWaiting makes the member the owner of its deliveries for which Begin was not called yet, so that reapers do not take their rows.
 func (m *member) ownWaiting(ctx context.Context) {
 	m.mu.Lock()
 	var waiting []*held
@@ -201,7 +201,7 @@ func (m *member) ownWaiting(ctx context.Context) {
 		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
 		switch {
 		case err != nil:
-			m.outage.failed("could not become the owner of a row", err)
+			m.outage.failed("a row that waits in this worker has no owner yet", err)
 		case !owned:
 			h.end()
 		}

@@ -90,7 +90,7 @@ func (h *held) read() (*job.Job, error) {
 		return nil, errors.Join(errNoJob, err)
 	}
 	if h.batch != j.Batch || h.line != j.Line {
-		return nil, fmt.Errorf("%w: its id is not that of line %d of batch %s", errNoJob, j.Line, j.Batch)
+		return nil, fmt.Errorf("%w: the task's id does not name line %d of batch %s", errNoJob, j.Line, j.Batch)
 	}
 	j.Delivery = h.number
 	return j, nil

@@ -24,12 +24,12 @@ import (
 //
 //	ingot:{BATCH}:meta      hash: the batch's settings, counts and times
 //	ingot:{BATCH}:done      bitmap: a bit for each recorded line, so that nothing is recorded twice
-//	ingot:{BATCH}:attempts  hash: number of deliveries of each line that was begun and is not recorded
+//	ingot:{BATCH}:attempts  hash: number of attempts at each line that was begun and is not recorded
 //	ingot:{BATCH}:results   hash: the line of output of each recorded line
 //	ingot:{BATCH}:stream    stream: the recorded lines and their checksums in the order of recording
 //	ingot:{BATCH}:jobs      hash: the jobs of rows that failed, for Requeue
 //
-// These keys hold entries only for lines that are not recorded, and only for some of those:
+// These keys have entries only for some of the lines that are not recorded:
 //
 //	ingot:{BATCH}:checkpoints  hash: the progress of each line that has run for a while
 //	ingot:{BATCH}:deliveries   hash: how often each line was taken from a silent worker; writes with a lower number are refused
@@ -106,8 +106,7 @@ func now() int64 { return time.Now().UnixMilli() }
 
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// failure adds the failed operation to an error. If the error is transient, it marks the error as
-// job.ErrUnavailable. nil stays nil.
+// failure adds the failed operation to an error. A transient error then also matches job.ErrUnavailable. If err is nil, failure returns nil.
 func failure(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

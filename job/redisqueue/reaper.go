@@ -64,7 +64,7 @@ func (r *reaper) look(ctx context.Context) error {
 			return err
 		}
 		if lost {
-			r.log.Warn("a worker is silent: its rows go to others", "worker", id, "for", r.watch.Silence)
+			r.log.Warn("a worker has sent no heartbeats: its rows go to other workers", "worker", id, "for", r.watch.Silence)
 			found = true
 		}
 	}
@@ -76,13 +76,13 @@ func (r *reaper) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAt checks the running rows of a queue, and hands over those whose owners are not alive. Workers take turns in this check. If now is
-// set, this worker does not wait for its turn.
+// lookAt checks the running rows of a queue, and hands over those whose owners are not alive. Per interval, only the first worker that calls
+// lookAt does the check. If now is set, this worker does it in any case.
 func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if !now {
 		turn, err := r.queue.rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
 		if err != nil || !turn {
-			return failure(err, "take the turn to check queue %s", queue)
+			return failure(err, "reserve the check of queue %s", queue)
 		}
 	}
 	if err := r.queue.fill(ctx, queue); err != nil {
@@ -109,11 +109,11 @@ func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 		}
 		if ok {
 			moved++
-			r.log.Debug("a row goes to another worker", "batch", t.batch, "line", t.line, "owner", t.owner)
+			r.log.Debug("returned a row of a lost worker to its queue", "batch", t.batch, "line", t.line, "owner", t.owner)
 		}
 	}
 	if moved > 0 {
-		r.log.Warn("rows of lost workers are at the head of their queue", "queue", queue, "rows", moved)
+		r.log.Warn("returned the rows of lost workers to the head of their queue", "queue", queue, "rows", moved)
 	}
 	return nil
 }

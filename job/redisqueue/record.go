@@ -27,7 +27,7 @@ func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
 	return started[0].start, started[0].err
 }
 
-// beginning is a row for which Begin is called. held is nil if the caller is not the row's handler.
+// beginning is a row for which Begin is called. held is nil if Begin is called outside a handler of the row.
 type beginning struct {
 	*job.Job
 	held *held
@@ -94,7 +94,7 @@ func startOf(reply []any) (start job.Start, err error) {
 	return start, nil
 }
 
-// isRefusal reports whether an error is the refusal of a script.
+// isRefusal reports whether an error means that a script refused the row, as opposed to an error of Redis.
 func isRefusal(err error) bool {
 	for n := -7; n < 0; n++ {
 		if errors.Is(err, scriptError(n)) {
@@ -110,12 +110,12 @@ func replyTo(replies []any, n int, err error) any {
 	case err != nil:
 		return err
 	case n >= len(replies):
-		return errors.New("redis has not replied to all rows")
+		return errors.New("the reply of redis has no entry for this row")
 	}
 	return replies[n]
 }
 
-// replyFailure returns the error that Redis has sent instead of a result.
+// replyFailure returns the error that a reply contains instead of a result.
 func replyFailure(reply any) error {
 	switch r := reply.(type) {
 	case error:
@@ -123,7 +123,7 @@ func replyFailure(reply any) error {
 	case string:
 		return replyError(r)
 	}
-	return fmt.Errorf("redis has replied %v", reply)
+	return fmt.Errorf("the reply of redis is neither a result nor an error: %v", reply)
 }
 
 // replyError is an error of Redis that a script has returned for one of several rows.
@@ -149,10 +149,10 @@ func (q *Queue) Release(ctx context.Context, j *job.Job) error {
 	return failure(err, "release line %d of batch %s", j.Line, j.Batch)
 }
 
-// maxGroupedResult is the size, in bytes, up to which results are recorded together.
+// maxGroupedResult is the maximum size, in bytes, of a result that is recorded together with others.
 const maxGroupedResult = 64 << 10
 
-// Record implements job.Store. Results of rows that a server has taken are recorded together, unless they are large.
+// Record implements job.Store. Inside a row's handler, results of several rows are recorded together, unless they are large.
 func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first bool, err error) {
 	h := heldIn(ctx, batch, r.Line, r.Delivery)
 	var reply any
@@ -181,7 +181,7 @@ func (q *Queue) Record(ctx context.Context, batch string, r job.Result) (first b
 type toRecord struct {
 	batch  string
 	result job.Result
-	held   *held    // nil if no server has taken the row
+	held   *held    // nil if Record is called outside a handler of the row
 	reply  chan any // gets the reply of the script, or an error
 }
 
@@ -205,13 +205,13 @@ func recordArgs(rows []toRecord) []any {
 	return args
 }
 
-// today is the day for which asynq counts tasks.
+// today returns the day (UTC) in the form that asynq uses in the keys of its daily counts.
 func today(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// statsEnd returns the Unix time, in seconds, until which asynq keeps the counts of that day's tasks.
+// statsEnd returns the Unix time, in seconds, until which asynq keeps the counts of the day.
 func statsEnd(at time.Time) int64 { return at.Add(asynqStatsTTL).Unix() }
 
-// runScripts runs scripts in one round trip.
+// runScripts runs scripts in one round trip. A script that the server does not have yet is sent again, with its source.
 func runScripts(ctx context.Context, rdb redis.UniversalClient, calls []scriptCall) []*redis.Cmd {
 	if len(calls) == 1 {
 		return []*redis.Cmd{calls[0].script.Run(ctx, rdb, nil, calls[0].args...)}

@@ -61,7 +61,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 	return done, nil
 }
 
-// unrecorded returns the lines of failed rows that an earlier call has made unrecorded.
+// unrecorded returns the lines whose recordings Requeue has deleted, now or in an earlier call, and that were not recorded again since.
 func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err error) {
 	recorded, err := q.Recorded(ctx, batch)
 	if err != nil {
@@ -99,7 +99,7 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 		}
 		j, err := job.Decode([]byte(text))
 		if err == nil && (j.Batch != s.Batch || j.Line != lines[i]) {
-			err = errors.New("the stored job is that of another row")
+			err = errors.New("the stored job belongs to another row")
 		}
 		if err != nil {
 			return 0, fmt.Errorf("read the failed rows of batch %s: line %d: %w", s.Batch, lines[i], err)

@@ -83,7 +83,7 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 			if time.Since(q.answers.any.time()) >= q.Leases.Stop {
 				stopBeating()
 				q.abandoned.Store(true)
-				return fmt.Errorf("return the running rows to the queue: redis does not answer; other workers get the rows when it does: %w", job.ErrUnavailable)
+				return fmt.Errorf("return the running rows to the queue: %w: redis does not answer; other workers take the rows when it answers again", job.ErrUnavailable)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ type server struct {
 	admit      func(*job.Job) (leave func(), ok bool) // nil if handlers begin all jobs
 	log        *slog.Logger
 	deliveries context.Context // ends when the time for handlers is over
-	returning  atomic.Bool     // a handler has handed back a job: no more are taken
+	returning  atomic.Bool     // a handler has handed back a job: the server takes no more jobs
 }
 
 // asynqServer returns a server of asynq that takes no tasks. It queues a task again when the pause before its next delivery is over, or

@@ -12,16 +12,16 @@ import (
 //	ingot:{QUEUE}:turns          sorted set: the batches with waiting rows, by their next turns
 //	ingot:{QUEUE}:waiting:BATCH  list: the waiting rows of a batch, as task ids without the batch's id
 //
-// The task of a waiting row exists and has the state "waiting", which asynq does not know. A row that returns to the queue goes to the
-// pending list directly.
+// The task of a waiting row exists and has the state "waiting", which is not one of asynq's states. A row that returns to the queue goes to
+// the pending list directly.
 
 func turnsKey(queue string) string { return "ingot:{" + queue + "}:turns" }
 
 // waitingPrefix returns the beginning of the keys of waiting rows. The batch follows.
 func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:" }
 
-// fill moves waiting rows to the pending list. The scripts that add and own rows do the same. fill is needed because a worker can die
-// between taking and owning rows.
+// fill moves waiting rows to the pending list. The scripts that add and take rows do the same, but take.lua does not fill a list that it
+// finds empty, for example after its tasks were deleted.
 func (q *Queue) fill(ctx context.Context, queue string) error {
 	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "move waiting rows of queue %s to its pending list", queue)
 }

@@ -1,6 +1,6 @@
 -- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch that had no waiting rows gets the
--- lowest turn. Each batch gets a field for the queue's model alias. Returns the numbers (from 1) of the tasks whose ids exist. Appended to
--- fill.lua.
+-- lowest turn of the other batches (see fill.lua, which precedes this script). The model alias of the queue is noted in each batch's meta.
+-- Returns the numbers (from 1) of the tasks whose ids exist.
 -- ARGV: queue, now in ns, then id and message of each task.
 local known, joined, named = {}, {}, {}
 local alias = string.match(ARGV[1], '^(.*):')

@@ -1,10 +1,10 @@
 -- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. Returns a list with an item for each row: the
--- text of an error, or a list of the number of the attempt and the row's progress, if there is any. If the attempt is refused, the list
--- has one number: a refusal, -6 if another model has answered rows of the alias, -7 if the task was taken from the worker meanwhile.
--- A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
--- Follows refusal.lua.
--- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', the
--- row's task and the worker's id or '' if it has no owner.
+-- text of an error, or a list of the number of the attempt and the row's checkpoint, if there is one. If the attempt is refused, the list
+-- has one number: a result of refusal, -6 if another model has answered rows of the alias, -7 if the task was taken from the worker
+-- meanwhile. A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
+-- refusal.lua precedes this script.
+-- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', key of
+-- the row's task, the worker's id. The last two are '' if no worker has the row.
 local changed = {} -- changed batches
 
 local replies = each(2, 8, function(i, n)

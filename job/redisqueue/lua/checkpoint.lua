@@ -1,5 +1,5 @@
--- Stores the progress of a running row. Returns 1, or a refusal. Follows refusal.lua.
--- ARGV: batch, line, number of the delivery, progress.
+-- Stores the checkpoint of a running row. Returns 1, or a result of refusal. refusal.lua precedes this script.
+-- ARGV: batch, line, number of the delivery, checkpoint.
 lines[ARGV[1]] = {ARGV[2]}
 local b = batch(ARGV[1])
 local refused = refusal(b, ARGV[2], ARGV[3], '')

@@ -1,6 +1,7 @@
--- Queues the current delivery of a row at the head of its queue, unless it is queued. It gets the message of an earlier delivery's
--- task. That task is in the queue because its worker returned it after revoke.lua and before handover.lua.
--- KEYS: pending, task, new task. ARGV: new id, new id as a field of asynq's message.
+-- Adds the task of a row's current delivery at the head of its queue, unless that task exists. Its message is that of an earlier delivery's
+-- task, which a worker has just taken. The earlier task was still queued because its worker returned it between revoke.lua and handover.lua.
+-- KEYS: pending, task of the earlier delivery, task of the current delivery. ARGV: id of the current delivery, the same id as a field of
+-- asynq's message.
 local msg = redis.call('HGET', KEYS[2], 'msg')
 if not msg or redis.call('EXISTS', KEYS[3]) == 1 then
   return 0

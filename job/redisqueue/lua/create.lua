@@ -1,5 +1,5 @@
--- Creates a batch and returns 1. If the batch exists, returns 0, sets the weight if one is given, and lets the batch mix models if it
--- now may.
+-- Creates a batch and returns 1. If the batch exists, sets only its weight, if one is given, and its permission to mix models, if ARGV[1]
+-- is 1, and returns 0.
 -- KEYS: meta. ARGV: 1 if the batch may mix models, else 0, weight or '', then fields and values.
 local existed = redis.call('EXISTS', KEYS[1])
 if existed == 0 then

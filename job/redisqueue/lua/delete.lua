@@ -16,7 +16,7 @@ if ARGV[3] == 'unwanted' then
 end
 redis.call('DEL', task)
 if state == 'waiting' then
-  redis.call('LREM', 'ingot:{' .. ARGV[2] .. '}:waiting:' .. batch, 1, row) -- from the end to which rows are added
+  redis.call('LREM', 'ingot:{' .. ARGV[2] .. '}:waiting:' .. batch, 1, row) -- searches from the end to which rows are added
 elseif state == 'pending' then
   redis.call('LREM', asynq .. 'pending', 0, ARGV[1])
 elseif state == 'active' then

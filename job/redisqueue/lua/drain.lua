@@ -1,4 +1,4 @@
--- Removes waiting rows of a batch with their tasks. Returns the number of rows that were looked at; 0 when none is left.
+-- Removes waiting rows of a batch with their tasks. Returns the number of removed rows. It is below the maximum if no rows are left.
 -- KEYS: waiting rows of the batch, turns of the queue. ARGV: batch, prefix of the keys of the batch's tasks, maximum number of rows.
 for n = 1, tonumber(ARGV[3]) do
   local row = redis.call('RPOP', KEYS[1])

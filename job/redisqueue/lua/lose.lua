@@ -1,5 +1,6 @@
--- Declares a worker lost, unless it has sent a heartbeat since. Returns 1, or 0 if the worker is alive or has no record.
--- KEYS: records, beats, lost. ARGV: worker's id, its last heartbeat, time in ms until which lost workers are forgotten.
+-- Declares a worker lost, unless it has sent another heartbeat than the given one. Returns 1, or 0 if the worker is alive or has no record.
+-- Deletes the records of workers that were declared lost long ago.
+-- KEYS: records, beats, lost. ARGV: worker's id, its last known heartbeat, age in ms from which records of lost workers are deleted.
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
   return 0
 end

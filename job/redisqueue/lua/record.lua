@@ -1,7 +1,7 @@
 -- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. Returns a list with an item
--- for each row: 1, a refusal, -6 if another model has answered rows of the alias, or the text of an error. The first answer under an alias
--- pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows of a batch
--- together is written at the end. Follows refusal.lua and finish.lua.
+-- for each row: 1, a result of refusal, -6 if another model has answered rows of the alias, or the text of an error. The first
+-- answer under an alias pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for
+-- all rows of a batch together is written at the end. refusal.lua and finish.lua precede this script.
 -- ARGV: now in ms, today, time in s until which asynq counts the tasks of today, then of each row: batch, line, result, 'done' or
 -- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, alias that the row names or '', model of an
 -- answer or '', queue and id of its task or '', then the numbers of tokens, in the order of counters.
@@ -21,7 +21,7 @@ local function leave(name, id)
   q.tasks[#q.tasks + 1] = asynq .. 't:' .. id
 end
 
--- add adds a row to those that write records.
+-- add collects what write needs for a row. i is the row's position in ARGV.
 local function add(new, i)
   local line, at = ARGV[i + 1], #new.recorded
   new.results[2 * at + 1], new.results[2 * at + 2] = line, ARGV[i + 2]
@@ -49,7 +49,7 @@ local replies = each(4, 17, function(i, n)
   local b = batch(ARGV[i])
   local refused = refusal(b, line, ARGV[i + 7], ARGV[i + 5])
   if refused then
-    if refused == 0 and b.rows[line].now then -- earlier in this call
+    if refused == 0 and b.rows[line].now then -- an earlier row of this call has the same line; both get the error if write fails
       b.new.replies[#b.new.replies + 1] = n
     end
     return refused
@@ -70,7 +70,7 @@ local replies = each(4, 17, function(i, n)
   return 1
 end)
 
--- write records the rows of a batch.
+-- write records the collected rows of a batch.
 local function write(b)
   local new = b.new
   redis.call('HSET', b.results, unpack(new.results))
@@ -87,7 +87,7 @@ local function write(b)
   redis.call('HSET', b.meta, 'last_ms', ARGV[1])
   redis.call('HDEL', b.attempts, unpack(new.recorded))
   redis.call('HDEL', b.checkpoints, unpack(new.recorded))
-  if new.taken then -- a row that was taken from a silent worker
+  if new.taken then -- at least one row was taken from a silent worker
     redis.call('HDEL', b.deliveries, unpack(new.recorded))
     redis.call('HDEL', b.deaths, unpack(new.recorded))
   end

@@ -1,5 +1,5 @@
--- batch returns the keys and settings of a batch. A script reads them once. mixed is set if several models may answer its rows. lines has
--- the lines of each batch about which the script asks.
+-- batch returns the keys and settings of a batch. It reads them from Redis once per script. mixed is set if several models may answer its
+-- rows. The table lines has, for each batch id, the lines that the script handles.
 local names = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
 local batches, lines = {}, {}
 local function batch(id)
@@ -26,7 +26,7 @@ local function batch(id)
   return b
 end
 
--- read reads a hash of a batch for all lines about which the script asks, and stores the values in the rows under the given name.
+-- read reads the values of one of a batch's hashes for all lines that the script handles. It stores them in b.rows under the hash's name.
 local function read(b, name)
   for i, value in ipairs(redis.call('HMGET', b[name], unpack(b.asked))) do
     b.rows[b.asked[i]][name] = value
@@ -47,7 +47,7 @@ local function otherModel(b, alias, model)
   return first and first ~= model
 end
 
--- pin makes a model the one that answers rows under an alias, unless there is one.
+-- pin stores a model as the one that answers rows under an alias, unless one is stored already.
 local function pin(b, alias, model)
   if model ~= '' and not pinOf(b, alias) then
     redis.call('HSET', b.meta, alias == '' and 'pin' or 'pin:' .. alias, model)
@@ -92,7 +92,7 @@ local function refusal(b, line, delivery, file)
   end
 end
 
--- attempt calls a function. It returns the function's result, or the text of its error.
+-- attempt calls a function. It returns the function's result, or the text of its error and true.
 local function attempt(...)
   local ok, reply = pcall(...)
   if ok then
@@ -101,9 +101,9 @@ local function attempt(...)
   return type(reply) == 'table' and reply.err or tostring(reply), true
 end
 
--- each calls a function for each of several rows, which have the given number of values: first batch and line. The function gets the row's
--- position in ARGV and the number of the row. each returns a list of what the function returns for the rows. If the function fails for a
--- row, the list has the text of the error instead.
+-- each calls the function row for each row in ARGV. The first row begins at position first. A row has the given number of values; the first
+-- two are batch and line. The function gets the row's position in ARGV and its number, from 1. each returns a list of what the function
+-- returns for the rows. If the function fails for a row, the list has the text of the error instead.
 local function each(first, values, row)
   for i = first, #ARGV, values do
     local id = ARGV[i]

@@ -18,7 +18,7 @@ local fields = {}
 for i = 1, #entry[2], 2 do
   fields[entry[2][i]] = entry[2][i + 1]
 end
-if fields['line'] ~= ARGV[1] or fields['failed'] ~= '1' and fields['outcome'] ~= 'failed' then -- earlier versions wrote an outcome
+if fields['line'] ~= ARGV[1] or fields['failed'] ~= '1' and fields['outcome'] ~= 'failed' then -- earlier versions wrote "outcome" instead of "failed"
   return 0
 end
 redis.call('XDEL', KEYS[5], ARGV[2])

@@ -4,7 +4,7 @@
 local this = tonumber(ARGV[2])
 if redis.call('HEXISTS', KEYS[1], 'created_ms') == 0 or redis.call('HEXISTS', KEYS[1], 'cancelled_ms') == 1
     or redis.call('GETBIT', KEYS[2], ARGV[1]) == 1 then
-  return this + 1 -- the next worker drops it
+  return this + 1 -- the worker that takes the next delivery drops it
 end
 local current = tonumber(redis.call('HGET', KEYS[4], ARGV[1]) or 0)
 if current > this then

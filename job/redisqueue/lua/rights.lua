@@ -1,5 +1,5 @@
 -- Tries the queue's commands on keys that only this script uses, and deletes those keys. Returns the errors, each after its command.
--- KEYS: a key of batches, a key of asynq.
+-- KEYS: a key that begins like those of batches, and one that begins like asynq's.
 local failed = {}
 local function try(...)
   local reply = redis.pcall(...)

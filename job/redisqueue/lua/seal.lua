@@ -1,5 +1,5 @@
 -- Sets the number of rows of a batch, once all are queued. Returns -1 if the batch is unknown, -2 if it is cancelled.
--- Follows finish.lua.
+-- finish.lua precedes this script.
 -- KEYS: meta, done, attempts, results, stream, jobs, checkpoints, deliveries, deaths. ARGV: total, now in ms, SHA-256 of the file.
 local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
 if not is[1] then

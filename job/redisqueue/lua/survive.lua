@@ -1,4 +1,4 @@
--- Subtracts a death that was counted for a worker that was only asleep.
+-- Subtracts a death that was counted for a worker that was only suspended and runs again.
 -- KEYS: deaths. ARGV: line.
 local n = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0)
 if n > 1 then

@@ -1,7 +1,7 @@
--- Takes tasks as asynq does, each of the first queue that has one, and refills the lists that they came from. Returns queue, id and message of
--- each task. Follows fill.lua.
+-- Takes tasks as asynq does, and refills the lists that they came from. Each task comes from the first queue in its order that has one. Returns
+-- queue, id and message of each task. fill.lua precedes this script.
 -- ARGV: time in s at which asynq's leases are over, number of queues, the queues, then for each task the order in which the queues are
--- asked: their numbers, from 1, as digits.
+-- tried: their numbers, from 1, as digits.
 local tasks, queues, left = {}, {}, #ARGV - 2 - tonumber(ARGV[2])
 
 -- move moves the chosen tasks of a queue from the list of pending to the list of active tasks, and refills the former. Ids whose task is
@@ -11,7 +11,7 @@ local function move(q)
     return
   end
   if #q.ids > 0 then
-    redis.call('LPUSH', q.asynq .. 'active', unpack(q.ids)) -- fails first if there is no memory left
+    redis.call('LPUSH', q.asynq .. 'active', unpack(q.ids)) -- the first write: it fails if Redis has no memory left
   end
   redis.call('RPOP', q.asynq .. 'pending', q.seen)
   if #q.ids > 0 then
