@@ -138,13 +138,16 @@ func TestReadRefuses(t *testing.T) {
 		"range":              {base + "output_type: judge\njudge: {rubric: r, range: [5, 1]}", "range must be"},
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "the file is not a YAML mapping"},
+		"included key":       {base + "include: shared-task.yaml", "shared-task.yaml:2: doc_to_image: the key is not supported"},
 		"includes itself":    {"include: task.yaml", "the file includes itself"},
 		"negative shots":     {base + "num_fewshot: -1", "num_fewshot is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "task.yaml")
+			folder := t.TempDir()
+			path := filepath.Join(folder, "task.yaml")
 			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "shared-task.yaml"), []byte("# of several tasks\ndoc_to_image: z\n"), 0o600))
 			_, err := Read(path)
 			require.ErrorContains(t, err, c.says)
 			require.ErrorContains(t, err, "task.yaml")
