@@ -174,7 +174,8 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 	return list, nil
 }
 
-// checkMetrics sets the aggregation of each metric. known maps the metrics of the task's type to aggregations; others are refused.
+// checkMetrics checks the settings of each metric and sets its aggregation. known maps the metrics that the task can have to aggregations;
+// others are refused.
 func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
 	if len(t.Metrics) == 0 {
@@ -308,7 +309,7 @@ func (m *Metric) Score(answer string, targets []string) float64 {
 	return indicator(m.Exact(answer, targets))
 }
 
-// number matches a number, also with commas between thousands.
+// number matches a number, which may have commas between thousands.
 var number = regexp.MustCompile(`-?\d[0-9,]*(\.\d+)?`)
 
 // sameNumber reports whether the last numbers of two texts are equal.

@@ -233,7 +233,7 @@ func (r *reader) examples(n *yaml.Node) error {
 			case "first_n":
 				t.ShotsInOrder = true
 			default:
-				err = unsupported("sampler %q", value.Value)
+				err = unsupported("%q", value.Value)
 			}
 		case "samples":
 			t.Examples, err = objects(value)
@@ -310,7 +310,7 @@ func (r *reader) generation(n *yaml.Node) error {
 			err = value.Decode(&g.Seed)
 		case "do_sample": // ignored: the temperature decides whether tokens are sampled
 		default:
-			err = unsupported("generation setting %q", name)
+			err = unsupported("the setting")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
