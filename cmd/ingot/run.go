@@ -182,7 +182,7 @@ func (r *runner) check(in *input) error {
 		return nil
 	}
 	if !in.table.Seekable() {
-		return usagef("OUT is a table, for which IN is read twice, and a pipe cannot be: write IN to a file first")
+		return usagef("OUT is a table, for which IN is read twice, but a pipe can be read only once: write IN to a file first")
 	}
 	return r.out.check(in.Records)
 }
