@@ -49,8 +49,8 @@ func PrepareJudge(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, JudgeRequestsFile), requests)
 }
 
-// judgeID returns the custom id of a request to the judge, which is about one answer. item is the number of the row, pipeline the index of the
-// filter pipeline, and answer the index among the answers that this pipeline returns.
+// judgeID returns the custom id of a request to the judge, which is about one answer. item is the number of the row, pipeline the index of
+// the filter pipeline, and answer the index among the answers that this pipeline returns.
 func (s *Set) judgeID(item, pipeline, answer int) string {
 	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }

@@ -36,8 +36,8 @@ func (s *scored) align(text string) {
 	s.Offsets = offsets
 }
 
-// shift corrects the server's offsets if they count a first token that is not in the text, such as <s>: it subtracts the length of that token
-// from every offset. first is the offset that align gave the first token. It is negative if the token is not in the text.
+// shift corrects the server's offsets if they count a first token that is not in the text, such as <s>: it subtracts the length of that
+// token from every offset. first is the offset that align gave the first token. It is negative if the token is not in the text.
 func (s *scored) shift(first int) {
 	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
 		for i := range s.Offsets {

@@ -35,8 +35,8 @@ func (r *Request) NewStream(a Answer) *Stream {
 	return s
 }
 
-// Whole reports whether the answer can only be sent when it is complete. An example is the echo of a prompt with log-probabilities, which come
-// first in the answer but are computed last. All chunks then come from Stream.End.
+// Whole reports whether the answer can only be sent when it is complete. An example is the echo of a prompt with log-probabilities, which
+// come first in the answer but are computed last. All chunks then come from Stream.End.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {
@@ -76,7 +76,8 @@ type completionDelta struct {
 	choiceIDs
 }
 
-// Chunks returns the chunks for a piece of the answer to the prompt with this index. It may return none, for example for a piece without text.
+// Chunks returns the chunks for a piece of the answer to the prompt with this index. It may return none, for example for a piece without
+// text.
 func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
 	if s.request.Whole() {
 		return nil

@@ -155,8 +155,8 @@ func (e *refusedError) asError() *openai.Error {
 	return &openai.Error{Code: code, Message: e.Error()}
 }
 
-// ask sends a request and returns the answer. If an attempt fails for a reason that may be temporary, ask waits and sends the request again.
-// The error wraps a *refusedError, unless the connection failed or ctx ended.
+// ask sends a request and returns the answer. If an attempt fails for a reason that may be temporary, ask waits and sends the request
+// again. The error wraps a *refusedError, unless the connection failed or ctx ended.
 func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage) (answer, error) {
 	var a answer
 	body, err := c.body(raw)
@@ -251,8 +251,8 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	return text, 0, nil
 }
 
-// broken returns the error of an attempt without an answer. If the attempt took longer than Timeout, the error is a *refusedError. The error
-// leaves out the URL, which callers add.
+// broken returns the error of an attempt without an answer. If the attempt took longer than Timeout, the error is a *refusedError. The
+// error leaves out the URL, which callers add.
 func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &refusedError{message: fmt.Sprintf("the server did not answer within %s", c.options.Timeout)}

@@ -39,8 +39,8 @@ func (h *history) bars() []float64 {
 	return bars
 }
 
-// record adds the total speed of the live workers to the history every historyStep, until ctx is done. It adds 0 if the list of workers cannot
-// be read.
+// record adds the total speed of the live workers to the history every historyStep, until ctx is done. It adds 0 if the list of workers
+// cannot be read.
 func (s *Server) record(ctx context.Context) {
 	tick := time.NewTicker(historyStep)
 	defer tick.Stop()

@@ -28,7 +28,7 @@ type key struct {
 	name     string        // name of the key in the log
 	requests *rate.Limiter // limit of requests; nil for no limit
 	tokens   *rate.Limiter // limit of tokens of prompts and answers; nil for no limit
-	models   []string // models that the key may use; nil for all
+	models   []string      // models that the key may use; nil for all
 }
 
 // ReadKeys reads a file of API keys. Each line has a key, or "sha256:" and the key's hash in hexadecimal, followed by any of these

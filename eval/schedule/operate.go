@@ -17,8 +17,8 @@ var ErrWaiting = errors.New("a run of this entry is already waiting")
 // ErrNoEntry means that no scheduler has an entry with this name.
 var ErrNoEntry = errors.New("no scheduler has this entry")
 
-// RunNow adds a slot for the present time to the entry's slots, and returns the name of the run that the slot will have. A scheduler runs this
-// slot like any other. The error wraps ErrWaiting or ErrNoEntry if the run cannot be added.
+// RunNow adds a slot for the present time to the entry's slots, and returns the name of the run that the slot will have. A scheduler runs
+// this slot like any other. The error wraps ErrWaiting or ErrNoEntry if the run cannot be added.
 func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error) {
 	if err := t.check(ctx, entry); err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (t *Table) check(ctx context.Context, entry string) error {
 	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
 }
 
-// ticks is the name of the asynq queue for ticks, and also their asynq task type. A tick is a task that wakes a scheduler at a time of an entry.
+// ticks is the name of the asynq queue of ticks, and their task type. A tick is a task that wakes a scheduler at a time of an entry.
 const ticks = "ingot-evaluations"
 
 // tickTime is the timeout of a tick's handler. A failed tick is not repeated, since schedulers also look at the table at intervals.

@@ -31,8 +31,8 @@ const (
 
 func (s slot) name() string { return s.at.UTC().Format(slotForm) }
 
-// Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read from the table. Times are in the format of
-// RFC 3339.
+// Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read from the table. Times are in the format
+// of RFC 3339.
 type Slot struct {
 	Name     string  `json:"slot"`
 	State    State   `json:"state"`

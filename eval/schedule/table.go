@@ -67,8 +67,8 @@ func failure(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// fire adds the due slots of an entry to the table and returns them. It returns none if another scheduler added them first. The slots of a new
-// entry, and those of a new cron expression, begin now.
+// fire adds the due slots of an entry to the table and returns them. It returns none if another scheduler added them first. The slots of a
+// new entry, and those of a new cron expression, begin now.
 func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, error) {
 	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -114,8 +114,8 @@ type taken struct {
 	attempt int
 }
 
-// take takes the entry's lease and its oldest open slot, for a run by owner. It returns nil without an error if no slot is open, or if another
-// scheduler holds the lease.
+// take takes the entry's lease and its oldest open slot, for a run by owner. It returns nil without an error if no slot is open, or if
+// another scheduler holds the lease.
 func (t *Table) take(ctx context.Context, entry, owner string, lease time.Duration) (*taken, error) {
 	v, err := takeScript.Run(ctx, t.rdb, []string{key("lease", entry), key("open", entry)},
 		slotPrefix(entry), owner, lease.Milliseconds(), timestamp()).Slice()
@@ -155,7 +155,8 @@ func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o 
 	return failure(err, "end slot %s of %s", s.slot, e.Name)
 }
 
-// release gives up the lease of an unfinished slot. No scheduler takes the slot for the duration wait. If wait is 0, the attempt is not counted.
+// release gives up the lease of an unfinished slot. No scheduler takes the slot for the duration wait. If wait is 0, the attempt is not
+// counted.
 func (t *Table) release(ctx context.Context, entry string, s *taken, owner string, wait time.Duration, message string) error {
 	err := releaseScript.Run(ctx, t.rdb, []string{key("lease", entry), slotPrefix(entry) + s.slot}, owner, wait.Milliseconds(), message).Err()
 	return failure(err, "return slot %s of %s to the table", s.slot, entry)

@@ -152,8 +152,8 @@ func (g *groupReader) metrics(n *yaml.Node) error {
 	return nil
 }
 
-// member adds what an element of the group's task list stands for: a task, the tasks with a tag, or the tasks of another group. n is a name,
-// or a mapping with the keys task and weight.
+// member adds what an element of the group's task list stands for: a task, the tasks with a tag, or the tasks of another group. n is a
+// name, or a mapping with the keys task and weight.
 func (g *groupReader) member(n *yaml.Node) error {
 	m := Member{Weight: 1}
 	if n.Kind == yaml.ScalarNode {

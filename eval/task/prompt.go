@@ -16,8 +16,8 @@ type Prompt struct {
 	// options sun and moon, Contexts are "The sun" and "The moon", and both Choices are " is cold.". For other rows Contexts is nil, and
 	// Context precedes all choices.
 	Contexts []string
-	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row, the target is the only
-	// element.
+	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row, the target is the
+	// only element.
 	Choices []string
 	Right   int      // number of the right choice, from 0; -1 if the row has no choices
 	Targets []string // accepted answers of a Generate row; the first is used if the row is an example
