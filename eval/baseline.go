@@ -106,7 +106,7 @@ func PinnedRun(folder, name string) (run string, err error) {
 	}
 	sum, err := contentSum(filepath.Join(folder, b.Run))
 	if err != nil {
-		return "", fmt.Errorf("baseline %s: %w", name, err)
+		return "", fmt.Errorf("use baseline %s: %w", name, err)
 	}
 	if sum != b.SHA256 {
 		return "", fmt.Errorf("use baseline %s, which is run %s: %w", name, b.Run, ErrChangedBaseline)
@@ -115,9 +115,9 @@ func PinnedRun(folder, name string) (run string, err error) {
 }
 
 func noBaseline(name string, all map[string]Baseline) error {
-	known := "there are none"
+	known := "there are no baselines"
 	if len(all) > 0 {
-		known = "there are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		known = "the baselines are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 	}
 	return fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
 }

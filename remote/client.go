@@ -86,7 +86,7 @@ func (c *Client) onlyModel(ctx context.Context) (string, error) {
 		names[i] = m.ID
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("%s has %d models: choose one of %.500q", c.address, len(names), names)
+		return "", fmt.Errorf("%s has %d models: choose one of %.500q with --server-model", c.address, len(names), names)
 	}
 	return names[0], nil
 }

@@ -261,7 +261,7 @@ func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.
 	return sum, err
 }
 
-// logLevel raises the default level to warn, since the summary has what the worker logs when it starts and ends.
+// logLevel returns the level of the log. It raises the default level, info, to warn: the summary already has what the worker logs as info.
 func (r *runner) logLevel() slog.Level {
 	if r.cfg.LogLevel == slog.LevelInfo {
 		return slog.LevelWarn

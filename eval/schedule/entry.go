@@ -83,7 +83,7 @@ const (
 	Error        Verdict = "error" // the evaluation or its gate could not be run
 )
 
-// wants reports whether verdict v is to be notified.
+// wants reports whether a notice of verdict v is to be sent. n may be nil.
 func (n *Notify) wants(v Verdict) bool {
 	if n == nil {
 		return false

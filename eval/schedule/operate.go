@@ -64,7 +64,7 @@ func (t *Table) check(ctx context.Context, entry string) error {
 		return nil
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("entry %q: %w; schedulers have no entries yet", entry, ErrNoEntry)
+		return fmt.Errorf("entry %q: %w; start a scheduler with \"ingot eval schedule\"", entry, ErrNoEntry)
 	}
 	slices.Sort(known)
 	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
