@@ -29,7 +29,7 @@ type Baseline struct {
 var ErrNoBaseline = errors.New("no run is pinned under this name")
 
 // ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
-var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change is meant")
+var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change was intended")
 
 // Baselines returns the pinned baselines of a folder of runs by name.
 func Baselines(folder string) (map[string]Baseline, error) {
@@ -48,7 +48,7 @@ func Baselines(folder string) (map[string]Baseline, error) {
 	return all, nil
 }
 
-// Pin makes a run of the folder the baseline with this name. It replaces an earlier baseline with the same name.
+// Pin makes a run of the folder the baseline with this name. An earlier baseline with the same name is replaced.
 func Pin(folder, name, run string) (Baseline, error) {
 	if err := names.Check("baseline", name); err != nil {
 		return Baseline{}, err
@@ -69,7 +69,7 @@ func Pin(folder, name, run string) (Baseline, error) {
 	return b, writeBaselines(folder, all)
 }
 
-// Unpin removes a baseline, but not its run.
+// Unpin removes the name of a baseline. Its run stays.
 func Unpin(folder, name string) error {
 	all, err := Baselines(folder)
 	if err != nil {
@@ -106,7 +106,7 @@ func PinnedRun(folder, name string) (run string, err error) {
 	}
 	sum, err := contentSum(filepath.Join(folder, b.Run))
 	if err != nil {
-		return "", fmt.Errorf("baseline %s: %w", name, err)
+		return "", fmt.Errorf("use baseline %s: %w", name, err)
 	}
 	if sum != b.SHA256 {
 		return "", fmt.Errorf("use baseline %s, which is run %s: %w", name, b.Run, ErrChangedBaseline)
@@ -115,9 +115,9 @@ func PinnedRun(folder, name string) (run string, err error) {
 }
 
 func noBaseline(name string, all map[string]Baseline) error {
-	known := "there are none"
+	known := "there are no baselines"
 	if len(all) > 0 {
-		known = "there are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+		known = "the baselines are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 	}
 	return fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
 }

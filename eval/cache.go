@@ -117,7 +117,7 @@ func storeLine(line []byte, paths map[string]string) error {
 	return replaceFile(path, line)
 }
 
-// each calls the function use for every request in a file.
+// each calls the function use for every valid request in a file.
 func (c *Cache) each(ctx context.Context, requests string, use func(row *rows.Row) error) error {
 	f, err := os.Open(requests)
 	if err != nil {

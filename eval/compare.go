@@ -68,7 +68,8 @@ func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) 
 	return Compare(baseline, candidate, margin)
 }
 
-// Compare compares two runs on all tasks that both have. margin is the accepted loss. If it is negative, each task's Margin is used.
+// Compare compares two runs, given by their directories, on all tasks that both have. margin is the accepted loss. If it is negative, each
+// task's Margin is used.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, cand, err := readBoth(baseline, candidate)
 	if err != nil {
@@ -117,7 +118,7 @@ func sameScores(base, cand map[string]float64) bool {
 	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
 
-// setVerdicts sets the Verdict of each comparison. It adjusts the probabilities for the number of comparisons (Holm).
+// setVerdicts sets the Verdict of each comparison. It first adjusts their p-values for the number of comparisons, by Holm's method.
 func setVerdicts(list []Compared) {
 	p := make([]float64, len(list))
 	for i := range list {
@@ -149,7 +150,7 @@ func Verdict(list []Compared) statistics.Verdict {
 // pair holds a row's samples in two runs.
 type pair struct{ base, cand *Sample }
 
-// pairs joins the samples of two runs that have the same row and filter.
+// pairs joins the samples of two runs by row and filter. It leaves out samples that only one of the runs has.
 func pairs(task, baseline, candidate string) ([]pair, error) {
 	base, err := ReadSamples(baseline, task)
 	if err != nil {
@@ -258,7 +259,7 @@ type Change struct {
 	Scores              [2]map[string]float64
 }
 
-// Changes lists the rows of a task whose answers or scores differ.
+// Changes lists the rows of a task whose answers or scores differ between two runs, which are given by their directories.
 func Changes(task, baseline, candidate string) ([]Change, error) {
 	all, err := pairs(task, baseline, candidate)
 	if err != nil {

@@ -32,7 +32,7 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// sum returns the first digits of the SHA-256 of texts. Runs are compared by it.
+// sum returns the first 32 hexadecimal digits of the SHA-256 of texts. It shows whether two runs have the same texts.
 func sum(parts ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(h[:16])

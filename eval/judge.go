@@ -18,7 +18,7 @@ const (
 	JudgeAnswersFile  = "judge_answers.jsonl"
 )
 
-// Judged reports whether a task needs a judge.
+// Judged reports whether any of the tasks needs a judge.
 func Judged(sets []*Set) bool {
 	for _, s := range sets {
 		if s.Type == task.Judge {
@@ -49,12 +49,13 @@ func PrepareJudge(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, JudgeRequestsFile), requests)
 }
 
-// judgeID returns the custom id of a request to the judge. The judge scores one answer to a row, after the filters of one pipeline.
+// judgeID returns the custom id of a request to the judge, which is about one answer. item is the number of the row, pipeline the index of
+// the filter pipeline, and answer the index among the answers that this pipeline returns.
 func (s *Set) judgeID(item, pipeline, answer int) string {
 	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }
 
-// judgeRequests returns the requests that ask the judge about all answers to the rows of a task.
+// judgeRequests returns the requests to the judge about all answers to the rows of a task.
 func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	var list []request
 	for i := range s.Items {

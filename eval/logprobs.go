@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// scored are the log-probabilities of a text's tokens.
+// scored has the log-probabilities of a text's tokens, as in the field logprobs of a completion.
 type scored struct {
 	Tokens   []string             `json:"tokens"`
 	Logprobs []*float64           `json:"token_logprobs"`
@@ -36,8 +36,8 @@ func (s *scored) align(text string) {
 	s.Offsets = offsets
 }
 
-// shift corrects the offsets of some servers: they count a first token, such as the start of a text, that is not in the text. first is the
-// offset that align gave this token; it is negative if the token is not in the text.
+// shift corrects the server's offsets if they count a first token that is not in the text, such as <s>: it subtracts the length of that
+// token from every offset. first is the offset that align gave the first token. It is negative if the token is not in the text.
 func (s *scored) shift(first int) {
 	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
 		for i := range s.Offsets {

@@ -31,9 +31,9 @@ type Results struct {
 	Date         time.Time                     `json:"date"`
 }
 
-// Count is the number of rows of a task.
+// Count has the numbers of a task's rows.
 type Count struct {
-	Original  int `json:"original"`
+	Original  int `json:"original"`  // all rows of the run, with or without a score
 	Effective int `json:"effective"` // rows with a score
 	Failed    int `json:"failed"`    // rows that have an error instead of an answer
 	Truncated int `json:"truncated"` // rows whose answer was cut off at the token limit

@@ -25,8 +25,8 @@ type Item struct {
 type Set struct {
 	*task.Task
 	Items   []Item
-	Hash    string         // hash of the task's settings and rows
-	Skipped map[string]int // how many rows are left out, by reason
+	Hash    string         // hash of the task's settings and prompts; scores are comparable only if it is equal
+	Skipped map[string]int // number of rows that are left out, by reason
 }
 
 // maxRow is the maximum size of a row in bytes.

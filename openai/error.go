@@ -19,16 +19,16 @@ const (
 	CodeUnsupported   = "unsupported_field" // a field of OpenAI or vLLM that Ingot does not support
 
 	CodeUnknown      = "unknown_field"   // a field that Ingot does not know
-	CodeUnknownModel = "model_not_found" // the row names a model that is not the one that answers
+	CodeUnknownModel = "model_not_found" // the row names a model other than those that answer
 
 	// Codes for valid rows whose generation failed.
 
-	CodeBadRequest = "bad_request" // the model cannot answer the row, for example because the prompt is longer than the context
-	CodeTimeout    = "timeout"     // every attempt took too long
-	CodeFailed     = "failed"      // the engine failed at every attempt
-	CodeTooLarge   = "result_too_large"
-	CodeAbandoned  = "abandoned" // every worker that took the row died or lost its lease
-	CodeExpired    = "expired"   // not answered before the deadline of its batch
+	CodeBadRequest = "bad_request"      // the model cannot answer the row, for example because the prompt is longer than the context
+	CodeTimeout    = "timeout"          // every attempt took too long
+	CodeFailed     = "failed"           // the engine failed at every attempt
+	CodeTooLarge   = "result_too_large" // the result exceeds the maximum size of a result
+	CodeAbandoned  = "abandoned"        // every worker that took the row died or lost its lease
+	CodeExpired    = "expired"          // not answered before the deadline of its batch
 )
 
 // Error is the reason why a row has no answer: the error object of an output line. As a Go error it means that the row cannot be used and

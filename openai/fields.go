@@ -186,7 +186,7 @@ func (o *object) ids(name string, raw json.RawMessage) []int32 {
 	return ids
 }
 
-// kind is the type of a JSON value, worded for error messages.
+// kind is the type of a JSON value, as error messages name it.
 type kind string
 
 const (

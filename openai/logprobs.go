@@ -43,8 +43,8 @@ type chatToken struct {
 	Top []tokenLogprob `json:"top_logprobs"`
 }
 
-// tokenLogprob is a token with its log-probability. Bytes, a list of numbers in JSON, is exact even if the token is an incomplete
-// character.
+// tokenLogprob is a token with its log-probability. Bytes, which JSON shows as a list of numbers, has the exact token. Token does not if
+// the token is an incomplete character.
 type tokenLogprob struct {
 	Token   string  `json:"token"`
 	Logprob logprob `json:"logprob"`

@@ -84,7 +84,7 @@ func (o *object) refuse(e Endpoint, live bool) {
 	}
 }
 
-// odd returns the names of the fields that do not reach the engine or the chat template, in order.
+// odd returns the names of the fields that reach neither the engine nor the chat template, in alphabetical order.
 func (o *object) odd(e Endpoint) []string {
 	var names []string
 	for name := range o.fields {

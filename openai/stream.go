@@ -14,7 +14,7 @@ type Stream struct {
 	request *Request
 	head    head
 	choices []streamedChoice // state of each choice, by the choice's index
-	noUsage any              // usage in all chunks but the last: JSON null if the request asks for usage, else nil
+	noUsage any              // field usage of all chunks but the last: JSON null if the request asks for usage, else nil (no field)
 }
 
 // streamedChoice is the part of a choice that was sent already.
@@ -35,8 +35,8 @@ func (r *Request) NewStream(a Answer) *Stream {
 	return s
 }
 
-// Whole reports whether the answer cannot be sent in pieces. The log-probabilities of an echoed prompt are such a case: they come first,
-// but are known only at the end. All chunks then come from Stream.End.
+// Whole reports whether the answer can only be sent when it is complete. An example is the echo of a prompt with log-probabilities, which
+// come first in the answer but are computed last. All chunks then come from Stream.End.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {
@@ -76,7 +76,8 @@ type completionDelta struct {
 	choiceIDs
 }
 
-// Chunks returns the chunks for a piece of the answer to a prompt. There are none for most pieces.
+// Chunks returns the chunks for a piece of the answer to the prompt with this index. It may return none, for example for a piece without
+// text.
 func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
 	if s.request.Whole() {
 		return nil
@@ -151,7 +152,7 @@ type Tokens struct {
 	Reasoning          int // completion tokens of the reasoning
 }
 
-// End returns the last chunks, given the whole response's body and its counts.
+// End returns the last chunks of a stream. body is the body that the response would have without a stream, and t its token counts.
 func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	var chunks []any
 	if s.request.Whole() {

@@ -42,8 +42,8 @@ var inert = []string{
 	"keep_alive", // from Ollama
 }
 
-// foreign lists fields that change an answer in other programs and are refused here. instead says what to do. A field is accepted if its
-// value, as JSON, is in ignored: such a value changes nothing.
+// foreign lists fields that change an answer in other programs and are refused here. instead is the hint in the error. A field is accepted
+// if its value, as JSON, is in ignored: such a value changes nothing.
 var foreign = []struct {
 	field   string
 	ignored []string

@@ -39,14 +39,13 @@ type Client struct {
 	http    *http.Client
 }
 
-// maxWait is the longest wait between two attempts, unless the server asks for a longer wait. maxAskedWait is the longest wait that a
-// server can ask for.
+// maxWait is the longest wait between two attempts. The Retry-After header of a response can set a longer wait, up to maxAskedWait.
 const (
 	maxWait      = time.Minute
 	maxAskedWait = 10 * time.Minute
 )
 
-// New makes a client. Without Options.Model it asks the server for its models.
+// New makes a client. If Options.Model is empty, New requests the list of models from the server, which must have exactly one.
 func New(ctx context.Context, o Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
@@ -80,14 +79,14 @@ func (c *Client) onlyModel(ctx context.Context) (string, error) {
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return "", fmt.Errorf("list the models of %s: %w", c.address, err)
+		return "", fmt.Errorf("list the models of %s: the answer is not a list of models: %w", c.address, err)
 	}
 	names := make([]string, len(list.Data))
 	for i, m := range list.Data {
 		names[i] = m.ID
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("%s has %d models: choose one of %.500q", c.address, len(names), names)
+		return "", fmt.Errorf("%s has %d models: choose one of %.500q with --server-model", c.address, len(names), names)
 	}
 	return names[0], nil
 }
@@ -106,14 +105,17 @@ type usage struct {
 	Completion int `json:"completion_tokens"`
 }
 
-// refusedError is an HTTP error that the server returned, or a failed attempt that is handled like one.
+// refusedError is an HTTP error that the server returned, an answer that cannot be used, or an answer that took too long.
 type refusedError struct {
-	status  int
+	status  int // of the HTTP error; 0 for the other two
 	message string
 	keyName string
 }
 
 func (e *refusedError) Error() string {
+	if e.status == 0 {
+		return e.message
+	}
 	text := fmt.Sprintf("the server answers %d: %s", e.status, e.message)
 	if e.status == http.StatusUnauthorized || e.status == http.StatusForbidden {
 		text += fmt.Sprintf(" (the key comes from %s)", e.keyName)
@@ -136,7 +138,7 @@ func (e *refusedError) mayPass() bool {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
-	return e.status >= 500 && e.status != http.StatusNotImplemented
+	return e.status == 0 || e.status >= 500 && e.status != http.StatusNotImplemented
 }
 
 // Codes of error lines.
@@ -153,8 +155,8 @@ func (e *refusedError) asError() *openai.Error {
 	return &openai.Error{Code: code, Message: e.Error()}
 }
 
-// ask sends a request. If the failure may be temporary, it waits and sends the request again. The error is a *refusedError if the server
-// returned an HTTP error.
+// ask sends a request and returns the answer. If an attempt fails for a reason that may be temporary, ask waits and sends the request
+// again. The error wraps a *refusedError, unless the connection failed or ctx ended.
 func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage) (answer, error) {
 	var a answer
 	body, err := c.body(raw)
@@ -202,18 +204,18 @@ func (a *answer) read(text []byte) error {
 	err := json.Unmarshal(text, &body)
 	switch {
 	case err != nil:
-		return &refusedError{status: http.StatusBadGateway, message: fmt.Sprintf("the answer is not JSON: %.200q", text)}
+		return &refusedError{message: fmt.Sprintf("the server's answer cannot be used: it is not the JSON of a completion: %.200q", text)}
 	case body.Error != nil:
-		return &refusedError{status: http.StatusBadGateway, message: body.Error.Message}
+		return &refusedError{message: "the server's answer is an error: " + body.Error.Message}
 	case len(body.Choices) == 0:
-		return &refusedError{status: http.StatusBadGateway, message: "the answer has no choice"}
+		return &refusedError{message: "the server's answer cannot be used: it has no choice"}
 	}
 	a.id, a.usage = body.ID, body.Usage
 	return nil
 }
 
-// attempt sends a request once: a POST if there is a body, else a GET. wait is the time that the server asks to wait before the next
-// attempt, or 0.
+// attempt sends a request once: a POST if there is a body, else a GET. wait is the minimum time before the next attempt according to the
+// server's Retry-After header; 0 if there is none.
 func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []byte, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -231,12 +233,12 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, 0, c.late(ctx, err)
+		return nil, 0, c.broken(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body was only read
 	text, err = io.ReadAll(io.LimitReader(resp.Body, openai.MaxOutputLine/2))
 	if err != nil {
-		return nil, 0, c.late(ctx, err)
+		return nil, 0, c.broken(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		err := &refusedError{status: resp.StatusCode, message: messageOf(text), keyName: cmp.Or(c.options.KeyName, "the client's settings")}
@@ -249,10 +251,18 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	return text, 0, nil
 }
 
-// late returns the error of a failed attempt. If the attempt took longer than Timeout, the error is a *refusedError with status 408.
-func (c *Client) late(ctx context.Context, err error) error {
+// broken returns the error of an attempt without an answer. If the attempt took longer than Timeout, the error is a *refusedError. The
+// error leaves out the URL, which callers add.
+func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &refusedError{status: http.StatusRequestTimeout, message: fmt.Sprintf("no answer within %s", c.options.Timeout)}
+		return &refusedError{message: fmt.Sprintf("the server did not answer within %s", c.options.Timeout)}
+	}
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		err = sent.Err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the server closed the connection before the end of its answer: %w", err)
 	}
 	return err
 }
@@ -278,7 +288,7 @@ func messageOf(text []byte) string {
 	return fmt.Sprintf("%.300s", bytes.TrimSpace(text))
 }
 
-// retryAfter parses the header Retry-After, which has a number of seconds or a date.
+// retryAfter parses the value of a Retry-After header: a number of seconds, or a date. It returns 0 for an empty or invalid value.
 func retryAfter(value string) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {

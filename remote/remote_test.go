@@ -177,6 +177,10 @@ func TestRetries(t *testing.T) {
 			io.WriteString(w, "<html>") //nolint:errcheck // the client reports it
 		case prompt == "empty" && n == 1:
 			io.WriteString(w, `{"choices": []}`) //nolint:errcheck // the client reports it
+		case prompt == "choiceless":
+			io.WriteString(w, `{"choices": []}`) //nolint:errcheck // the client reports it
+		case prompt == "failing":
+			io.WriteString(w, `{"error": {"message": "no memory"}}`) //nolint:errcheck // the client reports it
 		case prompt == "broken":
 			http.Error(w, `{"error": {"message": "out of memory"}}`, http.StatusInternalServerError)
 		case prompt == "bad":
@@ -185,12 +189,20 @@ func TestRetries(t *testing.T) {
 			say(w, prompt)
 		}
 	})
-	lines, p, err := ask(t.Context(), t, client(t, s, remote.Options{Attempts: 4}), output(t), "busy", "garbage", "empty", "broken", "bad", "good")
+	prompts := []string{"busy", "garbage", "empty", "choiceless", "failing", "broken", "bad", "good"}
+	lines, p, err := ask(t.Context(), t, client(t, s, remote.Options{Attempts: 4}), output(t), prompts...)
 	require.NoError(t, err)
 	require.Equal(t, 4, p.Done)
-	require.Equal(t, 2, p.Failed)
-	require.Equal(t, 2+1+1+3, p.Retries)
-	require.Equal(t, map[string]int{"busy": 3, "garbage": 2, "empty": 2, "broken": 4, "bad": 1, "good": 1}, s.times())
+	require.Equal(t, 4, p.Failed)
+	require.Equal(t, 2+1+1+3+3+3, p.Retries)
+	require.Equal(t, map[string]int{"busy": 3, "garbage": 2, "empty": 2, "choiceless": 4, "failing": 4, "broken": 4, "bad": 1, "good": 1}, s.times())
+	for prompt, says := range map[string]string{
+		"choiceless": "the server's answer cannot be used: it has no choice",
+		"failing":    "the server's answer is an error: no memory",
+	} {
+		require.Equal(t, says, lines[prompt]["error"].(map[string]any)["message"])
+		require.Equal(t, "server_failed", lines[prompt]["error"].(map[string]any)["code"])
+	}
 	require.Equal(t, "the server answers 500: out of memory", lines["broken"]["error"].(map[string]any)["message"])
 	require.Equal(t, "server_failed", lines["broken"]["error"].(map[string]any)["code"])
 	require.Equal(t, "server_refused", lines["bad"]["error"].(map[string]any)["code"])
@@ -220,7 +232,8 @@ func TestRunStops(t *testing.T) {
 	path := output(t)
 	c := client(t, s, remote.Options{Attempts: 2, Concurrency: 1})
 	lines, _, err := ask(t.Context(), t, c, path, "a", "b", "c")
-	require.ErrorContains(t, err, "send a request to "+s.URL+"/v1: ")
+	require.ErrorContains(t, err, "send a request to "+s.URL+"/v1: the server closed the connection")
+	require.Equal(t, 1, strings.Count(err.Error(), s.URL))
 	require.Len(t, lines, 1)
 	require.Zero(t, s.times()["c"])
 }
@@ -270,7 +283,7 @@ func TestLateAnswer(t *testing.T) {
 	lines, p, err := ask(t.Context(), t, slow, output(t), "late")
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Failed)
-	require.Contains(t, lines["late"]["error"].(map[string]any)["message"], "no answer within 50ms")
+	require.Contains(t, lines["late"]["error"].(map[string]any)["message"], "the server did not answer within 50ms")
 }
 
 func TestModels(t *testing.T) {

@@ -26,7 +26,7 @@ const (
 	fleetTimeout = time.Hour
 	// fleetAttempts is the maximum number of attempts to answer a request.
 	fleetAttempts = 3
-	// fleetRetention is the time for which Redis keeps a result that no server has read, because the server stopped.
+	// fleetRetention is the time for which the queue keeps a result that was not read because the server stopped.
 	fleetRetention = 10 * time.Minute
 	// resultPoll is the interval at which the server looks for a result whose event was lost.
 	resultPoll = time.Second
@@ -47,9 +47,9 @@ type Fleet struct {
 	mu    sync.Mutex
 	calls map[string]*fleetCall // calls in progress, by batch id
 
-	models    sync.Mutex
-	known     []Model
-	knownFrom time.Time
+	models    sync.Mutex // guards the two fields below
+	known     []Model    // the cached list of models
+	knownFrom time.Time  // when the list was read
 }
 
 // fleetCall is a call that waits for its answer.
@@ -88,7 +88,7 @@ func (f *Fleet) Run(ctx context.Context, ready func()) error {
 func (f *Fleet) receive(message []byte) {
 	e, err := job.DecodeEvent(message)
 	if err != nil {
-		f.log.Warn("a worker sent something that is not an event", "error", err)
+		f.log.Warn("could not decode an event of a worker", "error", err)
 		return
 	}
 	f.mu.Lock()

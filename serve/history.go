@@ -39,8 +39,8 @@ func (h *history) bars() []float64 {
 	return bars
 }
 
-// record adds the total speed of the live workers to the history every historyStep, until ctx is done. If the workers cannot be asked, it
-// adds 0.
+// record adds the total speed of the live workers to the history every historyStep, until ctx is done. It adds 0 if the list of workers
+// cannot be read.
 func (s *Server) record(ctx context.Context) {
 	tick := time.NewTicker(historyStep)
 	defer tick.Stop()
@@ -53,7 +53,7 @@ func (s *Server) record(ctx context.Context) {
 		var sum float64
 		workers, err := s.answerer.Workers(ctx)
 		if err != nil {
-			s.log.Debug("ask workers for their speed", "error", err)
+			s.log.Debug("could not read the speeds of workers", "error", err)
 		}
 		for _, w := range workers {
 			if w.Live() {

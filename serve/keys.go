@@ -27,8 +27,8 @@ type Keys struct {
 type key struct {
 	name     string        // name of the key in the log
 	requests *rate.Limiter // limit of requests; nil for no limit
-	tokens   *rate.Limiter
-	models   []string // models that the key may use; nil for all
+	tokens   *rate.Limiter // limit of tokens of prompts and answers; nil for no limit
+	models   []string      // models that the key may use; nil for all
 }
 
 // ReadKeys reads a file of API keys. Each line has a key, or "sha256:" and the key's hash in hexadecimal, followed by any of these
@@ -149,7 +149,7 @@ func (k *key) mayUse(model string) bool {
 	return k == nil || k.models == nil || slices.Contains(k.models, model)
 }
 
-// begin counts a request against the key's limits. It returns an error if there are too many. A nil key has no limits.
+// begin counts a request against the key's limits. It returns an error if a limit is reached. A nil key has no limits.
 func (k *key) begin(now time.Time) error {
 	if k == nil {
 		return nil
@@ -172,7 +172,8 @@ func tooMany(what string, l *rate.Limiter, wait time.Duration) error {
 	return err
 }
 
-// spend counts the tokens of an answered request against the key's limit. They may exceed it; the next request then waits longer.
+// spend counts the tokens of an answered request against the key's limit. If they exceed it, begin refuses requests until the limit allows
+// tokens again.
 func (k *key) spend(now time.Time, tokens int) {
 	if k == nil || k.tokens == nil {
 		return

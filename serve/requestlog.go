@@ -44,7 +44,7 @@ func notesOf(ctx context.Context) *notes {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		return n
 	}
-	return &notes{} // the handler does not run inside logged
+	return &notes{} // the handler does not run inside named
 }
 
 // logged wraps a handler and writes a log line per request. A panic of the handler becomes an internal error.

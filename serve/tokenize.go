@@ -28,7 +28,7 @@ func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model,
 	notesOf(r.Context()).model = m.Alias
 	eng := s.answerer.Engine(alias)
 	if eng == nil {
-		return nil, Model{}, failf(http.StatusNotFound, "", "unsupported", "this server has no tokenizer, since its workers have the models: ask a server that was started with --model")
+		return nil, Model{}, failf(http.StatusNotFound, "", "unsupported", "this server has no tokenizer, since its workers have the models: send the request to a server that was started with --model")
 	}
 	return eng, m, nil
 }

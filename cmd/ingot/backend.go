@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-run/ingot/progress"
 )
 
-// launch opens the backend that the settings select, once or several times.
+// launch opens the backend that the settings select. A command that loads several models opens it several times.
 type launch struct {
 	cfg      *config.Config
 	stderr   io.Writer
@@ -70,7 +70,7 @@ func (l *launch) backend() (compute.Backend, error) {
 	case errors.Is(err, metal.ErrUnsupported):
 		return nil, fmt.Errorf("%w; use --backend cpu, or auto for the best backend of this machine", err)
 	case err != nil:
-		return nil, fmt.Errorf("%w; --backend cpu needs no GPU", err)
+		return nil, fmt.Errorf("%w; use --backend cpu to run without a GPU", err)
 	}
 	if l.capture != "" {
 		if driver := dev.Info().Driver; !captures(driver) {

@@ -106,7 +106,7 @@ func predictModel(w *weightFlags, cfg *config.Config, chip roofline.Chip, worklo
 	return list, nil
 }
 
-// layout opens the model's file, or returns the shape's layout, which needs no file.
+// layout opens the model's file. For a shape, it returns a file in memory that has the sizes and types of the weights, but no values.
 func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	switch {
 	case w.shape == "" && model == "":

@@ -95,7 +95,7 @@ type backendState struct {
 	// Swept is the number of kernel geometries in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
 
-	unsupported bool // no device can run the kernels; false if a device exists but failed
+	unsupported bool // this machine has no device that can run the kernels; false if it has one that failed
 }
 
 // choice is the backend that the settings choose.

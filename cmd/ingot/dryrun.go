@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// dryLine is a line that --dry-run prints: a request as a line of OpenAI's Batch API, with the number of its prompt tokens. The output can be used as input.
+// dryLine is a line that --dry-run prints: a request as a line of OpenAI's Batch API, with the number of its prompt tokens. The output can be
+// used as input.
 type dryLine struct {
 	CustomID     string          `json:"custom_id"`
 	Method       string          `json:"method,omitempty"`
@@ -73,8 +74,8 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 	return nil
 }
 
-// dryModels returns the Models with which enqueue would choose the model names of rows, and the name for rows that name no model. models is
-// nil if rows are not queued by model.
+// dryModels returns the rule by which enqueue would choose the model name of each row, and the name for rows that name no model. models is
+// nil for "ingot run", and if the models that rows name are ignored.
 func dryModels(cmd *cobra.Command, ignore bool) (models *enqueue.Models, alias string, err error) {
 	if ignore || cmd.Flags().Lookup(string(config.ModelName)) == nil {
 		return nil, "", nil
@@ -89,7 +90,7 @@ func dryModels(cmd *cobra.Command, ignore bool) (models *enqueue.Models, alias s
 // promptCounter returns a function that counts the tokens of a row's prompts. Without a model, the function returns 0.
 func promptCounter(cmd *cobra.Command) (count func(*cobra.Command, rows.Row) (int, *openai.Error), closeModel func() error, err error) {
 	none := func(*cobra.Command, rows.Row) (int, *openai.Error) { return 0, nil }
-	if cmd.Flags().Lookup(string(config.Model)) == nil { // enqueue knows no model file
+	if cmd.Flags().Lookup(string(config.Model)) == nil { // enqueue has no flag --model
 		return none, func() error { return nil }, nil
 	}
 	cfg, err := settings(cmd)

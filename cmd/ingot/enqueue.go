@@ -66,7 +66,7 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 				return &usageError{err}
 			}
 			if limit < 0 {
-				return usagef("--deadline: %v is in the past", limit)
+				return usagef("--deadline: %v is negative: give a time such as 24h", limit)
 			}
 			if retention < time.Second || retention > enqueue.MaxRetention {
 				return usagef("--retention: %v is not between 1s and %v", retention, enqueue.MaxRetention)

@@ -66,11 +66,11 @@ A run can be interrupted: the same command continues it and repeats no request.`
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
 	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt (default the task's number)")
 	flags.Lookup("num-fewshot").DefValue = "0" // the help does not print it
-	flags.IntVar(&e.limit, "limit", 0, "ask the first `N` rows of each task; 0 for all")
+	flags.IntVar(&e.limit, "limit", 0, "score the first `N` rows of each task; 0 for all")
 	flags.StringVar(&e.cache, "cache", "", "keep answers in `DIR`, and reuse an earlier run's answers to the same requests")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
-	flags.StringVar(&e.who.url, "base-url", "", "ask the server with OpenAI's API at `URL`, such as http://host:8080/v1")
-	flags.StringVar(&e.who.name, "server-model", "", "ask for `NAME` of the server's models (default the only one)")
+	flags.StringVar(&e.who.url, "base-url", "", "send the requests to the server with OpenAI's API at `URL`, such as http://host:8080/v1")
+	flags.StringVar(&e.who.name, "server-model", "", "use the server's model `NAME` (default its only model)")
 	flags.StringVar(&e.who.key, "api-key-env", openAIKey, "read the server's API key from the environment variable `NAME`")
 	flags.StringVar(&e.judge.model, "judge-model", "", "score the answers of tasks of type judge with the model in `FILE`")
 	flags.StringVar(&e.judge.name, "judge-model-name", "", "score those answers with the model that workers, or the judge's server, serve as `NAME`")
@@ -86,7 +86,7 @@ A run can be interrupted: the same command continues it and repeats no request.`
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string
-	limit, shots           int // a negative number of shots selects each task's own number
+	limit, shots           int // numbers of rows and of examples; if shots is negative, each task's own number is used
 	chat                   bool
 	cache                  string // the folder of cached answers; empty for none
 	who, judge             answerer
@@ -121,7 +121,7 @@ func (e *evaluation) run(paths []string) error {
 			return err
 		}
 		if err := e.answer(e.judge, eval.JudgeRequestsFile, eval.JudgeAnswersFile); err != nil {
-			return fmt.Errorf("ask the judge: %w", err)
+			return fmt.Errorf("score the answers with the judge: %w", err)
 		}
 	}
 	made := eval.Config{Limit: e.limit, Version: programVersion(), Model: e.who.shown(), Server: e.who.server()}

@@ -68,7 +68,7 @@ func (e *evaluation) choose(sets []*eval.Set) error {
 		return usagef("--model and --base-url cannot be combined: give one")
 	}
 	if e.who.model == "" && e.who.url == "" && cfg.Redis == "" {
-		return usagef("a model is missing: give --model FILE to run on this machine, --base-url URL to ask a server, or --redis URL to ask a fleet")
+		return usagef("a model is missing: give --model FILE to run on this machine, --base-url URL to use a server, or --redis URL to use a fleet")
 	}
 	if eval.Judged(sets) && e.judge.model == "" && e.judge.url == "" && e.judge.name == "" {
 		return usagef("a task of type judge needs a second model: give --judge-model FILE, --judge-base-url URL, or --judge-model-name NAME of a fleet")
@@ -190,7 +190,7 @@ func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, 
 	})
 }
 
-// checkEcho checks that a server gives the log-probabilities that tasks need.
+// checkEcho checks that the server, if there is one, returns the log-probabilities that the tasks need.
 func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	var needs []string
 	for _, s := range sets {

@@ -22,9 +22,8 @@ func newEvalCompare() *cobra.Command {
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs",
 		Long: `Compare prints how the scores of CANDIDATE differ from those of BASELINE, row by row: the mean difference, its 95 %
-interval, the probability that chance alone causes a difference at least as large (p), and the smallest loss that this number
-of rows can show.
-Runs whose prompts differ are refused.`,
+interval, the probability that chance alone causes a difference at least as large (p), and the smallest loss that a comparison
+of so many rows is likely to find (shows). Runs whose prompts differ are refused.`,
 		Example: "  ingot eval compare runs/baseline runs/tonight",
 		Args:    arguments("BASELINE", "CANDIDATE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

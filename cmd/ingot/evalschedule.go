@@ -80,7 +80,7 @@ type nightly struct {
 }
 
 // evaluate runs an evaluation through the fleet and judges it. The batch and the directory are named after the run, so that another attempt
-// continues them. An error that another attempt would meet again is returned as an outcome, not as an error.
+// continues them. An error that another attempt would only repeat is returned as an outcome, not as an error.
 func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (schedule.Outcome, error) {
 	failed := func(err error) (schedule.Outcome, error) {
 		return schedule.Outcome{Verdict: schedule.Error, Message: oneLine(err.Error())}, nil
@@ -134,7 +134,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	return schedule.Outcome{Verdict: schedule.Verdict(j.Verdict), Message: judged(j)}, nil
 }
 
-// asked describes requests to a model: their batch, their file, and the file for the answers.
+// asked describes requests to a model: the model name, the batch id, the path of the requests' file, and that of the answers' file.
 type asked struct{ model, batch, requests, answers string }
 
 // answer queues requests and waits for the answers.
@@ -325,8 +325,8 @@ func newSchedulePause() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause ENTRY --redis URL",
 		Short: "Stop running an entry of the schedule",
-		Long: `Pause stops ENTRY until "ingot eval schedule resume". Slots until then are skipped and not made up for later.
-A run that has started is finished.`,
+		Long: `Pause stops ENTRY until "ingot eval schedule resume". Its slots until then are skipped, and not run later
+either. A run that has started is finished.`,
 		Example: "  ingot eval schedule pause nightly --redis redis://localhost:6379/0",
 		Args:    arguments("ENTRY"),
 		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {

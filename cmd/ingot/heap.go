@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// heapSlack is what the heap may hold in addition to the engine and its rows, in bytes: connections, a line of input and one of output.
+// heapSlack is memory, in bytes, for what the heap holds besides the engine and its rows: connections, a line of input, a line of output.
 const heapSlack = 32 << 20
 
 // limitHeap limits the heap to its present size, the memory of rows (in bytes) and heapSlack. Without a limit, garbage could double the

@@ -36,7 +36,7 @@ const (
 	sampling  = "Row Default"
 )
 
-// requestLines reads JSON Lines whose records are requests.
+// requestLines are the flags for an input of JSON Lines whose records are requests.
 var requestLines = inputFlags{format: string(table.Lines), shape: string(prompt.Requests)}
 
 func (f *inputFlags) add(flags *pflag.FlagSet) {

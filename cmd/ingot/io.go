@@ -64,7 +64,7 @@ func readWhole(r io.Reader) ([]byte, error) {
 	return text, err
 }
 
-// readWholeFile reads a file as readWhole does.
+// readWholeFile reads a file of at most maxWhole bytes to its end.
 func readWholeFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

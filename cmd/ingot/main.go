@@ -24,7 +24,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// endBySignal ends the process at once when a second signal arrives. The first signal asked for an orderly end. SIGHUP is ignored here:
+// endBySignal ends the process at once when a second signal arrives. The first signal started an orderly end. SIGHUP is ignored here:
 // when a terminal is closed, both the kernel and the shell may send it.
 func endBySignal(received <-chan os.Signal) {
 	for s := range received {

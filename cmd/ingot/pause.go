@@ -76,7 +76,7 @@ func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) e
 	}
 }
 
-// reportChange pauses or resumes an alias and prints whether this changed anything.
+// reportChange calls do, which pauses or resumes an alias or an entry of a schedule, and prints whether this changed anything.
 func reportChange(cmd *cobra.Command, alias string, do func(context.Context, string) (bool, error), changed, unchanged string) error {
 	changes, err := do(cmd.Context(), alias)
 	if err != nil {

@@ -182,7 +182,7 @@ func (r *runner) check(in *input) error {
 		return nil
 	}
 	if !in.table.Seekable() {
-		return usagef("OUT is a table, for which IN is read twice, and a pipe cannot be: write IN to a file first")
+		return usagef("OUT is a table, for which IN is read twice, but a pipe can be read only once: write IN to a file first")
 	}
 	return r.out.check(in.Records)
 }
@@ -261,7 +261,7 @@ func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.
 	return sum, err
 }
 
-// logLevel raises the default level to warn, since the summary has what the worker logs when it starts and ends.
+// logLevel returns the level of the log. It raises the default level, info, to warn: the summary already has what the worker logs as info.
 func (r *runner) logLevel() slog.Level {
 	if r.cfg.LogLevel == slog.LevelInfo {
 		return slog.LevelWarn

@@ -168,7 +168,7 @@ func roffText(text string) string {
 	return b.String()
 }
 
-// roff escapes a line of text.
+// roff escapes a line of text for man(7).
 func roff(line string) string {
 	line = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(line)
 	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {

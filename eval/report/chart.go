@@ -23,8 +23,8 @@ const (
 	chartHeight = 210
 )
 
-// The colours in which a chart is drawn stand for variables of the page's style sheet. variables puts these variables into the SVG text.
-// Their values differ between the light and the dark theme.
+// Charts are drawn in these placeholder colours. The replacer variables turns each of them into a variable of the page's style sheet, whose
+// value depends on the theme (light or dark).
 var (
 	ink       = color.RGBA{R: 1, A: 255}
 	muted     = color.RGBA{R: 2, A: 255}
@@ -160,7 +160,7 @@ func history(points []point, names []string, label string) (template.HTML, error
 	return svg(p, label)
 }
 
-// intervals are points with error bars; it implements the interfaces of package plotter.
+// intervals are points with error bars, in the form that plotter.NewYErrorBars takes.
 type intervals struct {
 	plotter.XYs
 	plotter.YErrors

@@ -12,7 +12,7 @@ import (
 type quantiles struct {
 	What, Run         string
 	N                 int
-	Median, P95, Most string
+	Median, P95, Most string // with their unit; Most is the largest value
 }
 
 // quantile returns the q-quantile of values by the nearest rank; 0 if there are no values.

@@ -1,6 +1,7 @@
-// Package schedule runs evaluations at set times. Any number of schedulers may serve one schedule: asynq's PeriodicTaskManager wakes
-// them, and a table of slots in Redis decides which of them runs what. A slot is one time of an entry. It is entered into the table once,
-// run by the scheduler that holds the entry's lease, and ends with one outcome.
+// Package schedule runs evaluations at set times. A schedule is a file of entries; an entry names an evaluation and its times. A slot is
+// one scheduled time of an entry. Any number of schedulers, on several machines, may serve one schedule: asynq's PeriodicTaskManager wakes
+// them, and they share a table of slots in Redis. Each slot is added to the table once, is run by the scheduler that holds the entry's
+// lease, and ends with one outcome.
 package schedule
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// MissedPolicy selects which missed slots are run later. A slot is missed if no scheduler ran at its time.
+// MissedPolicy selects which missed slots are run later. A slot is missed if no scheduler was running at its time.
 type MissedPolicy string
 
 // The values of MissedPolicy.
@@ -82,7 +83,7 @@ const (
 	Error        Verdict = "error" // the evaluation or its gate could not be run
 )
 
-// wants reports whether On includes a verdict.
+// wants reports whether a notice of verdict v is to be sent. n may be nil.
 func (n *Notify) wants(v Verdict) bool {
 	if n == nil {
 		return false
@@ -105,19 +106,19 @@ func Read(path string) ([]Entry, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	if err := dec.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read the schedule %s: %w", path, err)
 	}
 	if len(file.Entries) == 0 { // for example a file that is just being written
-		return nil, fmt.Errorf("read %s: the schedule has no entries", path)
+		return nil, fmt.Errorf("read the schedule %s: it has no entries", path)
 	}
 	names := map[string]bool{}
 	for i := range file.Entries {
 		e := &file.Entries[i]
 		if err := e.complete(filepath.Dir(path)); err != nil {
-			return nil, fmt.Errorf("read %s: entry %d: %w", path, i+1, err)
+			return nil, fmt.Errorf("read the schedule %s: entry %d: %w", path, i+1, err)
 		}
 		if names[e.Name] {
-			return nil, fmt.Errorf("read %s: two entries have the name %s", path, e.Name)
+			return nil, fmt.Errorf("read the schedule %s: two entries have the name %q: rename one of them", path, e.Name)
 		}
 		names[e.Name] = true
 	}
@@ -217,7 +218,7 @@ func parse(spec, zone string) (cron.Schedule, error) {
 	return times, nil
 }
 
-// spec returns the cron expression with the time zone, which identifies the times of an entry.
+// spec returns the cron expression with its time zone. Two entries with the same spec have the same times.
 func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 
 // Next returns the entry's first time after t.
@@ -226,7 +227,7 @@ func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 // onTime is the maximum delay of a slot. A slot that would start later counts as missed.
 const onTime = 5 * time.Minute
 
-// maxDue is the maximum number of slots that are entered at once. Older slots are dropped.
+// maxDue is the maximum number of slots that are added at once. Older slots are dropped.
 const maxDue = 1000
 
 // due returns the entry's slots later than last and not later than now, the oldest first. The state of a slot is Waiting if it must be run,

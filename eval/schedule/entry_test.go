@@ -59,9 +59,9 @@ func TestReadRefuses(t *testing.T) {
 		return "entries: [{name: a, cron: '0 2 * * *', tasks: [t.yaml], " + fields + "}]"
 	}
 	for name, c := range map[string]struct{ text, says string }{
-		"empty":             {"", "the schedule has no entries"},
+		"empty":             {"", "it has no entries"},
 		"unknown field":     {entry("webhook: x"), "field webhook not found"},
-		"two of a name":     {"entries:\n- &a {name: a, cron: '0 2 * * *', tasks: [t]}\n- *a\n", "two entries have the name a"},
+		"two of a name":     {"entries:\n- &a {name: a, cron: '0 2 * * *', tasks: [t]}\n- *a\n", `two entries have the name "a"`},
 		"no name":           {"entries: [{cron: '0 2 * * *', tasks: [t]}]", "entry 1: entry \"\": a name has"},
 		"name with a slash": {"entries: [{name: a/b, cron: '0 2 * * *', tasks: [t]}]", "a name has up to 64"},
 		"no tasks":          {"entries: [{name: a, cron: '0 2 * * *'}]", "tasks: the list is empty"},

@@ -181,7 +181,7 @@ func (f *fleet) read(log io.Reader) {
 		}
 		f.mu.Lock()
 		switch l.Msg {
-		case "slot entered":
+		case "slot added":
 			f.entered[l.Slot]++
 		case "run finished":
 			f.ended[l.Slot]++

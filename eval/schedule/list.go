@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// EntryStatus is an entry with its slots.
+// EntryStatus is an entry with its state and its newest slots.
 type EntryStatus struct {
 	Entry
 	Paused bool      `json:"paused"`
-	Next   time.Time `json:"next"`
+	Next   time.Time `json:"next"`  // the entry's next scheduled time
 	Slots  []Slot    `json:"slots"` // the newest slots, the newest first
 }
 
@@ -25,7 +25,7 @@ type Status struct {
 	Entries    []EntryStatus `json:"entries"`
 }
 
-// List returns the live schedulers, and their entries with the newest slots of each.
+// List returns the live schedulers and their entries. Each entry has at most the given number of its newest slots.
 func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
 	now, err := t.Now(ctx)
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// noticeTime is how long a webhook or command may take. If the notice is not delivered after noticeLease, another scheduler takes it.
+	// noticeTime is how long a webhook and a command together may take. If the notice is not delivered after noticeLease, any scheduler can
+	// deliver it.
 	noticeTime  = 30 * time.Second
 	noticeLease = time.Minute
 	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to maxWait, so the last one is after about
@@ -27,7 +28,7 @@ const (
 	maxWait    = time.Hour
 )
 
-// notice is what a webhook or command receives, as JSON.
+// notice is the JSON that a webhook or command receives.
 type notice struct {
 	Key      string  `json:"key"` // identifies the notice; the same for each attempt
 	Entry    string  `json:"entry"`
@@ -41,7 +42,8 @@ type notice struct {
 	Ended    string  `json:"ended"`
 }
 
-// notifier delivers the notices of verdicts. A notice stays in Redis until it is delivered, so a crash can repeat it but not lose it.
+// notifier delivers the notices of verdicts. A notice stays in Redis until it is delivered. So a crash can make it arrive twice, but cannot
+// lose it.
 type notifier struct {
 	table *Table
 	entry func(name string) *Entry
@@ -90,12 +92,12 @@ func (n *notifier) next(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// deliver sends a notice and records the outcome.
+// deliver sends the notice of slot id (ENTRY/SLOT) and records the outcome. attempt counts from 1.
 func (n *notifier) deliver(ctx context.Context, id string, attempt int) error {
 	name, slot, _ := strings.Cut(id, "/")
 	e := n.entry(name)
 	if e == nil || e.Notify == nil {
-		return n.end(ctx, id, "not notified: the schedule has no notify for this entry any more")
+		return n.end(ctx, id, "not notified: the schedule no longer has this entry, or no longer has its key notify")
 	}
 	fields, err := n.table.rdb.HGetAll(ctx, key("slot", id)).Result()
 	if err != nil {
@@ -189,7 +191,7 @@ func execute(ctx context.Context, command []string, body *notice, text []byte) e
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("notify by command %s: %w: %.200q", command[0], err, bytes.TrimSpace(out))
+		return fmt.Errorf("notify by command %s: %w; its output: %.200q", command[0], err, bytes.TrimSpace(out))
 	}
 	return nil
 }

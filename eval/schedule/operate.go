@@ -11,13 +11,14 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// ErrWaiting means that an entry cannot be run now, because one of its slots is already waiting.
+// ErrWaiting means that RunNow cannot add a slot, because one of the entry's slots is already waiting.
 var ErrWaiting = errors.New("a run of this entry is already waiting")
 
 // ErrNoEntry means that no scheduler has an entry with this name.
 var ErrNoEntry = errors.New("no scheduler has this entry")
 
-// RunNow enters a slot for the present time and returns the name of its run. A scheduler runs it like any other slot.
+// RunNow adds a slot for the present time to the entry's slots, and returns the name of the run that the slot will have. A scheduler runs
+// this slot like any other. The error wraps ErrWaiting or ErrNoEntry if the run cannot be added.
 func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error) {
 	if err := t.check(ctx, entry); err != nil {
 		return "", err
@@ -38,7 +39,8 @@ func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error
 	return entry + "-" + name, failure(err, "run %s now", entry)
 }
 
-// Pause pauses an entry: slots whose time comes during the pause are not run. It reports whether the entry was not paused before.
+// Pause pauses an entry: slots whose time comes during the pause are not run, not even later. Pause returns false if the entry was paused
+// already.
 func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
 	if err := t.check(ctx, entry); err != nil {
 		return false, err
@@ -47,7 +49,7 @@ func (t *Table) Pause(ctx context.Context, entry string) (bool, error) {
 	return n > 0, failure(err, "pause %s", entry)
 }
 
-// Resume ends the pause of an entry. Its next slot is run again. Resume reports whether the entry was paused before.
+// Resume ends the pause of an entry: slots from now on are run. Resume returns false if the entry was not paused.
 func (t *Table) Resume(ctx context.Context, entry string) (bool, error) {
 	n, err := t.rdb.SRem(ctx, key("paused"), entry).Result()
 	return n > 0, failure(err, "resume %s", entry)
@@ -62,13 +64,13 @@ func (t *Table) check(ctx context.Context, entry string) error {
 		return nil
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("entry %q: %w; schedulers have no entries yet", entry, ErrNoEntry)
+		return fmt.Errorf("entry %q: %w; start a scheduler with \"ingot eval schedule\"", entry, ErrNoEntry)
 	}
 	slices.Sort(known)
 	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
 }
 
-// ticks is the name of the asynq queue, and the task type, of ticks: tasks that wake schedulers at the times of entries.
+// ticks is the name of the asynq queue of ticks, and their task type. A tick is a task that wakes a scheduler at a time of an entry.
 const ticks = "ingot-evaluations"
 
 // tickTime is the timeout of a tick's handler. A failed tick is not repeated, since schedulers also look at the table at intervals.

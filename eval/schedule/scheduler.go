@@ -62,8 +62,8 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	entries []Entry
-	broken  string // error of the file that was logged last; empty if the file can be read
-	running map[string]bool
+	broken  string          // the last logged error of the file; empty if the file can be read
+	running map[string]bool // names of the entries that this scheduler is running
 
 	runs sync.WaitGroup
 }
@@ -98,7 +98,7 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// Run serves the schedule until ctx ends. It then gives up its runs, and other schedulers continue them.
+// Run serves the schedule until ctx ends. It then stops its runs, and other schedulers continue them.
 func (s *Scheduler) Run(ctx context.Context) error {
 	manager, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
 		RedisUniversalClient: s.rdb, PeriodicTaskConfigProvider: s, SyncInterval: s.options.Interval,
@@ -114,7 +114,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	// The first look enters new entries before the first tick arrives.
+	// Record the entries before the first tick arrives.
 	s.look(ctx)
 	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{
 		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{ctx, s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
@@ -180,8 +180,8 @@ func (s *Scheduler) lookUntil(ctx context.Context) {
 	}
 }
 
-// look enters the slots that are due, and runs open slots that no scheduler is running. If Redis fails, it logs the error, and the next look
-// tries again.
+// look adds the slots that are due to the table, and starts runs of open slots that no scheduler is running. It logs an error of Redis. The
+// next look then repeats the work.
 func (s *Scheduler) look(ctx context.Context) {
 	s.mu.Lock()
 	entries := slices.Clone(s.entries)
@@ -208,7 +208,7 @@ func (s *Scheduler) lookAt(ctx context.Context, e *Entry) error {
 		return err
 	}
 	for _, slot := range entered {
-		s.log.InfoContext(ctx, "slot entered", "entry", e.Name, "slot", slot.name())
+		s.log.InfoContext(ctx, "slot added", "entry", e.Name, "slot", slot.name())
 	}
 	s.mu.Lock()
 	busy := s.running[e.Name]
@@ -247,7 +247,7 @@ func (s *Scheduler) evaluate(ctx context.Context, e *Entry, t *taken) {
 	over := context.WithoutCancel(ctx)
 	switch cause := context.Cause(running); {
 	case errors.Is(cause, errLost):
-		log.WarnContext(ctx, "run left to another scheduler", "reason", cause)
+		log.WarnContext(ctx, "run stopped here: another scheduler may continue it", "reason", cause)
 		return
 	case err == nil:
 		if err = s.table.finish(over, e, t, s.id, outcome); err == nil {
@@ -256,14 +256,14 @@ func (s *Scheduler) evaluate(ctx context.Context, e *Entry, t *taken) {
 		}
 	case ctx.Err() != nil:
 		err = s.table.release(over, e.Name, t, s.id, 0, "")
-		log.InfoContext(ctx, "run left unfinished for other schedulers")
+		log.InfoContext(ctx, "run interrupted: another scheduler can continue it")
 	default:
 		wait := s.options.Retry * time.Duration(t.attempt)
-		log.WarnContext(ctx, "run failed; it is tried again", "error", err, "wait", wait)
+		log.WarnContext(ctx, "run failed: trying again after the wait", "error", err, "wait", wait)
 		err = s.table.release(over, e.Name, t, s.id, wait, err.Error())
 	}
 	if err != nil { // the lease will expire, and a scheduler will take the slot again
-		log.WarnContext(ctx, "the end of a run was not recorded", "error", err)
+		log.WarnContext(ctx, "could not record the end of a run: it will be run again", "error", err)
 	}
 }
 

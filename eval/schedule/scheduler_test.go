@@ -109,7 +109,7 @@ func TestMissedSlots(t *testing.T) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	_, err := schedule.NewTable(redistest.Start(t).Client).Pause(t.Context(), "quick")
-	require.ErrorContains(t, err, "schedulers have no entries yet")
+	require.ErrorContains(t, err, "start a scheduler with")
 	f := newFleet(t, everyMinute, 2, often, schedule.DefaultLease)
 	f.begun()
 	for _, want := range []bool{true, false} {

@@ -8,7 +8,7 @@ import (
 // State is the state of a slot.
 type State string
 
-// The states. Waiting and Running slots are open.
+// The states. A slot is open while it is Waiting or Running.
 const (
 	Waiting    State = "waiting"
 	Running    State = "running"
@@ -18,22 +18,21 @@ const (
 	Paused     State = "paused"     // not run: the entry was paused
 )
 
-// slot is a slot that is not in the table yet.
+// slot is a scheduled time of an entry that is to be added to the table in Redis, with the state that it gets there.
 type slot struct {
 	at    time.Time
 	state State
 }
 
-// slotForm is the time layout of slot names. Slots that are sorted by name are sorted by time. The name of a slot of RunNow ends with
-// -now.
 const (
-	slotForm = "20060102T150405Z"
-	manual   = "-now"
+	slotForm = "20060102T150405Z" // layout of the time in a slot's name, so that slots sorted by name are sorted by time
+	manual   = "-now"             // end of the name of a slot that RunNow added
 )
 
 func (s slot) name() string { return s.at.UTC().Format(slotForm) }
 
-// Slot is a time of an entry, with its state and outcome.
+// Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read from the table. Times are in the format
+// of RFC 3339.
 type Slot struct {
 	Name     string  `json:"slot"`
 	State    State   `json:"state"`

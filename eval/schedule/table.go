@@ -18,9 +18,9 @@ import (
 //	ingot:{:eval}:entries       hash: each entry, as a scheduler last read it
 //	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last heartbeat
 //	ingot:{:eval}:paused        set: the entries that are paused
-//	ingot:{:eval}:notices       sorted set: the slots whose verdict is still to be notified, by the time of the next attempt
-//	ingot:{:eval}:marks:ENTRY   hash: for each cron expression, the time up to which slots were entered
-//	ingot:{:eval}:order:ENTRY   sorted set: the slots by name, which is their time; the last 1,000
+//	ingot:{:eval}:notices       sorted set: the slots whose notice is not delivered yet, by the time of the next attempt
+//	ingot:{:eval}:marks:ENTRY   hash: for each cron expression, the time up to which slots were added
+//	ingot:{:eval}:order:ENTRY   sorted set: the names of the newest 1,000 slots, which begin with their times
 //	ingot:{:eval}:open:ENTRY    sorted set: the slots that are not finished
 //	ingot:{:eval}:lease:ENTRY   the scheduler that runs a slot of the entry; expires unless that scheduler extends it
 //	ingot:{:eval}:slot:ENTRY/SLOT  hash: a slot
@@ -31,7 +31,7 @@ func NewTable(rdb redis.UniversalClient) *Table { return &Table{rdb} }
 
 func key(parts ...string) string { return "ingot:{:eval}:" + strings.Join(parts, ":") }
 
-// slotPrefix returns the key of an entry's slot without the slot's name at the end.
+// slotPrefix returns the part of the key that is the same for all slots of an entry. The slot's name follows it.
 func slotPrefix(entry string) string { return key("slot", entry+"/") }
 
 var (
@@ -59,7 +59,7 @@ var (
 	noticeScript  = redis.NewScript(noticeSource)
 )
 
-// failure adds the failed operation to an error of Redis. nil stays nil.
+// failure puts the failed operation in front of an error. It returns nil if err is nil.
 func failure(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -67,19 +67,19 @@ func failure(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// fire enters the due slots of an entry and returns the slots that this call has entered. For a new entry, or one with a new cron
-// expression, slots begin now.
+// fire adds the due slots of an entry to the table and returns them. It returns none if another scheduler added them first. The slots of a
+// new entry, and those of a new cron expression, begin now.
 func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, error) {
 	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, failure(err, "read the last slot of %s", e.Name)
+		return nil, failure(err, "read the time of the last slot of %s", e.Name)
 	}
 	next := strconv.FormatInt(now.Unix(), 10)
 	var due []slot
 	if mark != "" {
 		last, err := strconv.ParseInt(mark, 10, 64)
 		if err != nil {
-			return nil, failure(err, "read the last slot of %s", e.Name)
+			return nil, failure(err, "read the time of the last slot of %s", e.Name)
 		}
 		if due = e.due(time.Unix(last, 0), now); len(due) == 0 {
 			next = mark
@@ -94,7 +94,7 @@ func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, erro
 	keys := []string{key("marks", e.Name), key("order", e.Name), key("open", e.Name), key("paused")}
 	entered, err := fireScript.Run(ctx, t.rdb, keys, args...).Int()
 	if err != nil {
-		return nil, failure(err, "enter slots of %s", e.Name)
+		return nil, failure(err, "add the due slots of %s", e.Name)
 	}
 	if entered == 0 {
 		return nil, nil
@@ -114,7 +114,8 @@ type taken struct {
 	attempt int
 }
 
-// take takes the oldest open slot of an entry. It returns nil if there is none, or if another scheduler holds the entry's lease.
+// take takes the entry's lease and its oldest open slot, for a run by owner. It returns nil without an error if no slot is open, or if
+// another scheduler holds the lease.
 func (t *Table) take(ctx context.Context, entry, owner string, lease time.Duration) (*taken, error) {
 	v, err := takeScript.Run(ctx, t.rdb, []string{key("lease", entry), key("open", entry)},
 		slotPrefix(entry), owner, lease.Milliseconds(), timestamp()).Slice()
@@ -154,13 +155,14 @@ func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o 
 	return failure(err, "end slot %s of %s", s.slot, e.Name)
 }
 
-// release gives up the lease of an unfinished slot. No scheduler takes the slot during the time wait.
+// release gives up the lease of an unfinished slot. No scheduler takes the slot for the duration wait. If wait is 0, the attempt is not
+// counted.
 func (t *Table) release(ctx context.Context, entry string, s *taken, owner string, wait time.Duration, message string) error {
 	err := releaseScript.Run(ctx, t.rdb, []string{key("lease", entry), slotPrefix(entry) + s.slot}, owner, wait.Milliseconds(), message).Err()
 	return failure(err, "return slot %s of %s to the table", s.slot, entry)
 }
 
-// beat sends a scheduler's heartbeat: it records that the scheduler is alive, and its entries.
+// beat records a scheduler's heartbeat and its entries.
 func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -177,10 +179,10 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 		pipe.HSet(ctx, key("entries"), entries[i].Name, text)
 	}
 	_, err = pipe.Exec(ctx)
-	return failure(err, "record the scheduler")
+	return failure(err, "record the scheduler's heartbeat")
 }
 
-// lostAfter is the time after a scheduler's last heartbeat when the scheduler and its entries are no longer listed.
+// lostAfter is the time since its last heartbeat after which a scheduler and its entries are no longer listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
@@ -218,5 +220,5 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 // storedEntry is an entry in Redis.
 type storedEntry struct {
 	Entry
-	Seen time.Time `json:"seen"`
+	Seen time.Time `json:"seen"` // of the latest heartbeat of a scheduler that had the entry
 }

@@ -27,7 +27,7 @@ type Comparison struct {
 	Binary   bool    `json:"binary"`   // every score is 0 or 1
 	P        float64 `json:"p"`        // two-sided p-value: probability of a difference at least as large if the runs are equally good
 	Worse    float64 `json:"p_worse"`  // one-sided p-value: probability of a loss at least as large if the runs are equally good
-	Smallest float64 `json:"smallest"` // the smallest loss that the rows can show; see SmallestDifference
+	Smallest float64 `json:"smallest"` // the smallest loss that a test on these rows is likely to find; see SmallestDifference
 }
 
 // Compare compares the scores of the same rows in two runs. cluster is as in Paired. If all scores are 0 or 1 and the rows independent, the
@@ -64,7 +64,8 @@ func Compare(baseline, candidate []float64, cluster []string) Comparison {
 
 func binary(score float64) bool { return score == 0 || score == 1 }
 
-// deviation returns the standard deviation of one cluster's difference. If the standard error is 0, it assumes one change.
+// deviation returns the standard deviation of the difference of one cluster. If all clusters have the same difference, it returns the value
+// for one cluster that differs by 1.
 func (c *Comparison) deviation() float64 {
 	if c.SE > 0 {
 		return c.SE * math.Sqrt(float64(c.Clusters))
@@ -76,7 +77,8 @@ func (c *Comparison) deviation() float64 {
 // (Holm). identical means that no row's answer changed; the verdict is then Pass.
 //
 // The verdict is Fail if the loss is significant (worse is below Level) and either the whole interval is beyond the margin or the mean loss
-// is more than half the margin. It is Pass if the interval has no loss of the margin or more. Otherwise it is Inconclusive.
+// is more than half the margin. It is Pass if even the largest loss in the interval is smaller than the margin. Otherwise it is
+// Inconclusive.
 func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	switch {
 	case identical:
@@ -91,8 +93,9 @@ func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	return Inconclusive
 }
 
-// RowsToPass estimates the number of rows with which an equally good candidate passes the gate with probability Power. It assumes that the
-// rows of that candidate differ as much as those of c. It returns 0 if it cannot tell: for a margin of 0, or without rows.
+// RowsToPass estimates how many rows an equally good candidate needs to pass the gate with probability Power. It assumes that the scores of
+// that candidate differ from the baseline's as much as those in c. It returns 0 if no estimate is possible: for a margin of 0, or without
+// rows.
 func (c *Comparison) RowsToPass(margin float64) int {
 	if margin <= 0 || margin >= 1 || c.N == 0 {
 		return 0

@@ -34,8 +34,8 @@ const rounding = 1e-13
 // 1. Rows with the same value in cluster, such as questions about one text, count as one observation. If cluster is nil, each row is an
 // observation. The interval uses Student's t, since there may be few rows.
 //
-// If all n observations are equal, the standard error is 0. The interval then allows for a rare change that the rows do not show: a change
-// with probability p is missed by n observations with probability (1-p)^n (Clopper and Pearson's bound for 0 of n).
+// If all n observations are equal, the standard error is 0. The interval is then made wide enough for a rare change that none of the
+// observations shows: n observations miss a change of probability p with probability (1-p)^n (Clopper and Pearson's bound for 0 of n).
 func Paired(d []float64, cluster []string) Difference {
 	n := len(d)
 	if n == 0 {

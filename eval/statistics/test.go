@@ -43,8 +43,8 @@ func (d Difference) Worse() float64 {
 // draws is the number of resamples of a bootstrap.
 const draws = 10_000
 
-// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th percentiles of 10,000 resamples of the
-// clusters, or of the rows if cluster is nil. Equal arguments give equal results.
+// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th percentiles of the means of 10,000
+// resamples. Clusters are resampled, or rows if cluster is nil. Equal arguments give equal results.
 func Bootstrap(d []float64, cluster []string, seed uint64) Interval {
 	if len(d) == 0 {
 		return Interval{-1, 1}

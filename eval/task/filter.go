@@ -173,7 +173,7 @@ func matches(re *regexp2.Regexp, text string) (list []string) {
 	return list
 }
 
-// majority returns the answer that occurs most often, and the first of them if there are several.
+// majority returns the answer that occurs most often. If several occur equally often, it returns the first of them.
 func majority(answers []string) []string {
 	counts := map[string]int{}
 	for _, a := range answers {

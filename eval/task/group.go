@@ -21,7 +21,7 @@ type Group struct {
 
 // Member is a task of a group.
 type Member struct {
-	Task   string
+	Task   string // the task's name
 	Weight float64
 }
 
@@ -96,7 +96,7 @@ type groupReader struct {
 // maxGroups is the maximum depth of nested groups.
 const maxGroups = 8
 
-func (g *groupReader) read(keys map[string]*yaml.Node) error {
+func (g *groupReader) read(keys map[string]*keyValue) error {
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		n := keys[name]
 		var err error
@@ -104,13 +104,13 @@ func (g *groupReader) read(keys map[string]*yaml.Node) error {
 		case "group":
 			err = n.Decode(&g.group.Name)
 		case "aggregate_metric_list":
-			err = g.metrics(n)
+			err = g.metrics(n.Node)
 		case "task", "metadata", "group_alias", "tag":
 		default:
 			err = unsupported("the key of a group")
 		}
 		if err != nil {
-			return fmt.Errorf("read group %s:%d: %s: %w", g.path, n.Line, name, err)
+			return fmt.Errorf("read group %s:%d: %s: %w", n.file, n.Line, name, err)
 		}
 	}
 	tasks := keys["task"]
@@ -119,7 +119,7 @@ func (g *groupReader) read(keys map[string]*yaml.Node) error {
 	}
 	for _, n := range tasks.Content {
 		if err := g.member(n); err != nil {
-			return fmt.Errorf("read group %s:%d: task: %w", g.path, n.Line, err)
+			return fmt.Errorf("read group %s:%d: task: %w", tasks.file, n.Line, err)
 		}
 	}
 	g.groups = append(g.groups, g.group)
@@ -152,8 +152,8 @@ func (g *groupReader) metrics(n *yaml.Node) error {
 	return nil
 }
 
-// member adds a member of the group: a task, the tasks with a tag, or the tasks of another group. n is a name, or a mapping with the keys task
-// and weight.
+// member adds what an element of the group's task list stands for: a task, the tasks with a tag, or the tasks of another group. n is a
+// name, or a mapping with the keys task and weight.
 func (g *groupReader) member(n *yaml.Node) error {
 	m := Member{Weight: 1}
 	if n.Kind == yaml.ScalarNode {
@@ -271,7 +271,7 @@ func namesIn(folder string) (map[string][]string, error) {
 			if value == nil || key == "task" && keys["group"] != nil {
 				continue
 			}
-			names, err := texts(value)
+			names, err := texts(value.Node)
 			if err != nil {
 				continue
 			}

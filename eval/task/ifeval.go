@@ -118,7 +118,7 @@ type number64 = float64
 // errArgument means that a row lacks a setting of an instruction. The harness then draws a random value, which the prompt does not mention.
 var errArgument = errors.New("a setting of the instruction is missing in kwargs")
 
-// compared returns a check that compares what count returns for an answer with a number. relation is "at least" or "less than".
+// compared returns a check of an answer. The check compares count(answer) with the number than. relation is "at least" or "less than".
 func compared(relation string, than number64, count func(answer string) int) (func(string) bool, error) {
 	switch {
 	case than <= 0:

@@ -67,7 +67,7 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 		}
 		var err error
 		if text, err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("read schema: %w", err)
+			return nil, fmt.Errorf("read its file: %w", err)
 		}
 	} else {
 		var v any
@@ -76,22 +76,22 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 			text, err = json.Marshal(v)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read schema: %w", err)
+			return nil, fmt.Errorf("convert it from YAML to JSON: %w", err)
 		}
 	}
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
+		return nil, fmt.Errorf("it is not JSON: %w", err)
 	}
 	const name = "schema.json"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noSchemas{})
 	if err := c.AddResource(name, document); err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
+		return nil, fmt.Errorf("it cannot be used: %w", err)
 	}
 	s, err := c.Compile(name)
 	if err != nil {
-		return nil, fmt.Errorf("read schema: %w", err)
+		return nil, fmt.Errorf("it cannot be used: %w", err)
 	}
 	return s, nil
 }

@@ -76,8 +76,8 @@ func (r *Rubric) Prompt(row *ordered.Object, p *Prompt, answer string) (string, 
 	return r.template.Render(all, time.Time{})
 }
 
-// Score reads the score in a judge's reply and scales the range to [0, 1]. If the expression matches several times, the last match counts. ok
-// is false if the reply has no score, or one outside the range.
+// Score reads the score in a judge's reply and scales it from the rubric's range to [0, 1]. If the expression matches several times, the
+// last match counts. ok is false if the reply has no score, or one outside the range.
 func (r *Rubric) Score(judged string) (score float64, ok bool) {
 	list := matches(r.score, judged)
 	if len(list) == 0 {

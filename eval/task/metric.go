@@ -40,7 +40,7 @@ var metrics = map[Type]map[string]string{
 	Perplexity:     {"word_perplexity": "weighted_perplexity", "byte_perplexity": "weighted_perplexity", "bits_per_byte": "bits_per_byte"},
 }
 
-// defaultMetrics is the metric of a task that names none, by type.
+// defaultMetrics maps each type of task to the metric of a task that names none.
 var defaultMetrics = map[Type]string{
 	Generate: "exact_match", Judge: "judge_score", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity",
 }
@@ -122,7 +122,8 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	return m.withK(ks)
 }
 
-// withK returns a pass@k metric for each k. The values come from the setting k, or from a name such as pass@5.
+// withK returns a pass@k metric for each k, or m itself if it is another metric. The values of k come from the setting k (ks), or from a
+// name such as pass@5.
 func (m Metric) withK(ks []int) ([]Metric, error) {
 	after, ok := strings.CutPrefix(m.Name, "pass@")
 	if !ok {
@@ -174,7 +175,8 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 	return list, nil
 }
 
-// checkMetrics sets the aggregation of each metric. known maps the metrics of the task's type to aggregations; others are refused.
+// checkMetrics checks the settings of each metric and sets its aggregation. known maps the metrics that the task can have to aggregations;
+// others are refused.
 func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
 	if len(t.Metrics) == 0 {
@@ -208,8 +210,8 @@ func (r *reader) checkMetrics(known map[string]string) error {
 	return nil
 }
 
-// Exact reports whether an answer equals one of the targets, after the parts that the metric ignores are removed from both: first matches of
-// regular expressions, then case, punctuation and digits, as in the harness.
+// Exact reports whether an answer equals one of the targets. Before the comparison, the parts that the metric ignores are removed from
+// both. The order is that of the harness: matches of regular expressions, case, punctuation, digits.
 func (m *Metric) Exact(answer string, targets []string) bool {
 	answer = m.normal(answer)
 	return slices.ContainsFunc(targets, func(t string) bool { return m.normal(t) == answer })
@@ -308,7 +310,7 @@ func (m *Metric) Score(answer string, targets []string) float64 {
 	return indicator(m.Exact(answer, targets))
 }
 
-// number matches a number, also with commas between thousands.
+// number matches a number, which may have commas between thousands.
 var number = regexp.MustCompile(`-?\d[0-9,]*(\.\d+)?`)
 
 // sameNumber reports whether the last numbers of two texts are equal.

@@ -10,12 +10,14 @@ import (
 
 // Prompt is the prompt of a row and the expected answer.
 type Prompt struct {
+	// Context is the text that the model gets: description, examples and the row's own prompt.
 	Context string
 	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in WinoGrande. For "The _ is cold." with the
-	// options sun and moon, Contexts are "The sun" and "The moon", and Choices are twice " is cold.". For other rows it is nil, and Context
-	// precedes all choices.
+	// options sun and moon, Contexts are "The sun" and "The moon", and both Choices are " is cold.". For other rows Contexts is nil, and
+	// Context precedes all choices.
 	Contexts []string
-	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row it holds the target.
+	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row, the target is the
+	// only element.
 	Choices []string
 	Right   int      // number of the right choice, from 0; -1 if the row has no choices
 	Targets []string // accepted answers of a Generate row; the first is used if the row is an example

@@ -32,8 +32,8 @@ func Read(path string) (*Task, error) {
 	}
 	r := reader{task: t, path: path, folder: filepath.Dir(path)}
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		if err := r.key(name, keys[name]); err != nil {
-			return nil, fmt.Errorf("read task %s:%d: %s: %w", path, keys[name].Line, name, err)
+		if err := r.key(name, keys[name].Node); err != nil {
+			return nil, fmt.Errorf("read task %s:%d: %s: %w", keys[name].file, keys[name].Line, name, err)
 		}
 	}
 	if err := r.finish(); err != nil {
@@ -42,9 +42,15 @@ func Read(path string) (*Task, error) {
 	return t, nil
 }
 
-// readKeys reads the keys of a file and of the files that it includes. A file's keys replace those of included files. within are the files that
-// include this one.
-func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
+// keyValue is the value of a key in a task file.
+type keyValue struct {
+	*yaml.Node
+	file string // path of the file that has the key: the task's file or an included one
+}
+
+// readKeys reads the keys of a file and of the files that it includes. If both have a key, the value is that of the including file. within
+// lists the files through whose "include" this file is read.
+func readKeys(path string, within []string) (map[string]*keyValue, error) {
 	if slices.Contains(within, path) {
 		return nil, fmt.Errorf("read task %s: the file includes itself", path)
 	}
@@ -59,10 +65,10 @@ func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 	if len(document.Content) != 1 || document.Content[0].Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("read task %s: the file is not a YAML mapping (KEY: VALUE)", path)
 	}
-	keys := map[string]*yaml.Node{}
+	keys := map[string]*keyValue{}
 	pairs := document.Content[0].Content
 	for i := 0; i+1 < len(pairs); i += 2 {
-		keys[pairs[i].Value] = pairs[i+1]
+		keys[pairs[i].Value] = &keyValue{pairs[i+1], path}
 	}
 	included, ok := keys["include"]
 	if !ok {
@@ -81,7 +87,7 @@ func readKeys(path string, within []string) (map[string]*yaml.Node, error) {
 	return all, nil
 }
 
-// readFile reads a task file or a built-in task.
+// readFile returns the text of a task file, or of a built-in task if path is the name of one.
 func readFile(path string) ([]byte, error) {
 	if isBuiltin(path) {
 		return builtin.ReadFile("builtin/" + path + ".yaml")
@@ -112,8 +118,8 @@ type reader struct {
 	convert, results string // names of the Python functions of process_docs and process_results; empty for none
 }
 
-// ignored are keys of the harness without effect here: names of data sets, since users give the rows as files, and keys that do not change
-// prompts or scores.
+// ignored lists keys of the harness that have no effect here: names of data sets, since users give the rows as files, and keys that do not
+// change prompts or scores.
 var ignored = []string{
 	"tag", "task_alias", "dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split", "fewshot_split",
 	"should_decontaminate", "doc_to_decontamination_query", "group_alias",
@@ -227,7 +233,7 @@ func (r *reader) examples(n *yaml.Node) error {
 			case "first_n":
 				t.ShotsInOrder = true
 			default:
-				err = unsupported("sampler %q", value.Value)
+				err = unsupported("%q", value.Value)
 			}
 		case "samples":
 			t.Examples, err = objects(value)
@@ -304,7 +310,7 @@ func (r *reader) generation(n *yaml.Node) error {
 			err = value.Decode(&g.Seed)
 		case "do_sample": // ignored: the temperature decides whether tokens are sampled
 		default:
-			err = unsupported("generation setting %q", name)
+			err = unsupported("the setting")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)

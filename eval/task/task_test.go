@@ -120,7 +120,7 @@ func TestReadRefuses(t *testing.T) {
 		"other aggregation":  {base + "metric_list: [{metric: exact_match, aggregation: median}]", `aggregation "median" of metric "exact_match" is not supported`},
 		"template":           {"task: a\ndoc_to_target: b\ndoc_to_text: '{{ x'", "doc_to_text: "},
 		"regular expression": {base + "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '('}]}]", `regular expression "("`},
-		"generation setting": {base + "generation_kwargs: {num_beams: 4}", `num_beams: generation setting "num_beams" is not supported`},
+		"generation setting": {base + "generation_kwargs: {num_beams: 4}", "num_beams: the setting is not supported"},
 		"group":              {base + "group: g", "the file is a group of tasks"},
 		"Python function":    {base + "process_docs: !function utils.change", `the Python function "utils.change" is not supported`},
 		"field function":     {"task: a\ndoc_to_target: b\ndoc_to_text: !function utils.text", `the Python function "utils.text" is not supported`},
@@ -131,20 +131,23 @@ func TestReadRefuses(t *testing.T) {
 		"pass@k":             {base + "repeats: 2\nmetric_list: [{metric: pass@k, k: [1, 5]}]", `metric "pass@5" needs 5 answers to each row, but "repeats" is 2`},
 		"check":              {base + "metric_list: [{metric: pass@1, check: bleu}]", `check "bleu"`},
 		"schema":             {base + "metric_list: [{metric: json_schema}]", `needs the setting "schema"`},
-		"wrong schema":       {base + "metric_list: [{metric: json_schema, schema: {type: 7}}]", "schema: read schema"},
+		"wrong schema":       {base + "metric_list: [{metric: json_schema, schema: {type: 7}}]", "schema: it cannot be used: "},
 		"fetched schema":     {base + "metric_list: [{metric: json_schema, schema: {$ref: 'http://127.0.0.1:9/x.json'}}]", "write that schema into this one"},
 		"judge":              {base + "output_type: judge", `"judge" is missing`},
 		"rubric":             {base + "output_type: judge\njudge: {range: [1, 5]}", `"rubric", the prompt of the judge, is missing`},
 		"range":              {base + "output_type: judge\njudge: {rubric: r, range: [5, 1]}", "range must be"},
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "the file is not a YAML mapping"},
+		"included key":       {base + "include: shared-task.yaml", "shared-task.yaml:2: doc_to_image: the key is not supported"},
 		"includes itself":    {"include: task.yaml", "the file includes itself"},
 		"negative shots":     {base + "num_fewshot: -1", "num_fewshot is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "task.yaml")
+			folder := t.TempDir()
+			path := filepath.Join(folder, "task.yaml")
 			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "shared-task.yaml"), []byte("# of several tasks\ndoc_to_image: z\n"), 0o600))
 			_, err := Read(path)
 			require.ErrorContains(t, err, c.says)
 			require.ErrorContains(t, err, "task.yaml")

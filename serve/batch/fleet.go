@@ -28,7 +28,7 @@ type Fleet struct {
 	interval time.Duration // time between two searches for lost rows
 
 	mu    sync.Mutex
-	turns map[string]*turns // turns of each model's batches
+	turns map[string]*turns // by model
 }
 
 // NewFleet returns a Fleet. version is the version of the program, for the results of rows that cannot be used.
@@ -36,7 +36,7 @@ func NewFleet(queue job.Queue, version string) *Fleet {
 	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
 }
 
-// turnsOf returns the turns in which a model's batches run.
+// turnsOf returns the turns of a model's batches, which limit how many of them run at once.
 func (f *Fleet) turnsOf(model string) *turns {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +165,7 @@ func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	case errors.Is(err, rows.ErrOtherFile):
 		return errors.Join(ErrHopeless, err)
 	case err == nil && c.Foreign > 0:
-		return fmt.Errorf("%w: the queue lacks %d of its results", ErrHopeless, c.Foreign)
+		return fmt.Errorf("%w: its results file has %d rows that the queue does not have", ErrHopeless, c.Foreign)
 	case err == nil && c.Cancelled:
 		return job.ErrCancelled
 	}

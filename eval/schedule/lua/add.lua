@@ -1,4 +1,4 @@
--- Enters a slot of RunNow. Returns 1, or 0 if a slot of the entry is already waiting.
+-- Adds a slot of RunNow. Returns 1, or 0 if a slot of the entry is already waiting.
 -- KEYS: order, open, slot. ARGV: slot.
 if redis.call('ZCARD', KEYS[2]) > 1 or redis.call('EXISTS', KEYS[3]) == 1 then
   return 0

@@ -1,10 +1,10 @@
 "use strict";
 
-// Pages work without this script. With it, the parts marked data-live follow the server, and answers appear as they are made.
+// Pages work without this script. It refreshes the elements with the attribute data-live, and shows answers while they are generated.
 
 const refreshEvery = 3000; // milliseconds
 
-// refresh loads the page again and replaces its live parts. A part that holds the keyboard's focus stays as it is.
+// refresh loads the page again and replaces its live parts. A part with the keyboard's focus is not replaced.
 async function refresh() {
 	if (document.hidden) return;
 	const response = await fetch(location.href, { headers: { Accept: "text/html" } });
@@ -38,7 +38,7 @@ async function* events(response) {
 	}
 }
 
-// answer sends the form and shows the answer as it is made.
+// answer sends the form and shows the answer while it is generated.
 async function answer(form, signal) {
 	const section = document.getElementById("answer-section");
 	const text = document.getElementById("answer");
