@@ -30,7 +30,7 @@ func readAnswers(r io.Reader) (map[string]*answer, error) {
 		if len(line) > 0 && err == nil {
 			id, a, err := readAnswer(line)
 			if err != nil {
-				return nil, fmt.Errorf("read answers, line %d: %w", n, err)
+				return nil, fmt.Errorf("line %d: %w", n, err)
 			}
 			all[id] = a
 		}
@@ -97,5 +97,9 @@ func readAnswersFile(path string) (map[string]*answer, error) {
 		return nil, fmt.Errorf("read answers: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
-	return readAnswers(f)
+	all, err := readAnswers(f)
+	if err != nil {
+		return nil, fmt.Errorf("read answers: %q: %w", path, err)
+	}
+	return all, nil
 }

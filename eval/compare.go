@@ -176,7 +176,7 @@ func pairs(task, baseline, candidate string) ([]pair, error) {
 			continue
 		}
 		if b.PromptHash != c.PromptHash || b.DocHash != c.DocHash {
-			return nil, fmt.Errorf("compare row %d of task %s: %w", b.DocID, task, ErrOtherPrompts)
+			return nil, fmt.Errorf("compare row %d of task %s: %w", b.DocID+1, task, ErrOtherPrompts)
 		}
 		list = append(list, pair{b, c})
 	}

@@ -75,7 +75,7 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 			for n, text := range s.Filters[f].Apply(a.texts) {
 				prompt, err := s.Rubric.Prompt(doc.(*ordered.Object), &item.Prompt, text) //nolint:forcetypeassert // Load checked it
 				if err != nil {
-					return nil, fmt.Errorf("task %s: row %d: rubric: %w", s.Name, item.Number, err)
+					return nil, fmt.Errorf("task %s: row %d: rubric: %w", s.Name, item.Number+1, err)
 				}
 				zero := 0.0
 				list = append(list, request{s.judgeID(item.Number, f, n), "POST", openai.Chat,

@@ -73,7 +73,7 @@ func (s *Set) score(answers, judged map[string]*answer) ([]Sample, error) {
 }
 
 func (s *Set) unanswered(item *Item) error {
-	return fmt.Errorf("score task %s: row %d has no answer yet: run the evaluation again to answer the missing rows", s.Name, item.Number)
+	return fmt.Errorf("score task %s: row %d has no answer yet: run the evaluation again to answer the missing rows", s.Name, item.Number+1)
 }
 
 func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []Sample {

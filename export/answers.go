@@ -36,8 +36,7 @@ type Answers struct {
 type entry struct {
 	offset int64
 	row    int32
-	size   int32  // size of the line in bytes, including its line end
-	sum    uint32 // checksum of the row
+	size   int32 // size of the line in bytes, including its line end
 }
 
 // OpenAnswers opens a file of answers and indexes its lines. It ignores an incomplete last line, since a run may be writing it. The
@@ -103,7 +102,7 @@ func (a *Answers) add(text []byte, offset int64) error {
 	if err != nil {
 		return err
 	}
-	_, row, sum, err := openai.ParseResultID(l.ID)
+	_, row, _, err := openai.ParseResultID(l.ID)
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (a *Answers) add(text []byte, offset int64) error {
 			a.reasoning = a.reasoning || len(c.Message.Reasoning) > 0
 		}
 	}
-	a.entries = append(a.entries, entry{offset: offset, row: int32(row), size: int32(len(text)), sum: sum}) //nolint:gosec // ParseResultID checks row
+	a.entries = append(a.entries, entry{offset: offset, row: int32(row), size: int32(len(text))}) //nolint:gosec // ParseResultID checks row
 	return nil
 }
 

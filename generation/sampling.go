@@ -37,6 +37,9 @@ func (p *Sampling) Validate(vocab int) error {
 	}
 	for _, c := range checks {
 		if !(c.value >= c.lo && c.value <= c.hi) {
+			if c.hi == math.MaxFloat64 {
+				return fmt.Errorf("%s is %g, but must be a number of at least %g", c.name, c.value, c.lo)
+			}
 			return fmt.Errorf("%s is %g, but must be between %g and %g", c.name, c.value, c.lo, c.hi)
 		}
 	}

@@ -171,7 +171,7 @@ func TestFaults(t *testing.T) {
 		{name: "416", fault: func(b *bundle) { b.Bytes = times(always, status(http.StatusRequestedRangeNotSatisfiable)) }, want: "the server's file is shorter than"},
 
 		// Wrong content.
-		{name: "wrong hash", fault: func(b *bundle) { b.Bytes = times(always, flipped(b)) }, want: "the download was deleted. Pull again; if this repeats, the server or a proxy changes the file"},
+		{name: "wrong hash", fault: func(b *bundle) { b.Bytes = times(always, flipped(b)) }, want: "the download was deleted; pull again (if this repeats, the server or a proxy changes the file)"},
 		{name: "another size in the range", fault: func(b *bundle) {
 			b.Bytes = times(always, status(http.StatusPartialContent, "Content-Range", "bytes 0-9/10"))
 		}, want: "the server's file has 10 bytes instead of"},

@@ -66,13 +66,13 @@ func (e Env) findForeign(n Name) (Pulled, bool) {
 }
 
 // foreign returns another program's copy of model m, which the name n selects. It returns only models of one file, whose hash it checks.
-func (e Env) foreign(n Name, m model) (Pulled, bool) {
+func (e Env) foreign(ctx context.Context, n Name, m model) (Pulled, bool) {
 	found, ok := e.findForeign(n)
 	if !ok || found.Files != 1 || len(m.files) != 1 || found.Bytes != m.size() {
 		return Pulled{}, false
 	}
 	if found.SHA256 == "" {
-		sum, err := hashFile(context.Background(), found.Path)
+		sum, err := hashFile(ctx, found.Path)
 		if err != nil {
 			return Pulled{}, false
 		}
@@ -172,7 +172,9 @@ func (f Foreign) manifest(file string) (Pulled, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err == nil {
-		err = json.Unmarshal(text, &manifest)
+		if err = json.Unmarshal(text, &manifest); err != nil {
+			err = fmt.Errorf("read %q: %w", file, err)
+		}
 	}
 	if err != nil {
 		return Pulled{}, err

@@ -94,7 +94,7 @@ func (p *Puller) pullRepo(ctx context.Context, n Name) (Pulled, error) {
 	if err != nil {
 		return Pulled{}, err
 	}
-	if found, ok := p.options.Env.foreign(n, m); ok {
+	if found, ok := p.options.Env.foreign(ctx, n, m); ok {
 		return found, nil
 	}
 	dir := p.options.Env.repoDir(n)

@@ -125,8 +125,13 @@ func (e *refusedError) Error() string {
 
 // fatal reports whether the server would refuse all other requests as well.
 func (e *refusedError) fatal() bool {
+	return e.key() || e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed
+}
+
+// key reports whether the server refused the request because of its key, or because of the account that the key belongs to.
+func (e *refusedError) key() bool {
 	switch e.status {
-	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
 		return true
 	}
 	return false

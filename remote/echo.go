@@ -68,7 +68,7 @@ func (c *Client) echo(ctx context.Context, prompt string) (*completion, error) {
 	}
 	a, err := c.ask(ctx, openai.Completions, body)
 	var refused *refusedError
-	if errors.As(err, &refused) && !refused.mayPass() {
+	if errors.As(err, &refused) && !refused.mayPass() && !refused.key() {
 		return nil, fmt.Errorf("%w: %w", ErrNoEcho, err)
 	}
 	if err != nil {

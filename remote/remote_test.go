@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -355,5 +356,16 @@ func TestEcho(t *testing.T) {
 				require.ErrorIs(t, err, c.want)
 			}
 		})
+	}
+}
+
+// TestEchoWithARefusedKey checks that a refused key is not mistaken for a server without log-probabilities of prompts.
+func TestEchoWithARefusedKey(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden} {
+		url := start(t, func(w http.ResponseWriter, _ string, _ int) { http.Error(w, `{"error": "no"}`, status) })
+		err := client(t, url, remote.Options{}).CheckEcho(t.Context())
+		require.ErrorContains(t, err, strconv.Itoa(status))
+		require.NotErrorIs(t, err, remote.ErrNoEcho)
 	}
 }

@@ -194,7 +194,7 @@ func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
 		Live: &job.Live{Channel: f.channel, Seed: c.Seed},
 	}
 	if most, err := f.queue.MaxBytes(ctx); err != nil || len(c.Body) > most-jobFields {
-		return cmp.Or(err, failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, which is more than the queue accepts", len(c.Body)))
+		return cmp.Or(err, failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, but the queue accepts at most %d", len(c.Body), most-jobFields))
 	}
 	if _, err := f.queue.Add(ctx, c.Model, job.Interactive, []*job.Job{j}); err != nil {
 		return err

@@ -261,7 +261,7 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 	r := job.Failure(d.Job, openai.Error{Code: code, Message: message}, job.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()),
 		TotalMS:     float64(time.Since(d.start).Milliseconds()),
-		Attempts:    d.attempt,
+		Attempts:    d.attempt + d.Deaths,
 		Origin:      w.origin,
 	})
 	var err error

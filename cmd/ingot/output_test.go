@@ -237,7 +237,7 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	require.Equal(t, "years of work\n", readFile(t, precious))
 	r := ingot(t, questions, "run", "-", "--format", "csv", "-o", filepath.Join(t.TempDir(), "x.csv"), "--model", tinyLlama, "--prompt", "{{.text}}")
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, "and a pipe cannot be: write IN to a file first")
+	require.Contains(t, r.stderr, "but a pipe can be read only once: write IN to a file first")
 }
 
 // TestResultsWriteATable writes a batch on Redis as a table, and exports other tables of the same answers.

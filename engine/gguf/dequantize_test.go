@@ -248,7 +248,7 @@ func TestRowBytes(t *testing.T) {
 	_, err = TypeF32.RowBytes(-1)
 	require.Error(t, err)
 	_, err = TypeF32.RowBytes(math.MaxInt / 2)
-	require.ErrorContains(t, err, "too large")
+	require.ErrorContains(t, err, "too many bytes")
 	_, err = Type(29).RowBytes(256)
 	require.ErrorContains(t, err, "IQ1_M is not supported (supported: F32,")
 	require.Equal(t, "type 1000", Type(1000).String())

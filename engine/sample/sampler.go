@@ -118,7 +118,7 @@ func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, erro
 	logits = s.edit(logits, w)
 	best := argmax(logits)
 	if top := float64(logits[best]); math.IsInf(top, 0) {
-		return distribution{}, fmt.Errorf("%w: bias, penalties and excluded ids leave no token that can be drawn; the highest logit is %g", generation.ErrNotFinite, top)
+		return distribution{}, generation.BadRequest("bias, penalties and excluded ids leave no token that can be drawn; the highest logit is %g", top)
 	}
 	if s.params.Temperature == 0 {
 		return w.only(int32(best)), nil

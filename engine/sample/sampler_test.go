@@ -235,7 +235,8 @@ func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	s := New(generation.Sampling{}, 0, nil)
 	s.Exclude([]int32{0, 1})
 	_, err = s.Sample([]float32{1, 2}, 0, new(Scratch))
-	require.ErrorIs(t, err, generation.ErrNotFinite)
+	require.ErrorIs(t, err, generation.ErrBadRequest)
+	require.NotErrorIs(t, err, generation.ErrNotFinite)
 }
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {

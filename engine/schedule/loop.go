@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -123,7 +124,9 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 		before := s.Length()
 		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
 			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
-			l.discard(s) // the cache may hold wrong values
+			if !errors.Is(err, generation.ErrBadRequest) {
+				l.discard(s) // the cache may hold wrong values
+			}
 			continue
 		}
 		if s.Length() > before {

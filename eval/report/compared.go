@@ -127,5 +127,5 @@ func (c change) ScoresOf(candidate bool) map[string]float64 {
 	return c.Scores[0]
 }
 
-// Heading returns the heading of the row on the page.
-func (c change) Heading() string { return fmt.Sprintf("row %d", c.Row) }
+// Heading returns the heading of the row on the page. Rows are counted from 1, as in error messages.
+func (c change) Heading() string { return fmt.Sprintf("row %d", c.Row+1) }

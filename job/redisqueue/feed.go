@@ -143,7 +143,7 @@ func (f *feed) record(ctx context.Context, r toRecord) any {
 	r.reply = make(chan any, 1)
 	f.mu.Lock()
 	f.results = append(f.results, r)
-	f.bytes += len(r.result.Text) + len(r.result.Job)
+	f.bytes += r.size()
 	if !r.held.ending {
 		r.held.ending = true
 		f.ending++
@@ -209,6 +209,9 @@ func (f *feed) round(ctx context.Context) {
 	}
 	f.results = slices.Clone(f.results[len(results):])
 	f.bytes = 0
+	for _, r := range f.results {
+		f.bytes += r.size()
+	}
 	wanted, asks := 0, f.asks
 	if ctx.Err() == nil && !f.server.returning.Load() && !time.Now().Before(f.next) {
 		if wanted = f.room(); wanted > maxGroup {

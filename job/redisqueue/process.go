@@ -35,7 +35,7 @@ func (s *server) process(h *held) {
 	case err == nil:
 		s.step(h, func(ctx context.Context) error { return s.queue.endTask(ctx, h, taskDone, "", time.Time{}, false) })
 	case errors.Is(err, errNoJob):
-		s.log.Error("archived a task that is not a job of ingot", "task", h.task, "error", err)
+		s.log.Error("archived a task", "task", h.task, "error", err)
 		s.step(h, func(ctx context.Context) error {
 			now := time.Now()
 			return s.queue.endTask(ctx, h, taskArchived, failedMessage(h.message, now, err, false), now, true)
@@ -83,11 +83,11 @@ func (s *server) deliver(h *held) (err error) {
 func (h *held) read() (*job.Job, error) {
 	payload, err := payloadOf([]byte(h.message))
 	if err != nil {
-		return nil, errors.Join(errNoJob, err)
+		return nil, fmt.Errorf("%w: %w", errNoJob, err)
 	}
 	j, err := job.Decode(payload)
 	if err != nil {
-		return nil, errors.Join(errNoJob, err)
+		return nil, fmt.Errorf("%w: %w", errNoJob, err)
 	}
 	if h.batch != j.Batch || h.line != j.Line {
 		return nil, fmt.Errorf("%w: the task's id does not name line %d of batch %s", errNoJob, j.Line, j.Batch)

@@ -185,6 +185,9 @@ type toRecord struct {
 	reply  chan any // gets the reply of the script, or an error
 }
 
+// size returns the size of the result's texts in bytes.
+func (r toRecord) size() int { return len(r.result.Text) + len(r.result.Job) }
+
 // recordArgs returns the arguments of record.lua.
 func recordArgs(rows []toRecord) []any {
 	at := time.Now()
