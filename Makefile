@@ -77,7 +77,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
 SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(cache|chat|compute/computetest|cost|cpu/kernels|cpu/kernels/generate|draft|gguf|jinja|model|sample|tokenizer)|eval|eval/(report|statistics|task)|export|generation|metal|metal/(drivers|kernelcache|translate)|models|ordered|prompt|release|serve/console|table)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
-UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution
+UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes
 
 .PHONY: test
 test: ## install missing programs that the tests need, and run all tests

@@ -92,9 +92,9 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const tokens = 33
-	for _, path := range []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"} {
+	for _, name := range modeltest.Micros(t) {
 		be := open(t, metal.Options{}, emulator.Options{})
-		eng, err := engine.Open(path, be, engine.Options{Context: 256, Draft: engine.DraftOff})
+		eng, err := engine.Open(modeltest.Micro(t, name), be, engine.Options{Context: 128, Draft: engine.DraftOff})
 		require.NoError(t, err)
 		before := be.Counters()
 		_, err = eng.Generate(t.Context(), generation.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true})

@@ -121,11 +121,11 @@ func TestGeometry(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, have, got)
 
-	in := write(t, "in.jsonl", askMarch+"\n")
+	in := write(t, "in.jsonl", `{"custom_id": "a", "prompt": "The", "max_tokens": 2, "ignore_eos": true}`+"\n")
 	answer := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "emulator", "--context", "128", "--draft", "off"}
 	r := ingot(t, "", answer...)
 	require.Equal(t, exitOK, r.code, r.stderr)
-	require.Contains(t, r.stdout, "April.")
+	require.Contains(t, r.stdout, `"completion_tokens":2`)
 
 	require.Regexp(t, `geometry from `+path+`, choices: 1`, ingot(t, "", "doctor", "--backend", "emulator").stdout)
 	require.NoError(t, os.WriteFile(path, []byte(`[{"kernel":"product","inputs":1,"rows":3}]`), 0o600))

@@ -15,8 +15,8 @@ const (
 	flatFrom = 64
 	// A larger step is measured if the last one computed at least gain times as many rows per second as the step of half its size.
 	gain = 1.05
-	// A step that takes slowStep or longer is timed only once, after the run that warms it up.
-	slowStep = 50 * time.Millisecond
+	// A step that takes slowStep or longer is timed only once, after the run that warms it up. If even that run takes verySlow, it counts.
+	slowStep, verySlow = 50 * time.Millisecond, 250 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
 	// Steps faster than slowStep are timed in rounds; the shortest time of each step counts. measurements is the minimum number of rounds
@@ -101,26 +101,32 @@ func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
 	return m.Model.Forward(b)
 }
 
-// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of each coarse size. If no step is slow,
-// these are the dense sizes; otherwise the coarse sizes, up to the first one that takes longer than slowest.
+// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of each. If no step is slow, these are the dense
+// sizes. Otherwise they are the coarse sizes up to the first slow step, and then powers of two up to the first step that takes longer than
+// slowest.
 func affordable(m model.Model, limit int) ([]int, error) {
 	coarse, dense := sizes(limit)
-	quick := true
-	for i, n := range coarse {
+	var rows []int
+	slow := false
+	for _, n := range coarse {
+		if slow && n&(n-1) != 0 {
+			continue
+		}
 		start := time.Now()
 		if _, err := m.Forward(FirstTokens(n, m.Config().Vocab)); err != nil {
 			return nil, fmt.Errorf("measure the cost of steps: %w", err)
 		}
 		took := time.Since(start)
+		rows = append(rows, n)
 		if took > slowest {
-			return coarse[:i+1], nil
+			return rows, nil
 		}
-		quick = quick && took <= slowStep
+		slow = slow || took > slowStep
 	}
-	if quick {
-		return dense, nil
+	if slow {
+		return rows, nil
 	}
-	return coarse, nil
+	return dense, nil
 }
 
 // measureReads measures the cost of attention: the difference between the times of rows at the beginning of a prompt and of rows far from
@@ -184,12 +190,12 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 }
 
 // Fastest calls run several times for each i below n and returns the minimum duration for each i, in seconds. The first call for each i is
-// not counted. The calls for different i alternate, so that a short slowdown of the machine does not affect only one of them.
+// not counted, unless it takes so long that it is not repeated. The calls for different i alternate, so that a short slowdown of the machine does not affect only one of them.
 func Fastest(n int, run func(i int) error) ([]float64, error) {
 	minimum, begun := make([]time.Duration, n), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {
 		for i := range n {
-			if round > 1 && minimum[i] > slowStep {
+			if round == 1 && minimum[i] > verySlow || round > 1 && minimum[i] > slowStep {
 				continue
 			}
 			start := time.Now()
