@@ -24,7 +24,7 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		return -total / weight / math.Ln2, math.NaN()
 	}
 	mean, squares := total/n, 0.0
-	if m.Aggregation == "weighted_mean" { // sum of scores over sum of weights, with the standard error of a ratio
+	if m.Aggregation == "weighted_mean" { // the weighted mean of the scores, with the standard error of a ratio
 		mean = 0
 		for i := range samples {
 			mean += scores[i] * samples[i].Weights[m.Name] / weight

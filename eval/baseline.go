@@ -48,7 +48,8 @@ func Baselines(folder string) (map[string]Baseline, error) {
 	return all, nil
 }
 
-// Pin makes a run of the folder the baseline with this name. An earlier baseline with the same name is replaced.
+// Pin makes a run of the folder the baseline with this name. run is the run's name or the path of its directory. An earlier baseline with the
+// same name is replaced.
 func Pin(folder, name, run string) (Baseline, error) {
 	if err := names.Check("baseline", name); err != nil {
 		return Baseline{}, err
@@ -131,7 +132,7 @@ func contentSum(dir string) (string, error) {
 	r.Date = time.Time{} // scoring the same answers again changes only the date
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("read the results of a run: %w", err)
+		return "", fmt.Errorf("hash the results of a run: %w", err)
 	}
 	parts := []string{string(text)}
 	for _, task := range slices.Sorted(maps.Keys(r.Results)) {

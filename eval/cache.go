@@ -21,7 +21,7 @@ import (
 // always gets the same answer. Do not use a cache to measure how much answers vary.
 type Cache struct {
 	Folder   string
-	Identity string // identifies what answers: model and version of the program, or server and model
+	Identity string // source of the answers: model and version of the program, or server and model
 }
 
 // path returns the path of the file with the answer to a request.

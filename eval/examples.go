@@ -57,7 +57,7 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	if len(chosen) == 0 && t.ShotColumn != "" {
 		return nil, fmt.Errorf("no example has the same value in column %q as the row", t.ShotColumn)
 	}
-	return nil, fmt.Errorf("the task has %d examples for the row, and num_fewshot is %d: lower num_fewshot, or give more rows", len(chosen), t.Shots)
+	return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", len(chosen), t.Shots)
 }
 
 // order returns the indices of the example rows in a random order, which depends on the number of the row that gets the examples.

@@ -187,7 +187,7 @@ func find(index *eval.Index, folder, run string) (*eval.Run, error) {
 			return &index.Runs[i], nil
 		}
 	}
-	return nil, fmt.Errorf("report on run %q: its results cannot be read", run)
+	return nil, fmt.Errorf("report on run %q: its results.json or gate.json cannot be read: run \"ingot eval list\" for the reason", run)
 }
 
 // compare sets the parts of the page that compare the candidate with the baseline.

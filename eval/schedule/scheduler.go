@@ -194,7 +194,7 @@ func (s *Scheduler) look(ctx context.Context) {
 		err = s.lookAt(ctx, &entries[i])
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "could not read the table of slots: trying again", "error", err)
+		s.log.WarnContext(ctx, "could not read or update the table of slots in Redis: trying again", "error", err)
 	}
 }
 
