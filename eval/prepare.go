@@ -33,8 +33,8 @@ func Prepare(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, RequestsFile), requests)
 }
 
-// writeOnce writes requests to a file. It does not change a file that holds the same requests. The error wraps ErrOtherRun if the file holds
-// other requests.
+// writeOnce writes requests to a file. It does not change a file that holds the same requests. The error wraps ErrOtherRun if the file
+// holds other requests.
 func writeOnce(path string, requests []request) error {
 	fresh := path + ".tmp"
 	f, err := os.Create(fresh)

@@ -45,10 +45,10 @@ func New(dev Device, o Options) (*Backend, error) {
 			err = b.reserve(nativeScratch)
 		}
 		if err == nil {
-			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "make the counters of routing")
+			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "allocate counters for the routing of experts")
 		}
 		if err == nil {
-			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "make the logits of routing")
+			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "allocate logits for the routing of experts")
 		}
 	}
 	if err == nil {

@@ -39,7 +39,7 @@ const (
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // threads of group_experts
 
-	attentionPairs      = 16                                         // pairs per tile of attention_tile.metal
+	attentionPairs      = 16                                         // pairs of a row and a query head per tile of attention_tile.metal
 	attentionTileGroups = 4                                          // simdgroups per threadgroup of attention_tile.metal
 	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32) // threadgroup memory of attention_tile.metal
 )

@@ -23,8 +23,8 @@ const (
 	chartHeight = 210
 )
 
-// Charts are drawn in these placeholder colours. The replacer below turns each of them into a variable of the page's style sheet, whose value
-// depends on the theme (light or dark).
+// Charts are drawn in these placeholder colours. The replacer below turns each of them into a variable of the page's style sheet. The value
+// of a variable depends on the theme (light or dark).
 var (
 	ink       = color.RGBA{R: 1, A: 255}
 	muted     = color.RGBA{R: 2, A: 255}

@@ -109,7 +109,7 @@ func Read(path string) ([]Entry, error) {
 		return nil, fmt.Errorf("read the schedule %s: %w", path, err)
 	}
 	if len(file.Entries) == 0 { // for example a file that is just being written
-		return nil, fmt.Errorf("read the schedule %s: it has no entries", path)
+		return nil, fmt.Errorf("read the schedule %s: it has no entries: list them under the key \"entries\"", path)
 	}
 	names := map[string]bool{}
 	for i := range file.Entries {
@@ -127,7 +127,7 @@ func Read(path string) ([]Entry, error) {
 
 // complete checks an entry and sets the defaults of fields that it leaves out.
 func (e *Entry) complete(folder string) (err error) {
-	if err := names.Check("entry", e.Name); err != nil {
+	if err := names.Check("name", e.Name); err != nil {
 		return err
 	}
 	if e.TimeZone == "" {
