@@ -56,7 +56,7 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 			err = json.Unmarshal(text, &l)
 		}
 		if err != nil {
-			return fmt.Errorf("read a cached answer (%s): %w", c.path(row), err)
+			return fmt.Errorf("read a cached answer (%s): %w; delete this file to generate the answer again", c.path(row), err)
 		}
 		l.ID, l.CustomID = openai.ResultID(out.Batch(), row.Line, row.Sum), row.CustomID
 		line, err := openai.Marshal(l)

@@ -28,8 +28,8 @@ type Compared struct {
 	Verdict statistics.Verdict `json:"verdict"`
 }
 
-// ErrOtherPrompts means that two runs have different prompts.
-var ErrOtherPrompts = errors.New("the prompts differ, so the scores cannot be compared: run the same tasks with the same rows and settings")
+// ErrOtherPrompts means that two runs have different prompts, or different settings of a task.
+var ErrOtherPrompts = errors.New("the prompts or the task's settings differ, so the scores cannot be compared: run the same tasks with the same rows and settings")
 
 // ErrOtherTasks means that a gate got two runs with different tasks.
 var ErrOtherTasks = errors.New("only one of the runs has the task, so a gate cannot compare it: run the baseline's tasks, or pin another baseline")

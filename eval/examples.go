@@ -38,7 +38,7 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	if t.ShotColumn != "" {
 		value, ok := row.Get(t.ShotColumn)
 		if !ok {
-			return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen", t.ShotColumn)
+			return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen (\"same\" in fewshot_config)", t.ShotColumn)
 		}
 		same = func(o *ordered.Object) bool {
 			v, ok := o.Get(t.ShotColumn)
@@ -55,7 +55,7 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 		}
 	}
 	if len(chosen) == 0 && t.ShotColumn != "" {
-		return nil, fmt.Errorf("no example has the same value in column %q as the row", t.ShotColumn)
+		return nil, fmt.Errorf("no example row has the same value in column %q as the row: add one, or set num_fewshot to 0", t.ShotColumn)
 	}
 	return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", len(chosen), t.Shots)
 }

@@ -23,8 +23,8 @@ func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// Inputs returns the values of Choice.Inputs for which a kernel has candidates, in ascending order. For tiles and Attention, whose candidates
-// are the same for all values, it returns only 0.
+// Inputs returns the values of Choice.Inputs for which a kernel has candidates, in ascending order. For tiles and Attention, whose
+// candidates are the same for all values, it returns only 0.
 func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)
