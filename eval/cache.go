@@ -69,7 +69,8 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 	return n, errors.Join(err, out.Flush())
 }
 
-// Store adds the answers of an output file to the cache. It leaves out errors.
+// Store adds the answers of an output file to the cache, except rows that have an error. requests is the path of the file of requests,
+// answers that of the output file.
 func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	paths := map[string]string{}
 	err := c.each(ctx, requests, func(row *rows.Row) error {

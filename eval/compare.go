@@ -52,7 +52,7 @@ func readBoth(baseline, candidate string) (base, cand *Results, err error) {
 	return base, cand, err
 }
 
-// CompareAll compares two runs like Compare, but returns ErrOtherTasks if one run has a task that the other lacks.
+// CompareAll compares two runs like Compare, but its error wraps ErrOtherTasks if one run has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, cand, err := readBoth(baseline, candidate)
 	if err != nil {

@@ -60,7 +60,8 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", len(chosen), t.Shots)
 }
 
-// order returns the indices of the example rows in a random order, which depends on the number of the row that gets the examples.
+// order returns the indices of the example rows: in ascending order if the task uses the first rows as examples, else in a random order
+// that depends on number, the number of the row that gets the examples.
 func (e *examples) order(number int) []int {
 	order := make([]int, len(e.rows))
 	for i := range order {

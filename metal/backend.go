@@ -81,7 +81,7 @@ func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil
 }
 
-// PlainTiles reports whether tiles are computed without simdgroup matrices. They are if Options.PlainTiles is set, or if the
+// PlainTiles reports whether tiles are computed without simdgroup matrices. This is the case if Options.PlainTiles is set, or if the
 // device's matrices sum in another order than the kernels for few rows.
 func (b *Backend) PlainTiles() bool { return b.kernels.plainTiles }
 
@@ -168,7 +168,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// memory is the memory of a step's tensors. compute.Tensor.Buffer refers to it.
+// memory holds the values of a step's tensor. The field Buffer of compute.Tensor refers to it.
 type memory struct {
 	buffer          Buffer
 	rows            int

@@ -77,7 +77,7 @@ var (
 	}
 )
 
-// Candidates returns all geometries of a kernel for a number of inputs, which is 0 for tiles and attention. The geometries apply to
+// Candidates returns all geometries of a kernel for a value of Choice.Inputs; inputs is 0 for tiles and attention. The geometries apply to
 // all types and shapes, and their From is empty.
 func Candidates(kernel string, inputs int) Geometry {
 	v := kernelShapes[kernel]

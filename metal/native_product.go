@@ -273,7 +273,7 @@ type (
 )
 
 const (
-	latentThreads = 128  // latent_threads of activations.h
+	latentThreads = 128  // threads that normalise a latent: latent_threads of activations.h
 	maxLatents    = 4096 // maximum number of values of a compressed query and of a latent
 )
 

@@ -31,10 +31,10 @@ const (
 	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
 	storeGroups      = 4        // simdgroups per row of rope_store
 	topGroups        = 16       // maximum number of simdgroups per row of top
-	splitKeys        = 256      // split_keys of attention.h
+	splitKeys        = 256      // positions per split of attention: split_keys of attention.h
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
 
-	tileStride   = 36  // tile_stride of tile.h
+	tileStride   = 36  // floats per row of a tile in threadgroup memory: tile_stride of tile.h
 	smallTile    = 32  // smallest number of rows and of inputs of a tile
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // threads of group_experts

@@ -33,7 +33,8 @@ type GroupMetric struct {
 }
 
 // ReadAll reads tasks and groups of tasks. paths are paths of files or names of built-in tasks. The tasks of a group are found by name in
-// the folder of the group's file. Each task is returned once, in the order of first appearance.
+// the folder of the group's file, in its subfolders, and among the built-in tasks. Each task is returned once, in the order of first
+// appearance.
 func ReadAll(paths []string) ([]*Task, []Group, error) {
 	c := collection{byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
 	for _, path := range paths {
