@@ -6,7 +6,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// aggregate returns a task's score by a metric, and the score's standard error, which is NaN if it is not defined.
+// aggregate returns a task's score by a metric, and the score's standard error. The standard error is NaN if it is not defined: for
+// perplexities and bits per byte, and for fewer than two rows.
 func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	var total, weight float64
 	var scores []float64
@@ -24,7 +25,7 @@ func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 		return -total / weight / math.Ln2, math.NaN()
 	}
 	mean, squares := total/n, 0.0
-	if m.Aggregation == "weighted_mean" { // sum of scores over sum of weights, with the standard error of a ratio
+	if m.Aggregation == "weighted_mean" { // the weighted mean of the scores, with the standard error of a ratio
 		mean = 0
 		for i := range samples {
 			mean += scores[i] * samples[i].Weights[m.Name] / weight

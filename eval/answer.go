@@ -38,7 +38,7 @@ func readAnswers(r io.Reader) (map[string]*answer, error) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read answers: %w", err)
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 	case l.Error != nil:
 		a.failed = l.Error.Code + ": " + l.Error.Message
 	case l.Response == nil || len(l.Response.Body.Choices) == 0:
-		a.failed = "the answer is empty"
+		a.failed = "the response is missing or has no choices"
 	default:
 		for _, c := range l.Response.Body.Choices {
 			a.texts = append(a.texts, cmp.Or(c.Text, c.Message.Content))
@@ -90,7 +90,7 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 	return l.CustomID, a, nil
 }
 
-// readAnswersFile opens an output file and calls readAnswers.
+// readAnswersFile reads the output file with the given path.
 func readAnswersFile(path string) (map[string]*answer, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -99,7 +99,7 @@ func readAnswersFile(path string) (map[string]*answer, error) {
 	defer f.Close() //nolint:errcheck // the file was only read
 	all, err := readAnswers(f)
 	if err != nil {
-		return nil, fmt.Errorf("read answers: %q: %w", path, err)
+		return nil, fmt.Errorf("read answers: %s: %w", path, err)
 	}
 	return all, nil
 }

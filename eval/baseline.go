@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/eval/names"
 )
 
-// BaselinesFile is the name of the file, in a folder of runs, with the pinned baselines.
+// BaselinesFile is the name of the file with the pinned baselines of a folder of runs. It is in that folder.
 const BaselinesFile = "baselines.json"
 
 // Baseline is a run that is pinned under a name. Gates compare later runs with it until the name is pinned to another run.
@@ -31,7 +31,7 @@ var ErrNoBaseline = errors.New("no run is pinned under this name")
 // ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
 var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change was intended")
 
-// Baselines returns the pinned baselines of a folder of runs by name.
+// Baselines returns the pinned baselines of a folder of runs. The keys are their names.
 func Baselines(folder string) (map[string]Baseline, error) {
 	path := filepath.Join(folder, BaselinesFile)
 	text, err := os.ReadFile(path)
@@ -48,7 +48,8 @@ func Baselines(folder string) (map[string]Baseline, error) {
 	return all, nil
 }
 
-// Pin makes a run of the folder the baseline with this name. An earlier baseline with the same name is replaced.
+// Pin makes a run of the folder the baseline with this name. run is the run's name or the path of its directory. An earlier baseline with
+// the same name is replaced.
 func Pin(folder, name, run string) (Baseline, error) {
 	if err := names.Check("baseline", name); err != nil {
 		return Baseline{}, err
@@ -131,7 +132,7 @@ func contentSum(dir string) (string, error) {
 	r.Date = time.Time{} // scoring the same answers again changes only the date
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "", fmt.Errorf("read the results of a run: %w", err)
+		return "", fmt.Errorf("hash the results of a run: %w", err)
 	}
 	parts := []string{string(text)}
 	for _, task := range slices.Sorted(maps.Keys(r.Results)) {

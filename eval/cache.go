@@ -21,7 +21,7 @@ import (
 // always gets the same answer. Do not use a cache to measure how much answers vary.
 type Cache struct {
 	Folder   string
-	Identity string // identifies what answers: model and version of the program, or server and model
+	Identity string // source of the answers: model and version of the program, or server and model
 }
 
 // path returns the path of the file with the answer to a request.
@@ -56,7 +56,7 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 			err = json.Unmarshal(text, &l)
 		}
 		if err != nil {
-			return fmt.Errorf("read a cached answer (%s): %w", c.path(row), err)
+			return fmt.Errorf("read a cached answer (%s): %w; delete this file to generate the answer again", c.path(row), err)
 		}
 		l.ID, l.CustomID = openai.ResultID(out.Batch(), row.Line, row.Sum), row.CustomID
 		line, err := openai.Marshal(l)
@@ -69,7 +69,8 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 	return n, errors.Join(err, out.Flush())
 }
 
-// Store adds the answers of an output file to the cache. It leaves out errors.
+// Store adds the answers of an output file to the cache, except rows that have an error. requests is the path of the file of requests,
+// answers that of the output file.
 func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	paths := map[string]string{}
 	err := c.each(ctx, requests, func(row *rows.Row) error {

@@ -23,13 +23,13 @@ type Compared struct {
 
 	Margin  float64            `json:"margin"`
 	Changed int                `json:"changed"` // rows whose answer or score differs
-	Failed  int                `json:"failed"`  // rows without an answer in the candidate
+	Failed  int                `json:"failed"`  // rows without a score in the candidate; see Sample.Failed
 	Cut     int                `json:"cut"`     // rows whose answer in the candidate was cut off at the token limit; they are scored like others
 	Verdict statistics.Verdict `json:"verdict"`
 }
 
-// ErrOtherPrompts means that two runs have different prompts.
-var ErrOtherPrompts = errors.New("the prompts differ, so the scores cannot be compared: run the same tasks with the same rows and settings")
+// ErrOtherPrompts means that two runs have different prompts, or different settings of a task.
+var ErrOtherPrompts = errors.New("the prompts or the task's settings differ, so the scores cannot be compared: run the same tasks with the same rows and settings")
 
 // ErrOtherTasks means that a gate got two runs with different tasks.
 var ErrOtherTasks = errors.New("only one of the runs has the task, so a gate cannot compare it: run the baseline's tasks, or pin another baseline")
@@ -37,10 +37,10 @@ var ErrOtherTasks = errors.New("only one of the runs has the task, so a gate can
 // ErrOtherScores means that two runs have the same prompts, but different metrics or filters.
 var ErrOtherScores = errors.New("the metrics or filters differ: score both runs again with the same task files (ingot eval run keeps existing answers)")
 
-// maxFailedShare is the maximum share of rows without an answer. A run with a larger share fails its gate regardless of its scores.
+// maxFailedShare is the maximum share of rows without a score. A run with a larger share fails its gate, whatever its other rows score.
 const maxFailedShare = 0.01
 
-// TooManyFailed reports whether so many rows have no answer that the run fails regardless of its scores.
+// TooManyFailed reports whether so many rows have no score that the run fails, whatever its other rows score.
 func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
 // readBoth reads the results of two runs.
@@ -52,7 +52,7 @@ func readBoth(baseline, candidate string) (base, cand *Results, err error) {
 	return base, cand, err
 }
 
-// CompareAll compares two runs like Compare, but returns ErrOtherTasks if one run has a task that the other lacks.
+// CompareAll compares two runs like Compare, but its error wraps ErrOtherTasks if one run has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
 	base, cand, err := readBoth(baseline, candidate)
 	if err != nil {
@@ -252,11 +252,11 @@ func (p pair) same() bool {
 // Change is a row whose answers or scores differ between two runs.
 type Change struct {
 	Task                string
-	Row                 int
+	Row                 int // number of the row in its file, from 0
 	Context             string
 	Target              string
 	Baseline, Candidate []string
-	Scores              [2]map[string]float64
+	Scores              [2]map[string]float64 // in the baseline and in the candidate
 }
 
 // Changes lists the rows of a task whose answers or scores differ between two runs, which are given by their directories.
@@ -278,7 +278,7 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	return list, nil
 }
 
-// texts returns the answers of a sample as texts for people.
+// texts returns what is shown to people as a sample's answers: its error, the likeliest choice with all log-probabilities, or the texts.
 func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":

@@ -249,7 +249,7 @@ func TestExamples(t *testing.T) {
 	require.True(t, differ)
 	read.Shots = 1000
 	_, err = eval.Load(read, 1)
-	require.ErrorContains(t, err, "has 149 examples for the row, and num_fewshot is 1000")
+	require.ErrorContains(t, err, "has 149 examples for the row, but num_fewshot is 1000")
 }
 
 func TestLoadRefuses(t *testing.T) {

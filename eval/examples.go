@@ -38,7 +38,7 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	if t.ShotColumn != "" {
 		value, ok := row.Get(t.ShotColumn)
 		if !ok {
-			return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen", t.ShotColumn)
+			return nil, fmt.Errorf("the row has no column %q, by which its examples are chosen (\"same\" in fewshot_config)", t.ShotColumn)
 		}
 		same = func(o *ordered.Object) bool {
 			v, ok := o.Get(t.ShotColumn)
@@ -55,12 +55,13 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 		}
 	}
 	if len(chosen) == 0 && t.ShotColumn != "" {
-		return nil, fmt.Errorf("no example has the same value in column %q as the row", t.ShotColumn)
+		return nil, fmt.Errorf("no example row has the same value in column %q as the row: add one, or set num_fewshot to 0", t.ShotColumn)
 	}
-	return nil, fmt.Errorf("the task has %d examples for the row, and num_fewshot is %d: lower num_fewshot, or give more rows", len(chosen), t.Shots)
+	return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", len(chosen), t.Shots)
 }
 
-// order returns the indices of the example rows in a random order, which depends on the number of the row that gets the examples.
+// order returns the indices of the example rows: in ascending order if the task uses the first rows as examples, else in a random order
+// that depends on number, the number of the row that gets the examples.
 func (e *examples) order(number int) []int {
 	order := make([]int, len(e.rows))
 	for i := range order {

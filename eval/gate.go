@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/eval/statistics"
 )
 
-// GateFile is the name of the file, in a run's directory, with the verdict of a schedule's gate.
+// GateFile is the name of the file with the verdict of a schedule's gate on a run. It is in the run's directory.
 const GateFile = "gate.json"
 
 // GateVerdict is the verdict of a gate on a run.

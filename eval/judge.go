@@ -29,7 +29,7 @@ func Judged(sets []*Set) bool {
 }
 
 // PrepareJudge writes the requests to the judge. The answers of the run must be complete. If the directory already holds the same requests
-// to the judge, PrepareJudge changes nothing. The error is ErrOtherRun if it holds other ones.
+// to the judge, PrepareJudge changes nothing. The error wraps ErrOtherRun if it holds other requests.
 func PrepareJudge(folder string, sets []*Set) error {
 	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 			for n, text := range s.Filters[f].Apply(a.texts) {
 				prompt, err := s.Rubric.Prompt(doc.(*ordered.Object), &item.Prompt, text) //nolint:forcetypeassert // Load checked it
 				if err != nil {
-					return nil, fmt.Errorf("task %s: row %d: rubric: %w", s.Name, item.Number+1, err)
+					return nil, fmt.Errorf("make the judge's prompt: task %s: row %d: rubric: %w", s.Name, item.Number+1, err)
 				}
 				zero := 0.0
 				list = append(list, request{s.judgeID(item.Number, f, n), "POST", openai.Chat,

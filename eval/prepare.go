@@ -19,7 +19,7 @@ import (
 )
 
 // Prepare makes the directory of a run and writes the requests of its tasks. If the directory already holds the same requests, Prepare
-// changes nothing. The error is ErrOtherRun if it holds other requests.
+// changes nothing. The error wraps ErrOtherRun if it holds other requests.
 func Prepare(folder string, sets []*Set) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the directory of a run: %w", err)
@@ -33,8 +33,8 @@ func Prepare(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, RequestsFile), requests)
 }
 
-// writeOnce writes requests to a file. It does not change a file that holds the same requests. The error is ErrOtherRun if the file holds
-// other requests.
+// writeOnce writes requests to a file. It does not change a file that holds the same requests. The error wraps ErrOtherRun if the file
+// holds other requests.
 func writeOnce(path string, requests []request) error {
 	fresh := path + ".tmp"
 	f, err := os.Create(fresh)

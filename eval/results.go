@@ -35,7 +35,7 @@ type Results struct {
 type Count struct {
 	Original  int `json:"original"`  // all rows of the run, with or without a score
 	Effective int `json:"effective"` // rows with a score
-	Failed    int `json:"failed"`    // rows that have an error instead of an answer
+	Failed    int `json:"failed"`    // rows without a score; Sample.Failed has the reason
 	Truncated int `json:"truncated"` // rows whose answer was cut off at the token limit
 	Skipped   int `json:"skipped"`   // rows that were left out because their score needs something that is not supported
 }
@@ -46,7 +46,7 @@ type Config struct {
 	Server       string   `json:"server,omitempty"`               // address of the server that answered; empty for a local run
 	ModelSHA256  []string `json:"model_sha256"`                   // hashes of all models that answered
 	ChatTemplate string   `json:"chat_template_sha256,omitempty"` // SHA-256 of the chat template in the model file
-	Limit        int      `json:"limit,omitempty"`
+	Limit        int      `json:"limit,omitempty"`                // maximum number of rows per task; 0 for all
 	Version      string   `json:"ingot_version"`
 }
 

@@ -29,10 +29,10 @@ type Sample struct {
 	Truncated bool               `json:"truncated,omitempty"`
 	Judge     []string           `json:"judge,omitempty"`             // the judge's reply about each answer
 	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
-	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row
+	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row, in ms
 	Metrics   []string           `json:"metrics"`
 	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
-	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions by which the score is divided; 1 if absent
+	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions of the row; see aggregate
 }
 
 // SamplesFile is the name of a task's samples file.

@@ -132,7 +132,7 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// generated scores an answer that was generated, after the filters of a pipeline.
+// generated scores the generated answers to a row, after the filters of pipeline p.
 func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
 	base.Filter, base.Filtered, base.Scores = p.Name, p.Apply(base.Responses), map[string]float64{}
 	if s.Type == task.Judge {
@@ -150,7 +150,7 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 		}
 		switch {
 		case m.K > n:
-			base.Failed = fmt.Sprintf("%d answers are left after the filters, %s needs %d", n, m.Name, m.K)
+			base.Failed = fmt.Sprintf("%d answers are left after the filters, but %s needs %d", n, m.Name, m.K)
 			return base
 		case m.K > 0:
 			base.Scores[m.Name] = task.PassAtK(n, int(sum), m.K)

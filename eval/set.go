@@ -74,7 +74,7 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	if len(s.Items) == 0 {
 		reason := "the file has no rows"
 		for skipped := range s.Skipped {
-			reason = skipped
+			reason = "for example, " + skipped
 		}
 		return nil, fmt.Errorf("load task %s: no row of %s can be used: %s", t.Name, t.Data, reason)
 	}

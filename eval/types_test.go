@@ -70,7 +70,7 @@ func TestPassAtKOfRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 7, samples[0].Tokens)
 	require.InDelta(t, 12.5, samples[0].Latency, 0)
-	require.Contains(t, samples[2].Failed, "2 answers are left after the filters, pass@4 needs 4")
+	require.Contains(t, samples[2].Failed, "2 answers are left after the filters, but pass@4 needs 4")
 }
 
 // TestJudge runs a task of type judge. The judge is asked about each answer. Answers that it cannot score count as failed.

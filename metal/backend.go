@@ -45,10 +45,10 @@ func New(dev Device, o Options) (*Backend, error) {
 			err = b.reserve(nativeScratch)
 		}
 		if err == nil {
-			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "make the counters of routing")
+			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "allocate counters for the routing of experts")
 		}
 		if err == nil {
-			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "make the logits of routing")
+			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "allocate logits for the routing of experts")
 		}
 	}
 	if err == nil {
@@ -81,7 +81,7 @@ func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil
 }
 
-// PlainTiles reports whether tiles are computed without simdgroup matrices. They are if Options.PlainTiles is set, or if the
+// PlainTiles reports whether tiles are computed without simdgroup matrices. This is the case if Options.PlainTiles is set, or if the
 // device's matrices sum in another order than the kernels for few rows.
 func (b *Backend) PlainTiles() bool { return b.kernels.plainTiles }
 
@@ -168,7 +168,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// memory is the memory of a step's tensors. compute.Tensor.Buffer refers to it.
+// memory holds the values of a step's tensor. The field Buffer of compute.Tensor refers to it.
 type memory struct {
 	buffer          Buffer
 	rows            int

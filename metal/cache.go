@@ -51,7 +51,8 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	}
 	slots := shape.Pages * shape.PageSize
 	if slots > math.MaxInt32/max(shape.KeyCols, shape.ValueCols) {
-		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer holds at most %d values; lower --memory or --context", slots, shape.KeyCols, math.MaxInt32)
+		return nil, fmt.Errorf("make a KV cache of %d positions of %d values: a layer holds at most %d values; lower --memory or --context",
+			slots, max(shape.KeyCols, shape.ValueCols), math.MaxInt32)
 	}
 	c := &cache{shape: shape}
 	var err error

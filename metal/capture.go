@@ -6,7 +6,7 @@ import (
 )
 
 // Capture is a device that records some submissions to a file for a GPU debugger, beginning with the first one after Begin. A debugger can
-// open only captures of a few submissions, so those that load the model, before Begin, are not recorded.
+// open only captures of a few submissions, so the submissions before Begin, which load the model, are not recorded.
 //
 // If the capture cannot be started, the work continues without it, and Close returns the error.
 type Capture struct {

@@ -120,7 +120,7 @@ type Mode int
 // The modes.
 const (
 	Release Mode = iota // optimised, precise arithmetic
-	Debug               // with bounds checks (INGOT_DEBUG defined), not optimised
+	Debug               // precise arithmetic, with the checks that the driver offers, such as bounds checks (INGOT_DEBUG)
 	// FastMath is optimised and uses fast arithmetic. This arithmetic handles infinities, which attention needs; systems without such
 	// arithmetic use precise arithmetic. Info.MathMode reports which one is used. With FastMath, results are not batch-invariant.
 	FastMath

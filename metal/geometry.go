@@ -77,7 +77,7 @@ var (
 	}
 )
 
-// Candidates returns all geometries of a kernel for a number of inputs, which is 0 for tiles and attention. The geometries apply to
+// Candidates returns all geometries of a kernel for a value of Choice.Inputs; inputs is 0 for tiles and attention. The geometries apply to
 // all types and shapes, and their From is empty.
 func Candidates(kernel string, inputs int) Geometry {
 	v := kernelShapes[kernel]
@@ -115,10 +115,10 @@ func AllCandidates() Geometry {
 func (c *Choice) check() error {
 	v, ok := kernelShapes[c.Kernel]
 	if !ok {
-		return fmt.Errorf("kernel %q has no geometry", c.Kernel)
+		return fmt.Errorf("kernel %q has no geometry: use the name of a kernel that has one, such as product", c.Kernel)
 	}
 	refuse := func(what string, n int, allowed []int) error {
-		return fmt.Errorf("%s: %s is %d, but must be one of %v", c.Kernel, what, n, allowed)
+		return fmt.Errorf("%s: %s is %d, but must be left out or one of %v", c.Kernel, what, n, allowed)
 	}
 	inputs := 0
 	if v.rows[0] == nil {
@@ -130,7 +130,7 @@ func (c *Choice) check() error {
 	case (c.In == 0) != (c.Out == 0) || min(c.In, c.Out, c.From) < 0:
 		return fmt.Errorf("%s: in is %d, out is %d and from is %d: none may be negative, and in and out must be given together", c.Kernel, c.In, c.Out, c.From)
 	case v.tile == nil && v.rows[0] == nil && v.rows != nil && rows == nil:
-		return fmt.Errorf("%s: there is no kernel for %d inputs at once", c.Kernel, c.Inputs)
+		return fmt.Errorf("%s: inputs is %d, but no kernel processes this number of rows of activations at once", c.Kernel, c.Inputs)
 	case c.Rows != 0 && !slices.Contains(rows, c.Rows):
 		return refuse("rows", c.Rows, rows)
 	case c.Simdgroups != 0 && !slices.Contains(v.simdgroups, c.Simdgroups):

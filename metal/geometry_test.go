@@ -226,9 +226,9 @@ func TestGeometryRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "read a geometry: ", `[] 1`: "more data after the list", `[{"kernel":"product","lanes":3}]`: "lanes",
 		`[{"kernel":"attention"},{"kernel":"gemm"}]`:                   `choice 2: kernel "gemm" has no geometry`,
-		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product: rows is 3, but must be one of [1 2 4]",
-		`[{"kernel":"product","inputs":3}]`:                            "product: there is no kernel for 3 inputs at once",
-		`[{"kernel":"product","rows":4}]`:                              "product: there is no kernel for 0 inputs at once",
+		`[{"kernel":"product","inputs":1,"rows":3}]`:                   "product: rows is 3, but must be left out or one of [1 2 4]",
+		`[{"kernel":"product","inputs":3}]`:                            "product: inputs is 3, but no kernel processes this number",
+		`[{"kernel":"product","rows":4}]`:                              "product: inputs is 0, but no kernel processes this number",
 		`[{"kernel":"product","inputs":1,"simdgroups":64}]`:            "simdgroups is 64",
 		`[{"kernel":"product","inputs":1,"from":4}]`:                   "from does not apply",
 		`[{"kernel":"product_tile","rows":64,"inputs":96}]`:            "inputs is 96",

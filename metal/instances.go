@@ -17,12 +17,14 @@ var templates = map[string][]string{
 	"experts.metal": {Route, GatedExperts, ExpertsAdd},
 }
 
-// instance returns the name of an instance of a kernel.
+// instance returns the kernel name of a template's instance, such as product_Q4_K_r2_n1. rows is the number of rows of weights per
+// simdgroup, inputs the number of rows of activations that the instance processes at once.
 func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// Inputs returns the numbers of inputs for which a kernel has candidates, in ascending order. For tiles and attention, it returns only 0.
+// Inputs returns the values of Choice.Inputs for which a kernel has candidates, in ascending order. For tiles and Attention, whose
+// candidates are the same for all values, it returns only 0.
 func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)

@@ -23,15 +23,15 @@ type nativeKernels struct {
 }
 
 const (
-	nativeSplitKeys = 128   // split_keys of join.h
-	partHeader      = 4     // part_header of join.h
-	nativeWarps     = 8     // warps of attention.cu
+	nativeSplitKeys = 128   // positions per split of attention: split_keys of join.h
+	partHeader      = 4     // floats before the values of a split: part_header of join.h
+	nativeWarps     = 8     // warps per threadgroup of attention.cu
 	logitRows       = 4     // rows per warp of kernel route
 	counterRows     = 16384 // maximum number of rows per dispatch of kernel route
 	// maxNativeExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
 	maxNativeExperts = 1024
 	topPartCount     = 32 // parts into which a row of logits is divided
-	topPartInts      = 3  // integers per part
+	topPartInts      = 3  // values of four bytes per part: the fields of TopPart in choose.cu
 	// nativeScratch is the minimum number of bytes of scratch memory.
 	nativeScratch = 1 << 20
 	// busyTiles is the minimum number of tiles of attention for which one threadgroup computes all splits of a tile. An H100 has 132

@@ -30,7 +30,8 @@ const (
 // groupedChoices is a routing sorted by expert, at the beginning of scratch memory.
 type groupedChoices struct {
 	routing              compute.Tensor
-	slots, tile          int     // choices per row, with that of the shared experts; maximum number of choices per tile
+	slots                int     // choices per row, including the choice of the shared experts
+	tile                 int     // maximum number of choices per tile
 	choices, tiles, rest Binding // rest is the scratch memory after choices and tiles
 	count                int     // number of tiles; some can be empty
 }

@@ -60,7 +60,7 @@ const (
 	rowBlockBytes = 40
 	// rowAlign is the alignment in threadgroup memory of rows that a kernel quantises itself.
 	rowAlign = 16
-	// rowPartBytes is the threadgroup memory for the partial sums of one choice in row_experts_add.
+	// rowPartBytes is the threadgroup memory for the partial sums of one choice (an expert of the row) in row_experts_add.
 	rowPartBytes = 640
 	// shortRow is the maximum number of blocks of a row for row_product_short.
 	shortRow = 32

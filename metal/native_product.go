@@ -85,7 +85,7 @@ func (s *step) inColumns(rows, count, n int, op func(first, rows int)) {
 	each := count * n / blockValues * columnBytes
 	limit := s.integer.activationsBytes / each * columnRows
 	if limit == 0 {
-		s.fail(fmt.Errorf("multiply %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d", count, n, each, s.integer.activationsBytes))
+		s.fail(fmt.Errorf("quantise a row of %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d", count, n, each, s.integer.activationsBytes))
 		return
 	}
 	for first := 0; first < rows; first += limit {
@@ -273,7 +273,7 @@ type (
 )
 
 const (
-	latentThreads = 128  // latent_threads of activations.h
+	latentThreads = 128  // threads that normalise a latent: latent_threads of activations.h
 	maxLatents    = 4096 // maximum number of values of a compressed query and of a latent
 )
 
@@ -360,7 +360,7 @@ func (s *step) floats(w *weight) *weight {
 	made := &weight{kind: gguf.TypeF32, shape: w.shape, in: w.in, out: w.out, matrices: w.matrices, rowBytes: 4 * w.in}
 	var err error
 	if made.kernels, err = s.kernels.forWeight(weightShape{made.kind, w.in, w.out}); err == nil {
-		made.buffer, err = s.newBuffer(w.matrices*w.out*made.rowBytes, Private, "copy a weight in float32")
+		made.buffer, err = s.newBuffer(w.matrices*w.out*made.rowBytes, Private, "make a float32 copy of a packed weight")
 	}
 	if err != nil {
 		s.fail(err)

@@ -31,15 +31,15 @@ const (
 	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
 	storeGroups      = 4        // simdgroups per row of rope_store
 	topGroups        = 16       // maximum number of simdgroups per row of top
-	splitKeys        = 256      // split_keys of attention.h
+	splitKeys        = 256      // positions per split of attention: split_keys of attention.h
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
 
-	tileStride   = 36  // tile_stride of tile.h
+	tileStride   = 36  // floats per row of a tile in threadgroup memory: tile_stride of tile.h
 	smallTile    = 32  // smallest number of rows and of inputs of a tile
 	choicesTile  = 32  // choices per tile of expert_tiles.metal
 	groupThreads = 512 // threads of group_experts
 
-	attentionPairs      = 16                                         // pairs per tile of attention_tile.metal
+	attentionPairs      = 16                                         // pairs of a row and a query head per tile of attention_tile.metal
 	attentionTileGroups = 4                                          // simdgroups per threadgroup of attention_tile.metal
 	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32) // threadgroup memory of attention_tile.metal
 )

@@ -20,7 +20,7 @@ type pageKernels struct {
 // The kernel supports heads whose values have up to 32*values dimensions.
 type attentionKernel struct {
 	values, heads int
-	simdgroups    int // maximum
+	simdgroups    int // maximum number per threadgroup
 	pipeline      Pipeline
 }
 

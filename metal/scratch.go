@@ -57,7 +57,7 @@ func scratchFor(w *weight, packed bool) int {
 func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	limit := (s.scratch.bytes/4 - aligned) / floats
 	if limit == 0 {
-		s.fail(fmt.Errorf("multiply a row: the product needs %d bytes of scratch memory, but the scratch memory has %d", 4*floats, s.scratch.bytes))
+		s.fail(fmt.Errorf("compute a row of an operation: it needs %d bytes of scratch memory, but only %d are allocated", 4*floats, s.scratch.bytes))
 		return
 	}
 	if limit > 64 {

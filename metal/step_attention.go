@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// stored is where the keys and values of a layer are, with the slot mapping of the layer's group.
+// stored is where the keys and values of a layer are, with the slot mapping of the group of layers to which it belongs.
 type stored struct{ keys, values, slots Binding }
 
 // stored returns where a layer is stored in a cache.
@@ -17,7 +17,7 @@ func (s *step) stored(c *cache, layer int) stored {
 	return stored{Binding{Buffer: c.keys[in]}, Binding{Buffer: c.values[in]}, slots}
 }
 
-// locate sets the slots of the step's rows in the slot mapping of a layer's group. The slots depend on the cache's page size.
+// locate sets the slots of the step's rows in the slot mapping of the layer's group of layers. The slots depend on the cache's page size.
 func (s *step) locate(c *cache, layer int) {
 	size, group, row := int32(c.shape.PageSize), layer/c.shape.Layers, 0
 	slots := s.slots[slotInts*group*len(s.batch.Tokens):]

@@ -119,7 +119,7 @@ func (c *comparison) batch(pages int) *compute.Batch {
 	return b
 }
 
-const pageOfComparison = 16
+const pageOfComparison = 16 // positions per KV page in a comparison
 
 func (c *comparison) products() bool {
 	const n, out = 1100, 40

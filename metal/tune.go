@@ -2,8 +2,8 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/gguf"
 
-// Choice returns the present geometry of a kernel for weights or cache pages of the given type and shape. inputs is 0 for tiles and
-// attention.
+// Choice returns the present geometry of a kernel for weights or cache pages of the given type and shape. inputs is a value of
+// Choice.Inputs; it is 0 for tiles and attention.
 func (b *Backend) Choice(kernel string, t gguf.Type, in, out, inputs int) Choice {
 	c := b.kernels.geometry.find(kernel, t, in, out, inputs)
 	c.Device, c.Kernel, c.Type, c.In, c.Out = deviceName(b.device.Info()), kernel, t.String(), in, out
@@ -17,7 +17,7 @@ func (b *Backend) Use(g Geometry) error {
 		return err
 	}
 	for _, w := range b.weights {
-		if w.kernels == nil { // a vector
+		if w.kernels == nil { // a vector or a packed weight
 			continue
 		}
 		made, err := b.kernels.forWeight(weightShape{w.kind, w.in, w.out})

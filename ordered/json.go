@@ -248,7 +248,7 @@ func (p *jsonParser) escape() (rune, error) {
 			return r, nil
 		}
 	}
-	return 0, p.unexpected("an escape")
+	return 0, p.unexpected("an escape of JSON")
 }
 
 // unicode returns the character of an escape uXXXX, or of two such escapes that are a surrogate pair.

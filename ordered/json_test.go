@@ -27,7 +27,7 @@ func TestParseJSONErrors(t *testing.T) {
 		`01`:                                  "parse JSON: offset 1: found '1' where the end of the number 0 is expected",
 		`-`:                                   "parse JSON: offset 1: the text ends where a digit is expected",
 		`"a`:                                  "parse JSON: offset 2: the text ends where a closing quote is expected",
-		`"\q"`:                                "parse JSON: offset 2: found 'q' where an escape is expected",
+		`"\q"`:                                "parse JSON: offset 2: found 'q' where an escape of JSON is expected",
 		"\"\n\"":                              `parse JSON: offset 1: a string contains the control character '\n', which must be escaped`,
 		"\"\xff\"":                            "parse JSON: the text is not UTF-8",
 		`NaN`:                                 "parse JSON: offset 0: found 'N' where a value is expected",

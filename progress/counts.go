@@ -51,7 +51,7 @@ func (m *Meter) Add(at time.Time, c Counts) {
 	m.samples = append(m.samples[:0], m.samples[old:]...)
 }
 
-// Speed returns the rows and tokens per second over the last minute. They are 0 before the second sample.
+// Speed returns the rows and tokens per second over the last minute. They are 0 until Add was called with two different times.
 func (m *Meter) Speed() (rows, tokens float64) {
 	if len(m.samples) == 0 {
 		return 0, 0

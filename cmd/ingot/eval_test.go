@@ -129,7 +129,7 @@ func TestEvalBaseline(t *testing.T) {
 	require.Contains(t, r.stdout, "verdict: pass\n")
 	r = gate("main", "short")
 	require.Equal(t, exitUsage, r.code)
-	require.Contains(t, r.stderr, "the prompts differ")
+	require.Contains(t, r.stderr, "the prompts or the task's settings differ")
 
 	r = ingot(t, "", "eval", "list", "--runs", runs)
 	require.Equal(t, exitOK, r.code, r.stderr)

@@ -23,8 +23,8 @@ const (
 	chartHeight = 210
 )
 
-// Charts are drawn in these placeholder colours. The replacer variables turns each of them into a variable of the page's style sheet, whose
-// value depends on the theme (light or dark).
+// Charts are drawn in these placeholder colours. The replacer below turns each of them into a variable of the page's style sheet. The value
+// of a variable depends on the theme (light or dark).
 var (
 	ink       = color.RGBA{R: 1, A: 255}
 	muted     = color.RGBA{R: 2, A: 255}
@@ -85,10 +85,11 @@ func svg(p *plot.Plot, label string) (template.HTML, error) {
 
 // point is a score of a run.
 type point struct {
-	value, half float64 // half the width of the interval; NaN for none
-	marked      bool    // the baseline
-	last        bool    // the candidate
-	change      string  // settings that differ from those of the run before; empty if none does
+	value  float64
+	half   float64 // half the width of the value's interval; NaN for none
+	marked bool    // the baseline
+	last   bool    // the candidate
+	change string  // settings that differ from those of the run before; empty if none does
 }
 
 // history draws the scores of runs with their intervals, in the order of points, and marks changes of settings. names are the labels of the

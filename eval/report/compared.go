@@ -18,8 +18,8 @@ type compared struct {
 	Zero, From, To, At, MarginAt float64 // positions on the bar in percent: no difference, ends of the interval, the difference, the margin
 }
 
-// barScale returns the difference that the ends of the bars stand for: the largest absolute end of an interval, rounded up to 1, 2 or 5
-// times a power of ten.
+// barScale returns the difference that the ends of the bars stand for: the largest absolute value of all intervals and margins, rounded up
+// to 1, 2 or 5 times a power of ten.
 func barScale(list []eval.Compared) float64 {
 	largest := 0.001
 	for i := range list {

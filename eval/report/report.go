@@ -20,7 +20,7 @@ import (
 
 // Options are the settings of a report. A zero value stands for the default that the field's comment names.
 type Options struct {
-	Baseline  string // name of a pinned baseline or of a run; default: the pinned baseline if there is exactly one, else the first run
+	Baseline  string // name of a pinned baseline or of a run; default: the pinned baseline if there is exactly one, else the oldest run
 	Candidate string // name of a run; default: the latest run that is not the baseline
 	Version   string // version of the program
 }
@@ -187,7 +187,7 @@ func find(index *eval.Index, folder, run string) (*eval.Run, error) {
 			return &index.Runs[i], nil
 		}
 	}
-	return nil, fmt.Errorf("report on run %q: its results cannot be read", run)
+	return nil, fmt.Errorf("report on run %q: its results.json or gate.json cannot be read: run \"ingot eval list\" for the reason", run)
 }
 
 // compare sets the parts of the page that compare the candidate with the baseline.

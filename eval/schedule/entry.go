@@ -109,7 +109,7 @@ func Read(path string) ([]Entry, error) {
 		return nil, fmt.Errorf("read the schedule %s: %w", path, err)
 	}
 	if len(file.Entries) == 0 { // for example a file that is just being written
-		return nil, fmt.Errorf("read the schedule %s: it has no entries", path)
+		return nil, fmt.Errorf("read the schedule %s: it has no entries: list them under the key \"entries\"", path)
 	}
 	names := map[string]bool{}
 	for i := range file.Entries {
@@ -127,7 +127,7 @@ func Read(path string) ([]Entry, error) {
 
 // complete checks an entry and sets the defaults of fields that it leaves out.
 func (e *Entry) complete(folder string) (err error) {
-	if err := names.Check("entry", e.Name); err != nil {
+	if err := names.Check("name", e.Name); err != nil {
 		return err
 	}
 	if e.TimeZone == "" {
@@ -213,7 +213,7 @@ func parse(spec, zone string) (cron.Schedule, error) {
 		return nil, fmt.Errorf("cron: %q: %w", spec, err)
 	}
 	if times.Next(time.Now()).IsZero() {
-		return nil, fmt.Errorf("cron: %q is a time that never comes", spec)
+		return nil, fmt.Errorf("cron: %q is a time that never comes: use a date that exists", spec)
 	}
 	return times, nil
 }
@@ -224,7 +224,7 @@ func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 // Next returns the entry's first time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
-// onTime is the maximum delay of a slot. A slot that would start later counts as missed.
+// onTime is the maximum delay of a slot with the policy Skip. A slot that would start later counts as missed.
 const onTime = 5 * time.Minute
 
 // maxDue is the maximum number of slots that are added at once. Older slots are dropped.

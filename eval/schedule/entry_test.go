@@ -62,7 +62,7 @@ func TestReadRefuses(t *testing.T) {
 		"empty":             {"", "it has no entries"},
 		"unknown field":     {entry("webhook: x"), "field webhook not found"},
 		"two of a name":     {"entries:\n- &a {name: a, cron: '0 2 * * *', tasks: [t]}\n- *a\n", `two entries have the name "a"`},
-		"no name":           {"entries: [{cron: '0 2 * * *', tasks: [t]}]", "entry 1: entry \"\": a name has"},
+		"no name":           {"entries: [{cron: '0 2 * * *', tasks: [t]}]", "entry 1: name \"\": a name has"},
 		"name with a slash": {"entries: [{name: a/b, cron: '0 2 * * *', tasks: [t]}]", "a name has up to 64"},
 		"no tasks":          {"entries: [{name: a, cron: '0 2 * * *'}]", "tasks: the list is empty"},
 		"no cron":           {"entries: [{name: a, tasks: [t]}]", "cron: \"\""},

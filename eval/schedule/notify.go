@@ -97,7 +97,7 @@ func (n *notifier) deliver(ctx context.Context, id string, attempt int) error {
 	name, slot, _ := strings.Cut(id, "/")
 	e := n.entry(name)
 	if e == nil || e.Notify == nil {
-		return n.end(ctx, id, "not notified: the schedule no longer has this entry, or no longer has its key notify")
+		return n.end(ctx, id, "not notified: the schedule no longer has this entry, or the entry no longer has the key notify")
 	}
 	fields, err := n.table.rdb.HGetAll(ctx, key("slot", id)).Result()
 	if err != nil {

@@ -23,7 +23,8 @@ type Outcome struct {
 }
 
 // Evaluate runs the evaluation of an entry. run is the name of the run. After a crash or an error, Evaluate is called again with the same
-// name, possibly on another machine, and must continue the run. ctx ends when another scheduler takes over the run.
+// name, possibly on another machine, and must continue the run. ctx ends when the scheduler stops, or when another scheduler takes over the
+// run.
 type Evaluate func(ctx context.Context, e *Entry, run string) (Outcome, error)
 
 // Options are the settings of a scheduler. For times that are 0, the defaults below are used.
@@ -194,7 +195,7 @@ func (s *Scheduler) look(ctx context.Context) {
 		err = s.lookAt(ctx, &entries[i])
 	}
 	if err != nil && ctx.Err() == nil {
-		s.log.WarnContext(ctx, "could not read the table of slots: trying again", "error", err)
+		s.log.WarnContext(ctx, "could not read or update the table of slots in Redis: trying again", "error", err)
 	}
 }
 

@@ -105,7 +105,7 @@ func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, erro
 // Now returns the time of the server, which all schedulers share.
 func (t *Table) Now(ctx context.Context) (time.Time, error) {
 	now, err := t.rdb.Time(ctx).Result()
-	return now, failure(err, "read the time of redis")
+	return now, failure(err, "read the time of the Redis server")
 }
 
 // taken is a slot whose lease a scheduler holds.

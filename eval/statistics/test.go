@@ -28,8 +28,8 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 	return min(1, 2*tail(max(lost, won))), tail(lost)
 }
 
-// Worse returns the one-sided p-value of a loss: the probability of a mean as low as d's if the runs are equally good. It is that of Student's
-// t-test or, if all observations are equal, of the sign test. Compare uses it if McNemar's test does not apply.
+// Worse returns the one-sided p-value of a loss: the probability of a mean no higher than d's if the runs are equally good. It is that of
+// Student's t-test or, if all observations are equal, of the sign test. Compare uses it if McNemar's test does not apply.
 func (d Difference) Worse() float64 {
 	switch {
 	case d.SE > 0:

@@ -27,7 +27,7 @@ type Field struct {
 // Missing reports whether the task has no such field.
 func (f *Field) Missing() bool { return f.template == nil && f.constant == nil && f.function == nil }
 
-// read reads a field from YAML. A text is a column or a template, a list or number is a constant.
+// read reads a field from YAML. A text is a column or a template; a list or a whole number is a constant.
 func (f *Field) read(n *yaml.Node) error {
 	if name, ok := functionName(n); ok {
 		if f.function = fieldFunctions[name]; f.function == nil {
@@ -52,10 +52,11 @@ func (f *Field) read(n *yaml.Node) error {
 		f.constant = slices.Clone(v)
 		return nil
 	}
-	return errors.New("the value must be a text, a list or a number")
+	return errors.New("the value must be a text, a list or a whole number")
 }
 
-// column matches a text that is the name of a column, such as question. As a template, it would give the same text for every row.
+// column matches a single word, such as question. Such a text can only be the name of a column: as a template, it would give the same text
+// for every row.
 var column = regexp.MustCompile(`^\w+$`)
 
 // value returns the value of the field for a row. The value of a template is a text.

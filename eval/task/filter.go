@@ -17,7 +17,7 @@ type Pipeline struct {
 	filters []filter
 }
 
-// filter returns the changed answers to a row.
+// filter takes the answers to a row and returns the changed ones.
 type filter func(answers []string) []string
 
 // Apply applies all filters of the pipeline to the answers to a row and returns the result.

@@ -33,7 +33,8 @@ type GroupMetric struct {
 }
 
 // ReadAll reads tasks and groups of tasks. paths are paths of files or names of built-in tasks. The tasks of a group are found by name in
-// the folder of the group's file. Each task is returned once, in the order of first appearance.
+// the folder of the group's file, in its subfolders, and among the built-in tasks. Each task is returned once, in the order of first
+// appearance.
 func ReadAll(paths []string) ([]*Task, []Group, error) {
 	c := collection{byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
 	for _, path := range paths {
@@ -107,15 +108,18 @@ func (g *groupReader) read(keys map[string]*keyValue) error {
 			err = g.metrics(n.Node)
 		case "task", "metadata", "group_alias", "tag":
 		default:
-			err = unsupported("the key of a group")
+			err = unsupported("this key of a group")
 		}
 		if err != nil {
 			return fmt.Errorf("read group %s:%d: %s: %w", n.file, n.Line, name, err)
 		}
 	}
 	tasks := keys["task"]
-	if tasks == nil || tasks.Kind != yaml.SequenceNode {
-		return fmt.Errorf("read group %s: the key \"task\", the list of its tasks, is missing", g.path)
+	if tasks == nil {
+		return fmt.Errorf("read group %s: the key \"task\" is missing: add it with a list of the group's tasks", g.path)
+	}
+	if tasks.Kind != yaml.SequenceNode {
+		return fmt.Errorf("read group %s:%d: task: must be a list of tasks, such as [arc_easy]", tasks.file, tasks.Line)
 	}
 	for _, n := range tasks.Content {
 		if err := g.member(n); err != nil {
@@ -176,7 +180,7 @@ func (g *groupReader) member(n *yaml.Node) error {
 		}
 	}
 	if m.Task == "" || m.Weight <= 0 {
-		return errors.New("a member must have a name and a weight above 0")
+		return errors.New("each element must have the name of a task (key \"task\") and a weight above 0")
 	}
 	files, err := g.find(m.Task)
 	if err != nil {
@@ -225,7 +229,7 @@ func (g *groupReader) join(file string, weight float64) error {
 	return nil
 }
 
-// maxFiles is the maximum number of task files under the folder of a group.
+// maxFiles is the maximum number of YAML files under the folder of a group.
 const maxFiles = 10_000
 
 // find returns the files that define the task, tag or group with a name.
@@ -245,7 +249,7 @@ func (g *groupReader) find(name string) ([]string, error) {
 	if isBuiltin(name) {
 		return []string{name}, nil
 	}
-	return nil, fmt.Errorf("no file under %s has a task, tag or group %q", folder, name)
+	return nil, fmt.Errorf("%q is not a built-in task, and no readable task file under %s defines a task, tag or group of this name", name, folder)
 }
 
 // namesIn returns, for each name of a task, tag or group, the files under a folder that define it.
@@ -260,7 +264,7 @@ func namesIn(folder string) (map[string][]string, error) {
 			return nil
 		}
 		if n++; n > maxFiles {
-			return fmt.Errorf("there are more than %d task files under %s", maxFiles, folder)
+			return fmt.Errorf("there are more than %d YAML files under %s: move the group and its tasks to a folder of their own", maxFiles, folder)
 		}
 		keys, err := readKeys(path, nil)
 		if err != nil {

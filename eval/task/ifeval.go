@@ -46,7 +46,7 @@ func readInstructions(row *ordered.Object, p *Prompt) error {
 		return fmt.Errorf("read instruction_id_list and kwargs: %w", err)
 	}
 	if len(doc.IDs) == 0 || len(doc.Kwargs) != len(doc.IDs) {
-		return fmt.Errorf("the row has %d instructions in instruction_id_list, but %d in kwargs", len(doc.IDs), len(doc.Kwargs))
+		return fmt.Errorf("instruction_id_list has %d elements and kwargs has %d: both need the same number, at least 1", len(doc.IDs), len(doc.Kwargs))
 	}
 	for i, id := range doc.IDs {
 		check, ok := instructionChecks[id]
@@ -115,8 +115,9 @@ type instructions struct {
 // number64 is an integer that a file may write as 3.0.
 type number64 = float64
 
-// errArgument means that a row lacks a setting of an instruction. The harness then draws a random value, which the prompt does not mention.
-var errArgument = errors.New("a setting of the instruction is missing in kwargs")
+// errArgument means that a setting of an instruction is missing or out of range. For a missing setting, the harness draws a random value,
+// which the prompt does not mention; here, the row is an error.
+var errArgument = errors.New("a setting of the instruction in kwargs is missing or out of range")
 
 // compared returns a check of an answer. The check compares count(answer) with the number than. relation is "at least" or "less than".
 func compared(relation string, than number64, count func(answer string) int) (func(string) bool, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// literal parses a Python list of texts and numbers. Templates of the harness write lists in this form.
+// literal parses a Python list of texts, numbers, True, False and None. Templates of the harness write lists in this form.
 func literal(s string) (ordered.Value, error) {
 	p := literalParser{rest: strings.TrimSpace(s)}
 	v, err := p.value(0)
@@ -28,7 +28,7 @@ func (p *literalParser) value(depth int) (ordered.Value, error) {
 	p.rest = strings.TrimLeft(p.rest, " \n\t")
 	switch {
 	case depth > maxLiteralDepth:
-		return nil, errors.New("lists are nested too deep")
+		return nil, fmt.Errorf("lists are nested more than %d deep", maxLiteralDepth)
 	case p.rest == "":
 		return nil, errors.New("the text ends within the list")
 	case p.rest[0] == '[' || p.rest[0] == '(':
@@ -82,7 +82,7 @@ func (p *literalParser) list(depth int) (ordered.Value, error) {
 		if strings.HasPrefix(p.rest, ",") {
 			p.rest = p.rest[1:]
 		} else if p.rest == "" || p.rest[0] != end {
-			return nil, errors.New("a comma is missing between two elements")
+			return nil, errors.New("a comma or the closing bracket is missing after an element")
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (p *literalParser) text() (ordered.Value, error) {
 		}
 		n, ok := hexDigits[p.rest[i]]
 		if !ok || i+n >= len(p.rest) {
-			return nil, fmt.Errorf("the escape \\%c is not known", p.rest[i])
+			return nil, fmt.Errorf("the escape \\%c is not known or not complete", p.rest[i])
 		}
 		code, err := strconv.ParseUint(p.rest[i+1:i+1+n], 16, 32)
 		if err != nil || code > utf8.MaxRune {

@@ -175,8 +175,8 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 	return list, nil
 }
 
-// checkMetrics checks the settings of each metric and sets its aggregation. known maps the metrics that the task can have to aggregations;
-// others are refused.
+// checkMetrics checks the settings of each metric and sets its aggregation. known has the metrics that the task can use, each with its
+// aggregation. Other metrics are refused.
 func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
 	if len(t.Metrics) == 0 {
@@ -198,10 +198,10 @@ func (r *reader) checkMetrics(known map[string]string) error {
 		}
 		m.Aggregation = aggregation
 		if m.K > t.Repeats {
-			return fmt.Errorf("metric %q needs %d answers to each row, but \"repeats\" is %d", m.Name, m.K, t.Repeats)
+			return fmt.Errorf("metric %q needs %d answers to each row, but \"repeats\" is %d: raise repeats, or lower k", m.Name, m.K, t.Repeats)
 		}
 		if _, known := metrics[Generate][m.check]; m.check != "" && (!known || m.K == 0 || m.check == "pass@k") {
-			return fmt.Errorf("metric %q: check %q cannot decide whether an answer is right: use a metric of type generate_until", m.Name, m.check)
+			return fmt.Errorf("metric %q: check %q is not possible: only pass@k has a check, which is another metric of type generate_until, such as exact_match", m.Name, m.check)
 		}
 		if m.Name == "json_schema" && m.schema == nil {
 			return errors.New(`metric "json_schema" needs the setting "schema": a JSON Schema, or the path of its file`)

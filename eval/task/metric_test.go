@@ -143,6 +143,8 @@ func TestGroups(t *testing.T) {
 		"loop.yaml":    "group: loop\ntask: [again]",
 		"again.yaml":   "group: again\ntask: [loop]",
 		"none.yaml":    "group: none\ntask: [zebra]",
+		"empty.yaml":   "group: empty",
+		"text.yaml":    "group: text\ntask: arc_easy",
 		"strange.yaml": "group: strange\ntask: [a]\nbanana: 1",
 		"inline.yaml":  "group: inline\ntask: [{task: a, num_fewshot: 3}]",
 		"median.yaml":  "group: median\ntask: [a]\naggregate_metric_list: [{metric: acc, aggregation: median}]",
@@ -163,7 +165,8 @@ func TestGroups(t *testing.T) {
 		{Name: "all", Members: []Member{{"a", 1}, {"b", 1}, {"c", 6}, {"gsm8k", 1}}, Metrics: []GroupMetric{{Metric: "acc", Filters: []string{"none"}}}},
 	}, groups)
 	for name, says := range map[string]string{
-		"loop.yaml": "the group contains itself", "none.yaml": `has a task, tag or group "zebra"`, "strange.yaml": "banana: the key of a group is not supported",
+		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: this key of a group is not supported",
+		"empty.yaml": `the key "task" is missing`, "text.yaml": "text.yaml:2: task: must be a list of tasks",
 		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
 	} {
 		_, _, err := ReadAll([]string{filepath.Join(folder, name)})

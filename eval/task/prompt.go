@@ -35,7 +35,7 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	for _, s := range shots {
 		text, answer, err := t.example(s)
 		if err != nil {
-			return Prompt{}, fmt.Errorf("make an example: %w", err)
+			return Prompt{}, fmt.Errorf("make an example for the row from another row: %w", err)
 		}
 		context += text + t.TargetDelimiter + answer + t.ShotDelimiter
 	}
@@ -120,7 +120,7 @@ func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	case t.Type == MultipleChoice && p.Right >= 0:
 		return text, p.Choices[p.Right], nil
 	case len(p.Targets) == 0:
-		return "", "", errors.New("the row has no answer")
+		return "", "", errors.New("doc_to_target: the list of accepted answers is empty")
 	}
 	return text, p.Targets[0], nil
 }

@@ -345,7 +345,7 @@ func (r *reader) finish() error {
 		return errors.New(`"doc_to_choice" is missing: a task of type multiple_choice needs choices`)
 	}
 	if t.Target.Missing() && t.Type != Judge || t.Text.Missing() && t.Type != Perplexity {
-		return errors.New(`"doc_to_text" or "doc_to_target" is missing: a task needs both`)
+		return errors.New(`"doc_to_text" or "doc_to_target" is missing: a task needs both, except that type judge needs no doc_to_target, and type loglikelihood_rolling no doc_to_text`)
 	}
 	if t.Type == Judge && t.Rubric == nil {
 		return errors.New(`"judge" is missing: a task of type judge needs a rubric`)

@@ -122,17 +122,17 @@ func TestRulesAreChecked(t *testing.T) {
 		does    func(d *Device)
 		message string
 	}{
-		"unknown receiver":  {func(d *Device) { d.objc.send(id(0x1234560), deviceName) }, "no live object"},
+		"unknown receiver":  {func(d *Device) { d.objc.send(id(0x1234560), deviceName) }, "not a live object"},
 		"wrong class":       {func(d *Device) { d.objc.send(d.queue, deviceName) }, "does not recognise name"},
-		"word too many":     {func(d *Device) { d.objc.send(d.device, deviceName, 7) }, "a word too many"},
+		"word too many":     {func(d *Device) { d.objc.send(d.device, deviceName, 7) }, "an extra word"},
 		"object of another": {func(d *Device) { d.objc.send(d.queue, queueAddResidencySet, uintptr(d.device)) }, "an object of another class"},
-		"no address":        {func(d *Device) { d.objc.send(d.device, deviceNewResidencySet, uintptr(d.residency.set), 0) }, "no place for an NSError"},
+		"no address":        {func(d *Device) { d.objc.send(d.device, deviceNewResidencySet, uintptr(d.residency.set), 0) }, "not the address of an NSError"},
 		"released": {func(d *Device) {
 			q := d.objc.instance("MTLCompileOptions")
 			r := q
 			d.objc.release(&q)
 			d.objc.send(r, optionsLanguage)
-		}, "no live object"},
+		}, "not a live object"},
 		"wait first": {func(d *Device) {
 			c := id(d.objc.send(d.queue, queueCommandBuffer))
 			d.objc.send(c, commandsWait)

@@ -20,7 +20,7 @@ const (
 	minPart = 24
 )
 
-var errNoEncoder = errors.New("the queue returned no command buffer")
+var errNoEncoder = errors.New("the queue returned no command buffer, or the command buffer no encoder")
 
 // submission is a command buffer in flight. If the work was split, several consecutive command buffers have the same ticket.
 type submission struct {

@@ -34,7 +34,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 		return fmt.Errorf("upload %d bytes to byte %d of a buffer of %d bytes: they are not inside the buffer", len(src), offset, m.bytes)
 	}
 	if end := offset + len(src); m.contents == nil && (offset%4 != 0 || end%4 != 0 && end != m.bytes) {
-		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: both numbers must be multiples of 4", len(src), offset)
+		return fmt.Errorf("upload %d bytes to byte %d of a private buffer: both numbers must be multiples of 4; only an upload to the end of the buffer may have another size", len(src), offset)
 	}
 	var err error
 	if m.contents != nil {

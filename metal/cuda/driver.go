@@ -89,7 +89,8 @@ const (
 	functionMaxDynShared = 8
 )
 
-// Values of CUresult that callers distinguish. After resultDeinitialized and the results below it, the context cannot be used.
+// Values of CUresult that callers distinguish. After a call has returned resultDeinitialized or a value below it, the context cannot be
+// used.
 const (
 	resultOutOfMemory = 2
 	resultNoDevice    = 100

@@ -357,7 +357,7 @@ func (d *Device) Counters() metal.Counters { return d.counters }
 
 // StartCapture implements metal.Device.
 func (d *Device) StartCapture(string) error {
-	return errors.New("capture the GPU's work: the emulator has no GPU")
+	return errors.New("capture the GPU's work: the emulator has no GPU; use --backend metal on a Mac")
 }
 
 // StopCapture implements metal.Device.

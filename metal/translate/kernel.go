@@ -73,7 +73,7 @@ func (k *Kernel) add(declaration, attribute string) error {
 	case indices[attribute]:
 		p.Kind = Index
 	case isBuffer && (index[1] != fmt.Sprint(k.Buffers) || k.Args != ""):
-		return fmt.Errorf("parameter %q has [[%s]]: buffers must be numbered from 0, and the argument struct must be the last", declaration, attribute)
+		return fmt.Errorf("parameter %q has [[%s]]: buffers must be numbered from 0 without gaps, and the argument struct must be the last", declaration, attribute)
 	case isBuffer && pointer != nil && pointer[1] == "device":
 		p.Kind, p.Type = Buffer, pointer[2]
 		k.Buffers++
@@ -84,7 +84,8 @@ func (k *Kernel) add(declaration, attribute string) error {
 		p.Kind, p.Type = Shared, pointer[2]
 		k.Shared = true
 	default:
-		return fmt.Errorf("parameter %q has attribute [[%s]], which drivers do not support", declaration, attribute)
+		return fmt.Errorf("parameter %q with attribute [[%s]] is not supported: use a device pointer or the argument struct with [[buffer(N)]], "+
+			"a threadgroup pointer with [[threadgroup(0)]], or an index", declaration, attribute)
 	}
 	k.Parameters = append(k.Parameters, p)
 	return nil

@@ -66,7 +66,7 @@ func TestCRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"kernel void f(device float* a [[buffer(1)]]) {}":                              "kernel f: parameter \"ingot::device_ptr<float> a\" has [[buffer(1)]]: buffers must be numbered from 0",
 		"kernel void f(constant A& a [[buffer(0)]], device float* b [[buffer(0)]]) {}": "the argument struct must be the last",
-		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "attribute [[thread_position_in_grid]], which drivers do not support",
+		"kernel void f(uint i [[thread_position_in_grid]]) {}":                         "attribute [[thread_position_in_grid]] is not supported: use a device pointer",
 		"kernel void f(device float* a [[buffer(0)]]":                                  "the closing parenthesis of the parameters is missing",
 		"kernel void f(device float* a [[buffer(0)]]) { if (a[0]) {":                   "the closing brace of the body is missing",
 		"template <typename T": `has no matching ">"`,

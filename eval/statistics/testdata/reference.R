@@ -11,7 +11,7 @@ compare <- function(name, from, to, cluster = NULL) {
   binary <- all(c(from, to) %in% c(0, 1))
   lost <- sum(d < 0)
   won <- sum(d > 0)
-  # Observations that all differ equally have no standard error. What they cannot exclude is Clopper and Pearson's bound for a share.
+  # If all differences are equal, the standard error is 0, and the half-width of the interval is Clopper and Pearson's bound for 0 of g.
   same <- g == 1 || max(abs(d - mean(d))) < 1e-9
   if (same) {
     se <- 0

@@ -1,4 +1,4 @@
-"""Writes harness.json: what functions of EleutherAI's lm-evaluation-harness give for rows of our own. Its argument is a checkout of the harness
+"""Writes harness.json: the results of functions of EleutherAI's lm-evaluation-harness for our own rows. Its argument is a checkout of the harness
 (recorded with commit 4e7e0d47, 2026-08-21). The harness's packages for language detection and sentence splitting are not needed: the
 instructions that use them are not recorded."""
 import importlib.metadata

@@ -73,7 +73,7 @@ struct ExpertsArgs {
     uint slots;
     uint shared_blocks;   // of the shared experts
     uint shared_out;
-    uint room;            // rows between the activations of one slot and of the next
+    uint room;            // rows between the activations of choice k of all rows and of choice k+1
     uint routing_stride;
     uint dst_stride;
 };

@@ -25,7 +25,7 @@ EXPORT Object* MTLCopyAllDevices(void) {
 enum { options_language, options_math, options_functions, options_fast }; // stored values are one higher than the values that were set, so that 0 means not set
 
 static Result set_option(Object* self, int at, Word value, Word most) {
-    if (value > most) violation("a compile option is set to %lu, which is no value of its kind", (unsigned long)value);
+    if (value > most) violation("a compile option is set to %lu, which is not a valid value", (unsigned long)value);
     self->values[at] = value + 1;
     return word(0);
 }

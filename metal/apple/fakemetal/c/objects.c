@@ -163,7 +163,7 @@ EXPORT Word objc_retain(Word pointer) {
     if (o)
         retain(o);
     else if (pointer)
-        violation("objc_retain of %p, which is no live object", (void*)pointer);
+        violation("objc_retain of %p, which is not a live object", (void*)pointer);
     unlock();
     return pointer;
 }
@@ -174,7 +174,7 @@ EXPORT void objc_release(Word pointer) {
     if (o)
         release(o);
     else if (pointer)
-        violation("objc_release of %p, which is no live object", (void*)pointer);
+        violation("objc_release of %p, which is not a live object", (void*)pointer);
     unlock();
 }
 

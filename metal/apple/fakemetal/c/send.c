@@ -62,23 +62,23 @@ static int check_args(const Row* r, const Word* a, bool* bad) {
         const char* wrong = NULL;
         switch (*k) {
         case 'u': case 'n': break;
-        case 'b': if (a[at] > 1) wrong = "no BOOL"; break;
-        case 's': if (!selector_of(a[at])) wrong = "no selector"; break;
-        case 'c': case 'p': case 'z': if (a[at] < 4096) wrong = "no address"; break;
-        case 'e': if (a[at] < 4096 || a[at] % 8) wrong = "no place for an NSError"; break;
+        case 'b': if (a[at] > 1) wrong = "not a BOOL"; break;
+        case 's': if (!selector_of(a[at])) wrong = "not a selector"; break;
+        case 'c': case 'p': case 'z': if (a[at] < 4096) wrong = "not an address"; break;
+        case 'e': if (a[at] < 4096 || a[at] % 8) wrong = "not the address of an NSError"; break;
         case 'r': at++; break; // NSRange takes two words
         case 'o': {
             const Object* o = live_object(a[at]);
             Class c = r->classes[nth++];
             if (!o)
-                wrong = "no live object";
+                wrong = "not a live object";
             else if (!is_kind(o->kind, c) || o->is_class)
                 wrong = "an object of another class";
             else if (!o->initialised)
                 wrong = "an object before its init";
             break;
         }
-        default: wrong = "of no known kind";
+        default: wrong = "of an unknown kind";
         }
         if (wrong) {
             violation("-[%s %s]: word %d is %#lx, %s", class_names[r->kind], r->selector, at, (unsigned long)a[at], wrong);
@@ -115,12 +115,12 @@ static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word 
     const Word a[max_words] = {a0, a1, a2, a3, a4, a5};
     const Row* selector = selector_of(sel);
     if (!selector) {
-        violation("objc_msgSend with %#lx, which is no selector", (unsigned long)sel);
+        violation("objc_msgSend with %#lx, which is not a selector", (unsigned long)sel);
         return word(0);
     }
     Object* o = live_object(self);
     if (!o) {
-        violation("%s is sent to %#lx, which is no live object", selector->selector, (unsigned long)self);
+        violation("%s is sent to %#lx, which is not a live object", selector->selector, (unsigned long)self);
         return word(0);
     }
     if (!in_pool()) violation("%s is sent to a %s outside of an autorelease pool of the thread", selector->selector, class_names[o->kind]);
@@ -134,7 +134,7 @@ static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word 
     // Messages that return doubles are sent by another function, which does not fill the unused words.
     for (int at = check_args(&rows[m], a, &bad); at < max_words && rows[m].returns != 'd'; at++)
         if (a[at]) {
-            violation("-[%s %s]: a word too many, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);
+            violation("-[%s %s]: an extra word, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);
             bad = true;
         }
     count_message(m);
