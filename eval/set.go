@@ -90,7 +90,8 @@ func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, e
 	defer f.Close() //nolint:errcheck // the file was only read
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxRow)
-	for n := 1; lines.Scan(); n++ {
+	n := 1
+	for ; lines.Scan(); n++ {
 		line := bytes.TrimSpace(lines.Bytes())
 		if len(line) == 0 {
 			continue
@@ -105,7 +106,9 @@ func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, e
 		}
 		docs, objects = append(docs, bytes.Clone(line)), append(objects, object)
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, nil, fmt.Errorf("read %s:%d: the row has more than %d MiB", path, n, maxRow>>20)
+	} else if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	return docs, objects, nil

@@ -69,6 +69,9 @@ func (r *reader) filters(n *yaml.Node) error {
 			case "take_first":
 				p.filters = append(p.filters, func(a []string) []string { return a[:min(1, len(a))] })
 			case "take_first_k":
+				if f.K < 1 {
+					return fmt.Errorf("filter %q of %q: k is %d, but must be at least 1", f.Function, l.Name, f.K)
+				}
 				p.filters = append(p.filters, func(a []string) []string { return a[:min(f.K, len(a))] })
 			case "majority_vote":
 				p.filters = append(p.filters, majority)

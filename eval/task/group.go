@@ -163,8 +163,12 @@ func (g *groupReader) member(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		m.Task = n.Value
 	} else {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			name, value := n.Content[i].Value, n.Content[i+1]
+		pairs, err := mapping(n)
+		if err != nil {
+			return err
+		}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			name, value := pairs[i].Value, pairs[i+1]
 			var err error
 			switch name {
 			case "task":

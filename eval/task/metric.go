@@ -71,8 +71,12 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	var m Metric
 	var higher *bool
 	var ks []int
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i].Value, n.Content[i+1]
+	pairs, err := mapping(n)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, value := pairs[i].Value, pairs[i+1]
 		var err error
 		switch key {
 		case "metric":

@@ -52,6 +52,8 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	switch {
 	case err != nil:
 		return Prompt{}, err
+	case t.Type == LogLikelihood && len(p.Targets) == 0:
+		return Prompt{}, errors.New("doc_to_target: the list is empty, but must have a text")
 	case t.within(asked):
 		p.Context = context
 		for i, c := range p.Choices {

@@ -223,8 +223,12 @@ func (r *reader) outputType(n *yaml.Node) error {
 // examples reads fewshot_config.
 func (r *reader) examples(n *yaml.Node) error {
 	t := r.task
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i].Value, n.Content[i+1]
+	pairs, err := mapping(n)
+	if err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, value := pairs[i].Value, pairs[i+1]
 		var err error
 		switch name {
 		case "sampler":
@@ -289,10 +293,25 @@ func valueOf(n *yaml.Node) (ordered.Value, error) {
 	return ordered.ParseJSON(text)
 }
 
+// mapping returns the keys and values of a mapping, in turn. It returns nothing for an empty value.
+func mapping(n *yaml.Node) ([]*yaml.Node, error) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode && n.Tag != "!!null" {
+		return nil, errors.New("the value must be a mapping, such as {key: value}")
+	}
+	return n.Content, nil
+}
+
 func (r *reader) generation(n *yaml.Node) error {
 	g := &r.task.Generation
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i].Value, n.Content[i+1]
+	pairs, err := mapping(n)
+	if err != nil {
+		return err
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, value := pairs[i].Value, pairs[i+1]
 		var err error
 		switch name {
 		case "until":

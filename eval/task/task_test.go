@@ -87,6 +87,16 @@ func TestPromptsOfTheHarness(t *testing.T) {
 	}
 }
 
+func TestPromptRefusesAnEmptyListOfTargets(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "task.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("task: a\noutput_type: loglikelihood\ndoc_to_text: text\ndoc_to_target: answers\n"), 0o600))
+	task, err := Read(path)
+	require.NoError(t, err)
+	_, err = task.Prompt(parse(t, []byte(`{"text": "a", "answers": []}`)), nil)
+	require.ErrorContains(t, err, "doc_to_target: the list is empty")
+}
+
 // right returns the continuation that target names by its number or text.
 func right(target any, continuations []string, delimiter string) string {
 	if n, ok := target.(float64); ok {
@@ -127,6 +137,11 @@ func TestReadRefuses(t *testing.T) {
 		"metric function":    {base + "metric_list: [{metric: !function utils.score}]", `the Python function "utils.score" is not supported`},
 		"metric setting":     {base + "metric_list: [{metric: exact_match, hf_evaluate: true}]", `setting "hf_evaluate" of a metric is not supported`},
 		"filter setting":     {base + "filter_list: [{name: f, filter: [{function: regex, flags: i}]}]", `setting "flags" of filter "regex" is not supported`},
+		"settings alone":     {base + "generation_kwargs: 5", "generation_kwargs: the value must be a mapping"},
+		"list of settings":   {base + "fewshot_config: [sampler, first_n]", "fewshot_config: the value must be a mapping"},
+		"metric alone":       {base + "metric_list: [exact_match]", "metric_list: the value must be a mapping"},
+		"no answers":         {base + "filter_list: [{name: f, filter: [{function: take_first_k}]}]", `filter "take_first_k" of "f": k is 0`},
+		"fewer answers":      {base + "filter_list: [{name: f, filter: [{function: take_first_k, k: -1}]}]", "k is -1, but must be at least 1"},
 		"example setting":    {base + "fewshot_config: {doc_to_text: x}", "fewshot_config: doc_to_text: the key is not supported"},
 		"pass@k":             {base + "repeats: 2\nmetric_list: [{metric: pass@k, k: [1, 5]}]", `metric "pass@5" needs 5 answers to each row, but "repeats" is 2`},
 		"check":              {base + "metric_list: [{metric: pass@1, check: bleu}]", `check "bleu"`},
