@@ -54,8 +54,8 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt records that the table has adopted pages for the given number of positions. If the notes on the pages show that the drafter has
-// processed the positions from one origin, it need not process them again.
+// Adopt records that the table has adopted pages up to the given number of positions. If the notes on the pages show that the MTP layer or
+// small model has processed the positions from one origin, it need not process them again. See process for the notes.
 func (s *Sequence) Adopt(positions int) {
 	s.Computed = positions
 	pages := positions / s.Table.PageSize()
@@ -65,7 +65,7 @@ func (s *Sequence) Adopt(positions int) {
 	first := int(s.Table.Note(pages-1)) - 1
 	for i := first; i < pages; i++ {
 		if s.Table.Note(i) != int32(first+1) {
-			return // the drafter's keys in this page were computed from another origin
+			return // the keys that the MTP layer or small model stored in this page were computed from another origin
 		}
 	}
 	s.origin, s.filled = first*s.Table.PageSize(), positions

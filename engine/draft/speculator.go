@@ -67,8 +67,8 @@ func (sp *Speculator) MaxInFlight() int {
 	return max(1, sp.idle/2)
 }
 
-// Waits reports whether the results of the next step are needed before another step can begin: the step verifies drafts, or the MTP layer
-// or small model processes its tokens.
+// Waits reports whether another step can begin only after the results of the next step are known: the next step verifies drafts of s, or
+// the MTP layer or small model processes its tokens.
 func (sp *Speculator) Waits(s *Sequence) bool {
 	return len(s.Drafts) > 0 || sp.chain != nil && sp.catchesUp()
 }
@@ -100,7 +100,7 @@ func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	return c
 }
 
-// learn records which of a sequence's drafts were right.
+// learn records how many of a sequence's drafts were right.
 func (sp *Speculator) learn(s *Sequence) {
 	drafted := len(s.Drafts)
 	tried := drafted
