@@ -26,7 +26,7 @@ type Fit struct {
 	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; without Rows on GPUs with dedicated memory
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
-	Tokens   int   `json:"cache_tokens"`                       // maximum number of positions of all running sequences together, if each has the whole context
+	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
 	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 

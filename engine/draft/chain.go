@@ -53,7 +53,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] the hidden state that a row reads: index of a row of the step or, after the first pass, of an output of the last pass
+	states []int32     // [rows] hidden state of each row: index of a row of the step or, after the first pass, of an output of the last pass
 	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 

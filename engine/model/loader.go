@@ -132,8 +132,8 @@ func (l *loader) stringOr(name, fallback string) string {
 	return v
 }
 
-// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if
-// the values are the same.
+// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if its
+// first dimension and its number of values are the same.
 func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	t, ok := l.file.Tensor(name)
 	if !ok {
@@ -294,7 +294,7 @@ func (l *loader) name() string {
 // checkCache refuses a KV cache type that does not fit the model: a head's key and value must each be whole blocks of the type.
 func (l *loader) checkCache(c Config, t gguf.Type) {
 	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
-		l.fail(fmt.Errorf("%w with a KV cache of type %v: a head with %d values per key and %d per value is not whole blocks of %d; use f16",
+		l.fail(fmt.Errorf("%w with a KV cache of type %v: a head with %d values per key and %d per value is not whole blocks of %d; use f16 (--kv)",
 			ErrUnsupported, t, c.KeyDim, c.ValueDim, block))
 	}
 	if l.err == nil {

@@ -76,7 +76,7 @@ func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Te
 	return t.project(s, last, m.output)
 }
 
-// runDraft runs a pass of an MTP layer, which record records.
+// runDraft runs a pass of an MTP layer. record records the pass and returns the buffer of its logits.
 func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) error {
 	s := t.be.Begin(b)
 	logits := record(s)
@@ -90,7 +90,7 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 }
 
 // mtpLayers subtracts the MTP layers, which are the last blocks, from c.Layers, and sets c.DraftLayers to 1 if there are any: only the
-// first MTP layer is used. Some files count MTP layers but do not have their tensors.
+// first MTP layer is used. Some files count MTP layers but do not have their tensors, and some of these do not count them in block_count.
 func (l *loader) mtpLayers(c *Config) {
 	n := l.sizeOr("nextn_predict_layers", 0)
 	if l.err == nil && n >= c.Layers {

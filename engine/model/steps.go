@@ -19,8 +19,8 @@ type steps struct {
 	rows   int              // number of outputs of the last batch
 	logits compute.Tensor   // [outputs, vocab] of the last batch
 
-	next      compute.Batch // batch of the steps of Decode
-	positions []int32       // next.Positions
+	next      compute.Batch // batch of the present step of Decode
+	positions []int32       // memory of next.Positions
 }
 
 // steps makes the buffers of the steps in flight.

@@ -30,12 +30,12 @@ func (b Best) Logit(i int) float32 { return b.values[i] }
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return 0, fmt.Errorf("%w: log Σ exp of the row is %g", generation.ErrNotFinite, sum)
+		return 0, fmt.Errorf("%w: the logarithm of the sum of their exponentials is %g", generation.ErrNotFinite, sum)
 	}
 	return sum, nil
 }
 
-// Greedy reports whether the next token is the one with the highest logit, without any changes to the logits.
+// Greedy reports whether the next token is the one with the highest of the unchanged logits.
 func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() == 1 }
 
 // Needs returns the number of highest logits that SampleBest needs. It returns 0 if all logits are needed, so that only Sample can draw the

@@ -123,7 +123,7 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 		}
 		before := s.Length()
 		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
-			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
+			s.call.fail(fmt.Errorf("process the logits at position %d: %w", o.position, err))
 			if !errors.Is(err, generation.ErrBadRequest) {
 				l.discard(s) // the cache may hold wrong values
 			}
