@@ -18,7 +18,7 @@ import (
 // remaining memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
-	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables and scratch memory, and of the running sequences
+	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
 	Rows     int64 `json:"rows"`                               // bytes for prompts and results outside of steps
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
 	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
@@ -39,7 +39,7 @@ const (
 )
 
 // CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the reason, and
-// fit has the figures that were computed before.
+// fit has the figures that were computed before the error.
 func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return fit, err

@@ -45,7 +45,7 @@ type TokenLogprob struct {
 // Stats has a request's counts and times.
 type Stats struct {
 	PromptTokens     int
-	CachedTokens     int           // prompt tokens that were taken from the prefix cache
+	CachedTokens     int           // prompt tokens that the first choice took from the prefix cache
 	CompletionTokens int           // generated tokens of all choices
 	ReasoningTokens  int           // completion tokens up to the end of the reasoning, in all choices
 	ResumedTokens    int           // completion tokens taken from Request.Resume; not included in the times and steps

@@ -47,8 +47,8 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	return known || claimed
 }
 
-// Held returns how many pages of a text's beginning are in tables already, in all groups together. A new table can share these pages, so it
-// takes no free pages for them.
+// Held returns how many pages at the beginning of a text are already in tables of sequences, in all groups together. A new table can share
+// these pages, so it takes no free pages for them.
 func (p *Pool) Held(text Prefix) int {
 	n := 0
 	for n < len(text) && p.inTables(0, text[n]) {

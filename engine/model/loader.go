@@ -43,7 +43,7 @@ func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 // maxSize is the maximum of every size in a file's settings. It is chosen so that the product of three sizes fits into an int.
 const maxSize = 1 << 20
 
-// size reads a setting that must be from 1 to maxSize.
+// size reads a setting that must be present and an integer from 1 to maxSize.
 func (l *loader) size(name string) int {
 	v := l.sizeOr(name, -1)
 	if v == -1 {
@@ -56,7 +56,7 @@ func (l *loader) size(name string) int {
 	return v
 }
 
-// sizeOr reads a setting from 0 to maxSize. It returns fallback if the setting is absent.
+// sizeOr reads a setting that must be an integer from 0 to maxSize. It returns fallback if the setting is absent.
 func (l *loader) sizeOr(name string, fallback int) int {
 	if !l.has(name) {
 		return fallback

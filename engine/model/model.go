@@ -38,11 +38,11 @@ type Config struct {
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("a head's key: %w", err)
 	}
 	valueBytes, err := t.RowBytes(c.ValueDim)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("a head's value: %w", err)
 	}
 	position := keyBytes * (c.KeyCols / c.KeyDim)
 	if c.ValueCols > 0 {
@@ -164,7 +164,8 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
-	// The backend has copied the weights, so the system can drop the file's pages from memory.
+	// The backend has packed copies of the weights, so the system can drop the file's pages from memory. The CPU reads embeddings from the
+	// file again.
 	return m, f.Release()
 }
 

@@ -67,7 +67,7 @@ func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) comput
 	return out
 }
 
-// end records the output head over the result of outputs.
+// end records the output head. It reads the buffer that outputs returned, to which the layer's network has added its output.
 func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
 	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
 	if out.Rows > 0 {
@@ -84,7 +84,7 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 		t.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {
-		return fmt.Errorf("run a pass of %d rows of the MTP layer: %w", len(b.Tokens), err)
+		return fmt.Errorf("run the MTP layer for %d tokens: %w", len(b.Tokens), err)
 	}
 	return nil
 }

@@ -65,9 +65,9 @@ func decodeError(err error, b *compute.Batch, n int) error {
 	case err == nil:
 		return nil
 	case n == 1:
-		return fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+		return fmt.Errorf("run a step of %d tokens: %w", len(b.Tokens), err)
 	}
-	return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
+	return fmt.Errorf("run %d steps of %d tokens each: %w", n, len(b.Tokens), err)
 }
 
 // begin records step i of the steps in flight.

@@ -58,7 +58,7 @@ func (p *people) arrived(seconds float64) {
 type limit struct {
 	seconds float64 // maximum duration of the step
 	worth   int     // minimum rows of a prompt, unless fewer are left
-	rows    int     // rows that the first prompt gets, however long they take, if there is no time for worth rows
+	rows    int     // rows that the first prompt gets, however long they take, if there is no time for the minimum in worth
 }
 
 // urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step

@@ -18,7 +18,7 @@ func newAnswerText(stops []string) answerText {
 }
 
 // certain returns how many leading bytes of the text cannot become part of a stop string, whatever follows. from is an earlier result: the
-// first from bytes are not checked again.
+// bytes before it are not checked again.
 func (a *answerText) certain(from int) int {
 	for i := from; i < len(a.text); i++ {
 		for _, s := range a.stops {
