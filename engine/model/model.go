@@ -118,7 +118,7 @@ type family struct {
 	load   func(l *loader, c Config, lim Limits) Model
 }
 
-// families has the model families by GGUF's general.architecture. To add a family, write a file like qwen.go and add a row here.
+// families has the model families by GGUF's general.architecture. To add a family, write a file like qwen.go and add an entry here.
 var families = map[string]family{
 	"llama":       decoderFamily(llama),
 	"qwen2":       decoderFamily(qwen2),

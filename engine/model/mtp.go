@@ -12,7 +12,7 @@ type mtp struct {
 	enorm, hnorm compute.Weight   // {hidden}
 	ehProj       []compute.Weight // one weight {2*hidden, hidden}
 	headNorm     compute.Weight   // {hidden}
-	// embd and output are the layer's or, if the file does not have these, the trunk's.
+	// embd and output are tensors of the layer or, if the file does not have them, of the trunk.
 	embd   compute.Weight
 	output []compute.Weight
 
@@ -76,7 +76,7 @@ func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Te
 	return t.project(s, last, m.output)
 }
 
-// runDraft runs a pass of an MTP layer. record records the pass and returns the buffer of its logits.
+// runDraft runs a pass of an MTP layer. record is the function that records the pass and returns the buffer of its logits.
 func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) error {
 	s := t.be.Begin(b)
 	logits := record(s)

@@ -12,7 +12,7 @@ const MaxTop = 64
 // steps runs the steps of a model: one at a time, or several without waiting between them.
 type steps struct {
 	be compute.Backend
-	// record records the forward pass of a batch, and returns the buffer of its logits: [outputs, vocab].
+	// record is the function that records the forward pass of a batch. It returns the buffer of the logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
 	tops   []compute.Tensor // [steps in flight] results of Top, each [outputs, 2*MaxTop+1]

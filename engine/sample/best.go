@@ -19,14 +19,14 @@ func ReadBest(row []float32, k int) Best {
 	return Best{ids: row[:k], values: row[k : 2*k], sum: row[2*k]}
 }
 
-// ID returns the id of the i-th highest logit.
+// ID returns the id of the i-th highest logit, counted from 0.
 func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 
-// Logit returns the i-th highest logit.
+// Logit returns the i-th highest logit, counted from 0.
 func (b Best) Logit(i int) float32 { return b.values[i] }
 
 // LogSumExp returns log Σ exp(logit) over the whole row. Except for rounding, it equals the result of the function LogSumExp for all
-// logits. The error wraps generation.ErrNotFinite.
+// logits. If a logit is not finite, the error wraps generation.ErrNotFinite.
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {

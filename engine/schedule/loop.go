@@ -107,9 +107,9 @@ func (l *loop) step() {
 	})
 }
 
-// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts the
-// step computed, and how many tokens it generated. The result of a row after drafts is used only if the sequence generated exactly these
-// drafts.
+// deliver delivers the results of a step to its sequences. step is the step's index among the steps in flight. deliver returns how many
+// positions of prompts the step computed, and how many tokens it generated. The result of a row after drafts is used only if the sequence
+// generated exactly these drafts.
 func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	l.steps++
 	for _, s := range l.batch.seqs {
