@@ -44,7 +44,8 @@ func (f *files) openModel(path string) (err error) {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if n := f.tokenizer.Size(); n != f.config.Vocab {
-		return fmt.Errorf("load %s: the tokenizer has %d tokens, but the embedding has %d", path, n, f.config.Vocab)
+		return fmt.Errorf("load %s: the tokenizer has %d tokens, but the embedding has %d: download or convert the model again",
+			path, n, f.config.Vocab)
 	}
 	return nil
 }
@@ -59,10 +60,11 @@ func (f *files) openDraft(path string) (err error) {
 	}
 	tokens, err := tokenizer.New(f.draft.Meta())
 	if err != nil {
-		return err
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	if tokens.Size() != f.tokenizer.Size() || f.draftConfig.Vocab != f.config.Vocab {
-		return fmt.Errorf("the small model has %d tokens, but the model has %d: use a small model with the same vocabulary", f.draftConfig.Vocab, f.config.Vocab)
+		return fmt.Errorf("the small model has %d tokens in its tokenizer and %d in its embedding, but the model has %d in both: "+
+			"use a small model with the same vocabulary", tokens.Size(), f.draftConfig.Vocab, f.config.Vocab)
 	}
 	for id := range int32(tokens.Size()) {
 		if a, b := tokens.Token(id), f.tokenizer.Token(id); a != b {

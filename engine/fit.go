@@ -14,24 +14,24 @@ import (
 )
 
 // Fit describes how an engine divides its memory. The parts are: the weights of the model and of the small model that drafts, if any; the
-// memory for steps; the memory for prompts, answers and results outside of steps; and the pages of the KV cache, which get all remaining
-// memory.
+// memory for steps; the memory for prompts and results outside of steps, which Fit calls rows; and the pages of the KV cache, which get all
+// remaining memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
-	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables and scratch memory, and of the running sequences
-	Rows     int64 `json:"rows"`                               // bytes for prompts, answers and results
+	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
+	Rows     int64 `json:"rows"`                               // bytes for prompts and results outside of steps
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
 	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
 	Window   int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
 	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; without Rows on GPUs with dedicated memory
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
-	Tokens   int   `json:"cache_tokens"`                       // maximum number of positions of all sequences together, if each has the whole context
+	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
 	Pages    int   `json:"cache_pages"`                        // pages of the cache
 }
 
-// Prompts, answers and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and steps, but at least minRows and at
-// most maxRows bytes.
+// Prompts and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and steps, but at least minRows and at most
+// maxRows bytes. With a GPU with dedicated memory, they get maxRows bytes of the machine's main memory.
 const (
 	rowsShare = 4
 	maxRows   = 512 << 20
@@ -39,7 +39,7 @@ const (
 )
 
 // CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the reason, and
-// fit has the figures that were computed before.
+// fit has the figures that were computed before the error.
 func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return fit, err
@@ -52,16 +52,16 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 	return fit, errors.Join(err, f.close())
 }
 
-// fit divides the memory that the options allow on a backend. If the options do not set a context, the result has the largest context that
-// fits into the memory. A larger context needs larger tables and more memory per sequence.
+// fit divides the memory that the options allow on a backend. If the options do not set a context, the result has the context that the
+// model was trained for or, if that does not fit into the memory, the largest context that fits.
 func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	fit.Trained = f.config.Context
 	if fit.Memory, err = o.memory(be); err != nil {
 		return fit, err
 	}
 	if o.Context > fit.Trained {
-		return fit, fmt.Errorf("choose the context of %s: %d is more than the %d positions that the model was trained for; give a smaller context",
-			f.model.Path(), o.Context, fit.Trained)
+		return fit, fmt.Errorf("choose the context of %s: %d is more than the %d positions that the model was trained for; "+
+			"give a smaller context (--context)", f.model.Path(), o.Context, fit.Trained)
 	}
 	holds := func(context int) bool {
 		if err == nil {
@@ -102,7 +102,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 		g := m.config.Groups(limits)
 		bytes, err := g.SlotBytes(m.config, o.KV) // both caches have the same number of pages
 		if err != nil {
-			return fmt.Errorf("store the KV cache of %s as %s: %w", m.file.Path(), o.KV, err)
+			return fmt.Errorf("store the KV cache of %s as %s: %w; choose another type (--kv)", m.file.Path(), o.KV, err)
 		}
 		slotBytes += int64(bytes)
 		if err := model.Plan(be, plan, m.file, limits); err != nil {
@@ -133,7 +133,7 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 
 // positions returns the number of positions that the pages of the cache hold. As many sequences as possible have the whole context, and one
 // more sequence gets the remaining pages. A sequence with the whole context takes up to prefill pages while its prompt is computed in
-// chunks, and up to decode pages while it generates. At most one sequence is in prefill.
+// chunks, and up to decode pages while it generates. positions assumes that at most one sequence is in prefill at a time.
 func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) int {
 	sequences, left, rows := 0, f.Pages, o.chunk()
 	if f.Pages >= prefill {
@@ -148,7 +148,7 @@ func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) in
 	return min(sequences*perSequence+rest*o.PageSize, o.MaxSequences*perSequence)
 }
 
-// chunk returns the maximum number of rows of a sequence in a step.
+// chunk returns the maximum number of rows of one prompt in a step.
 func (o *Options) chunk() int { return min(o.PrefillChunk, o.StepTokens) }
 
 // sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token and the n-gram tables.
@@ -160,14 +160,14 @@ func sequenceBytes(o *Options) int64 {
 	return bytes
 }
 
-// memory returns the maximum number of bytes for weights, steps, rows and cache together.
+// memory returns the maximum number of bytes that all parts of Fit may take together; see Fit.Memory.
 func (o *Options) memory(be compute.Backend) (int64, error) {
 	if o.Memory > 0 {
 		return o.Memory, nil
 	}
 	free, err := be.Free()
 	if err != nil {
-		return 0, fmt.Errorf("read how much memory is free: %w; give a memory limit instead", err)
+		return 0, fmt.Errorf("read how much memory is free: %w; set the memory to a size, such as --memory 12GiB", err)
 	}
 	return free / 100 * int64(o.MemoryPercent), nil
 }
@@ -177,10 +177,12 @@ func (f *Fit) tooLittle(o *Options) error {
 	taken := fmt.Sprintf("the weights take %s; steps, prompts and answers take %s;", size(f.Weights), size(f.Steps+f.Rows))
 	if o.Context == 0 {
 		return fmt.Errorf("%s and the cache needs at least %s, but together they may take only %s; "+
-			"allow more memory, or use a smaller model or one with fewer bits per weight", taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
+			"allow more memory (--memory), or use a smaller model or one with fewer bits per weight",
+			taken, size(f.PerToken*int64(o.PageSize)), size(f.Memory))
 	}
 	return fmt.Errorf("%s and the cache of a context of %d needs %s, but together they may take only %s; "+
-		"give a smaller context, allow more memory, or store the cache in fewer bits", taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
+		"give a smaller context (--context), allow more memory (--memory), or store the cache in fewer bits (--kv)",
+		taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
 }
 
 // contextBytes returns the maximum number of bytes that a sequence with the whole context takes in the cache. This maximum is reached while
@@ -203,7 +205,7 @@ func (f *Fit) limits(o *Options) model.Limits {
 		PageSize: o.PageSize,
 		KV:       o.KV,
 		// A small model for drafts uses the page tables of the main model, but its layers are grouped differently. Pages before windows are
-		// therefore not freed.
+		// therefore not freed if a small model drafts.
 		FreeWindows: o.Draft != DraftModel,
 	}
 }

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// largeText is the minimum number of bytes of a large prompt.
-	largeText = 64 << 10
-	// maxLargeTexts is the maximum number of large prompts that are tokenised at once.
+	// Of prompts with at least largeText bytes, at most maxLargeTexts are tokenised at once, because tokenising takes much memory.
+	largeText     = 64 << 10
 	maxLargeTexts = 2
 )
 
-// Generate answers a request. It is safe for concurrent use. Concurrent requests share steps, but no request changes the tokens of
-// another. Generate returns ctx's error as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the request can never
-// be answered, generation.ErrClosed if the engine was closed before the request was done, and generation.ErrEngineFailed if the
-// engine failed and stopped.
+// Generate answers a request. It is safe for concurrent use. Concurrent requests share steps, but no request changes the tokens of another.
+// Generate returns ctx's error as soon as ctx is done. It returns errors of req.Stream and req.Reserve unchanged. Other errors wrap
+// generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the engine was closed before the request was done,
+// generation.ErrEngineFailed if the engine failed and stopped, and generation.ErrNotFinite if logits are not finite. An error that wraps
+// none of these is a failed step; another attempt may succeed.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
 	start := time.Now()
 	if err := ctx.Err(); err != nil {

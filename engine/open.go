@@ -1,5 +1,5 @@
-// Package engine turns prompts into text with one model on one backend. It renders and tokenises each request on the caller's
-// goroutine. Package schedule runs many requests at once in batched steps.
+// Package engine turns prompts into text with one model on one backend. It renders the chat template and tokenises the prompt of each
+// request on the caller's goroutine. Package schedule runs many requests at once in batched steps.
 package engine
 
 import (
@@ -106,7 +106,7 @@ func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Step
 			return nil, err
 		}
 	case how == DraftMTP && layers == 0:
-		return nil, fmt.Errorf("draft with mtp: %s has no MTP layer; use auto, ngram, model=FILE or off", e.files.model.Path())
+		return nil, fmt.Errorf("draft by the MTP layer: %s has none; use --draft auto, ngram, model=FILE or off", e.files.model.Path())
 	case how != DraftNGram && layers > 0:
 		o.MTP = m.(model.Drafter)
 	}

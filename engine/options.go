@@ -23,23 +23,23 @@ type Options struct {
 	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of other sequences are delayed. With 0, the
 	// engine derives the maximum from measured durations: steps are short while there are interactive requests, and long otherwise.
 	StepTime time.Duration
-	// PrefillChunk is the maximum number of rows of one prompt in a step.
+	// PrefillChunk is the maximum number of rows of one prompt in a step. The default is StepTokens.
 	PrefillChunk int
 	// PageSize is the number of positions of a page of the KV cache.
 	PageSize int
 	// KV is the type of the values in the KV cache, one of gguf.CacheTypes. F32, the zero value, is exact. The other types take less
 	// memory.
 	KV gguf.Type
-	// Memory is the maximum number of bytes of weights, steps, rows and KV cache together; see Fit.
+	// Memory is the maximum number of bytes that all parts of Fit may take together; see Fit.Memory. With 0, MemoryPercent sets it.
 	Memory int64
-	// MemoryPercent is used if Memory is 0: the maximum is then this percentage of the backend's free memory.
+	// MemoryPercent sets the maximum if Memory is 0, as a percentage of the backend's free memory.
 	MemoryPercent int
 	// Draft selects how tokens are drafted. The default is DraftAuto.
 	Draft Drafting
 	// DraftModel is the file of the small model, if Draft is DraftModel.
 	DraftModel string
-	// DraftTokens is the number of tokens that are drafted for a sequence in a step. With 0, the engine chooses the number by
-	// measured acceptance and cost.
+	// DraftTokens is the number of tokens that are drafted for a sequence in a step, at most MaxDraftTokens. With 0, the engine chooses the
+	// number by measured acceptance and cost.
 	DraftTokens int
 	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for measuring how much sharing saves.
 	NoSharing bool
@@ -55,7 +55,8 @@ const (
 	DefaultMemoryPercent = 70
 )
 
-// withDefaults checks the options and sets the defaults of all except Context and Memory.
+// withDefaults checks the options and replaces zeros by the defaults. Context, Memory, StepTime and DraftTokens can stay 0: the engine then
+// derives them from the model, the free memory or measurements.
 func (o Options) withDefaults() (Options, error) {
 	for _, s := range []struct {
 		name  string
@@ -67,7 +68,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"the size of a cache page", &o.PageSize, DefaultPageSize},
 		{"the context", &o.Context, 0},
 		{"the prefill chunk", &o.PrefillChunk, 0},
-		{"the share of free memory", &o.MemoryPercent, DefaultMemoryPercent},
+		{"the percentage of the free memory", &o.MemoryPercent, DefaultMemoryPercent},
 	} {
 		if *s.value < 0 {
 			return o, fmt.Errorf("%s is %d, but must be at least 1, or 0 for the default", s.name, *s.value)

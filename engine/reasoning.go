@@ -10,13 +10,14 @@ import (
 // for reasoning or the prompt is not a chat.
 type reasoning struct {
 	tokenizer *tokenizer.Tokenizer
-	end       string           // text of the prompt's last tokens
+	end       string           // text of the prompt's last promptEnd tokens
 	splitters []*chat.Splitter // [choices] for pieces that are streamed
 }
 
 // promptEnd is the number of tokens at the end of a prompt that are searched for the opening tag of reasoning.
 const promptEnd = 8
 
+// reasoning prepares the separation for a request. It replaces req.Stream by a function that also separates the streamed pieces.
 func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 	if req.Chat == nil || !e.template.Reasons() {
 		return nil
@@ -45,7 +46,7 @@ func (r *reasoning) text(id int32) string {
 	return r.tokenizer.Token(id)
 }
 
-// split separates the reasoning of finished choices.
+// split separates the reasoning of finished choices and adds its tokens to Stats.ReasoningTokens.
 func (r *reasoning) split(c *generation.Completion) {
 	if r == nil {
 		return

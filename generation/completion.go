@@ -37,7 +37,7 @@ type Choice struct {
 type TokenLogprob struct {
 	ID      int32
 	Text    string         // what the token adds to the text, or a control token's name; U+FFFD replaces incomplete characters
-	Bytes   []byte         // the same as bytes, with incomplete characters
+	Bytes   []byte         // Text as bytes, in which incomplete characters are not replaced
 	Logprob float64        // natural logarithm of the probability
 	Top     []TokenLogprob // the TopLogprobs most likely tokens at the same position, best first; their own Top is nil
 }
@@ -45,13 +45,13 @@ type TokenLogprob struct {
 // Stats has a request's counts and times.
 type Stats struct {
 	PromptTokens     int
-	CachedTokens     int           // prompt tokens that were taken from the prefix cache
+	CachedTokens     int           // prompt tokens that the first choice took from the prefix cache
 	CompletionTokens int           // generated tokens of all choices
-	ReasoningTokens  int           // completion tokens up to the end of the reasoning
+	ReasoningTokens  int           // completion tokens up to the end of the reasoning, in all choices
 	ResumedTokens    int           // completion tokens taken from Request.Resume; not included in the times and steps
 	TTFT             time.Duration // time from the call of Generate to the first generated token
 	Total            time.Duration // the duration of Generate
-	Prefill          time.Duration // time from admission to the first generated token
+	Prefill          time.Duration // time from leaving the engine's queue to the first generated token
 	Decode           time.Duration // time from the first generated token to the last
 	Steps            int           // number of steps that computed tokens of this request
 	DraftTokens      int           // tokens that speculative decoding drafted

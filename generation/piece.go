@@ -10,6 +10,6 @@ type Piece struct {
 	Reasoning    string // as in Choice; precedes Text
 	Tokens       []int32
 	Logprobs     []TokenLogprob // one for each of Tokens, if the request sets Logprobs
-	FinishReason FinishReason   // set in the last piece
+	FinishReason FinishReason   // set in the choice's last piece
 	StopReason   string         // as in Choice
 }

@@ -43,7 +43,7 @@ type Request struct {
 	Interactive bool
 
 	Sampling  Sampling
-	N         int      // number of choices to generate; 0 means 1
+	N         int      // number of choices to generate, at most 128; 0 means 1
 	MaxTokens int      // maximum number of tokens of a choice; 0 for as many as fit into the context
 	MinTokens int      // until a choice has this many tokens, stop tokens are not sampled and stop strings are ignored
 	Stop      []string // strings that end a choice; the text does not include them
@@ -102,12 +102,12 @@ func (r *Request) Validate(vocab int) error {
 	}
 	for i, s := range r.Stop {
 		if s == "" {
-			return BadRequest("stop string %d is empty", i+1)
+			return BadRequest("string %d of stop is empty", i+1)
 		}
 	}
 	for _, id := range r.StopIDs {
 		if id < 0 || int(id) >= vocab {
-			return BadRequest("stop token %d is not in the vocabulary, which has ids 0 to %d", id, vocab-1)
+			return BadRequest("stop_token_ids has id %d, but the vocabulary has ids 0 to %d", id, vocab-1)
 		}
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {

@@ -1,7 +1,7 @@
 package cache
 
-// Groups describes how a model's layers are divided into groups. A page holds positions of the layers of one group. All groups have the
-// same number of layers, so any page can belong to any group. The zero value is one group whose layers attend to all positions.
+// Groups describes how a model's layers are divided into groups. A page holds positions of the layers of one group. Pages have the same
+// size in all groups, so any page can belong to any group. The zero value is one group whose layers attend to all positions.
 type Groups struct {
 	Full    int // groups whose layers attend to all positions; at least 1 if Sliding is not 0
 	Sliding int // groups whose layers attend to a window

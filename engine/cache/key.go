@@ -9,7 +9,7 @@ import (
 // page. A weaker hash is not enough: two texts with the same Key would share pages.
 type Key [sha256.Size]byte
 
-// next returns the key of the page that follows the page with key k. tokens has the tokens of the following page and one token after it.
+// next returns the key of the page that follows the page with key k. tokens has the tokens of this following page and the token after them.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -22,7 +22,8 @@ func (k Key) next(tokens []int32) Key {
 // largePage is the maximum number of positions of a page for which next allocates no memory.
 const largePage = 256
 
-// Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with the text's last token has no key.
+// Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with the text's last token has no key,
+// because a key depends on the token after the page.
 type Prefix []Key
 
 // Prefix returns the keys of a text's full pages, which HasPrefix and Held look up. It hashes the whole text, so callers store the result.
@@ -46,8 +47,8 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	return known || claimed
 }
 
-// Held returns how many pages of a text's beginning are in tables already, in all groups together. A new table can share these pages, so it
-// takes no free pages for them.
+// Held returns how many pages at the beginning of a text are already in tables of sequences, in all groups together. A new table can share
+// these pages, so it takes no free pages for them.
 func (p *Pool) Held(text Prefix) int {
 	n := 0
 	for n < len(text) && p.inTables(0, text[n]) {
@@ -59,7 +60,7 @@ func (p *Pool) Held(text Prefix) int {
 	held := p.groups.Full * n
 	for _, key := range text[p.groups.first(n*p.pageSize)/p.pageSize : n] {
 		if !p.knows(key, true) {
-			return 0 // a new table cannot share the pages
+			return 0 // a page of the window is missing, so a new table cannot share the others
 		}
 		if p.inTables(p.groups.Full, key) {
 			held += p.groups.Sliding

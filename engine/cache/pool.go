@@ -71,7 +71,7 @@ func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 // Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
-// Needed returns the number of pages of a group that hold the given number of positions.
+// Needed returns the number of pages that one group needs for the given number of positions.
 func (p *Pool) Needed(positions int) int { return pagesOf(positions, p.pageSize) }
 
 // Stats returns the counts so far.
@@ -120,8 +120,8 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn registers page id of a group under key. before is the key of the previous page. If another page is already registered
-// under key, nothing changes.
+// learn registers page id of a group under key. before is the key of the previous page. If the page is already registered, or another page
+// under the same key, nothing changes.
 func (p *Pool) learn(group int, id int32, key, before Key) {
 	if _, ok := p.known[group][key]; ok || p.pages[id].isKnown {
 		return
@@ -145,10 +145,10 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 }
 
 // reusable returns how many pages a table can take from the cache. have is the number of pages that the table has already. keys has the
-// keys of the next pages of its text. In full groups, every page that is taken must be known. In sliding groups, only the pages in the
-// window of the first position after them must be known.
+// keys of the next pages of its text. In full groups, every page that is taken must be known. In sliding groups, only the taken pages in
+// the window of the first position after them must be known.
 func (p *Pool) reusable(have int, keys []Key) (n int) {
-	window := 0 // from this page on, sliding groups have all needed pages: before page have in the table, then in the cache
+	window := 0 // from this page on, sliding groups have all pages: the first have pages in the table, the others in the cache
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n
@@ -186,7 +186,7 @@ func (p *Pool) discard(keys []Key) {
 	}
 }
 
-// forget records that the content of a page may be wrong.
+// forget records that the content of a page may be wrong. A page in no table becomes free.
 func (p *Pool) forget(id int32) {
 	pg := &p.pages[id]
 	pg.isKnown, pg.discarded = false, true

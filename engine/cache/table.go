@@ -5,7 +5,7 @@ type Table struct {
 	pool  *Pool
 	pages [][]int32 // [groups][pages]; the first group has the most pages
 	first int       // number of leading pages that the sliding groups no longer have
-	last  Key       // key of the page known-1; zero if known is 0
+	last  Key       // key of page known-1, the last page with a key; zero if known is 0
 	known int       // number of leading pages whose content has a key
 
 	shared        []bool // [pages of a group] whether Adopt took the page from the cache
@@ -30,8 +30,9 @@ func (t *Table) Positions() int { return len(t.pages[len(t.pages)-1]) * t.pool.p
 // Held returns the number of pages that the table has in all groups.
 func (t *Table) Held() int { return t.held }
 
-// Adopt appends the known pages that continue the table's text. It returns the number of positions that the table then has. The table must
-// hold only full pages of the text. The page of the last token is never adopted, because the token must be computed for its logits.
+// Adopt appends the known pages that continue the table's text. tokens is the whole text. Adopt returns the number of positions that the
+// table then has. It appends nothing if the table holds a page without a key. The page of the last token is never adopted, because the
+// token must be computed for its logits.
 func (t *Table) Adopt(tokens []int32) (positions int) {
 	p := t.pool
 	p.keys = p.keys[:0]
@@ -116,7 +117,8 @@ func (t *Table) nextKey(tokens []int32) (Key, bool) {
 }
 
 // Claim announces that the table will compute its next page. busy reports whether another table has already announced the same page; the
-// caller then waits for that table instead of computing the page again. Call Adopt first.
+// caller then waits for that table instead of computing the page again. Call Adopt first: it appends the pages that are already in the
+// cache.
 func (t *Table) Claim(tokens []int32) (busy bool) {
 	key, ok := t.nextKey(tokens)
 	if !ok {
@@ -171,8 +173,8 @@ func (t *Table) Missing(positions int) (pages int) {
 	return pages
 }
 
-// Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far. Its first
-// filled positions must have been computed.
+// Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far, and filled
+// the number of positions that have been computed.
 func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {

@@ -16,7 +16,8 @@ const continueKey = "continue_final_message"
 // in the prompt. The mark contains private-use characters of Unicode, which do not occur in messages.
 const endMark = "\uE000ingot-continues\uE001"
 
-// continueLast appends endMark to the last message if continueKey is true. It reports whether it did.
+// continueLast appends endMark to the last message and sets add_generation_prompt to false, if continueKey is true. It reports whether it
+// did.
 func continueLast(vars *ordered.Object) bool {
 	v, _ := vars.Get(continueKey)
 	if on, _ := v.(bool); !on {
@@ -46,7 +47,7 @@ func continueLast(vars *ordered.Object) bool {
 func cutContinued(prompt string) (string, error) {
 	at := strings.LastIndex(prompt, endMark)
 	if at < 0 {
-		return "", errors.New("the template leaves out the last message, so the answer cannot continue it: set " + continueKey + " to false")
+		return "", errors.New("the prompt does not have the last message, so the answer cannot continue it: set " + continueKey + " to false")
 	}
 	return prompt[:at], nil
 }

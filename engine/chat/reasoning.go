@@ -2,13 +2,13 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that precedes an answer. All templates of reasoning models use the same tags.
+// The tags around the reasoning that precedes an answer. Most reasoning models use these tags; others are not recognised.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
 
-// Reasons reports whether the model's answers can begin with reasoning between thinkOpen and thinkClose.
+// Reasons reports whether the model's answers can begin with reasoning between <think> and </think>.
 func (t *Template) Reasons() bool { return t.reasons }
 
 // Splitter separates the reasoning of an answer from its content while the answer is generated. It removes the tags and the line breaks
@@ -39,8 +39,8 @@ func NewSplitter(prompt string) *Splitter {
 // Reasoning reports whether the text so far ends within the reasoning.
 func (s *Splitter) Reasoning() bool { return s.state == splitReasoning }
 
-// Next processes the next part of the answer's text, and returns the reasoning and the content in it. ended reports whether it is the last
-// part. Text that may belong to a tag is held back until the next call.
+// Next processes the next part of the answer's text, and returns the reasoning and the content in it. ended must be true for the last part.
+// Before that, text that may belong to a tag is held back until the next call.
 func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	text = s.held + text
 	s.held = ""

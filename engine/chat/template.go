@@ -37,7 +37,7 @@ type variable struct {
 func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
 	source, err := meta.String(TemplateKey)
 	if errors.Is(err, gguf.ErrMissing) {
-		return &Template{err: errors.New("the model file has no chat template: send prompts instead of messages")}
+		return &Template{err: errors.New("the model file has no chat template: give a prompt instead of messages")}
 	}
 	if err != nil {
 		return &Template{err: fmt.Errorf("the model file's chat template cannot be read: %w", err)}

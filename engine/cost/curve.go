@@ -42,8 +42,8 @@ func (c *Curve) Seconds(rows int) float64 {
 	return c.at(low) + share*(c.at(high)-c.at(low))
 }
 
-// between returns the indices of the points below and above a number of rows. share is 0 if rows is at the point below, and 1 if it is at
-// the point above.
+// between returns the indices of the points below and above a number of rows. share is 0 if rows is at the point below, and approaches 1
+// towards the point above. If rows is at a point or beyond all points, low and high are the same point.
 func (c *Curve) between(rows int) (low, high int, share float64) {
 	i := sort.SearchInts(c.rows, rows)
 	switch {

@@ -15,20 +15,21 @@ const (
 	flatFrom = 64
 	// A larger step is measured if the last one computed at least gain times as many rows per second as the step of half its size.
 	gain = 1.05
-	// A step that takes slowStep or longer is timed only once, after the run that warms it up. If even that run takes verySlow, it counts.
+	// A step that takes longer than slowStep is timed only once, after the run that warms it up. If the warm-up takes longer than verySlow,
+	// the step is not run again, and the time of the warm-up counts.
 	slowStep, verySlow = 50 * time.Millisecond, 250 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// Steps faster than slowStep are timed in rounds; the shortest time of each step counts. measurements is the minimum number of rounds
-	// after the warm-up, and maxRounds the maximum number with it. Between these limits, rounds end when their total time reaches enough.
+	// Other steps are timed in rounds; the shortest time of each step counts. measurements is the minimum number of rounds after the
+	// warm-up, and maxRounds the maximum number with it. Between these limits, rounds end when their total time reaches enough.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// chunk is the number of prompt rows with which the cost of attention is measured. They end at position depth.
 	chunk, depth = 16, 2048
 )
 
-// sizes returns the numbers of rows to measure, up to a maximum. dense has every number up to 16. Above 16, it has the last number of each
-// tile of 8 rows and the first of the next tile, because the cost can jump between them. coarse has fewer numbers, for models whose steps
-// are slow.
+// sizes returns the numbers of rows to measure, up to the lower of limit and flatFrom. dense has every number up to 16. Above 16, it has
+// the last number of each tile of 8 rows and the first of the next tile, because the cost can jump between them. coarse has fewer numbers,
+// for models whose steps are slow.
 func sizes(limit int) (coarse, dense []int) {
 	for n := 1; n <= min(limit, flatFrom); n++ {
 		if n <= 16 || n%8 <= 1 {
@@ -101,9 +102,9 @@ func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
 	return m.Model.Forward(b)
 }
 
-// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of each. If no step is slow, these are the dense
-// sizes. Otherwise they are the coarse sizes up to the first slow step, and then powers of two up to the first step that takes longer than
-// slowest.
+// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of coarse sizes. If no step is slow, these
+// are the dense sizes. Otherwise they are the coarse sizes up to the first slow step, and then powers of two up to the first step that
+// takes longer than slowest.
 func affordable(m model.Model, limit int) ([]int, error) {
 	coarse, dense := sizes(limit)
 	var rows []int
@@ -189,8 +190,9 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 	return b
 }
 
-// Fastest calls run several times for each i below n and returns the minimum duration for each i, in seconds. The first call for each i is
-// not counted, unless it takes so long that it is not repeated. The calls for different i alternate, so that a short slowdown of the machine does not affect only one of them.
+// Fastest measures run(i) for each i below n and returns the minimum durations, in seconds. It makes several calls for each i, of which it
+// does not count the first, unless that call takes so long that it is not repeated. The calls for different i alternate, so that a short
+// slowdown of the machine does not affect only one of them.
 func Fastest(n int, run func(i int) error) ([]float64, error) {
 	minimum, begun := make([]time.Duration, n), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {

@@ -53,7 +53,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] source of each row's hidden state: a row of the step or, after the first pass, an output of the last pass
+	states []int32     // [rows] hidden state of each row: index of a row of the step or, after the first pass, of an output of the last pass
 	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 
@@ -64,7 +64,7 @@ func (p *pass) reset() {
 	p.Top = 1
 }
 
-// begin adds a sequence without rows.
+// begin adds a sequence with the given page table, without rows.
 func (p *pass) begin(pages []int32) {
 	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
@@ -77,14 +77,15 @@ func (p *pass) row(token int32, position int, state int32) {
 	p.Seqs[len(p.Seqs)-1].Rows++
 }
 
-// output requests a draft from the last row.
+// output requests a draft for s from the last row.
 func (p *pass) output(s *Sequence) {
 	p.Outputs = append(p.Outputs, int32(len(p.Tokens)-1))
 	p.seqs = append(p.seqs, s)
 }
 
-// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not processed. For a small model, they may
-// take at most a quarter of a pass, which leaves rows for other sequences.
+// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not processed. An MTP layer can process
+// only tokens of the present step, because it needs their hidden states. For a small model, the tokens may take at most a quarter of the
+// rows of a pass, which leaves rows for other sequences.
 func (c *chain) canCatchUp(s *Sequence) bool {
 	if c.states {
 		return s.filled >= s.Start
@@ -117,8 +118,8 @@ func (c *chain) retained(drafted, accepted int) int {
 }
 
 // run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. It processes sequences for
-// which nothing is to be drafted only if all is set. passes has the durations of passes. gate, which can be nil, may end the drafting for a
-// sequence early.
+// which nothing is to be drafted only if all is set. passes has the durations of passes, which run corrects. gate, which can be nil, may
+// end the drafting for a sequence early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -178,7 +179,7 @@ func (c *chain) add(s *Sequence, to int) int {
 	return n
 }
 
-// catchUp puts the known positions that the chain has not processed into the first pass.
+// catchUp puts the known positions that the chain has not processed into the first pass, and requests the first drafts. all is as in run.
 func (c *chain) catchUp(step []*Sequence, all bool) {
 	c.pass.reset()
 	left := c.rows

@@ -23,7 +23,7 @@ func (sp *Speculator) measure(m model.Model) error {
 		}
 		passes[i] = p
 	}
-	// An MTP layer reads the hidden states of the step before it, so this step must have a row for each row of the pass.
+	// An MTP layer reads the hidden states of the step before it, so this step must have as many rows as the largest pass.
 	if _, err := m.Forward(&passes[len(passes)-1].Batch); err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}

@@ -12,24 +12,24 @@ const (
 // drafts the tokens that followed them there. A search takes constant time. See NGramBytes for the memory.
 type ngrams struct {
 	seen  int     // number of tokens whose n-grams are in the tables
-	slots int     // number of slots in each table; a power of two
+	slots int     // number of entries in each table; a power of two
 	table []int32 // the tables, one for each length of n-grams, one after another
 }
 
-// A table begins with minSlots slots and doubles as the text grows, up to maxSlots slots, which take 256 KiB. In longer texts, later
-// n-grams overwrite earlier ones.
+// A table begins with minSlots entries and doubles as the text grows, up to maxSlots entries, which take 256 KiB. In longer texts, later
+// n-grams overwrite more and more of the earlier ones.
 const (
 	minSlots = 64
 	maxSlots = 1 << 16
 )
 
-// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. A slot takes 4 bytes. A table can have twice the
-// minimum number of slots, because the number is a power of two. Tables of short texts take less than 1 KiB more.
+// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. An entry takes 4 bytes. A table can have twice the
+// minimum number of entries, because the number is a power of two. Tables of short texts take less than 1 KiB more.
 const NGramBytes = 4 * tables * 2 * slotsPerToken
 
 const (
 	tables        = longestNGram - shortestNGram + 1
-	slotsPerToken = 2 // minimum number of slots per token, until a table has maxSlots
+	slotsPerToken = 2 // minimum number of entries of a table per token, until it has maxSlots
 )
 
 func newNGrams() *ngrams { return &ngrams{slots: minSlots, table: make([]int32, tables*minSlots)} }

@@ -33,7 +33,7 @@ func (c *candidate) Yield(length int) float64 {
 }
 
 // minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, because passes also
-// cost time for sequences that draft nothing, and because the last drafts of an answer are beyond its end.
+// cost time for sequences that draft nothing, and because drafts beyond the end of an answer are wasted.
 const minGain = 1.1
 
 // Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting is not worth its cost. others is the number of

@@ -38,7 +38,8 @@ func meanLength(seqs []*Sequence) int {
 	return sum / max(len(seqs), 1)
 }
 
-// gather makes a candidate for each sequence. The candidate is empty if the chain cannot process all known tokens of the sequence.
+// gather makes a candidate for drafts by passes for each sequence. The candidate is empty if there is no chain, or if the chain cannot
+// process all known tokens of the sequence.
 func (sp *Speculator) gather(decode []*Sequence) {
 	sp.candidates = sp.candidates[:0]
 	for _, s := range decode {

@@ -2,20 +2,20 @@ package draft
 
 import "github.com/ingot-run/ingot/engine/cache"
 
-// Sequence is the part of a running sequence that the scheduler shares with the drafter. The scheduler embeds it.
+// Sequence is the part of a running sequence that the scheduler shares with the Speculator. The scheduler embeds it.
 type Sequence struct {
-	// The scheduler sets the following fields. The drafter only reads them.
+	// The scheduler sets the following fields. The Speculator only reads them.
 
 	Tokens   []int32      // known tokens: the prompt and the answer so far
 	Limit    int          // maximum length of Tokens
 	StopIDs  []int32      // tokens after which nothing is drafted
-	Table    *cache.Table // page table, for the drafter's cache and the model's; nil until admitted
+	Table    *cache.Table // page table, also for the cache of the MTP layer or small model; nil until admitted
 	Computed int          // number of positions whose keys and values are in the model's cache
 	Start    int          // Computed before the present step
 	Rows     int          // number of rows in the present step
 	FirstRow int          // index of the first of these rows in the step
 
-	// The drafter sets the following fields.
+	// The Speculator sets the following fields.
 
 	Drafts   []int32 // guesses of the tokens after Tokens, which the next step verifies
 	Accepted int     // number of leading Drafts that the present step has confirmed
@@ -54,8 +54,8 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt records that the table has adopted pages for the given number of positions. If the notes on the pages show that the drafter has
-// processed the positions from one origin, it need not process them again.
+// Adopt records that the table has adopted pages up to the given number of positions. If the notes on the pages show that the MTP layer or
+// small model has processed the positions from one origin, it need not process them again. See process for the notes.
 func (s *Sequence) Adopt(positions int) {
 	s.Computed = positions
 	pages := positions / s.Table.PageSize()
@@ -65,7 +65,7 @@ func (s *Sequence) Adopt(positions int) {
 	first := int(s.Table.Note(pages-1)) - 1
 	for i := first; i < pages; i++ {
 		if s.Table.Note(i) != int32(first+1) {
-			return // the drafter's keys in this page were computed from another origin
+			return // the keys that the MTP layer or small model stored in this page were computed from another origin
 		}
 	}
 	s.origin, s.filled = first*s.Table.PageSize(), positions
@@ -85,7 +85,7 @@ func (s *Sequence) process(positions int) {
 	}
 }
 
-// Preempt forgets everything that was computed for the sequence, including its drafts.
+// Preempt discards everything that was computed for the sequence, including its drafts. Tokens stay.
 func (s *Sequence) Preempt() {
 	s.Table, s.Computed, s.Start, s.Rows = nil, 0, 0, 0
 	s.origin, s.filled = 0, 0

@@ -22,9 +22,9 @@ type Options struct {
 	Steps  *cost.Steps   // expected durations of steps of Model
 }
 
-// Speculator drafts tokens for the sequences that generate, and learns from their verification. The next step verifies the drafts: the
-// token of each row is sampled as if nothing had been drafted, and is used if all drafts before it are right. Drafting therefore does not
-// change tokens or their distribution.
+// Speculator drafts tokens for the sequences that generate, and measures how often they are accepted. The next step verifies the drafts:
+// the token of each row is sampled as if nothing had been drafted, and is used if all drafts before it are right. Drafting therefore does
+// not change tokens or their distribution.
 type Speculator struct {
 	limits  model.Limits
 	fixed   int
@@ -67,8 +67,8 @@ func (sp *Speculator) MaxInFlight() int {
 	return max(1, sp.idle/2)
 }
 
-// Waits reports whether the results of the next step are needed before another step can begin: the step verifies drafts, or the MTP layer
-// or small model processes its tokens.
+// Waits reports whether another step can begin only after the results of the next step are known: the next step verifies drafts of s, or
+// the MTP layer or small model processes its tokens.
 func (sp *Speculator) Waits(s *Sequence) bool {
 	return len(s.Drafts) > 0 || sp.chain != nil && sp.catchesUp()
 }
@@ -81,8 +81,8 @@ func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	return sp.chain.prefill(prompts)
 }
 
-// Observe learns from a number of steps that were in flight together. step lists the sequences of the last of these steps. Observe removes
-// the sequences' drafts and returns how many were drafted and accepted.
+// Observe records the results of a number of steps that were in flight together. step lists the sequences of the last of these steps.
+// Observe removes the sequences' drafts and returns how many were drafted and accepted.
 func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	for _, s := range step {
 		sp.learn(s)
@@ -100,7 +100,7 @@ func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	return c
 }
 
-// learn records which of a sequence's drafts were right.
+// learn records how many of a sequence's drafts were right.
 func (sp *Speculator) learn(s *Sequence) {
 	drafted := len(s.Drafts)
 	tried := drafted

@@ -119,7 +119,7 @@ func (m *decoder) normed(s compute.Step, x compute.Tensor, gain compute.Weight) 
 	return h
 }
 
-// add multiplies the input in with a weight and adds the product to x. If gain is not nil, it norms the product first.
+// add computes x += w·in. w has one weight. If gain is not nil, the product is normed before it is added.
 func (m *decoder) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, gain compute.Weight) {
 	if gain == nil {
 		s.MatMulAdd(x, in, w[0])

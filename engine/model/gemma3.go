@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// layers27B is the number of layers of Gemma 3 27B. This size scales its attention scores differently from the others, and files do not
-// state the scale.
+// layers27B is the number of layers of Gemma 3 27B. This model scales its attention scores differently from the other sizes of Gemma 3, and
+// files do not state the scale.
 const layers27B = 62
 
 // gemma3 is the text model of Gemma 3. Five of six layers have a sliding window. The outputs of attention and network are normed.

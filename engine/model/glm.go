@@ -114,8 +114,8 @@ func (m *glm) feedForward(s compute.Step, l *glmLayer, layer int, x compute.Tens
 	s.Checkpoint(layer, "layer_out", x)
 }
 
-// attention adds MLA over the normed h to x. Keys and values stay compressed: queries are transformed into the latent
-// space (q' = W_kbᵀ·q) and attend there, and their contexts are transformed back (W_vb).
+// attention adds a layer's attention (MLA) to the residual stream x. h is x after the norm. Keys and values stay compressed: queries are
+// transformed into the latent space (q' = W_kbᵀ·q) and attend there, and their contexts are transformed back (W_vb).
 func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Tensor) {
 	n, shape := x.Rows, m.mla
 	absorb, ctx, attn := m.absorb.Head(n), m.ctx.Head(n), m.attn.Head(n)
@@ -133,8 +133,8 @@ func (m *glm) attention(s compute.Step, l *glmLayer, layer int, x, h compute.Ten
 	s.MatMulAdd(x, attn, l.attnOutput)
 }
 
-// latents stores the latents and keys of the normed h in the cache. It returns the queries, compressed if
-// the model compresses queries.
+// latents computes latents and keys from h, the residual stream after the norm, and stores them in the cache. It returns the queries,
+// compressed if the model compresses queries.
 func (m *glm) latents(s compute.Step, l *glmLayer, layer int, h compute.Tensor) (q compute.Tensor) {
 	a, shape := m.a.Head(h.Rows), m.mla
 	s.MatMul(a, h, l.attnA...)

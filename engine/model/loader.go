@@ -43,7 +43,7 @@ func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 // maxSize is the maximum of every size in a file's settings. It is chosen so that the product of three sizes fits into an int.
 const maxSize = 1 << 20
 
-// size reads a setting that must be from 1 to maxSize.
+// size reads a setting that must be present and an integer from 1 to maxSize.
 func (l *loader) size(name string) int {
 	v := l.sizeOr(name, -1)
 	if v == -1 {
@@ -56,7 +56,7 @@ func (l *loader) size(name string) int {
 	return v
 }
 
-// sizeOr reads a setting from 0 to maxSize. It returns fallback if the setting is absent.
+// sizeOr reads a setting that must be an integer from 0 to maxSize. It returns fallback if the setting is absent.
 func (l *loader) sizeOr(name string, fallback int) int {
 	if !l.has(name) {
 		return fallback
@@ -132,8 +132,8 @@ func (l *loader) stringOr(name, fallback string) string {
 	return v
 }
 
-// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if
-// the values are the same.
+// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if its
+// first dimension and its number of values are the same.
 func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	t, ok := l.file.Tensor(name)
 	if !ok {
@@ -294,7 +294,7 @@ func (l *loader) name() string {
 // checkCache refuses a KV cache type that does not fit the model: a head's key and value must each be whole blocks of the type.
 func (l *loader) checkCache(c Config, t gguf.Type) {
 	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
-		l.fail(fmt.Errorf("%w with a KV cache of type %v: a head with %d values per key and %d per value is not whole blocks of %d; use f16",
+		l.fail(fmt.Errorf("%w with a KV cache of type %v: a head with %d values per key and %d per value is not whole blocks of %d; use f16 (--kv)",
 			ErrUnsupported, t, c.KeyDim, c.ValueDim, block))
 	}
 	if l.err == nil {

@@ -66,7 +66,7 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 		l.fail(fmt.Errorf("%s is %d, but must be at most %[4]s, which is %[3]d", l.key("expert_used_count"), r.Used, r.Experts, l.key("expert_count")))
 	}
 	if r.Experts > maxExperts || r.Used > maxUsed {
-		l.fail(fmt.Errorf("%s is %d and %s is %d; the maximum is %d experts, of which %d are used for a row: %w",
+		l.fail(fmt.Errorf("%s is %d and %s is %d; the maximum is %d experts, of which at most %d are used for a token: %w",
 			l.key("expert_count"), r.Experts, l.key("expert_used_count"), r.Used, maxExperts, maxUsed, ErrUnsupported))
 	}
 	if groups := l.sizeOr("expert_group_count", 1); groups > 1 {
@@ -82,7 +82,7 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture) {
 	name := func(s string) string { return blockTensor(layer, s) }
 	if route.Used == 0 {
-		l.fail(fmt.Errorf("%s is missing or 0, but the layer has experts (tensors %s)", l.key("expert_used_count"), name("*")))
+		l.fail(fmt.Errorf("%s is missing or 0, but the model has a mixture of experts in layer %d", l.key("expert_used_count"), layer))
 		return e
 	}
 	n, ffn := route.Experts, l.expertFFN()

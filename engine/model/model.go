@@ -38,11 +38,11 @@ type Config struct {
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("a head's key: %w", err)
 	}
 	valueBytes, err := t.RowBytes(c.ValueDim)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("a head's value: %w", err)
 	}
 	position := keyBytes * (c.KeyCols / c.KeyDim)
 	if c.ValueCols > 0 {
@@ -96,9 +96,9 @@ type Model interface {
 type Drafter interface {
 	Model
 	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without outputs, they keep the results of the
-	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state in
-	// row states[i] of from. For known tokens, this is the trunk's state at position p. For a draft that follows another draft, it is the
-	// state of that draft. The layer uses the page table of the trunk.
+	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
+	// number states[i] of those that from selects. For known tokens, this is the trunk's state at position p. For a draft that follows
+	// another draft, it is the state of that draft. The layer uses the page table of the trunk.
 	Draft(b *compute.Batch, from States, states []int32) error
 }
 
@@ -106,9 +106,9 @@ type Drafter interface {
 type States int
 
 const (
-	// TrunkStates are the states of the trunk after its final norm, with one row for each row of the last Forward.
+	// TrunkStates are the states of the trunk after its final norm, one for each row of the last Forward or Decode.
 	TrunkStates States = iota
-	// DraftStates are the states of the MTP layer, with one row for each output of the last Draft.
+	// DraftStates are the states of the MTP layer, one for each output of the last Draft.
 	DraftStates
 )
 
@@ -118,7 +118,7 @@ type family struct {
 	load   func(l *loader, c Config, lim Limits) Model
 }
 
-// families has the model families by GGUF's general.architecture. To add a family, write a file like qwen.go and add a row here.
+// families has the model families by GGUF's general.architecture. To add a family, write a file like qwen.go and add an entry here.
 var families = map[string]family{
 	"llama":       decoderFamily(llama),
 	"qwen2":       decoderFamily(qwen2),
@@ -164,7 +164,8 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
-	// The backend has copied the weights, so the system can drop the file's pages from memory.
+	// The backend has packed copies of the weights, so the system can drop the file's pages from memory. The CPU reads embeddings from the
+	// file again.
 	return m, f.Release()
 }
 
@@ -182,7 +183,7 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	return newLoader(be, f, arch), found, nil
 }
 
-// relatives maps unsupported architectures to related supported ones, if their names do not begin alike.
+// relatives maps unsupported architectures to related supported ones, if the beginnings of the names do not show the relation.
 var relatives = map[string]string{
 	"chatglm": "glm4", "glm-dsa": "deepseek2", "mistral3": "llama", "mixtral": "llama", "olmoe": "olmo2", "qwen2moe": "qwen3moe",
 	"qwen35moe": "qwen3moe", "qwen3next": "qwen3moe",

@@ -12,7 +12,7 @@ type mtp struct {
 	enorm, hnorm compute.Weight   // {hidden}
 	ehProj       []compute.Weight // one weight {2*hidden, hidden}
 	headNorm     compute.Weight   // {hidden}
-	// embd and output are the layer's or, if the file does not have these, the trunk's.
+	// embd and output are tensors of the layer or, if the file does not have them, of the trunk.
 	embd   compute.Weight
 	output []compute.Weight
 
@@ -67,7 +67,7 @@ func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) comput
 	return out
 }
 
-// end records the output head over the result of outputs.
+// end records the output head. It reads the buffer that outputs returned, to which the layer's network has added its output.
 func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
 	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
 	if out.Rows > 0 {
@@ -76,7 +76,7 @@ func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Te
 	return t.project(s, last, m.output)
 }
 
-// runDraft runs a pass of an MTP layer, which record records.
+// runDraft runs a pass of an MTP layer. record is the function that records the pass and returns the buffer of its logits.
 func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) error {
 	s := t.be.Begin(b)
 	logits := record(s)
@@ -84,13 +84,13 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 		t.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {
-		return fmt.Errorf("run a pass of %d rows of the MTP layer: %w", len(b.Tokens), err)
+		return fmt.Errorf("run the MTP layer for %d tokens: %w", len(b.Tokens), err)
 	}
 	return nil
 }
 
 // mtpLayers subtracts the MTP layers, which are the last blocks, from c.Layers, and sets c.DraftLayers to 1 if there are any: only the
-// first MTP layer is used. Some files count MTP layers but do not have their tensors.
+// first MTP layer is used. Some files count MTP layers but do not have their tensors, and some of these do not count them in block_count.
 func (l *loader) mtpLayers(c *Config) {
 	n := l.sizeOr("nextn_predict_layers", 0)
 	if l.err == nil && n >= c.Layers {

@@ -43,8 +43,8 @@ func (b *planBackend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return plannedWeight{t}, b.plan.Weight(t)
 }
 
-// Buffer adds the memory of a buffer. Only the buffer of logits, which has a column per token of the vocabulary, is never multiplied with
-// weights.
+// Buffer adds the memory of a buffer. The buffer of logits, which has a column per token of the vocabulary, is not multiplied with weights.
+// All other buffers are counted as if they were.
 func (b *planBackend) Buffer(rows, cols int) (compute.Tensor, error) {
 	b.plan.Buffer(rows, cols, cols != b.vocab)
 	return compute.Tensor{Rows: rows, Cols: cols, Stride: cols}, nil

@@ -76,7 +76,7 @@ func rotation(f []float64) compute.RopeFreqs {
 func (l *loader) ropeFactor() float64 {
 	by := l.floatOr("rope.scaling.factor", 1)
 	if by == 0 {
-		l.fail(fmt.Errorf("%s is 0, but must be higher than 0", l.key("rope.scaling.factor")))
+		l.fail(fmt.Errorf("%s is 0, but must be above 0", l.key("rope.scaling.factor")))
 		return 1
 	}
 	return by

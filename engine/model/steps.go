@@ -12,15 +12,15 @@ const MaxTop = 64
 // steps runs the steps of a model: one at a time, or several without waiting between them.
 type steps struct {
 	be compute.Backend
-	// record records the forward pass of a batch, and returns the buffer of its logits: [outputs, vocab].
+	// record is the function that records the forward pass of a batch. It returns the buffer of the logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
 	tops   []compute.Tensor // [steps in flight] results of Top, each [outputs, 2*MaxTop+1]
 	rows   int              // number of outputs of the last batch
 	logits compute.Tensor   // [outputs, vocab] of the last batch
 
-	next      compute.Batch // batch of the steps of Decode
-	positions []int32       // next.Positions
+	next      compute.Batch // batch of the present step of Decode
+	positions []int32       // memory of next.Positions
 }
 
 // steps makes the buffers of the steps in flight.
@@ -65,9 +65,9 @@ func decodeError(err error, b *compute.Batch, n int) error {
 	case err == nil:
 		return nil
 	case n == 1:
-		return fmt.Errorf("run a step of %d rows: %w", len(b.Tokens), err)
+		return fmt.Errorf("run a step of %d tokens: %w", len(b.Tokens), err)
 	}
-	return fmt.Errorf("run %d steps of %d rows: %w", n, len(b.Tokens), err)
+	return fmt.Errorf("run %d steps of %d tokens each: %w", n, len(b.Tokens), err)
 }
 
 // begin records step i of the steps in flight.

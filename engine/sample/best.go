@@ -19,23 +19,23 @@ func ReadBest(row []float32, k int) Best {
 	return Best{ids: row[:k], values: row[k : 2*k], sum: row[2*k]}
 }
 
-// ID returns the id of the i-th highest logit.
+// ID returns the id of the i-th highest logit, counted from 0.
 func (b Best) ID(i int) int32 { return int32(b.ids[i]) }
 
-// Logit returns the i-th highest logit.
+// Logit returns the i-th highest logit, counted from 0.
 func (b Best) Logit(i int) float32 { return b.values[i] }
 
 // LogSumExp returns log Σ exp(logit) over the whole row. Except for rounding, it equals the result of the function LogSumExp for all
-// logits. The error wraps generation.ErrNotFinite.
+// logits. If a logit is not finite, the error wraps generation.ErrNotFinite.
 func (b Best) LogSumExp() (float64, error) {
 	sum := float64(b.sum)
 	if math.IsNaN(sum) || math.IsInf(sum, 0) {
-		return 0, fmt.Errorf("%w: log Σ exp of the row is %g", generation.ErrNotFinite, sum)
+		return 0, fmt.Errorf("%w: the logarithm of the sum of their exponentials is %g", generation.ErrNotFinite, sum)
 	}
 	return sum, nil
 }
 
-// Greedy reports whether the next token is the one with the highest logit, without any changes to the logits.
+// Greedy reports whether the next token is the one with the highest of the unchanged logits.
 func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() == 1 }
 
 // Needs returns the number of highest logits that SampleBest needs. It returns 0 if all logits are needed, so that only Sample can draw the

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// distribution has the tokens that can be drawn, in ascending order of id. The probability of token i is
-// Weights[i]/Total. No weight is 0.
+// distribution has the tokens that can be drawn, in ascending order of id. The probability of token IDs[i] is Weights[i]/Total. No weight
+// is 0.
 type distribution struct {
 	IDs     []int32
 	Weights []float64

@@ -2,8 +2,8 @@ package sample
 
 import "math"
 
-// LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus this value. The error wraps
-// generation.ErrNotFinite.
+// LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus this value. If a logit is not finite,
+// the error wraps generation.ErrNotFinite.
 func LogSumExp(logits []float32) (float64, error) {
 	if err := checkFinite(logits); err != nil {
 		return 0, err

@@ -57,7 +57,7 @@ func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shif
 
 const signBit = 1 << 31
 
-// key maps floats to integers in the same order. -0 is directly below 0.
+// key converts floats to integers that have the same order. The key of -0 is directly below that of 0.
 func key(v float32) uint32 {
 	b := math.Float32bits(v)
 	return b ^ (uint32(int32(b)>>31) | signBit)

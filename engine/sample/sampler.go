@@ -21,7 +21,7 @@ type Sampler struct {
 	choice   int
 	bias     []bias
 	prompt   []int32 // the prompt's distinct ids, ascending, shared by all choices; nil without a repetition penalty
-	excluded []int32 // ids that cannot be drawn
+	excluded []int32 // ids that cannot be drawn; see Exclude
 	seen     history
 }
 
@@ -118,7 +118,7 @@ func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, erro
 	logits = s.edit(logits, w)
 	best := argmax(logits)
 	if top := float64(logits[best]); math.IsInf(top, 0) {
-		return distribution{}, generation.BadRequest("bias, penalties and excluded ids leave no token that can be drawn; the highest logit is %g", top)
+		return distribution{}, generation.BadRequest("no token can be drawn: after logit_bias, penalties and min_tokens, the highest logit is %g", top)
 	}
 	if s.params.Temperature == 0 {
 		return w.only(int32(best)), nil
@@ -199,7 +199,7 @@ const exponent = 0x7f800000
 
 func checkFinite(logits []float32) error {
 	if len(logits) == 0 {
-		return fmt.Errorf("%w: there are no logits", generation.ErrNotFinite)
+		return fmt.Errorf("%w: the model returned none", generation.ErrNotFinite)
 	}
 	for id, l := range logits {
 		if math.Float32bits(l)&exponent == exponent {

@@ -17,7 +17,7 @@ type output struct {
 }
 
 // needs returns how many of the highest logits suffice to choose the token after the given number of drafts and to report its
-// log-probabilities. It returns 0 if all logits are needed, or more than limit.
+// log-probabilities. It returns 0 if all logits are needed, or if more than limit are needed.
 func (s *sequence) needs(drafts, limit int) int {
 	s.exclude(drafts)
 	n := s.sampler.Needs()
@@ -33,8 +33,8 @@ func (s *sequence) needs(drafts, limit int) int {
 	return n
 }
 
-// exclude forbids the stop ids while the answer, drafts included, is shorter than the request's minimum. It reports whether the answer may
-// end.
+// exclude forbids the stop ids while the answer with the given number of drafts is shorter than the request's minimum. It reports whether
+// the answer may end.
 func (s *sequence) exclude(drafts int) (mayEnd bool) {
 	if len(s.answer())+drafts < s.call.minTokens {
 		s.sampler.Exclude(s.call.stopIDs)

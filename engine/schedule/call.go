@@ -43,7 +43,7 @@ func (c *call) count(scores int) {
 	c.scored += scores
 	if c.maxScores > 0 && c.scored > c.maxScores {
 		c.fail(generation.BadRequest("the result has more than %d log-probabilities, the maximum for the memory of prompts and answers: "+
-			"request fewer choices, tokens or alternatives, or allow more memory", c.maxScores))
+			"request fewer choices, tokens or alternatives (top_logprobs)", c.maxScores))
 	}
 }
 

@@ -77,5 +77,5 @@ func (s *stopRate) add(stopped bool) {
 // length returns the expected length of an answer without a length limit, in tokens.
 func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
 
-// maxInFlight returns the maximum number of steps in flight with which few rows are computed after a stop.
+// maxInFlight returns the maximum number of steps in flight, so that few rows after the end of an answer are computed.
 func (s *stopRate) maxInFlight() int { return 1 + s.length()/stopShare }

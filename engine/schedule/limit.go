@@ -23,8 +23,9 @@ const (
 	// recently is the time after an interactive request during which another one is expected.
 	recently = 30 * time.Second
 
-	// A prompt gets at least fewestRows rows in a step that delays nobody, even if they take longer than the time limit. Processors are
-	// efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much of the cache.
+	// A prompt gets at least fewestRows rows in a step that delays no interactive request, even if they take longer than the time limit.
+	// Processors are efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much of
+	// the cache.
 	fewestRows = 32
 	// fewestTogether is the minimum number of rows of a prompt in a step next to interactive sequences. If there is no time for so
 	// many, the prompt gets no row for restSteps steps and then fewestRows rows in one step. This keeps most gaps between tokens short,
@@ -57,7 +58,7 @@ func (p *people) arrived(seconds float64) {
 type limit struct {
 	seconds float64 // maximum duration of the step
 	worth   int     // minimum rows of a prompt, unless fewer are left
-	rows    int     // rows that the first prompt gets, however long they take, if there is no time for worth rows
+	rows    int     // rows that the first prompt gets, however long they take, if there is no time for the minimum in worth
 }
 
 // urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step

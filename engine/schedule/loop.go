@@ -107,9 +107,9 @@ func (l *loop) step() {
 	})
 }
 
-// deliver delivers the results of step, an index among the steps in flight, to its sequences. It returns how many positions of prompts the
-// step computed, and how many tokens it generated. The result of a row after drafts is used only if the sequence generated exactly these
-// drafts.
+// deliver delivers the results of a step to its sequences. step is the step's index among the steps in flight. deliver returns how many
+// positions of prompts the step computed, and how many tokens it generated. The result of a row after drafts is used only if the sequence
+// generated exactly these drafts.
 func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	l.steps++
 	for _, s := range l.batch.seqs {
@@ -123,7 +123,7 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 		}
 		before := s.Length()
 		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
-			s.call.fail(fmt.Errorf("draw the token after position %d: %w", o.position, err))
+			s.call.fail(fmt.Errorf("process the logits at position %d: %w", o.position, err))
 			if !errors.Is(err, generation.ErrBadRequest) {
 				l.discard(s) // the cache may hold wrong values
 			}

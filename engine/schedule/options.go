@@ -21,7 +21,7 @@ type Options struct {
 	MaxInFlight  int               // number of steps that may be submitted to the backend before a wait
 	MaxSequences int               // maximum number of sequences of a step
 	PrefillChunk int               // maximum number of rows of one prompt in a step
-	MaxResult    int64             // maximum bytes of a completion with log-probabilities and of its result; 0 for no limit
+	MaxResult    int64             // maximum bytes of a completion with log-probabilities and of the JSON made from it; 0 for no limit
 	NoSharing    bool              // compute every prompt in full, even if its beginning is in the cache
 	Trace        func(compute.Checkpoint)
 }

@@ -21,7 +21,7 @@ type queue struct {
 	needs []need // working memory of fits
 
 	size    cost.Size   // size of the planned step
-	prompts []*sequence // prompts of the planned step
+	prompts []*sequence // running sequences whose prompts are not computed yet, for the planned step
 	turn    uint        // number of steps with several prompts
 	hurried uint        // number of successive steps with prompts of interactive sequences
 	people  people
@@ -51,7 +51,7 @@ func (q *queue) discard(s *sequence) {
 	}
 }
 
-// retain returns the sequences that continue, and releases the pages of the others.
+// retain returns the sequences that continue. It releases the pages of the others, and collects the requests whose last sequence ended.
 func (q *queue) retain(seqs []*sequence) []*sequence {
 	retained := seqs[:0]
 	for _, s := range seqs {

@@ -21,7 +21,7 @@ type request struct {
 }
 
 // newRequest makes a request and its sequences. It copies prompt, which has the prompt's ids. context is the maximum number of positions of
-// a sequence.
+// a sequence, and start is when Generate was called.
 func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start time.Time, prompt []int32, req *generation.Request) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {

@@ -200,7 +200,7 @@ func (q *queue) adoptPages(s *sequence) {
 	s.Adopt(positions)
 }
 
-// waitsForPage reports whether another sequence is computing the next page of a prompt.
+// waitsForPage reports whether another sequence is computing the next page of a prompt. If not, it announces that s will compute the page.
 func (q *queue) waitsForPage(s *sequence) bool {
 	return !q.computesAll(s) && s.Table.Claim(s.Tokens)
 }
@@ -208,8 +208,9 @@ func (q *queue) waitsForPage(s *sequence) bool {
 // computesAll reports whether a prompt must be computed in full, without pages from the cache.
 func (q *queue) computesAll(s *sequence) bool { return q.NoSharing || s.needsEveryRow() }
 
-// chunk returns the number of rows that a prompt gets in a step with room for n. Next to other prompts, a chunk that does not reach the end
-// of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed.
+// chunk returns the number of rows that a prompt gets in a step with room for n rows. Next to other prompts, a chunk that does not reach
+// the end of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed. outputs is as in
+// planPrompts.
 func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	size := q.pool.PageSize()
 	if end := s.Computed + n; len(q.prompts) > 1 && end < s.target() && end/size*size > s.Computed {

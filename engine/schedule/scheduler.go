@@ -1,8 +1,8 @@
-// Package schedule runs many requests at once through one model: continuous batching. It takes prompts as token ids and
-// returns completions.
+// Package schedule runs many requests at once through one model: continuous batching. It takes prompts as token ids and returns
+// completions.
 //
-// The loop is the goroutine that owns the model. Between two steps it releases the sequences that have ended and admits those that wait.
-// A step has a row for each sequence that is generating and, up to its budget, rows of prompts.
+// The loop is the goroutine that owns the model. Between two steps it releases the sequences that have ended and admits those that wait. A
+// step has a row for each sequence that is generating and, up to a maximum of rows and time, rows of prompts and drafts.
 package schedule
 
 import (
@@ -58,12 +58,13 @@ func (s *Scheduler) Close() {
 	<-s.loop.done
 }
 
-// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start is the
-// time of the call, for the statistics.
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start is the time
+// of the call, for the statistics.
 //
 // Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's error
-// as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the context does not hold the prompt, generation.ErrClosed if the
-// scheduler was closed before the request was done, and generation.ErrEngineFailed if the scheduler stopped after panics.
+// as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the
+// scheduler was closed before the request was done, generation.ErrEngineFailed if the scheduler stopped after panics, and
+// generation.ErrNotFinite if logits are not finite. Errors of req.Stream and req.Reserve are returned unchanged.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the loop then drops the request if it has not ended

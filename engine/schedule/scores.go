@@ -79,7 +79,7 @@ func (s *scores) logprobs(n names) []generation.TokenLogprob {
 	return all
 }
 
-// names caches the text of each token that a completion reports, so that the text is in memory once.
+// names is a cache of the texts of the tokens that a completion reports, so that each text is in memory once.
 type names struct {
 	tokenizer *tokenizer.Tokenizer
 	named     map[int32]generation.TokenLogprob

@@ -18,7 +18,7 @@ func newAnswerText(stops []string) answerText {
 }
 
 // certain returns how many leading bytes of the text cannot become part of a stop string, whatever follows. from is an earlier result: the
-// first from bytes are not checked again.
+// bytes before it are not checked again.
 func (a *answerText) certain(from int) int {
 	for i := from; i < len(a.text); i++ {
 		for _, s := range a.stops {
@@ -31,8 +31,8 @@ func (a *answerText) certain(from int) int {
 }
 
 // findStop searches for a stop string that ends in the text appended since the last search. If there are several, it takes the one that
-// begins first. It removes the stop string and everything after it from the text, and returns the index of the string in stops, or -1 if
-// there is none. If stops is false, nothing is searched: stop strings that end in the new text stay part of the text.
+// begins first. It removes the stop string and everything after it from the text, and returns the index of the string in a.stops, or -1 if
+// there is none. If the argument stops is false, nothing is searched: stop strings that end in the new text stay part of the text.
 func (a *answerText) findStop(stops bool) int {
 	found, at := -1, len(a.text)
 	if stops {
