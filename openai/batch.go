@@ -132,7 +132,8 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
-// knownError takes the row's error from the line's field "error". A program writes such a line if it cannot make a request for a row.
+// knownError sets the error in the line's field "error". Package prompt writes such a line for a record from which it cannot make a
+// request.
 func (o *object) knownError() {
 	raw, ok := o.get("error", dict)
 	if !ok {

@@ -15,7 +15,8 @@ var aliases = []struct{ alias, field string }{
 	{"repeat_penalty", "repetition_penalty"},
 }
 
-// supported lists, by endpoint, the fields that reach the engine or the chat template. Fields of both endpoints have an empty key.
+// supported lists, by endpoint, the fields that reach the engine or the chat template. The fields that both endpoints have are under the
+// empty key.
 var supported = map[Endpoint][]string{
 	"": {
 		"model", "temperature", "top_p", "min_p", "top_k", "repetition_penalty", "presence_penalty", "frequency_penalty",

@@ -11,7 +11,7 @@ import (
 // consoleBatches is the number of batches on one page.
 const consoleBatches = 50
 
-// activeBatches returns the newest batches that have not ended.
+// activeBatches returns those of the newest maxBatches batches that have not ended.
 func (s *Server) activeBatches() ([]console.Batch, error) {
 	page, err := s.options.Store.Progress(batch.Query{Limit: maxBatches})
 	if err != nil {

@@ -207,7 +207,7 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	}
 	err = c.CheckEcho(e.cmd.Context())
 	if errors.Is(err, remote.ErrNoEcho) || errors.Is(err, remote.ErrWrongEcho) {
-		return fmt.Errorf("%w: tasks of type %s need them; run those with --model or --redis, or on another server", err, strings.Join(needs, " and "))
+		return fmt.Errorf("%w; tasks of type %s need the log-probabilities of prompts: run them with --model or --redis, or on another server", err, strings.Join(needs, " and "))
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func page[T any](ids []string, prefix string, q Query, item func(id string) (T, 
 	}
 	if q.After != "" {
 		if !strings.HasPrefix(q.After, prefix) {
-			return Page[T]{}, invalid("after", "%.100q is not the id of an item of this list", q.After)
+			return Page[T]{}, invalid("after", `"after" must be the id of an item of this list, not %.100q`, q.After)
 		}
 		at, found := slices.BinarySearch(ids, q.After)
 		switch {
