@@ -55,7 +55,7 @@ type Fleet struct {
 // fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
-	events []job.Event // events that arrived and were not used yet
+	events []job.Event   // events that arrived and were not used yet
 	news   chan struct{} // receives a value when an event was added
 }
 

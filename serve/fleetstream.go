@@ -14,7 +14,7 @@ type position struct{ prompt, choice int }
 type fleetStream struct {
 	call Call
 	have map[position]job.Progress // what was sent of each choice
-	done map[position]bool // choices whose last piece was sent
+	done map[position]bool         // choices whose last piece was sent
 }
 
 // use sends the pieces that have arrived. ended reports whether the worker has announced the end.

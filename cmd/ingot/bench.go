@@ -233,7 +233,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	for _, c := range cases {
 		r, err := runner.Measure(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("measure %s of %d streams: %w", c.Mode, c.Batch, err)
+			return nil, fmt.Errorf("measure %s with %d streams: %w", c.Mode, c.Batch, err)
 		}
 		r.Threads, r.KV, r.Draft = threads, strings.ToLower(opts.KV.String()), string(opts.Draft)
 		records = append(records, r)

@@ -110,7 +110,7 @@ func (e *evaluation) answer(who answerer, from, to string) error {
 }
 
 // cacheOf returns the cache of a model's answers, and the batch id that goes into the output with each answer. Answers of a local model are
-// reused only with the same program, model file, backend, type of KV cache and context.
+// reused only with the same program, model file, backend, device, kernels, type of KV cache and context.
 func (e *evaluation) cacheOf(who answerer) (c *eval.Cache, batch string, err error) {
 	switch {
 	case who.model != "":

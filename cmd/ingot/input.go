@@ -255,7 +255,7 @@ func (in *input) Close() error {
 func (in *input) refuse(output string) error {
 	for _, path := range in.table.Paths() {
 		if sameFile(path, output) {
-			return usagef("%s is both IN and OUT: choose another OUT", path)
+			return usagef("%s is an input and would be overwritten: choose another file for OUT or --failed", path)
 		}
 	}
 	return nil

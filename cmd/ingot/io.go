@@ -59,7 +59,7 @@ const maxWhole = 64 << 20
 func readWhole(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
 	if err == nil && len(text) > maxWhole {
-		err = fmt.Errorf("the input is larger than %d MiB", maxWhole>>20)
+		err = fmt.Errorf("the text is larger than %d MiB", maxWhole>>20)
 	}
 	return text, err
 }

@@ -228,7 +228,8 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// check returns an error if the table cannot have the columns of the input. It is called before the first row is answered. in may be nil.
+// check returns an error if a column of the input has the name of a column that the table adds. It is called before the first row is
+// answered. in may be nil.
 func (o *output) check(in func() (table.Reader, error)) error {
 	if o.format == export.Batch || in == nil {
 		return nil

@@ -32,7 +32,7 @@ func TestUsageErrors(t *testing.T) {
 		{"pull", "NAME is missing", "ingot pull"},
 		{"pull user/repo:", `not a model name: "user/repo:": give a quantisation such as Q4_K_M, or a file, after the colon`, "ingot pull"},
 		{"run a --model m", "-o OUT is missing", "ingot run"},
-		{"run " + empty + " -o " + empty + " --model m", empty + " is both IN and OUT", "ingot run"},
+		{"run " + empty + " -o " + empty + " --model m", empty + " is an input and would be overwritten", "ingot run"},
 		{"run a -o b --model m --concurrency none", `concurrency (from --concurrency): "none" is not allowed; give a whole number from 1 to 4096`, "ingot run"},
 		{"run a -o b --model m --backend tpu", `backend (from --backend): "tpu" is not known: use auto, metal, `, "ingot run"},
 		{"run a -o b --model m --checkpoints x:attn", `--checkpoints "x:attn": "x:attn" is not a point: use all, or a list such as 0,3:attn_out`, "ingot run"},

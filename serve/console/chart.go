@@ -23,7 +23,7 @@ type Chart struct {
 	Lines         []Line // horizontal lines with the values of the y axis
 	Labels        []Label
 	Now, Highest  float64 // the last value and the highest one
-	Empty         bool // all values are 0
+	Empty         bool    // all values are 0
 }
 
 // Bar is a bar of a chart.
