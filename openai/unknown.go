@@ -83,8 +83,8 @@ func (o *object) renameAliases() {
 	}
 }
 
-// unknown returns the error of the first unknown field that may be meant to change the answer, in alphabetical order; nil if there is
-// none.
+// unknown returns the error of the alphabetically first unknown field, since such a field may be meant to change the answer. It returns
+// nil if all fields are known or inert.
 func (o *object) unknown(e Endpoint) *Error {
 	for _, name := range o.odd(e) {
 		if !o.has(name) || slices.Contains(inert, name) {
@@ -123,8 +123,8 @@ func (o *object) unknownField(name string) *Error {
 	return errorf(CodeUnknown, "%q is unknown: remove it", name)
 }
 
-// misplaced returns the error of the first field that stands next to "body" but would change the answer inside "body", in alphabetical
-// order; nil if there is none.
+// misplaced returns the error of the alphabetically first field that stands next to "body", but would change the answer only inside
+// "body". It returns nil if there is no such field.
 func (o *object) misplaced() *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(inert, name) || name == "model" {

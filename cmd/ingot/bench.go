@@ -295,7 +295,7 @@ func (c *counts) Set(s string) error {
 		digits, thousands := strings.CutSuffix(text, "k")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 || n > 1<<24 {
-			return fmt.Errorf("%q is not allowed; give whole numbers such as 256 or 2k, separated by commas", text)
+			return fmt.Errorf("%q is not allowed; give whole numbers up to %d, such as 256 or 2k, separated by commas", text, 1<<24)
 		}
 		if thousands {
 			n *= 1024

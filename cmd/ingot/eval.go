@@ -82,7 +82,7 @@ A run can be interrupted: the same command continues it and repeats no request.`
 	return cmd
 }
 
-// evaluation has the settings of the command "eval run".
+// evaluation is one execution of "ingot eval run", with its settings.
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string

@@ -38,7 +38,7 @@ type answerer struct {
 	key   string // name of the environment variable with the server's API key
 }
 
-// shown returns the model's name as the run's results have it.
+// shown returns the model's name for the results of the run.
 func (a answerer) shown() string {
 	if a.model != "" {
 		return filepath.Base(a.model)
@@ -46,7 +46,7 @@ func (a answerer) shown() string {
 	return a.name
 }
 
-// server returns the server's address as the run's results have it, without the password.
+// server returns the server's address for the results of the run, without the password.
 func (a answerer) server() string {
 	u, err := url.Parse(a.url)
 	if err != nil {

@@ -82,9 +82,9 @@ CANDIDATE can be the name of a run in the same folder.`,
 	return cmd
 }
 
-// gate is the command eval gate with its settings.
+// gate is one execution of "ingot eval gate", with its settings.
 type gate struct {
-	name, folder string // name and folder of a pinned baseline
+	name, folder string // name of a pinned baseline, or empty; folder of runs
 	margin       float64
 }
 

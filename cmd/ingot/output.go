@@ -128,7 +128,8 @@ func (o *outputFlags) filter() (export.Filter, error) {
 		min, max int
 	}{{"chars", o.minChars, o.maxChars}, {"answer-tokens", o.minTokens, o.maxTokens}} {
 		if n.min < 0 || n.max < 0 || n.max > 0 && n.max < n.min {
-			return f, usagef("--min-%[1]s and --max-%[1]s: %d to %d is not a range", n.name, n.min, n.max)
+			return f, usagef("--min-%[1]s is %[2]d and --max-%[1]s is %[3]d: give no negative numbers, and a maximum that is not below the minimum",
+				n.name, n.min, n.max)
 		}
 	}
 	for _, list := range []struct {

@@ -86,7 +86,7 @@ func TestUsageErrors(t *testing.T) {
 		{"bench --model m --quant q8_0", "--quant requires --shape: the weights of a --model are quantised already", "ingot bench"},
 		{"bench --model m --write f", "--write requires --shape", "ingot bench"},
 		{"bench --model m --mode fast", `mode "fast" is not known: use prefill, decode or full`, "ingot bench"},
-		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers such as 256 or 2k`, "ingot bench"},
+		{"bench --model m --batch 1,x", `invalid argument "1,x" for "--batch" flag: "x" is not allowed; give whole numbers up to 16777216, such as 256 or 2k`, "ingot bench"},
 		{"bench --model m --rows 9", "--rows is for --mode full", "ingot bench"},
 		{"bench --model m --context 1k --no-sharing", "--context cannot be combined with --no-sharing, which turns prefix caching off", "ingot bench"},
 		{"version now", `unexpected argument "now"`, "ingot version"},

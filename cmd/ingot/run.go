@@ -112,7 +112,7 @@ func runModels(lines string) ([]namedModel, error) {
 	return namedModels(lines)
 }
 
-// runner is one execution of the command run, with its settings.
+// runner is one execution of "ingot run", with its settings.
 type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
