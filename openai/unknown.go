@@ -178,6 +178,6 @@ func (r *Request) CheckModel(served ...string) error {
 	for i, s := range served {
 		quoted[i] = fmt.Sprintf("%q", s)
 	}
-	return errorf(CodeUnknownModel, `"model" is %q, but the models are %s`,
+	return errorf(CodeUnknownModel, `"model" is %q, which is not served here: use %s`,
 		r.model, strings.Join(quoted, " or "))
 }

@@ -100,8 +100,8 @@ func (s *Server) showBatchPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// moments returns the times of the states that a batch has reached. If the batch has not ended, the last is the time at which it will
-// expire.
+// moments returns the times of the states that a batch has reached. If the batch has not ended, the last moment is the end of its
+// completion window.
 func moments(b batch.Batch) []console.Moment {
 	reached := []console.Moment{{Name: "Created", At: time.Unix(b.CreatedAt, 0)}}
 	for _, m := range []struct {

@@ -162,7 +162,7 @@ type output struct {
 // answersFile returns the output that appends batch lines to the file path.
 func answersFile(path string) *output { return &output{path: path, format: export.Batch} }
 
-// direct reports whether answers are appended to OUT itself.
+// direct reports whether the answers of a single model are appended to OUT itself.
 func (o *output) direct() bool {
 	_, compressed := table.TrimCompression(o.path)
 	return o.format == export.Batch && !compressed

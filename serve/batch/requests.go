@@ -22,7 +22,7 @@ type Request struct {
 	Models           []string      // models that the rows may name; nil for all
 
 	// Repeated means that the client may have sent the request before without receiving a response. If the same request has created a
-	// batch within the last minutes, CreateBatch returns that batch.
+	// batch within the last 5 minutes, CreateBatch returns that batch.
 	Repeated bool
 }
 
