@@ -157,8 +157,8 @@ func nearest(name string) string {
 	return found
 }
 
-// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such as
-// metadata.
+// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such
+// as metadata.
 func (r *Request) CheckUnknown() error {
 	if r.unknown == nil {
 		return nil

@@ -146,7 +146,8 @@ func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string
 	}
 }
 
-// dial connects to Redis for a command that queues or answers rows. It checks the server and logs settings of the server that can lose jobs.
+// dial connects to Redis for a command that queues or answers rows. It checks the server, and logs settings of the server with which jobs
+// can be lost.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
 	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency, waiting(cmd))
 	if err != nil {
