@@ -12,7 +12,7 @@ import (
 
 // InputLine is a line of an input file: either a line of OpenAI's Batch API, or only the body of a request.
 type InputLine struct {
-	CustomID string // empty if the line has no custom_id
+	CustomID string // the line's custom_id or, if the line is only a body, its id; empty if there is none
 	Endpoint Endpoint
 	Body     json.RawMessage // body of the request; shares the memory of the line
 
@@ -51,7 +51,7 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 // MaxCustomID is the maximum length of a custom_id, in bytes.
 const MaxCustomID = 512
 
-// id returns the line's custom_id; empty if it has none. A custom_id that is too long is an error.
+// id returns the id that givenID returns; empty if there is none. An id that is too long is an error.
 func (o *object) id() string {
 	s := o.givenID()
 	if len(s) > MaxCustomID {
@@ -132,7 +132,8 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
-// knownError takes the row's error from the line's field "error". A program writes such a line if it cannot make a request for a row.
+// knownError sets the error in the line's field "error". Programs that make input files, such as package prompt, write such a line for a
+// record from which they cannot make a request.
 func (o *object) knownError() {
 	raw, ok := o.get("error", dict)
 	if !ok {

@@ -44,7 +44,7 @@ func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 	}
 	if o.require("url") {
 		if url, ok := o.text("url"); ok && url != string(e) {
-			o.fail(CodeURLMismatch, `"url" is %.100q, but the batch is for %q`, url, e)
+			o.fail(CodeURLMismatch, `"url" is %.100q, but the batch's endpoint is %q`, url, e)
 		}
 	}
 	if o.require("body") {

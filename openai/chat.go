@@ -40,7 +40,7 @@ func (o *object) chatContext() *ordered.Object {
 		}
 		for _, key := range extra.Keys() {
 			if key == "messages" || key == "tools" {
-				o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q`, key)
+				o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q: give it in the body itself`, key)
 			}
 			if key == "enable_thinking" && o.has(key) {
 				o.fail(CodeInvalidValue, `"enable_thinking" is in the body and in "chat_template_kwargs": give one`)
@@ -55,12 +55,12 @@ func (o *object) chatContext() *ordered.Object {
 // continueFinal is the field that makes the answer continue the chat's last message.
 const continueFinal = "continue_final_message"
 
-// checkContinued checks that the last message can be continued.
+// checkContinued sets an error if the last message cannot be continued: if it is not a text of the assistant.
 func (o *object) checkContinued(ctx *ordered.Object) {
 	v, _ := ctx.Get("messages")
 	messages, _ := v.([]ordered.Value)
 	if len(messages) == 0 {
-		return // readers of "messages" report it
+		return // the method messages has set an error
 	}
 	last, _ := messages[len(messages)-1].(*ordered.Object)
 	if last == nil {
@@ -97,7 +97,7 @@ func (o *object) toolsForbidden() bool {
 		choice, _ = o.text("tool_choice")
 	}
 	if choice != "auto" && choice != "none" {
-		o.fail(CodeUnsupported, `"tool_choice": a tool call cannot be forced; use "auto" or "none"`)
+		o.fail(CodeUnsupported, `"tool_choice" must be "auto" or "none": a tool call cannot be forced`)
 	}
 	return choice == "none"
 }
@@ -177,7 +177,7 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 		}
 		named, _ := part.Get("type")
 		if name, _ := named.(string); name != "text" {
-			o.fail(CodeUnsupported, `"messages[%d].content[%d]" has type %q: only text can be used`, i, k, name)
+			o.fail(CodeUnsupported, `"messages[%d].content[%d].type" must be "text", not %q: only text can be used`, i, k, name)
 			return ""
 		}
 		s, _ := part.Get("text")

@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// Values of error.code in output lines. The first group is for rows that cannot be used.
+// Values of error.code in output lines.
 const (
+	// Codes for rows that cannot be used.
+
 	CodeInvalidJSON   = "invalid_json"
 	CodeInvalidText   = "invalid_text" // not UTF-8
 	CodeTooLong       = "line_too_long"
@@ -17,6 +19,8 @@ const (
 	CodeInvalidValue  = "invalid_value"
 	CodeInvalidRecord = "invalid_record"    // no request could be made from a record of a table
 	CodeUnsupported   = "unsupported_field" // a field of OpenAI or vLLM that Ingot does not support
+
+	// Codes for rows that can be used only with --unknown-fields ignore.
 
 	CodeUnknown      = "unknown_field"   // a field that Ingot does not know
 	CodeUnknownModel = "model_not_found" // the row names a model other than those that answer

@@ -61,7 +61,7 @@ func (e *Error) HTTP() (status int, body ErrorBody) {
 		code = e.Code
 	}
 	message := e.Message
-	for _, verb := range []string{"is ", "has ", "must "} { // such a message follows a row's line number, so it has no subject yet
+	for _, verb := range []string{"is ", "has ", "must "} { // as the error of a row, the message follows a line number and has no subject
 		if strings.HasPrefix(message, verb) {
 			message = "the request's body " + message
 		}

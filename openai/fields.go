@@ -26,7 +26,7 @@ func parseObject(raw []byte, path string) (*object, *Error) {
 		if err := json.Unmarshal(raw, &o.fields); err != nil {
 			return nil, jsonError(err)
 		}
-		return o, nil // null
+		return o, nil // raw is null, which counts as an object without fields
 	}
 	o.fields = make(map[string]json.RawMessage, 8)
 	for key, value := range ordered.Members(raw) {
@@ -58,7 +58,7 @@ func jsonError(err error) *Error {
 	if errors.As(err, &syntax) {
 		return errorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
 	}
-	return errorf(CodeInvalidJSON, "is not valid JSON: %v", err)
+	return errorf(CodeInvalidJSON, "is not a JSON object: %v", err)
 }
 
 // named returns the name that the request uses for a field. Errors use this name.
@@ -129,7 +129,7 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	return v
 }
 
-// integer returns a whole number from low to high; 2.0 counts as one. ok reports whether the field is present and valid.
+// integer returns a whole number from low to high, which may be written like 2.0. ok reports whether the field is present and valid.
 func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	raw, ok := o.get(name, number)
 	if !ok {

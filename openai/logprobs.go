@@ -43,8 +43,8 @@ type chatToken struct {
 	Top []tokenLogprob `json:"top_logprobs"`
 }
 
-// tokenLogprob is a token with its log-probability. Bytes, which JSON shows as a list of numbers, has the exact token. Token does not if
-// the token is an incomplete character.
+// tokenLogprob is a token with its log-probability. Token is the token's text, with U+FFFD in place of incomplete characters. Bytes has
+// the token's exact bytes; in JSON it is a list of numbers.
 type tokenLogprob struct {
 	Token   string  `json:"token"`
 	Logprob logprob `json:"logprob"`
@@ -85,7 +85,7 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 	l := newLogprobLists(len(prompt)+len(answer), top)
 	var o offsets
 	for i, t := range prompt {
-		// If false, the first token is a BOS that is not in the text.
+		// If prefix does not begin with the first token, that token is a BOS, which is not in the text.
 		inText := i > 0 || strings.HasPrefix(prefix, string(t.Bytes))
 		l.add(t, i == 0, o.next(t, inText), top)
 	}

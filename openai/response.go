@@ -28,8 +28,8 @@ func newUsage(t Tokens) usage {
 	return u
 }
 
-// head has the first fields of both response bodies. Seed is not a field of OpenAI's; a request that sets this seed gets the same tokens
-// again.
+// head has the first fields of both response bodies. Seed is not a field of OpenAI's: the same request gets the same tokens again if it
+// sets this seed.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`

@@ -8,13 +8,13 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// Stream makes the chunks of a streamed response in OpenAI's order. Each choice has a chunk with the role, chunks with text, and a chunk
-// with the finish reason. The last chunk of all has the usage, if the request asks for it.
+// Stream makes the chunks of a streamed response in OpenAI's order. Each choice has a chunk with the role (only in chats), chunks with
+// text, and a chunk with the finish reason. The last chunk of all has the usage, if the request sets stream_options.include_usage.
 type Stream struct {
 	request *Request
 	head    head
 	choices []streamedChoice // state of each choice, by the choice's index
-	noUsage any              // field usage of all chunks but the last: JSON null if the request asks for usage, else nil (no field)
+	noUsage any              // field usage of all chunks but the last: null in JSON if the last chunk has the usage; else nil, for no field
 }
 
 // streamedChoice is the part of a choice that was sent already.
@@ -35,8 +35,8 @@ func (r *Request) NewStream(a Answer) *Stream {
 	return s
 }
 
-// Whole reports whether the answer can only be sent when it is complete. An example is the echo of a prompt with log-probabilities, which
-// come first in the answer but are computed last. All chunks then come from Stream.End.
+// Whole reports whether the answer can be sent only when it is complete. An example is the echo of a prompt with log-probabilities: these
+// come first in the answer, but the engine returns them at the end. All chunks then come from Stream.End.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {
@@ -175,7 +175,8 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	return chunks, nil
 }
 
-// Choices returns the text and the finish reason of each choice in a response's body. The first index is that of the prompt.
+// Choices decodes the choices in a response's body: their texts and finish reasons, without tokens. The result is indexed by prompt, then
+// by choice.
 func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	var read struct {
 		Choices []struct {

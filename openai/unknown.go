@@ -15,7 +15,8 @@ var aliases = []struct{ alias, field string }{
 	{"repeat_penalty", "repetition_penalty"},
 }
 
-// supported lists, by endpoint, the fields that reach the engine or the chat template. Fields of both endpoints have an empty key.
+// supported lists, by endpoint, the fields that reach the engine or the chat template. The fields that both endpoints have are under the
+// empty key.
 var supported = map[Endpoint][]string{
 	"": {
 		"model", "temperature", "top_p", "min_p", "top_k", "repetition_penalty", "presence_penalty", "frequency_penalty",
@@ -82,8 +83,8 @@ func (o *object) renameAliases() {
 	}
 }
 
-// unknown returns the error of the first unknown field that may be meant to change the answer, in alphabetical order; nil if there is
-// none.
+// unknown returns the error of the alphabetically first unknown field, since such a field may be meant to change the answer. It returns
+// nil if all fields are known or inert.
 func (o *object) unknown(e Endpoint) *Error {
 	for _, name := range o.odd(e) {
 		if !o.has(name) || slices.Contains(inert, name) {
@@ -122,8 +123,8 @@ func (o *object) unknownField(name string) *Error {
 	return errorf(CodeUnknown, "%q is unknown: remove it", name)
 }
 
-// misplaced returns the error of the first field that stands next to "body" but would change the answer inside "body", in alphabetical
-// order; nil if there is none.
+// misplaced returns the error of the alphabetically first field that stands next to "body", but would change the answer only inside
+// "body". It returns nil if there is no such field.
 func (o *object) misplaced() *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(inert, name) || name == "model" {
@@ -156,8 +157,8 @@ func nearest(name string) string {
 	return found
 }
 
-// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such as
-// metadata.
+// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such
+// as metadata.
 func (r *Request) CheckUnknown() error {
 	if r.unknown == nil {
 		return nil
@@ -177,6 +178,6 @@ func (r *Request) CheckModel(served ...string) error {
 	for i, s := range served {
 		quoted[i] = fmt.Sprintf("%q", s)
 	}
-	return errorf(CodeUnknownModel, `"model" is %q, but the models are %s`,
+	return errorf(CodeUnknownModel, `"model" is %q, which is not served here: use %s`,
 		r.model, strings.Join(quoted, " or "))
 }

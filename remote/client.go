@@ -49,7 +49,7 @@ const (
 func New(ctx context.Context, o Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		return nil, fmt.Errorf("server address %q is not a URL: give one such as http://localhost:8080/v1", o.URL)
+		return nil, fmt.Errorf("server address %q is not an http:// or https:// URL: give one such as http://localhost:8080/v1", o.URL)
 	}
 	o.Concurrency, o.Attempts = cmp.Or(o.Concurrency, 16), cmp.Or(o.Attempts, 6)
 	o.FirstWait, o.Timeout = cmp.Or(o.FirstWait, time.Second), cmp.Or(o.Timeout, 10*time.Minute)
@@ -86,7 +86,8 @@ func (c *Client) onlyModel(ctx context.Context) (string, error) {
 		names[i] = m.ID
 	}
 	if len(names) != 1 {
-		return "", fmt.Errorf("%s has %d models: choose one of %.500q with --server-model", c.address, len(names), names)
+		return "", fmt.Errorf("%s has %d models, not one: name the model with --server-model (of a judge: --judge-model-name); the models are %.500q",
+			c.address, len(names), names)
 	}
 	return names[0], nil
 }
@@ -109,7 +110,7 @@ type usage struct {
 type refusedError struct {
 	status  int // of the HTTP error; 0 for the other two
 	message string
-	keyName string
+	keyName string // Options.KeyName
 }
 
 func (e *refusedError) Error() string {
@@ -118,7 +119,7 @@ func (e *refusedError) Error() string {
 	}
 	text := fmt.Sprintf("the server answers %d: %s", e.status, e.message)
 	if e.status == http.StatusUnauthorized || e.status == http.StatusForbidden {
-		text += fmt.Sprintf(" (the key comes from %s)", e.keyName)
+		text += fmt.Sprintf(" (the API key is read from %s)", e.keyName)
 	}
 	return text
 }
@@ -293,7 +294,8 @@ func messageOf(text []byte) string {
 	return fmt.Sprintf("%.300s", bytes.TrimSpace(text))
 }
 
-// retryAfter parses the value of a Retry-After header: a number of seconds, or a date. It returns 0 for an empty or invalid value.
+// retryAfter parses the value of a Retry-After header: a number of seconds, or a date. It returns 0 for an empty or invalid value, and at
+// most maxAskedWait.
 func retryAfter(value string) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {

@@ -55,12 +55,12 @@ func (c *Client) CheckEcho(ctx context.Context) error {
 		return nil // nothing to compare: as part of the prompt, the text is split into other tokens
 	}
 	if scored := *second.Logprobs.Logprobs[n]; math.Abs(scored-generated) > maxEchoGap {
-		return fmt.Errorf("%w: the token %q has %.3f in a prompt and %.3f when it is generated", ErrWrongEcho, token, scored, generated)
+		return fmt.Errorf("%w: the token %q has the log-probability %.3f in a prompt, but %.3f when it is generated", ErrWrongEcho, token, scored, generated)
 	}
 	return nil
 }
 
-// echo asks for the log-probabilities of a prompt and of one token after it.
+// echo requests the log-probabilities of a prompt and of one generated token. The error is ErrNoEcho if the answer lacks them.
 func (c *Client) echo(ctx context.Context, prompt string) (*completion, error) {
 	body, err := openai.Marshal(map[string]any{"prompt": prompt, "max_tokens": 1, "temperature": 0, "echo": true, "logprobs": 1})
 	if err != nil {

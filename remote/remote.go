@@ -31,9 +31,9 @@ type Progress struct {
 }
 
 // Run sends the rows of in to the server and writes each result to out when it arrives. out must be an output of Batch; Run skips rows
-// whose results it has. A row that the server refuses, or that fails in all attempts, becomes an error line. Run returns an error if the
-// server cannot be reached, or refuses all requests, for example because of a missing key. Run calls show after each row and every
-// second, from one goroutine; show may be nil.
+// whose results are in out already. A row that the server refuses, or that fails in all attempts, becomes an error line. Run returns an
+// error if in or out fails, or if the server cannot be reached or refuses all requests, for example because of a missing key. Run calls
+// show after each row and every second, from one goroutine; show may be nil.
 func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show func(Progress)) (Progress, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -136,7 +136,7 @@ func (r *run) collect() error {
 
 // stats are the figures of a row that a client can measure.
 type stats struct {
-	Total            float64 `json:"total_ms"` // duration of the successful attempt
+	Total            float64 `json:"total_ms"` // duration of the last attempt
 	PromptTokens     int     `json:"prompt_tokens"`
 	CompletionTokens int     `json:"completion_tokens"`
 	Attempts         int     `json:"attempts"`

@@ -215,7 +215,7 @@ func TestRetries(t *testing.T) {
 func TestRunStops(t *testing.T) {
 	t.Parallel()
 	for status, says := range map[int]string{
-		http.StatusUnauthorized: "the server answers 401: who are you (the key comes from the variable KEY)",
+		http.StatusUnauthorized: "the server answers 401: who are you (the API key is read from the variable KEY)",
 		http.StatusNotFound:     "the server answers 404: who are you",
 	} {
 		s := start(t, func(w http.ResponseWriter, _ string, _ int) { http.Error(w, `{"message": "who are you"}`, status) })
@@ -298,7 +298,7 @@ func TestModels(t *testing.T) {
 	}))
 	t.Cleanup(many.Close)
 	_, err = remote.New(t.Context(), remote.Options{URL: many.URL})
-	require.ErrorContains(t, err, `has 2 models: choose one of ["a" "b"]`)
+	require.ErrorContains(t, err, `has 2 models, not one: name the model with --server-model (of a judge: --judge-model-name); the models are ["a" "b"]`)
 	for _, address := range []string{"", "localhost:80", "ftp://a/v1", "http:///v1", "::"} {
 		_, err = remote.New(t.Context(), remote.Options{URL: address, Model: "m"})
 		require.ErrorContains(t, err, "give one such as")

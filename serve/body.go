@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// smallBody is the maximum size, in bytes, of a body that is read at once. A larger one may have to wait; see maxBodies.
+	// smallBody is the maximum size, in bytes, of a body that is read without waiting. A larger one may have to wait; see maxBodies.
 	smallBody = 256 << 10
 	// maxBodies is the maximum total size, in bytes, of the larger bodies that all requests hold in memory.
 	maxBodies = 8 * openai.MaxBody
@@ -59,7 +59,8 @@ func parseBody(body []byte, into any) error {
 	return nil
 }
 
-// limited wraps a handler. It limits a request's body to limit bytes. Every further part bytes must arrive within Options.BodyTimeout.
+// limited wraps a handler. It limits a request's body to limit bytes. Each part of the body, of part bytes, must arrive within
+// Options.BodyTimeout.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}

@@ -27,7 +27,7 @@ func (s *Server) consoleRoutes() {
 	s.openPage("POST /console/signout", s.signOut)
 }
 
-// page registers a handler for people who have signed in. If the server has no API keys, it serves everyone.
+// page registers a handler for people who have signed in. If the server has no API keys, the handler serves everyone.
 func (s *Server) page(pattern string, h handler) {
 	s.openPage(pattern, func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {

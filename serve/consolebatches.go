@@ -11,7 +11,7 @@ import (
 // consoleBatches is the number of batches on one page.
 const consoleBatches = 50
 
-// activeBatches returns the newest batches that have not ended.
+// activeBatches returns those of the newest maxBatches batches that have not ended.
 func (s *Server) activeBatches() ([]console.Batch, error) {
 	page, err := s.options.Store.Progress(batch.Query{Limit: maxBatches})
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Server) showBatchPage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// moments returns the times of the states that a batch has reached. If the batch has not ended, the last is the time at which it will
-// expire.
+// moments returns the times of the states that a batch has reached. If the batch has not ended, the last moment is the end of its
+// completion window.
 func moments(b batch.Batch) []console.Moment {
 	reached := []console.Moment{{Name: "Created", At: time.Unix(b.CreatedAt, 0)}}
 	for _, m := range []struct {

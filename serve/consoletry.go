@@ -81,7 +81,7 @@ func tryBody(v console.TryValues, stream bool) ([]byte, error) {
 		}
 		number := json.Number(text)
 		if _, err := number.Float64(); err != nil {
-			return nil, failf(http.StatusBadRequest, name, openai.CodeInvalidValue, "%q is not a number: %.100q", name, text)
+			return nil, failf(http.StatusBadRequest, name, openai.CodeInvalidValue, "%q must be a number, not %.100q", name, text)
 		}
 		chat[name] = number
 	}

@@ -68,7 +68,7 @@ func asHTTP(err error) *httpError {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		err = failf(http.StatusRequestTimeout, "", "timeout", "the request's body did not arrive in time")
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, job.ErrUnavailable):
-		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now, try again later: %v", err)
+		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
 	default:
 		err = failf(http.StatusInternalServerError, "", "internal_error", "%v", err)
 	}

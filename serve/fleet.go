@@ -32,7 +32,7 @@ const (
 	resultPoll = time.Second
 	// modelsAge is the maximum age of the cached list of models.
 	modelsAge = time.Second
-	// endTime is the time limit of the calls that end a job after its client has left.
+	// endTime is the time limit for deleting or cancelling the job of a request after Answer has returned.
 	endTime = 10 * time.Second
 )
 
@@ -55,8 +55,8 @@ type Fleet struct {
 // fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
-	events []job.Event // events that arrived and were not used yet
-	news   chan struct{}
+	events []job.Event   // events that arrived and were not used yet
+	news   chan struct{} // receives a value when an event was added
 }
 
 // NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it uses the Fleet.
@@ -252,7 +252,7 @@ func (f *Fleet) end(ctx context.Context, batch string) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
 	finished, err := f.queue.Cancel(ctx, batch)
-	if err == nil && finished { // a batch that was cancelled stays, since its worker must find out why the job ended
+	if err == nil && finished { // a cancelled batch stays, since its worker must read that it was cancelled
 		err = f.queue.Purge(ctx, batch)
 	}
 	if err != nil && !errors.Is(err, job.ErrNoBatch) {

@@ -13,8 +13,8 @@ type position struct{ prompt, choice int }
 // fleetStream passes the pieces of a call to the client, each piece once and in order.
 type fleetStream struct {
 	call Call
-	have map[position]job.Progress
-	done map[position]bool // choices whose last piece was sent
+	have map[position]job.Progress // what was sent of each choice
+	done map[position]bool         // choices whose last piece was sent
 }
 
 // use sends the pieces that have arrived. ended reports whether the worker has announced the end.
@@ -78,7 +78,7 @@ func (s *fleetStream) finish(body []byte) error {
 				continue
 			}
 			if s.call.Request.NamesTokens() {
-				return errors.New("a part of the streamed answer was lost between the worker and this server")
+				return errors.New("a part of the streamed answer was lost between the worker and this server: send the request again")
 			}
 			piece := generation.Piece{
 				Choice: i, Reasoning: c.Reasoning[have.Reasoning:], Text: c.Text[have.Text:], FinishReason: c.FinishReason, StopReason: c.StopReason,

@@ -107,7 +107,7 @@ func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, er
 // randomSeed draws the seed of a request that sets none. It has 53 bits, so that JSON readers that use float64 read it exactly.
 func randomSeed() int64 { return rand.Int64N(1 << 53) }
 
-// setFigures adds headers with a request's times and counts.
+// setFigures adds headers with a request's time to the first token, in milliseconds, and its speeds in tokens per second.
 func setFigures(h http.Header, s job.Stats) {
 	h.Set("X-Ingot-Ttft-Ms", number(s.TTFTMS))
 	h.Set("X-Ingot-Prefill-Tps", number(s.PrefillTPS))

@@ -61,7 +61,7 @@ func ReadKeys(path string) (*Keys, error) {
 		return nil, fmt.Errorf("read API keys: %s: %w", path, err)
 	}
 	if len(k.byHash) == 0 {
-		return nil, fmt.Errorf("read API keys: %s has no key: add one, since nobody could use the server", path)
+		return nil, fmt.Errorf("read API keys: %s has no key, so nobody could use the server: add one", path)
 	}
 	return k, nil
 }
@@ -96,7 +96,7 @@ func (k *Keys) add(fields []string) error {
 	return nil
 }
 
-// set sets a limit of a key from a field such as rate=60.
+// set sets a field of a key from a text such as rate=60.
 func (k *key) set(field string) (err error) {
 	name, value, ok := strings.Cut(field, "=")
 	if !ok || value == "" {
@@ -121,7 +121,7 @@ func (k *key) set(field string) (err error) {
 func perMinute(s string) (*rate.Limiter, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
-		return nil, fmt.Errorf("%q is not a whole number of at least 1", s)
+		return nil, fmt.Errorf("a limit must be a whole number of at least 1, not %q", s)
 	}
 	return rate.NewLimiter(rate.Limit(float64(n)/60), n), nil
 }
@@ -137,7 +137,7 @@ func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 
 // find returns the key for a token that a client sent.
 func (k *Keys) find(token string) (*key, error) {
-	found := k.byHash[sha256.Sum256([]byte(token))] // the time depends on hashes only, so it reveals nothing about keys
+	found := k.byHash[sha256.Sum256([]byte(token))] // the time of this look-up depends only on hashes, so it reveals nothing about keys
 	if found == nil {
 		return nil, failf(http.StatusUnauthorized, "", "invalid_api_key", "the API key is not valid for this server")
 	}
@@ -185,7 +185,8 @@ func (k *key) spend(now time.Time, tokens int) {
 	}
 }
 
-// authenticated wraps a handler so that it needs one of the server's API keys. If the server has no keys, everyone may use it.
+// authenticated wraps a handler so that its requests need one of the server's API keys. If the server has no keys, everyone may use the
+// handler.
 func (s *Server) authenticated(h handler) http.Handler {
 	return s.open(func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {

@@ -40,7 +40,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	}()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
+		return fmt.Errorf("accept connections: %w", err)
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
@@ -49,14 +49,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	defer cancel()
 	if server.Shutdown(limited) != nil {
 		if err := s.cutConnections(context.WithoutCancel(ctx), server); err != nil {
-			return fmt.Errorf("serve: %w", err)
+			return fmt.Errorf("stop the server: close its connections: %w", err)
 		}
 	}
 	s.log.Info("stopped")
 	return nil
 }
 
-// cutConnections cuts off the requests that are still running.
+// cutConnections cuts off the requests that are still running: each gets an error. After cutTime, it closes all connections.
 func (s *Server) cutConnections(ctx context.Context, server *http.Server) error {
 	s.log.Warn("running requests are cut off")
 	s.cut()

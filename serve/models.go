@@ -71,7 +71,7 @@ func (s *Server) model(r *http.Request, alias string) (Model, error) {
 		names[i] = m.Alias
 	}
 	if len(names) == 0 {
-		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: no worker serves any model now", alias)
+		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: this server has no model now that the request may use", alias)
 	}
 	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, strings.Join(names, " or "))
 }

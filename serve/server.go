@@ -31,7 +31,7 @@ type Options struct {
 	Keys     *Keys        // API keys that may use the server; nil if everyone may
 	Origin   string       // origin whose web pages may use the server; * for all origins, empty for none
 	Version  string       // version of the program
-	Logger   *slog.Logger
+	Logger   *slog.Logger // receives log messages; default slog.Default()
 
 	DrainTime     time.Duration // maximum time for running requests to finish when Serve stops; default DefaultDrainTime
 	KeepAlive     time.Duration // a stream without an event for this time gets a comment; default DefaultKeepAlive

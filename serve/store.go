@@ -16,7 +16,7 @@ func (s *Server) store() (*batch.Store, error) {
 	return s.options.Store, nil
 }
 
-// storeError returns the response to an error of the store. If a file or batch is missing, the request's path has its id.
+// storeError returns the response to an error of the store. It takes the id of a missing file or batch from the request's path.
 func storeError(r *http.Request, err error) error {
 	var request *batch.RequestError
 	switch id := r.PathValue("id"); {

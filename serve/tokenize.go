@@ -112,7 +112,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 	vocab := eng.Info().Vocab
 	for i, id := range req.Tokens {
 		if id < 0 || int(id) >= vocab {
-			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, "tokens[%d] is %d, but the vocabulary has ids 0 to %d", i, id, vocab-1)
+			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, `"tokens[%d]" is %d, but the vocabulary has ids 0 to %d`, i, id, vocab-1)
 		}
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)})

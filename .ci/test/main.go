@@ -4,8 +4,8 @@
 //	go run ./.ci/test [-record FILE] ARGUMENTS OF GO TEST
 //	go run ./.ci/test -skips FILE
 //
-// -record appends the outcome of every test to FILE. -skips prints the tests that were skipped and never passed in any of the runs that FILE
-// records.
+// -record appends the outcome of every test to FILE. -skips prints the tests that FILE records as skipped, unless they passed in another
+// run.
 package main
 
 import (
@@ -28,7 +28,7 @@ type event struct {
 	ImportPath                    string // set instead of Package for build output
 }
 
-// outcome is the outcome of one test, a line of a record.
+// outcome says how one test ended. A record has one per line, as JSON.
 type outcome struct {
 	Action, Package, Test, Reason string
 }

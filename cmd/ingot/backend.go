@@ -171,7 +171,7 @@ func noCapture(backend string) error {
 	return usagef("--capture requires the backend metal, but the backend is %s", backend)
 }
 
-// checkCapture returns an error if Metal cannot write the capture that --capture asks for. It is called before anything is loaded.
+// checkCapture returns an error if Metal cannot write the file that --capture names. It is called before anything is loaded.
 func (l *launch) checkCapture() error {
 	switch {
 	case l.capture == "":

@@ -233,7 +233,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	for _, c := range cases {
 		r, err := runner.Measure(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("measure %s of %d streams: %w", c.Mode, c.Batch, err)
+			return nil, fmt.Errorf("measure %s with %d streams: %w", c.Mode, c.Batch, err)
 		}
 		r.Threads, r.KV, r.Draft = threads, strings.ToLower(opts.KV.String()), string(opts.Draft)
 		records = append(records, r)
@@ -295,7 +295,7 @@ func (c *counts) Set(s string) error {
 		digits, thousands := strings.CutSuffix(text, "k")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 || n > 1<<24 {
-			return fmt.Errorf("%q is not allowed; give whole numbers such as 256 or 2k, separated by commas", text)
+			return fmt.Errorf("%q is not allowed; give whole numbers up to %d, such as 256 or 2k, separated by commas", text, 1<<24)
 		}
 		if thousands {
 			n *= 1024

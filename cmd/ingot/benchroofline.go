@@ -21,7 +21,7 @@ var (
 	rooflinePrompt  = counts{2048}
 )
 
-// predict prints the predicted speed of a chip for every model, batch and context, and for every prompt.
+// predict prints the predicted speed of a chip for every model: decoding, by number of streams and context, and prompts, by length.
 func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error) {
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {

@@ -18,7 +18,7 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return usagef(noGPU, "sweep", cfg.Backend)
 	}
 	if path == "" {
-		return usagef("there is no folder for the geometry file, since the user has no home folder: give --json FILE")
+		return usagef("there is no folder for the geometry file, since neither XDG_CONFIG_HOME nor HOME is set: give --json FILE")
 	}
 	have := metal.Geometry{}
 	if path != stdio {

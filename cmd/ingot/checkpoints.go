@@ -80,8 +80,8 @@ func (c *checkpoints) missing() error {
 	}
 	for _, p := range c.points {
 		if !c.seen[p] {
-			return fmt.Errorf("--checkpoints: there is no point %d:%s; the layers are %d to %d, and their stages are among %s",
-				p.layer, p.stage, c.layers[0], c.layers[len(c.layers)-1], strings.Join(c.stages, ", "))
+			return fmt.Errorf("--checkpoints: there is no point %s; the layers are %d to %d, and their stages are among %s",
+				strings.TrimSuffix(fmt.Sprintf("%d:%s", p.layer, p.stage), ":"), c.layers[0], c.layers[len(c.layers)-1], strings.Join(c.stages, ", "))
 		}
 	}
 	return nil

@@ -217,8 +217,8 @@ func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backen
 	return s, be
 }
 
-// examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a driver that is only for tests, so such a
-// driver is opened only if the settings name it. Otherwise the returned backend is nil.
+// examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a driver that is only for tests, so the
+// kernels of such a driver are compiled only if the settings name it. The returned backend is nil if no kernels were compiled.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
 	s := backendState{Name: driver.Name}
 	number := 0

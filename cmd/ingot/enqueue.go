@@ -184,7 +184,7 @@ func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if !incomplete || errors.Is(err, rows.ErrOtherFile) {
 		return err
 	}
-	return fmt.Errorf("%w (run the same command with --batch %s to queue the other rows)", err, sum.Batch)
+	return fmt.Errorf("%w (run the same command with --batch %s to queue the remaining rows)", err, sum.Batch)
 }
 
 // enqueued describes a finished enqueue in one line.

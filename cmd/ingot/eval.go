@@ -65,7 +65,7 @@ A run can be interrupted: the same command continues it and repeats no request.`
 	flags.StringVar(&e.data, "data", "", "rows of the task: a JSON Lines `FILE`, instead of the one that the task names")
 	flags.StringVar(&e.examples, "fewshot-data", "", "rows that examples are taken from: a JSON Lines `FILE`")
 	flags.IntVar(&e.shots, "num-fewshot", -1, "put `N` examples before each prompt (default the task's number)")
-	flags.Lookup("num-fewshot").DefValue = "0" // the help does not print it
+	flags.Lookup("num-fewshot").DefValue = "0" // the help prints no default of 0
 	flags.IntVar(&e.limit, "limit", 0, "score the first `N` rows of each task; 0 for all")
 	flags.StringVar(&e.cache, "cache", "", "keep answers in `DIR`, and reuse an earlier run's answers to the same requests")
 	flags.BoolVar(&e.chat, "chat", false, "send the prompts of tasks that generate as a user's message, through the model's chat template")
@@ -82,7 +82,7 @@ A run can be interrupted: the same command continues it and repeats no request.`
 	return cmd
 }
 
-// evaluation has the settings of the command "eval run".
+// evaluation is one execution of "ingot eval run", with its settings.
 type evaluation struct {
 	cmd                    *cobra.Command
 	folder, data, examples string

@@ -38,7 +38,7 @@ type answerer struct {
 	key   string // name of the environment variable with the server's API key
 }
 
-// shown returns the model's name as the run's results have it.
+// shown returns the model's name for the results of the run.
 func (a answerer) shown() string {
 	if a.model != "" {
 		return filepath.Base(a.model)
@@ -46,7 +46,7 @@ func (a answerer) shown() string {
 	return a.name
 }
 
-// server returns the server's address as the run's results have it, without the password.
+// server returns the server's address for the results of the run, without the password.
 func (a answerer) server() string {
 	u, err := url.Parse(a.url)
 	if err != nil {
@@ -110,7 +110,7 @@ func (e *evaluation) answer(who answerer, from, to string) error {
 }
 
 // cacheOf returns the cache of a model's answers, and the batch id that goes into the output with each answer. Answers of a local model are
-// reused only with the same program, model file, backend, type of KV cache and context.
+// reused only with the same program, model file, backend, device, kernels, type of KV cache and context.
 func (e *evaluation) cacheOf(who answerer) (c *eval.Cache, batch string, err error) {
 	switch {
 	case who.model != "":
@@ -207,7 +207,7 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	}
 	err = c.CheckEcho(e.cmd.Context())
 	if errors.Is(err, remote.ErrNoEcho) || errors.Is(err, remote.ErrWrongEcho) {
-		return fmt.Errorf("%w: tasks of type %s need them; run those with --model or --redis, or on another server", err, strings.Join(needs, " and "))
+		return fmt.Errorf("%w; tasks of type %s need the log-probabilities of prompts: run them with --model or --redis, or on another server", err, strings.Join(needs, " and "))
 	}
 	return err
 }

@@ -78,13 +78,13 @@ CANDIDATE can be the name of a run in the same folder.`,
 	cmd.Flags().StringVar(&g.name, "baseline", "", "compare with the run that is pinned as `NAME`")
 	addRunsFlag(cmd.Flags(), &g.folder)
 	cmd.Flags().Float64Var(&g.margin, "margin", ownMargin, "accept a loss of `X`, such as 0.01 (default each task's margin)")
-	cmd.Flags().Lookup("margin").DefValue = "0" // the help does not print it
+	cmd.Flags().Lookup("margin").DefValue = "0" // the help prints no default of 0
 	return cmd
 }
 
-// gate is the command eval gate with its settings.
+// gate is one execution of "ingot eval gate", with its settings.
 type gate struct {
-	name, folder string // name and folder of a pinned baseline
+	name, folder string // name of a pinned baseline, or empty; folder of runs
 	margin       float64
 }
 

@@ -31,7 +31,7 @@ another file instead, which can be run again; with a filter it is dropped. A sum
 			}
 			for _, path := range append(args, input) {
 				if path == out.path || sameFile(path, out.path) || sameFile(path, out.failed) {
-					return usagef("%s is an input and would be overwritten: choose another OUT", path)
+					return usagef("%s is an input and would be overwritten: choose another file for OUT or --failed", path)
 				}
 			}
 			if input == "" && out.failed != "" {

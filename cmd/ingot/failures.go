@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// failLimit is the maximum share of failed rows with which a command succeeds. It is the value of --fail-on-error.
+// failLimit is the maximum share of failed rows with which a command succeeds, the value of --fail-on-error. If it is not given, a command
+// fails only if every row failed.
 type failLimit struct {
 	given   bool
 	percent float64

@@ -29,7 +29,7 @@ const (
 	debugging = "Debugging"
 )
 
-// sectionKey is the annotation of a flag that names its section.
+// sectionKey is the key of a flag's annotation that has the title of the flag's section.
 const sectionKey = "ingot_section"
 
 // section puts flags into a section.

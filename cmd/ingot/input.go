@@ -223,7 +223,7 @@ type input struct {
 	closed  atomic.Bool
 }
 
-// Read implements io.Reader. When a run is interrupted, it stops waiting for a Read that blocks. So Close may be called during a Read.
+// Read implements io.Reader. An interrupted run does not wait for a Read that blocks, so Close may be called during a Read.
 func (in *input) Read(p []byte) (int, error) {
 	in.reading.Lock()
 	defer func() {
@@ -255,13 +255,13 @@ func (in *input) Close() error {
 func (in *input) refuse(output string) error {
 	for _, path := range in.table.Paths() {
 		if sameFile(path, output) {
-			return usagef("%s is both IN and OUT: choose another OUT", path)
+			return usagef("%s is an input and would be overwritten: choose another file for OUT or --failed", path)
 		}
 	}
 	return nil
 }
 
-// hint adds to the error rows.ErrOtherFile what may have changed since the rows were answered.
+// hint adds a hint to an error that matches rows.ErrOtherFile: what may have changed since the rows were answered.
 func (in *input) hint(err error) error {
 	if errors.Is(err, rows.ErrOtherFile) && in.made {
 		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)

@@ -59,7 +59,7 @@ const maxWhole = 64 << 20
 func readWhole(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
 	if err == nil && len(text) > maxWhole {
-		err = fmt.Errorf("the input is larger than %d MiB", maxWhole>>20)
+		err = fmt.Errorf("the text is larger than %d MiB", maxWhole>>20)
 	}
 	return text, err
 }
@@ -146,7 +146,8 @@ func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string
 	}
 }
 
-// dial connects to Redis for a command that queues or answers rows. It checks the server and logs settings of the server that can lose jobs.
+// dial connects to Redis for a command that queues or answers rows. It checks the server, and logs settings of the server with which jobs
+// can be lost.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
 	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency, waiting(cmd))
 	if err != nil {

@@ -19,7 +19,7 @@ func TestEndlessFilesAreRefused(t *testing.T) {
 		{[]string{"show", "/dev/zero"}, "open /dev/zero: it is a device: give a file or a pipe"},
 		{[]string{"version", "--config", "/dev/zero"}, ""},
 		{[]string{"run", "-", "-o", out, "--config", "/dev/zero"}, "read config file /dev/zero: the file is larger than 1 MiB"},
-		{[]string{"render", "--template", "/dev/zero"}, "read template: the input is larger than 64 MiB"},
+		{[]string{"render", "--template", "/dev/zero"}, "read template: the text is larger than 64 MiB"},
 	} {
 		got := ingot(t, "", c.args...)
 		require.Contains(t, got.stderr, c.want)

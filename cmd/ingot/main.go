@@ -10,7 +10,7 @@ import (
 
 func main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup starts programs that ignore SIGHUP
 		signals = append(signals, syscall.SIGHUP)
 	}
 	received := make(chan os.Signal, 8)

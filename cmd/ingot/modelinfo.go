@@ -92,7 +92,7 @@ func sizeOf(meta *gguf.Metadata, arch, key string) uint64 {
 	return n
 }
 
-// textOf returns a string; empty if it is absent.
+// textOf returns the string under a key; empty if it is absent or not a string.
 func textOf(meta *gguf.Metadata, key string) string {
 	s, err := meta.String(key)
 	if err != nil {

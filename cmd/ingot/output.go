@@ -128,7 +128,8 @@ func (o *outputFlags) filter() (export.Filter, error) {
 		min, max int
 	}{{"chars", o.minChars, o.maxChars}, {"answer-tokens", o.minTokens, o.maxTokens}} {
 		if n.min < 0 || n.max < 0 || n.max > 0 && n.max < n.min {
-			return f, usagef("--min-%[1]s and --max-%[1]s: %d to %d is not a range", n.name, n.min, n.max)
+			return f, usagef("--min-%[1]s is %[2]d and --max-%[1]s is %[3]d: give no negative numbers, and a maximum that is not below the minimum",
+				n.name, n.min, n.max)
 		}
 	}
 	for _, list := range []struct {
@@ -161,7 +162,7 @@ type output struct {
 // answersFile returns the output that appends batch lines to the file path.
 func answersFile(path string) *output { return &output{path: path, format: export.Batch} }
 
-// direct reports whether answers are appended to OUT itself.
+// direct reports whether the answers of a single model are appended to OUT itself.
 func (o *output) direct() bool {
 	_, compressed := table.TrimCompression(o.path)
 	return o.format == export.Batch && !compressed
@@ -228,7 +229,8 @@ func exists(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// check returns an error if the table cannot have the columns of the input. It is called before the first row is answered. in may be nil.
+// check returns an error if a column of the input has the name of a column that the table adds. It is called before the first row is
+// answered. in may be nil.
 func (o *output) check(in func() (table.Reader, error)) error {
 	if o.format == export.Batch || in == nil {
 		return nil

@@ -218,16 +218,16 @@ func TestOutputsThatAreRefused(t *testing.T) {
 		want  string
 	}{
 		{nil, "-o OUT is missing"},
-		{[]string{"-o", in}, "is both IN and OUT"},
+		{[]string{"-o", in}, "is an input and would be overwritten"},
 		{[]string{"-o", precious}, "precious.csv was not made by this command, since " + precious + ".answers.jsonl does not exist: choose another OUT, or remove "},
 		{[]string{"-o", "x.parquet.gz"}, "-o x.parquet.gz: a Parquet file has its own compression: leave out the extension .gz"},
 		{[]string{"-o", "x.csv", "--output-format", "xlsx"}, `--output-format: "xlsx" is not known: use batch, simple, csv, tsv or parquet`},
 		{[]string{"-o", "x.jsonl", "--keep-finish", "stop"}, "--keep-finish is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple"},
 		{[]string{"-o", "-", "--ordered"}, "--ordered needs a file as OUT"},
-		{[]string{"-o", "x.csv", "--failed", in}, "is both IN and OUT"},
+		{[]string{"-o", "x.csv", "--failed", in}, "is an input and would be overwritten"},
 		{[]string{"-o", "x.csv", "--failed", "x.csv"}, "--failed: give a file other than OUT"},
 		{[]string{"-o", "x.csv", "--match", "("}, "--match: error parsing regexp: missing closing ): `(`"},
-		{[]string{"-o", "x.csv", "--min-chars", "9", "--max-chars", "3"}, "--min-chars and --max-chars: 9 to 3 is not a range"},
+		{[]string{"-o", "x.csv", "--min-chars", "9", "--max-chars", "3"}, "--min-chars is 9 and --max-chars is 3: give no negative numbers, and a maximum that is not below the minimum"},
 		{[]string{"-o", "x.csv", "--model", "a/m.gguf", "--model", "b/m.gguf"}, `two models have the alias "m": give them different ones as ALIAS=FILE`},
 	} {
 		r := ingot(t, "", append([]string{"run", in, "--model", "nowhere.gguf", "--prompt", "{{.text}}"}, c.flags...)...)

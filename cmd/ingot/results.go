@@ -83,7 +83,7 @@ result from Redis once the file OUT has it on the disk. It deletes the batch onc
 					return fmt.Errorf("read results: %w", err)
 				}
 				if lost > 0 {
-					cmd.PrintErrf("%s neither recorded nor queued: waiting until the file is enqueued again with --batch %s\n",
+					cmd.PrintErrf("%s lost (neither recorded nor queued): waiting until the file is enqueued again with --batch %s\n",
 						countRows(lost), batch)
 				}
 			}

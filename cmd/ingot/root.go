@@ -17,7 +17,7 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2 // the command line or a setting is wrong; nothing was done
-	exitRows    = 3 // the command did its work, and too many rows failed
+	exitRows    = 3 // the command did its work, but too many rows failed, or the verdict of a gate is inconclusive
 )
 
 // run executes a command line and returns the exit code. ctx is done when the user interrupts the program.

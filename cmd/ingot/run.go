@@ -112,7 +112,7 @@ func runModels(lines string) ([]namedModel, error) {
 	return namedModels(lines)
 }
 
-// runner is one execution of the command run, with its settings.
+// runner is one execution of "ingot run", with its settings.
 type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
@@ -182,7 +182,7 @@ func (r *runner) check(in *input) error {
 		return nil
 	}
 	if !in.table.Seekable() {
-		return usagef("OUT is a table, for which IN is read twice, but a pipe can be read only once: write IN to a file first")
+		return usagef("IN is read again for a table, for a compressed OUT and for each further model, but a pipe can be read only once: write IN to a file first")
 	}
 	return r.out.check(in.Records)
 }

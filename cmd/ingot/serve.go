@@ -79,7 +79,7 @@ func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
 	}
 	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr) // an address in use is reported before models are loaded
 	if err != nil {
-		return fmt.Errorf("serve: %w", err)
+		return fmt.Errorf("serve: %w (--listen sets the address)", err)
 	}
 	defer listener.Close() //nolint:errcheck // the server has closed it already
 	from, err := openSource(cmd, cfg, log)
@@ -117,7 +117,7 @@ func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 	return nil, usagef("a model is missing: give --model FILE, or --redis URL for the models of a fleet")
 }
 
-// runServer runs a server until ctx is done. Batches and the source run until the server has finished its running requests.
+// runServer runs a server until ctx is done. Batches then stop at once. The source stops when the server has finished its running requests.
 func runServer(ctx context.Context, from *source, store *batch.Store, listen func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if store != nil {
@@ -148,7 +148,7 @@ func readCertificate(cfg *config.Config) (*tls.Config, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.TLSCert, cfg.TLSKey)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate: %w", err)
+		return nil, fmt.Errorf("read the files of --tls-cert and --tls-key: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }

@@ -22,7 +22,7 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"--model", "none.gguf", "--redis", "redis://localhost:1/0"}, 2, "--model and --redis cannot be combined"},
 		{[]string{"--model", "a/x.gguf", "--model", "b/x.gguf"}, 2, `two models have the alias "x"`},
 		{[]string{"--model", "none.gguf", "--tls-cert", "cert.pem"}, 2, "one of --tls-cert and --tls-key is missing"},
-		{[]string{"--model", "none.gguf", "--api-key-file", keys}, 1, `keys:1: "none" is not a whole number of at least 1`},
+		{[]string{"--model", "none.gguf", "--api-key-file", keys}, 1, `keys:1: a limit must be a whole number of at least 1, not "none"`},
 		{[]string{"--model", "none.gguf", "--listen", "8080"}, 2, "listen"},
 		{[]string{"--model", "none.gguf"}, 1, "none.gguf"},
 	} {

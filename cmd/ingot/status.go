@@ -85,7 +85,7 @@ type batchStatus struct {
 	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
 }
 
-// servedModel is a model name of a batch and who serves it.
+// servedModel is a model name of a batch, with the workers that serve it.
 type servedModel struct {
 	job.Model
 	Workers int  `json:"workers"` // number of workers that serve the name

@@ -61,7 +61,7 @@ func (a *Alone) Run(ctx, stopped context.Context, t Task) error {
 func (a *Alone) run(ctx context.Context, t Task) error {
 	e := a.engines[t.Model]
 	if e == nil {
-		return fmt.Errorf("model %q is not loaded: start the server with --model for it", t.Model)
+		return fmt.Errorf("model %[1]q is not loaded: start the server with --model %[1]s=FILE", t.Model)
 	}
 	if err := e.take(ctx, t.Batch); err != nil {
 		return err

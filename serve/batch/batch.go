@@ -103,8 +103,8 @@ type record struct {
 	Ending       *ending       `json:"ending,omitempty"`        // how the batch ends; nil until the results file is final
 }
 
-// ending describes how a batch ends. It has the ids of the output files before these are written, so that they can be written again after
-// a crash.
+// ending describes how a batch ends. It is stored before the output files are written. After a crash, they are written again under the
+// same ids.
 type ending struct {
 	Status     Status `json:"status"`
 	OutputFile string `json:"output_file"`
@@ -149,7 +149,8 @@ func (b *batch) view() Batch {
 	return v
 }
 
-// change modifies the record of a batch with f and stores it. When change returns, the new record is on the disk and visible to clients.
+// change modifies the record of a batch with f and stores it. When change returns nil, the new record is on the disk and visible to
+// clients.
 func (s *Store) change(b *batch, f func(*record)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -163,7 +164,7 @@ func (s *Store) changeLocked(b *batch, f func(*record)) error {
 	if err := writeJSON(s.batchPath(r.Batch.ID), r); err != nil {
 		return err
 	}
-	s.mu.Lock() // a client that sees the end of the batch may delete its input file
+	s.mu.Lock() // held for both changes below: a client that sees the end of the batch may delete its input file at once
 	defer s.mu.Unlock()
 	b.record.Store(&r)
 	if r.Batch.Status.Ended() && !before.Ended() {

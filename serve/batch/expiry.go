@@ -22,7 +22,7 @@ func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
 	}
 	n, err := strconv.Atoi(seconds)
 	if limit := int(MaxExpiry / time.Second); err != nil || n < 1 || n > limit {
-		return 0, invalid(param+"[seconds]", `"seconds" of %q must be a number up to %d, not %.100q`, param, limit, seconds)
+		return 0, invalid(param+"[seconds]", `"seconds" of %q must be between %.0f and %d, not %.100q`, param, MinExpiry.Seconds(), limit, seconds)
 	}
 	return time.Duration(n) * time.Second, nil
 }
@@ -32,5 +32,5 @@ func checkExpiry(param string, expiry time.Duration) error {
 	if expiry == 0 || expiry >= MinExpiry && expiry <= MaxExpiry {
 		return nil
 	}
-	return invalid(param, `"seconds" of %q is not between %.0f and %.0f`, param, MinExpiry.Seconds(), MaxExpiry.Seconds())
+	return invalid(param, `"seconds" of %q must be between %.0f and %.0f`, param, MinExpiry.Seconds(), MaxExpiry.Seconds())
 }

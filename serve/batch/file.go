@@ -140,7 +140,7 @@ func (s *Store) publishFile(id string, content *os.File, f File, expiry time.Dur
 	if err := publish(content, s.contentPath(id)); err != nil {
 		return File{}, err
 	}
-	if err := writeJSON(s.filePath(id), f); err != nil { // Open removes a content without a description
+	if err := writeJSON(s.filePath(id), f); err != nil { // Open removes a content file that has no description
 		return File{}, err
 	}
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *Store) forget(id string) {
 	s.fileIDs = drop(s.fileIDs, id)
 }
 
-// removeFile deletes a file from the disk. It deletes the description first, since Open removes a content without a description.
+// removeFile deletes a file from the disk. It deletes the description first, since Open removes a content file that has no description.
 func (s *Store) removeFile(id string) error {
 	err := remove(s.filePath(id))
 	if err == nil {

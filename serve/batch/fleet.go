@@ -21,7 +21,7 @@ const maxQueued = 4
 // lostInterval is the interval between two searches for rows that are neither recorded nor in the queue.
 const lostInterval = 30 * time.Second
 
-// Fleet is a Runner that uses the workers of a queue. A batch has the same id in the queue.
+// Fleet is a Runner that uses the workers of a queue. A batch has the same id in the queue as in the Store.
 type Fleet struct {
 	queue    job.Queue
 	version  string
@@ -105,8 +105,8 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	return err
 }
 
-// watch looks for rows that the queue has lost and abandons the attempt if there are any, so that the next attempt queues them again. A
-// Redis that is killed can lose its last writes.
+// watch looks for rows that the queue has lost: a Redis that is killed can lose its last writes. If there are any, watch ends the attempt
+// through abandon, and the next attempt queues them again.
 func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
@@ -121,7 +121,7 @@ func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelC
 			continue // collect returns the error
 		}
 		if n, err := f.queue.Lost(ctx, s); err == nil && n > 0 {
-			abandon(fmt.Errorf("the queue has lost %d rows", n))
+			abandon(fmt.Errorf("the queue has lost %d rows, which are queued again", n))
 			return
 		}
 	}

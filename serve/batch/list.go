@@ -19,7 +19,7 @@ type Page[T any] struct {
 }
 
 // page returns the items that a query selects. ids must be sorted, which is the order of creation. item returns the item with an id, and
-// whether the list has it.
+// whether the list has it. The error is a *RequestError if q.After does not begin with prefix, the prefix of all ids.
 func page[T any](ids []string, prefix string, q Query, item func(id string) (T, bool)) (Page[T], error) {
 	first, step := 0, 1
 	if !q.Ascending {
@@ -27,7 +27,7 @@ func page[T any](ids []string, prefix string, q Query, item func(id string) (T, 
 	}
 	if q.After != "" {
 		if !strings.HasPrefix(q.After, prefix) {
-			return Page[T]{}, invalid("after", "%.100q is not the id of an item of this list", q.After)
+			return Page[T]{}, invalid("after", `"after" must be the id of an item of this list, not %.100q`, q.After)
 		}
 		at, found := slices.BinarySearch(ids, q.After)
 		switch {

@@ -22,7 +22,7 @@ type Request struct {
 	Models           []string      // models that the rows may name; nil for all
 
 	// Repeated means that the client may have sent the request before without receiving a response. If the same request has created a
-	// batch within the last minutes, CreateBatch returns that batch.
+	// batch within the last 5 minutes, CreateBatch returns that batch.
 	Repeated bool
 }
 
@@ -51,7 +51,7 @@ func window(text string) (time.Duration, error) {
 		d = time.Duration(min(max(n, 0), 1000)) * 24 * time.Hour
 	}
 	if err != nil || d < time.Second || d > MaxWindow {
-		return 0, invalid("completion_window", `"completion_window" is %.100q: give a time up to %.0fd, such as %s or 7d`, text, MaxWindow.Hours()/24, DefaultWindow)
+		return 0, invalid("completion_window", `"completion_window" is %.100q: give a time from 1s to %.0fd, such as %s or 7d`, text, MaxWindow.Hours()/24, DefaultWindow)
 	}
 	return d, nil
 }
@@ -191,7 +191,7 @@ func (s *Store) Batches(q Query) (Page[Batch], error) {
 }
 
 // CancelBatch starts to cancel a batch and returns it. It does not change a batch that is being cancelled or was cancelled. The error is
-// ErrNoBatch, or a *RequestError if the batch or all its rows have ended.
+// ErrNoBatch, or a *RequestError if the batch has ended or its files are being written.
 func (s *Store) CancelBatch(id string) (Batch, error) {
 	b, err := s.find(id)
 	if err != nil {
@@ -203,7 +203,7 @@ func (s *Store) CancelBatch(id string) (Batch, error) {
 	case r.Batch.Status == Cancelling || r.Batch.Status == Cancelled:
 		return b.view(), nil
 	case r.Ending != nil || r.Batch.Status.Ended():
-		return Batch{}, invalid("batch_id", "batch %s cannot be cancelled: it is %s", id, r.Batch.Status)
+		return Batch{}, invalid("batch_id", "batch %s cannot be cancelled: it has ended or is ending (its status is %s)", id, r.Batch.Status)
 	}
 	err = s.changeLocked(b, func(r *record) {
 		r.Batch.Status, r.Batch.CancellingAt = Cancelling, s.unix()

@@ -206,7 +206,7 @@ func (f *files) result(text []byte) error {
 }
 
 // failure writes the line of a row whose result is an error. As in OpenAI's files, the line has the response that the request would have
-// got over HTTP.
+// got over HTTP. The line of an expired row has an error instead.
 func (f *files) failure(text []byte, e *openai.Error) error {
 	var l struct {
 		ID       string          `json:"id"`
@@ -253,7 +253,7 @@ func (l *lineFile) marshal(line outputLine) error {
 	return l.write(text)
 }
 
-// notRun returns the error of a row that was not run because its batch ended with status s.
+// notRun returns the error of a row without a result, given the status of its ended batch. In a completed batch, the result was lost.
 func notRun(s Status) *openai.Error {
 	switch s {
 	case Expired:

@@ -27,8 +27,8 @@ type Task struct {
 	Model   string                       // model of the rows, one of Models
 	Input   string                       // path of the input file
 	Expires int64                        // end of the completion window, in Unix seconds
-	Results func() (*rows.Output, error) // opens the results file when it is the batch's turn; the store closes the file
-	Report  func(Tokens)                 // called after results were written, from one goroutine
+	Results func() (*rows.Output, error) // opens the results file; called when the batch's turn begins. The store closes the file
+	Report  func(Tokens)                 // called after results were written, with all tokens so far, from one goroutine
 }
 
 // Tokens has the token counts of a batch's rows.

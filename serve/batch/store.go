@@ -106,7 +106,7 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// loadFiles reads the descriptions of all files. It removes incomplete uploads, and contents without a description.
+// loadFiles reads the descriptions of all files. It removes incomplete uploads, and content files that have no description.
 func (s *Store) loadFiles() error {
 	names, err := s.names(filesFolder)
 	if err != nil {

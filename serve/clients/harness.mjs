@@ -1,4 +1,4 @@
-// Runs checks with both of OpenAI's clients against a server, whose URL is the first argument.
+// Runs checks with two versions of OpenAI's client against a server, whose URL is the first argument.
 import OpenAI6 from 'openai6';
 import OpenAI7 from 'openai7';
 import * as six from 'openai6';
@@ -14,7 +14,7 @@ export const clients = [
 
 let passed = 0;
 
-// check runs a function. If it throws, the program ends with an error at the end.
+// check runs a function. If the function throws, the other checks still run, and the program exits with status 1.
 export async function check(name, f) {
   try {
     await f();

@@ -22,8 +22,8 @@ type Chart struct {
 	Bars          []Bar
 	Lines         []Line // horizontal lines with the values of the y axis
 	Labels        []Label
-	Now, Highest  float64
-	Empty         bool // all values are 0
+	Now, Highest  float64 // the last value and the highest one
+	Empty         bool    // all values are 0
 }
 
 // Bar is a bar of a chart.
