@@ -141,14 +141,18 @@ func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 		return 0, false
 	}
 	if v < low || v > high {
-		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.named(name), bounds(low, high), raw)
+		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.named(name), bounds(v, low, high), raw)
 		return 0, false
 	}
 	return v, true
 }
 
-func bounds(low, high int64) string {
-	if high >= math.MaxInt32 {
+// bounds describes the bounds that v exceeds. An upper bound of the type's size is named only if v exceeds it.
+func bounds(v, low, high int64) string {
+	switch {
+	case v > high && high >= math.MaxInt32:
+		return fmt.Sprintf("at most %d", high)
+	case high >= math.MaxInt32:
 		return fmt.Sprintf("at least %d", low)
 	}
 	return fmt.Sprintf("between %d and %d", low, high)

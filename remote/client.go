@@ -242,9 +242,13 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 		return nil, 0, c.broken(ctx, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body was only read
-	text, err = io.ReadAll(io.LimitReader(resp.Body, openai.MaxOutputLine/2))
-	if err != nil {
+	const limit = openai.MaxOutputLine / 2
+	text, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil:
 		return nil, 0, c.broken(ctx, err)
+	case len(text) > limit:
+		return nil, 0, &refusedError{message: fmt.Sprintf("the server's answer is larger than %d MiB", limit>>20)}
 	}
 	if resp.StatusCode != http.StatusOK {
 		err := &refusedError{status: resp.StatusCode, message: messageOf(text), keyName: cmp.Or(c.options.KeyName, "the client's settings")}

@@ -54,6 +54,10 @@ func (s *Server) decodeBody(r *http.Request, into any) error {
 
 func parseBody(body []byte, into any) error {
 	if err := json.Unmarshal(body, into); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			return failf(http.StatusBadRequest, wrong.Field, openai.CodeInvalidType, "the field %q must not be a JSON %s", wrong.Field, wrong.Value)
+		}
 		return failf(http.StatusBadRequest, "", openai.CodeInvalidJSON, "the request's body cannot be decoded: %v", err)
 	}
 	return nil

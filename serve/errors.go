@@ -65,10 +65,11 @@ func asHTTP(err error) *httpError {
 		err = failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
 		err = failf(statusClientGone, "", "", "the client has left")
+	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, job.ErrUnavailable),
+		errors.Is(err, context.DeadlineExceeded): // before the next case, since the queue's network can time out too
+		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		err = failf(http.StatusRequestTimeout, "", "timeout", "the request's body did not arrive in time")
-	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, job.ErrUnavailable):
-		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
 	default:
 		err = failf(http.StatusInternalServerError, "", "internal_error", "%v", err)
 	}

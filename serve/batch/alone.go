@@ -82,7 +82,7 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 		Progress: func(p local.Progress) { t.Report(Tokens{p.PromptTokens, p.CompletionTokens}) },
 	})
 	if errors.Is(err, local.ErrOtherModel) || errors.Is(err, rows.ErrOtherFile) {
-		return errors.Join(ErrHopeless, err)
+		return fmt.Errorf("%w: %w", ErrHopeless, err)
 	}
 	return err
 }

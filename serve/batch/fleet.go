@@ -149,7 +149,7 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 		Deadline: time.Unix(t.Expires, 0),
 	})
 	if errors.Is(err, rows.ErrOtherFile) {
-		return errors.Join(ErrHopeless, err)
+		return fmt.Errorf("%w: %w", ErrHopeless, err)
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	})
 	switch {
 	case errors.Is(err, rows.ErrOtherFile):
-		return errors.Join(ErrHopeless, err)
+		return fmt.Errorf("%w: %w", ErrHopeless, err)
 	case err == nil && c.Foreign > 0:
 		return fmt.Errorf("%w: its results file has %d rows that the queue does not have", ErrHopeless, c.Foreign)
 	case err == nil && c.Cancelled:

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -145,7 +146,7 @@ func (l *load) chat(ctx context.Context, number int, stream bool) (first time.Du
 			tokens = chunk.Usage.Tokens
 		}
 	}
-	return 0, 0, fmt.Errorf("a stream ended early: %w", lines.Err())
+	return 0, 0, fmt.Errorf("a stream ended early: %w", cmp.Or(lines.Err(), io.ErrUnexpectedEOF))
 }
 
 type usage struct {
