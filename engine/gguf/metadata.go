@@ -82,10 +82,10 @@ func (m *Metadata) Uint(key string) (uint64, error) {
 	}
 	i, ok := integer(v)
 	if !ok {
-		return 0, wrongType(key, v, "an unsigned integer")
+		return 0, wrongType(key, v, "an integer")
 	}
 	if i < 0 {
-		return 0, fmt.Errorf("metadata %s: %d is negative, but must be at least 0", key, i)
+		return 0, fmt.Errorf("metadata %s: the value is %d, but must be at least 0", key, i)
 	}
 	return uint64(i), nil
 }

@@ -30,7 +30,7 @@ const (
 	TypeMXFP4 Type = 39
 )
 
-// typeInfo is an element of types.
+// typeInfo describes a tensor type.
 type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
@@ -126,8 +126,7 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot supports the type. The other methods and Dequantize need a readable type. All tensors of a File have
-// readable types.
+// readable reports whether Ingot supports the type. Dequantize panics for other types. All tensors of a File have readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
 // BlockSize returns the number of weights in a block: 1 for the float types, 0 for a type that is not readable.

@@ -29,7 +29,7 @@ func signed(op string, v Value) Value {
 	case isFloat:
 		return -x
 	}
-	fail("the sign %s cannot be applied to a value of type '%s'", op, typeName(v))
+	fail("the signs + and - and the filter abs need a float or a 64-bit integer, not a value of type '%s'", typeName(v))
 	return nil
 }
 

@@ -28,7 +28,7 @@ type token struct {
 	offset int
 }
 
-// describe names a token in an error.
+// describe returns the name of a token for an error message.
 func (t token) describe() string {
 	switch t.kind {
 	case tokEOF:

@@ -91,7 +91,7 @@ func (p *parser) expectKind(kind tokenKind) {
 	p.pos++
 }
 
-// enter counts the levels of nested statements and expressions. Each call needs a call of leave.
+// enter adds a level of nested statements and expressions, and fails if there are too many. Each call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth >= maxNesting {
 		failAt(p.cur().offset, "statements or expressions are nested more than %d levels deep", maxNesting)
