@@ -45,7 +45,8 @@ func (r repoDir) snapshot(commit, file string) string {
 	return r.path("snapshots", commit, filepath.FromSlash(file))
 }
 
-// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled.
+// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled. A revision that is a commit is returned
+// unchanged.
 func (r repoDir) ref(revision string) string {
 	if commitPattern.MatchString(revision) {
 		return revision

@@ -210,7 +210,7 @@ func (p *Puller) get(ctx context.Context, t *transfer) error {
 type hashError struct{ what, got, want string }
 
 func (e *hashError) Error() string {
-	return fmt.Sprintf("pull %s: its hash is %s, but should be %s; the download was deleted; pull again (if this repeats, the server or a proxy changes the file)", e.what, e.got, e.want)
+	return fmt.Sprintf("pull %s: the file's hash is %s, but should be %s; the download was deleted; pull again (if this repeats, the server or a proxy changes the file)", e.what, e.got, e.want)
 }
 
 // fill downloads the missing blocks of a file, checks the hash, and moves the file to its target. resumed reports whether an earlier pull

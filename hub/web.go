@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A file from another web server is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
+// A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
 
 // webFiles returns the addresses and paths of a model on a web server. If the address is that of a split set's first file, it returns
 // those of all files of the set.

@@ -59,7 +59,8 @@ func gpt2(s string, i int) (int, bool) {
 	}
 }
 
-// llama3 returns a matcher for the following expression, which matches at every position. digits is the maximum number of digits in a piece.
+// llama3 returns a matcher for the following expression, which matches at every position. digits is the maximum number of digits in a
+// piece.
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+

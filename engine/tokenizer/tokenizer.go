@@ -49,8 +49,8 @@ type EncodeOptions struct {
 }
 
 // New makes the tokenizer that the metadata describe. It returns an error if the metadata are incomplete or inconsistent, or if Ingot does
-// not support the tokenizer or its split rule (tokenizer.ggml.pre). Without this key, the rule is "default". New does not replace an unknown
-// rule by another one, because a wrong rule gives wrong ids that are hard to notice.
+// not support the tokenizer or its split rule (tokenizer.ggml.pre). Without this key, the rule is "default". New does not replace an
+// unknown rule by another one, because a wrong rule gives wrong ids that are hard to notice.
 func New(meta *gguf.Metadata) (*Tokenizer, error) {
 	t, err := load(meta)
 	if err != nil {
