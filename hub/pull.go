@@ -52,8 +52,9 @@ func NewPuller(o Options) *Puller {
 	return &Puller{client: newClient(o.Env, "ingot/"+o.Version, o.Note), options: o}
 }
 
-// Pull makes sure that a model is on this machine. It takes the newest version, unless the name has a commit. It downloads what is
-// missing and continues an interrupted download.
+// Pull makes sure that a model is on this machine. It downloads what is missing and continues an interrupted download. It takes the newest
+// version, unless the name has a commit. With Env.Offline, it takes a version on this machine. For a name of kind File or Ollama, it only
+// looks for the model.
 func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	store := Store{p.options.Env}
 	if n.Kind == File {

@@ -18,7 +18,7 @@ import (
 
 // Measurement is the speed of one operation of a backend.
 type Measurement struct {
-	Family  string `json:"family"`
+	Family  string `json:"family"`  // name of the operation, such as "product"
 	Type    string `json:"type"`    // type of the weights or the cache
 	Rows    int    `json:"rows"`    // for attention, the number of sequences with one row each
 	Context int    `json:"context"` // number of positions of each sequence; 0 if the operation does not depend on it

@@ -75,7 +75,7 @@ func (w Workload) steps() (list []Step, tokens int) {
 //	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)
 //
 // The sum is over all dispatches, because each waits for the one before it. The time of a dispatch is Measurements.Expect for the expected
-// speed, and Limits.Limit for the limit.
+// speed, and Limits.Limit for the limit. The caller sets Prediction.Model.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measurements) ([]Prediction, error) {
 	steps, tokens := w.steps()
 	list := make([]Prediction, len(chip.Variants))
