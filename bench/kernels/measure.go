@@ -175,7 +175,7 @@ func (r *rig) fail(err error) bool {
 const vocab = 64
 
 // separate returns a batch in which each row belongs to a different sequence. If pages is not nil, it has the page table of each row, and
-// the position of a row is the last one in its page table. Otherwise, it is 0.
+// the position of a row is the last one in its page table. Otherwise, all positions are 0.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {

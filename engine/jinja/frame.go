@@ -9,8 +9,8 @@ type frame struct {
 	outer *frame
 }
 
-// ref refers to a variable: a slot in a frame. up says how many functions further out the frame is; 0 is the frame of the current function.
-// If up is -1, slot is the index of a variable of the context.
+// ref refers to a variable: a slot in a frame. up is the number of times that outer is followed from the current frame; 0 is the current
+// frame. If up is -1, slot is the index of a variable of the context.
 type ref struct{ up, slot int }
 
 // in returns the frame that has the variable, for code that runs in frame f.

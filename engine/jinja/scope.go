@@ -13,7 +13,7 @@ type variable struct {
 	context bool // slot is the index among the variables of the context
 }
 
-// loadKind says from where a variable gets its value when its scope starts.
+// loadKind is the source of a variable's value when its scope starts.
 type loadKind uint8
 
 const (

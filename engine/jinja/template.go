@@ -9,7 +9,7 @@
 //
 //	lexer    source -> tokens; literal.go reads strings and numbers. White space around tags is removed here.
 //	parser   tokens -> tree of statements and expressions (ast.go); parser_expr.go parses the expressions
-//	scope    decides for every name in which scope it lives; bind.go assigns slots of frames (frame.go)
+//	scope    decides for every name to which scope it belongs; bind.go assigns slots of frames (frame.go)
 //	exec     runs statements, which write the prompt; loop.go runs loops
 //	eval     computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
 //
