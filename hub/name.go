@@ -98,7 +98,8 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text, which is not the path of an existing file, has the form of a path and cannot be the name of a model.
+// looksLikePath reports whether a text, which is not the path of an existing file, has the form of a path and cannot be the name of a
+// model.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||
