@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Store has the models on this machine: those in the cache and those of other programs.
+// Store has the models on this machine: those in the cache, those from other web servers, and those of other programs.
 type Store struct{ Env Env }
 
 // ErrNotHere means that a model is not on this machine.

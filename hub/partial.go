@@ -143,7 +143,7 @@ func (p *partial) waitFor(block int) bool {
 	return p.have[block] == 1
 }
 
-// errStopped is the error of sum if stop was called.
+// errStopped is the error of sum if stop was called before all blocks were present.
 var errStopped = errors.New("the download ended early")
 
 // sum computes the hash of the file, in order, while the blocks arrive.

@@ -115,7 +115,7 @@ func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measur
 	return list, nil
 }
 
-// add adds the dispatches of a step, without their launches.
+// add adds the bytes and times of a step's dispatches to p, without their launches.
 func (p *Prediction) add(all []Dispatch, rows int, l Limits, measured *Measurements) {
 	for _, d := range all {
 		p.BytesPerStep += d.Bytes

@@ -116,7 +116,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// info returns the type's element of types. If GGML has no type with this number, it returns an empty element.
+// info returns the type's element in the table types. If GGML has no type with this number, it returns an empty element.
 func (t Type) info() *typeInfo {
 	if int64(t) < int64(len(types)) {
 		return &types[t]

@@ -200,7 +200,7 @@ func sequenceLike(v Value, items []Value) Value {
 	return items
 }
 
-// repeat returns a string or list repeated n times. For any other value, it returns nil.
+// repeat returns a string, list or tuple repeated n times. For any other value, it returns nil.
 func (r *render) repeat(v Value, n int64) Value {
 	n = min(max(n, 0), maxOutput+1)
 	if s, ok := v.(string); ok {

@@ -306,7 +306,7 @@ func (p *parser) target(item func() expr, end string) expr {
 	return t
 }
 
-// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for cannot assign to attributes.
+// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for statement cannot assign to attributes.
 func (p *parser) setItem() expr {
 	t, dot := p.cur(), p.ahead()
 	if t.kind != tokName || reserved(t.text) || dot.kind != tokOp || dot.text != "." {

@@ -12,7 +12,7 @@ import (
 
 // This file has the methods of Python's str that depend on the properties of characters.
 
-// isSpace reports whether Python's str.isspace is true for r. It is for Go's white space and for the separators U+001C to U+001F.
+// isSpace reports whether Python's str.isspace is true for r: for Go's white space and for the separators U+001C to U+001F.
 func isSpace(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
 
 func isASCII(s string) bool {
