@@ -77,7 +77,7 @@ func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	done := Pulled{Path: paths[0], Files: len(paths), Bytes: size, Moved: moved, SHA256: wanted[0].sum}
 	if done.SHA256 == "" && n.SHA256 != "" {
 		if done.SHA256, err = hashFile(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
-			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\"", n.Text, done.SHA256, n.SHA256, n.URL)
+			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\", and pull again", n.Text, done.SHA256, n.SHA256, n.URL)
 		}
 	}
 	return done, err

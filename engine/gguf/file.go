@@ -103,7 +103,7 @@ func mapFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if st.Size() == 0 {
-		return nil, fmt.Errorf("%s is empty", path)
+		return nil, fmt.Errorf("%s is empty: download it again", path)
 	}
 	if st.Size() > math.MaxInt {
 		return nil, fmt.Errorf("%s has %d bytes, which is too large to map into memory", path, st.Size())
