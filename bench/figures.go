@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// speed returns the number of tokens that count in a mode, and the time in which a run computed them. The constants of type Mode say which
-// tokens and which time count.
+// speed returns the number of tokens that count in a mode, and the time in which a run computed them. The comments of the constants of type
+// Mode define these tokens and this time.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)

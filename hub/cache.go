@@ -25,7 +25,7 @@ import (
 //
 // A download writes the blob first, then the link, then the ref. So a file that is found through a link is complete.
 
-// partialSuffix ends the name of an incomplete blob. Other tools use other suffixes and never read a blob with this one.
+// partialSuffix is the end of the name of an incomplete blob. Other tools use other suffixes and never read a blob with this one.
 const partialSuffix = ".ingot-partial"
 
 // repoDir is the folder of a repository in the cache.
@@ -45,7 +45,8 @@ func (r repoDir) snapshot(commit, file string) string {
 	return r.path("snapshots", commit, filepath.FromSlash(file))
 }
 
-// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled.
+// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled. A revision that is a commit is returned
+// unchanged.
 func (r repoDir) ref(revision string) string {
 	if commitPattern.MatchString(revision) {
 		return revision
@@ -97,7 +98,7 @@ func (r repoDir) commits() (all []string) {
 	return all
 }
 
-// files returns the files of a snapshot whose content is in the cache.
+// files returns those files of a snapshot whose content is in the cache.
 func (r repoDir) files(commit string) []repoFile { return filesBelow(r.path("snapshots", commit)) }
 
 // filesBelow returns the files below a folder, with paths relative to it.

@@ -217,7 +217,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// networkError describes why a request got no response. It omits the address, which may contain a secret signature.
+// networkError describes why a request got no complete response. It omits the address, which may contain a secret signature.
 func networkError(doing, address string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

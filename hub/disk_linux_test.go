@@ -28,7 +28,7 @@ func TestTooSmallADisk(t *testing.T) {
 	b := setup(t)
 	b.env.Cache = filepath.Join(disk(t, "size=2m"), "hub")
 	_, err := b.pull(t, modelName)
-	require.ErrorContains(t, err, "the download to "+b.env.Cache+" needs 2.1 MB, but the disk has 2.1 MB free; make room")
+	require.ErrorContains(t, err, "the download to "+b.env.Cache+" needs 2.1 MB, and 67 MB more must stay free, but the disk has 2.1 MB free; make room")
 	for _, r := range b.Requests() {
 		require.False(t, r.CDN)
 	}
@@ -57,7 +57,7 @@ func TestFullDisk(t *testing.T) {
 		return false
 	}
 	_, err := b.pull(t, modelName)
-	require.ErrorContains(t, err, "is full; make room, or set HF_HOME to a folder on another disk, and pull again to continue")
+	require.ErrorContains(t, err, "is full; make room, and pull again to continue, or set HF_HUB_CACHE to a folder on another disk if the model is from Hugging Face")
 	require.NoError(t, os.Remove(other))
 	got, err := b.pull(t, modelName)
 	require.NoError(t, err)

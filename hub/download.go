@@ -196,7 +196,7 @@ func (c *client) open(ctx context.Context, from source, header http.Header) (*ht
 		closeBody(res)
 		from = source{next.String(), false}
 	}
-	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle; try again later, or use another mirror", maxRedirects)}
+	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle; try again later, or download the model from another server", maxRedirects)}
 }
 
 // refused returns the error for a response whose status is neither 200 nor 206. It also drops the address from.
@@ -204,7 +204,7 @@ func (d *download) refused(from source, res *http.Response) error {
 	d.expire(from) // a signed address is valid for about an hour
 	switch code := res.StatusCode; {
 	case code == http.StatusRequestedRangeNotSatisfiable:
-		return &finalError{fmt.Errorf("pull %s: the server's file is shorter than the expected %d bytes; try again later, or use another mirror", d.what, d.part.size)}
+		return &finalError{fmt.Errorf("pull %s: the server's file is shorter than the expected %d bytes; try again later, or download the model from another server", d.what, d.part.size)}
 	case code == http.StatusTooManyRequests || code >= 500 || code == http.StatusRequestTimeout:
 		return &busyError{retryAfter(res.Header, time.Now()), fmt.Errorf("pull %s: %s: %s", d.what, hostOf(from.url), res.Status)}
 	}
@@ -217,7 +217,7 @@ func (d *download) checkRange(header string, first int64) error {
 	total, ok := strings.CutPrefix(header, "bytes ")
 	if n, err := fmt.Sscanf(total, "%d-%d/%d", &start, &end, &size); !ok || err != nil || n != 3 {
 		if n < 2 || !strings.HasSuffix(header, "/*") {
-			return &finalError{fmt.Errorf("pull %s: the server sends a part of the file with the invalid Content-Range %.80q; try again later, or use another mirror", d.what, header)}
+			return &finalError{fmt.Errorf("pull %s: the server sends a part of the file with the invalid Content-Range %.80q; try again later, or download the model from another server", d.what, header)}
 		}
 		size = d.part.size
 	}
@@ -231,7 +231,7 @@ func (d *download) checkRange(header string, first int64) error {
 }
 
 func (d *download) wrongSize(size int64) error {
-	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or use another mirror", d.what, size, d.part.size)}
+	return &finalError{fmt.Errorf("pull %s: the server's file has %d bytes instead of %d; try again later, or download the model from another server", d.what, size, d.part.size)}
 }
 
 // errStalled is the reason for closing a connection on which no data arrived for Env.Timeout.
@@ -255,10 +255,10 @@ func (s *steady) Read(p []byte) (int, error) {
 // diskError describes why a file could not be written, and what to do.
 func diskError(what, path string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("pull %s: the disk of %s is full; make room, or set HF_HOME to a folder on another disk, and pull again to continue", what, path)
+		return fmt.Errorf("pull %s: the disk of %s is full; make room, and pull again to continue, or set HF_HUB_CACHE to a folder on another disk if the model is from Hugging Face", what, path)
 	}
 	if errors.Is(err, syscall.EFBIG) {
-		return fmt.Errorf("pull %s: the file is too large for the file system of %s; set HF_HOME to a folder on another disk", what, path)
+		return fmt.Errorf("pull %s: the file is too large for the file system of %s; if the model is from Hugging Face, set HF_HUB_CACHE to a folder on another disk", what, path)
 	}
 	var p *os.PathError
 	if errors.As(err, &p) {

@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 		}, want: "the token (from HF_TOKEN) may not read it if it is private"},
 		{name: "403, gated", fault: func(b *bundle) {
 			b.Add(modelName, &hubtest.Repo{Gated: true, Files: map[string][]byte{"model-Q4_K_M.gguf": b.model}})
-		}, want: "the model is gated: accept its licence at https://huggingface.co/user/model-GGUF, make a token"},
+		}, want: "access to the model is restricted: accept its licence at https://huggingface.co/user/model-GGUF, make a token"},
 		{name: "403, gated for this token", fault: func(b *bundle) {
 			b.env.Token, b.env.TokenAt = "mine", "HF_TOKEN"
 			b.Add(modelName, &hubtest.Repo{Gated: true, Files: map[string][]byte{"model-Q4_K_M.gguf": b.model}})

@@ -125,7 +125,7 @@ func (s Store) findOllama(n Name) (Pulled, error) {
 	if failed != nil {
 		return Pulled{}, fmt.Errorf("find %s: %w", n.Text, failed)
 	}
-	return Pulled{}, fmt.Errorf("%w: ollama has no model %s on this machine; \"ingot models list\" lists its models", ErrNotHere, n.Select)
+	return Pulled{}, fmt.Errorf("%w: %s; pull it with ollama (\"ingot models list\" lists the models that ollama has)", ErrNotHere, n.Text)
 }
 
 // Media types of the layers in ollama's manifests.

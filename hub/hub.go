@@ -18,7 +18,7 @@ import (
 // DefaultEndpoint is the address of Hugging Face.
 const DefaultEndpoint = "https://huggingface.co"
 
-// Env has the settings that Hugging Face's tools read from the environment.
+// Env has the settings that Hugging Face's tools read from the environment, and the folders of models from other sources.
 type Env struct {
 	Endpoint string        // HF_ENDPOINT: address of the hub or of a mirror, without a slash at its end
 	Token    string        // HF_TOKEN, HUGGING_FACE_HUB_TOKEN, or the file of "hf auth login"; empty for none

@@ -36,7 +36,7 @@ const (
 //	ollama:name:tag              a model that ollama has
 //	qwen3-4b                     a short name: see Catalog
 //
-// A field whose comment begins with a kind is set only in names of this kind.
+// Fields with a comment such as "Repo: ..." are set only if Kind is Repo.
 type Name struct {
 	Kind     Kind
 	Text     string // the whole name as the user wrote it
@@ -98,7 +98,8 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text has the form of a path and cannot be the name of a model. No file with this path exists.
+// looksLikePath reports whether a text, which is not the path of an existing file, has the form of a path and cannot be the name of a
+// model.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||

@@ -143,7 +143,7 @@ func (p *partial) waitFor(block int) bool {
 	return p.have[block] == 1
 }
 
-// errStopped is the error of sum if stop was called.
+// errStopped is the error of sum if stop was called before all blocks were present.
 var errStopped = errors.New("the download ended early")
 
 // sum computes the hash of the file, in order, while the blocks arrive.
@@ -170,8 +170,8 @@ func (p *partial) complete() error {
 	return p.file.Sync()
 }
 
-// newHash returns the function with which the hub computes the hash want: SHA-256 or, for a hash of 40 digits, git's SHA-1, which the hub
-// uses for files outside of LFS. size is the file's size.
+// newHash starts a hash of a file for comparison with the hash want: SHA-256 or, if want has 40 digits, git's SHA-1, which the hub uses for
+// files outside of LFS. size is the file's size.
 func newHash(want string, size int64) hash.Hash {
 	if len(want) != 40 {
 		return sha256.New()

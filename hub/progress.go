@@ -17,7 +17,8 @@ type progress struct {
 	done, total, moved int64
 }
 
-// add updates and reports the counts: there more bytes are on the disk, of which moved bytes were downloaded.
+// add increases the counts and reports them. there is the number of bytes that are now on the disk in addition, and moved is the number of
+// these bytes that were downloaded.
 func (p *progress) add(there, moved int64) {
 	p.mu.Lock()
 	p.done += there
@@ -40,8 +41,8 @@ func checkSpace(dir string, need int64) error {
 		return err
 	}
 	if free-spareBytes < need {
-		return fmt.Errorf("the download to %s needs %s, but the disk has %s free; make room (\"ingot models list\" lists the models on this machine), or set HF_HOME to a folder on another disk",
-			dir, sizeText(need), sizeText(free))
+		return fmt.Errorf("the download to %s needs %s, and %s more must stay free, but the disk has %s free; make room (\"ingot models list\" lists the models on this machine), or set HF_HUB_CACHE to a folder on another disk if the model is from Hugging Face",
+			dir, sizeText(need), sizeText(spareBytes), sizeText(free))
 	}
 	return nil
 }

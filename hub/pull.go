@@ -52,8 +52,9 @@ func NewPuller(o Options) *Puller {
 	return &Puller{client: newClient(o.Env, "ingot/"+o.Version, o.Note), options: o}
 }
 
-// Pull makes sure that a model is on this machine. It takes the newest version, unless the name has a commit. It downloads what is
-// missing and continues an interrupted download.
+// Pull makes sure that a model is on this machine. It downloads what is missing and continues an interrupted download. It takes the newest
+// version, unless the name has a commit. With Env.Offline, it takes a version on this machine. For a name of kind File or Ollama, it only
+// looks for the model.
 func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	store := Store{p.options.Env}
 	if n.Kind == File {
@@ -210,7 +211,7 @@ func (p *Puller) get(ctx context.Context, t *transfer) error {
 type hashError struct{ what, got, want string }
 
 func (e *hashError) Error() string {
-	return fmt.Sprintf("pull %s: its hash is %s, but should be %s; the download was deleted; pull again (if this repeats, the server or a proxy changes the file)", e.what, e.got, e.want)
+	return fmt.Sprintf("pull %s: the file's hash is %s, but should be %s; the download was deleted; pull again (if this repeats, the server or a proxy changes the file)", e.what, e.got, e.want)
 }
 
 // fill downloads the missing blocks of a file, checks the hash, and moves the file to its target. resumed reports whether an earlier pull

@@ -10,9 +10,9 @@ import (
 
 // Reasons why the hub refuses a request, for callers that act on them.
 var (
-	ErrGated    = errors.New("the model is gated")
+	ErrGated    = errors.New("access to the model is restricted")
 	ErrNoModel  = errors.New("the model does not exist or is private")
-	ErrNoEntry  = errors.New("there is no such revision or file")
+	ErrNoEntry  = errors.New("the revision or file is not available")
 	ErrToken    = errors.New("the token is refused")
 	errExpired  = errors.New("the server refuses the download, perhaps because the address has expired")
 	errNoRanges = errors.New("the server sends whole files only")

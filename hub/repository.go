@@ -79,7 +79,7 @@ func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoF
 			case !safePath(f.path):
 				return nil, fmt.Errorf("pull %s: the repository has a file with the path %.80q, which is not allowed; report the repository to the hub", n.ID(), f.path)
 			case !pattern.MatchString(f.hash) || f.size < 0:
-				return nil, fmt.Errorf("pull %s: the server gives no valid hash and size for %s (hash %.80q, %d bytes); try again later, or use another mirror", n.ID(), f.path, f.hash, f.size)
+				return nil, fmt.Errorf("pull %s: the server gives no valid hash and size for %s (hash %.80q, %d bytes); try again later, or set HF_ENDPOINT to another mirror", n.ID(), f.path, f.hash, f.size)
 			}
 			files = append(files, f)
 		}
@@ -167,7 +167,7 @@ func (c *client) locate(ctx context.Context, n Name, commit string, f repoFile) 
 		case next == nil && res.StatusCode != http.StatusOK:
 			return false, c.refusal(n, res)
 		case res.Header.Get("X-Linked-Size") != "" && res.Header.Get("X-Linked-Size") != fmt.Sprint(f.size):
-			return false, &finalError{fmt.Errorf("pull %s: the server gives two sizes for %s: %d bytes in the list of files, %s for the file itself; try again later, or use another mirror",
+			return false, &finalError{fmt.Errorf("pull %s: the server gives two sizes for %s: %d bytes in the list of files, %s for the file itself; try again later, or set HF_ENDPOINT to another mirror",
 				n.ID(), f.path, f.size, res.Header.Get("X-Linked-Size"))}
 		case next == nil:
 			s = source{res.Request.URL.String(), true}

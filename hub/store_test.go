@@ -196,8 +196,8 @@ func TestModelsOfOtherPrograms(t *testing.T) {
 		b.requireModel(t, found, b.model)
 	}
 	for name, want := range map[string]string{
-		"ollama:none":       "ollama has no model none on this machine",
-		"ollama:gone":       "ollama has no model gone on this machine",
+		"ollama:none":       "ollama:none; pull it with ollama",
+		"ollama:gone":       "ollama:gone; pull it with ollama",
 		"ollama:tensors":    "the model's file is not in GGUF",
 		"user/lm-GGUF:Q8_0": "is not on this machine",
 		"user/lm-GGUF@v1":   "is not on this machine",
@@ -312,7 +312,7 @@ func TestWeb(t *testing.T) {
 		return true
 	}
 	_, err := b.pull(t, address+"#sha256="+strings.Repeat("0", 64))
-	require.ErrorContains(t, err, "its hash is "+hubtest.SHA256(b.model))
+	require.ErrorContains(t, err, "the file's hash is "+hubtest.SHA256(b.model))
 	got, err := b.pull(t, address+"#sha256="+hubtest.SHA256(b.model))
 	require.NoError(t, err)
 	b.requireModel(t, got, b.model)

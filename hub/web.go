@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A file from another web server is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
+// A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
 
 // webFiles returns the addresses and paths of a model on a web server. If the address is that of a split set's first file, it returns
 // those of all files of the set.
@@ -77,7 +77,7 @@ func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	done := Pulled{Path: paths[0], Files: len(paths), Bytes: size, Moved: moved, SHA256: wanted[0].sum}
 	if done.SHA256 == "" && n.SHA256 != "" {
 		if done.SHA256, err = hashFile(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
-			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\"", n.Text, done.SHA256, n.SHA256, n.URL)
+			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\", and pull again", n.Text, done.SHA256, n.SHA256, n.URL)
 		}
 	}
 	return done, err

@@ -76,8 +76,7 @@ func productWork(r *rig, f *family) work {
 	}
 }
 
-// expertsWork returns the work of a mixture of experts, including the router. It counts only the bytes of the
-// experts that the rows use.
+// expertsWork returns the work of a mixture of experts, including the router. It counts only the bytes of the experts that the rows use.
 func expertsWork(r *rig, f *family) work {
 	e := compute.Experts{
 		Gate: r.weight(f.t, hidden, expertFFN, experts), Up: r.weight(f.t, hidden, expertFFN, experts),

@@ -18,7 +18,7 @@ import (
 
 // Measurement is the speed of one operation of a backend.
 type Measurement struct {
-	Family  string `json:"family"`
+	Family  string `json:"family"`  // name of the operation, such as "product"
 	Type    string `json:"type"`    // type of the weights or the cache
 	Rows    int    `json:"rows"`    // for attention, the number of sequences with one row each
 	Context int    `json:"context"` // number of positions of each sequence; 0 if the operation does not depend on it
@@ -175,7 +175,7 @@ func (r *rig) fail(err error) bool {
 const vocab = 64
 
 // separate returns a batch in which each row belongs to a different sequence. If pages is not nil, it has the page table of each row, and
-// the position of a row is the last one in its page table. Otherwise, it is 0.
+// the position of a row is the last one in its page table. Otherwise, all positions are 0.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {

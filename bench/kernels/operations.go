@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model over weights or pages of one type and shape. It has a kernel for few rows and a kernel that works in
-// tiles. A sweep can tune the geometry of both (metal.Geometry).
+// Operation is an operation of a model over weights or pages of one type and shape. It has a kernel for few rows and, unless it is Route or
+// Absorb, a kernel that works in tiles. A sweep can tune the geometry of both (metal.Geometry).
 type Operation struct {
 	Kernel   string // the kernel for few rows, a constant of package metal
 	Type     gguf.Type

@@ -28,7 +28,7 @@ type Dispatch struct {
 type ledger struct {
 	metal.Device
 	shape         Step
-	experts, used int // number of experts in a layer, and for a row
+	experts, used int // number of experts of a layer, and number that each row uses
 	slots         int // number of positions in a layer of the cache
 
 	kernels map[metal.Pipeline]kernel

@@ -60,14 +60,14 @@ func ReadMeasurements(r io.Reader) (m Measurements, err error) {
 	case m.Device == "":
 		return m, fmt.Errorf(`read measurements: "device" is missing: name the device that was measured`)
 	case m.GBPerS <= 0 || m.TFLOPS <= 0 || m.Cores <= 0:
-		return m, fmt.Errorf(`read measurements of %s: "gb_per_s" is %v, "tflops" is %v and "cores" is %d: take them from its data sheet`,
+		return m, fmt.Errorf(`read measurements of %s: "gb_per_s" is %v, "tflops" is %v and "cores" is %d, but all must be above 0: take them from its data sheet`,
 			m.Device, m.GBPerS, m.TFLOPS, m.Cores)
 	case len(m.Kernels) == 0:
 		return m, fmt.Errorf(`read measurements of %s: "kernels" is empty: give at least one measurement`, m.Device)
 	}
 	for i := range m.Kernels {
 		if err := m.check(&m.Kernels[i]); err != nil {
-			return m, fmt.Errorf("read measurements of %s: number %d, kernel %q: %w", m.Device, i+1, m.Kernels[i].Kernel, err)
+			return m, fmt.Errorf("read measurements of %s: measurement %d, kernel %q: %w", m.Device, i+1, m.Kernels[i].Kernel, err)
 		}
 	}
 	return m, nil

@@ -75,7 +75,7 @@ func (w Workload) steps() (list []Step, tokens int) {
 //	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)
 //
 // The sum is over all dispatches, because each waits for the one before it. The time of a dispatch is Measurements.Expect for the expected
-// speed, and Limits.Limit for the limit.
+// speed, and Limits.Limit for the limit. The caller sets Prediction.Model.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measurements) ([]Prediction, error) {
 	steps, tokens := w.steps()
 	list := make([]Prediction, len(chip.Variants))
@@ -115,7 +115,7 @@ func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measur
 	return list, nil
 }
 
-// add adds the dispatches of a step, without their launches.
+// add adds the bytes and times of a step's dispatches to p, without their launches.
 func (p *Prediction) add(all []Dispatch, rows int, l Limits, measured *Measurements) {
 	for _, d := range all {
 		p.BytesPerStep += d.Bytes

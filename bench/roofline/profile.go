@@ -23,7 +23,7 @@ var ProfileSteps = []Step{
 const profileRuns = 9
 
 // Profile measures the kernels of steps of a model on a GPU. On any GPU, it runs the kernels that Apple's GPUs run. It calls open once per
-// step and closes the returned device. source is stored in Measurement.Source.
+// step and closes the returned device. source is stored in Measurement.Source. The result has no TFLOPS, cores and shares.
 //
 // Profile submits each dispatch alone and waits for it before the next one. Each time therefore includes a launch on an idle GPU. The
 // shortest time of all dispatches is taken as the time of a launch, and subtracted from all times.

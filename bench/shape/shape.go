@@ -41,7 +41,8 @@ type Shape struct {
 // Name returns the shape's name, such as "glm-4.7-flash:8".
 func (s *Shape) Name() string { return s.name }
 
-// Parse returns the shape with the given name.
+// Parse returns the shape with the given name, such as "qwen3-8b" or, with only its first 4 layers, "qwen3-8b:4". It returns an error for
+// other names than those of Names.
 func Parse(name string) (*Shape, error) {
 	for _, f := range families {
 		if s, err := f.parse(name); s != nil || err != nil {
@@ -62,7 +63,7 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	b := &builder{quant: quant, random: rand.New(rand.NewPCG(1, 2)), pools: map[gguf.Type][]byte{}}
 	s.tensors(b)
 	if err := b.fill(); err != nil {
-		return fmt.Errorf("write shape %s: %w", s.name, err)
+		return fmt.Errorf("shape %s: %w", s.name, err)
 	}
 	return gguf.Write(w, meta, b.list)
 }

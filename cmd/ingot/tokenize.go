@@ -42,7 +42,7 @@ By default, text that looks like a special token is plain text, and no BOS is ad
 			defer f.Close() //nolint:errcheck // the file was only read
 			t, err := tokenizer.New(f.Meta())
 			if err != nil {
-				return fmt.Errorf("read the tokenizer of %s: %w", cfg.Model, err)
+				return fmt.Errorf("read %s: %w", cfg.Model, err)
 			}
 			return tokenize(t, opts, cmd.InOrStdin(), cmd.OutOrStdout())
 		},

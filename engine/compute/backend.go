@@ -112,8 +112,8 @@ func (s CacheShape) Check() error {
 	return nil
 }
 
-// Tensor is a matrix of float32 in a buffer of a backend, or a view of a matrix. It has Rows rows of Cols values. The first row
-// begins at Offset; consecutive rows are Stride values apart.
+// Tensor is a matrix of float32 in a buffer of a backend, or a view of a matrix. It has Rows rows of Cols values. Offset is the number of
+// values in the buffer before the first row. The starts of consecutive rows are Stride values apart.
 type Tensor struct {
 	Buffer any // the backend's handle of the buffer
 	Offset int

@@ -69,7 +69,7 @@ type Step interface {
 	Run() error
 }
 
-// AttentionShape has the sizes and settings of an attention.
+// AttentionShape has the sizes and settings of an attention operation.
 type AttentionShape struct {
 	Heads    int     // number of query heads
 	KVHeads  int     // key heads, a divisor of Heads; query head h reads key head h/(Heads/KVHeads)

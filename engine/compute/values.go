@@ -51,7 +51,8 @@ type WeightShape struct {
 	Vector            bool
 }
 
-// ShapeOf returns the shape of a tensor of one to three dimensions.
+// ShapeOf returns the shape of a tensor of one to three dimensions. It returns an error for a tensor with more dimensions or with rows that
+// are not whole blocks of the tensor's type.
 func ShapeOf(t gguf.Tensor) (WeightShape, error) {
 	if len(t.Shape) < 1 || len(t.Shape) > 3 {
 		return WeightShape{}, fmt.Errorf("%d dimensions are not supported (supported: 1 to 3)", len(t.Shape))

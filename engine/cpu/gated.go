@@ -17,11 +17,11 @@ type gated struct {
 	pairs      []pair
 }
 
-// pair is two matrices of the same shape that are multiplied with a range of the operands. first is the total number of
-// groups in the earlier pairs.
+// pair is two matrices of the same shape that are multiplied with operands [from, to). first is the total number of groups in the earlier
+// pairs.
 type pair struct {
 	gate, up         *weight
-	matrix           int
+	matrix           int       // index of the matrix in gate and in up
 	gateBias, upBias []float32 // biases of the matrix; empty for none
 	first            int
 	from, to         int

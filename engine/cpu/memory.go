@@ -47,7 +47,7 @@ func (m *memory) release() error {
 	var first error
 	for _, c := range m.chunks {
 		if err := unix.Munmap(c); err != nil && first == nil {
-			first = fmt.Errorf("return memory to the system: %w", err)
+			first = fmt.Errorf("free the CPU backend's memory: %w", err)
 		}
 	}
 	*m = memory{}

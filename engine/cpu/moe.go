@@ -148,8 +148,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	t.run()
 }
 
-// experts is the task of ExpertsAdd. A part computes some groups of the output's columns for all experts,
-// in the order of the experts.
+// experts is the task of ExpertsAdd. A part computes some groups of the output's columns. It adds the experts in the order of their index.
 type experts struct {
 	grouping
 	step *step

@@ -101,8 +101,8 @@ const (
 	// operation, transfers between the caches of two threads would cost more time than the second thread saves.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// A larger operation is divided into parts of about partWork: at most shareParts per thread, unless partBytes requires more. With
-	// several parts per thread, other threads can take over parts of a slow thread.
+	// A larger operation is divided into parts of about partWork, in the unit of the function work: at most shareParts per thread, unless
+	// partBytes requires more. With several parts per thread, other threads can take over parts of a slow thread.
 	partWork   = 64 << 10
 	shareParts = 16
 )
@@ -145,8 +145,8 @@ type product struct {
 	segments []segment
 }
 
-// segment is a matrix of a product that is multiplied with a range of the operands. first is the total number of groups in the
-// earlier segments. off is the column of the results.
+// segment is a matrix of a product that is multiplied with operands [from, to). first is the total number of groups in the earlier
+// segments. off is the first column of its results.
 type segment struct {
 	w        *weight
 	matrix   int
@@ -166,7 +166,8 @@ func (p *product) part(thread, i int) {
 	}
 }
 
-// addMatrix appends one matrix of w, to be multiplied with operands [from, to). matrix is its index, and off is the column of the results.
+// addMatrix appends one matrix of w, to be multiplied with operands [from, to). matrix is its index, and off the first column of its
+// results.
 func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.segments = append(p.segments, segment{w, matrix, p.cut.groups, from, to, off})
 	p.cut.groups += w.groups

@@ -158,7 +158,7 @@ func (l *shard) await(attentions int64) {
 	}
 }
 
-// Checkpoint implements compute.Step. It does nothing, because takes refuses batches with a trace.
+// Checkpoint implements compute.Step. It does nothing, because batches with a Trace do not use shards.
 func (l *shards) Checkpoint(int, string, compute.Tensor) {}
 
 // Submit implements compute.Step.

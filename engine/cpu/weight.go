@@ -30,7 +30,7 @@ func (w *weight) Type() gguf.Type { return w.tensor.Type }
 func (w *weight) Shape() []int { return w.tensor.Shape }
 
 // Weight implements compute.Backend. It packs matrices for the products. Products read only the packed copy, so the system can drop the
-// file's pages from memory.
+// file's data from memory.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -53,7 +53,7 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// packedParts is the number of groups that a part of the task packing packs.
+// packedParts is the number of groups in each part of the task packing.
 const packedParts = 16
 
 // packing is the task that packs a weight.

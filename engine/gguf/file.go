@@ -79,7 +79,7 @@ func (f *File) add(tensors []Tensor) {
 	}
 }
 
-// New returns a file that exists only in memory, with the given metadata and tensors. path is used only in messages.
+// New returns a file that exists only in memory, with the given metadata and tensors. path is used only in messages and by Path.
 func New(path string, meta *Metadata, tensors []Tensor) *File {
 	f := &File{path: path, paths: []string{path}, meta: meta, index: make(map[string]int, len(tensors))}
 	f.add(tensors)
@@ -103,7 +103,7 @@ func mapFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if st.Size() == 0 {
-		return nil, fmt.Errorf("%s is empty", path)
+		return nil, fmt.Errorf("%s is empty: download it again", path)
 	}
 	if st.Size() > math.MaxInt {
 		return nil, fmt.Errorf("%s has %d bytes, which is too large to map into memory", path, st.Size())
@@ -115,18 +115,18 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Release lets the system drop the file's pages from memory. Later accesses read them from the file again.
+// Release lets the system drop the file's data from memory. Later accesses read them from the file again.
 func (f *File) Release() error {
 	for i, data := range f.parts {
 		if err := unix.Madvise(data, unix.MADV_DONTNEED); err != nil {
-			return fmt.Errorf("release the pages of %s: %w", f.paths[i], err)
+			return fmt.Errorf("release the memory of %s: %w", f.paths[i], err)
 		}
 	}
 	return nil
 }
 
-// ReleaseTensor is like Release, but only for pages of memory that contain nothing else than data of the given tensor. It does nothing if
-// the tensor is not in the file.
+// ReleaseTensor is like Release, but only for the system's memory pages that contain no data except those of the given tensor. It does
+// nothing if the tensor is not in the file.
 func (f *File) ReleaseTensor(t Tensor) error {
 	if len(t.Data) == 0 {
 		return nil
@@ -143,7 +143,7 @@ func (f *File) ReleaseTensor(t Tensor) error {
 			return nil
 		}
 		if err := unix.Madvise(data[from:to], unix.MADV_DONTNEED); err != nil {
-			return fmt.Errorf("release the pages of tensor %s of %s: %w", t.Name, f.paths[i], err)
+			return fmt.Errorf("release the memory of tensor %q of %s: %w", t.Name, f.paths[i], err)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ type Metadata struct {
 	values map[string]any
 }
 
-// NewMetadata returns an empty section, to be filled for Write.
+// NewMetadata returns empty metadata, to be filled with Set and passed to Write.
 func NewMetadata() *Metadata { return &Metadata{} }
 
 // Set adds a key at the end, or replaces the value of a key without changing the order. v must have one of the types listed at Metadata;
@@ -41,7 +41,7 @@ func (m *Metadata) Has(key string) bool {
 	return ok
 }
 
-// Any returns the value of a key in the type in which it is stored; false if the key is absent. A slice belongs to the section: do not
+// Any returns the value of a key in the type in which it is stored; false if the key is absent. A slice belongs to the metadata: do not
 // change it.
 func (m *Metadata) Any(key string) (any, bool) {
 	v, ok := m.values[key]
@@ -55,7 +55,7 @@ func (m *Metadata) String(key string) (string, error) { return get[string](m, ke
 // Bool returns a boolean.
 func (m *Metadata) Bool(key string) (bool, error) { return get[bool](m, key) }
 
-// Strings returns an array of strings. The slice belongs to the section: do not change it.
+// Strings returns an array of strings. The slice belongs to the metadata: do not change it.
 func (m *Metadata) Strings(key string) ([]string, error) { return get[[]string](m, key) }
 
 func get[T any](m *Metadata, key string) (T, error) {
@@ -82,10 +82,10 @@ func (m *Metadata) Uint(key string) (uint64, error) {
 	}
 	i, ok := integer(v)
 	if !ok {
-		return 0, wrongType(key, v, "an unsigned integer")
+		return 0, wrongType(key, v, "an integer")
 	}
 	if i < 0 {
-		return 0, fmt.Errorf("metadata %s: %d is negative, but must be at least 0", key, i)
+		return 0, fmt.Errorf("metadata %s: the value is %d, but must be at least 0", key, i)
 	}
 	return uint64(i), nil
 }
@@ -121,7 +121,7 @@ func (m *Metadata) Float(key string) (float64, error) {
 	return 0, wrongType(key, v, "a float")
 }
 
-// Floats returns an array of floats; float64 is rounded to float32. The slice may belong to the section: do not change it.
+// Floats returns an array of floats; float64 is rounded to float32. The slice may belong to the metadata: do not change it.
 func (m *Metadata) Floats(key string) ([]float32, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -140,7 +140,7 @@ func (m *Metadata) Floats(key string) ([]float32, error) {
 	return nil, wrongType(key, v, "an array of floats")
 }
 
-// Ints returns an array of integers of any width. The slice may belong to the section: do not change it.
+// Ints returns an array of integers of any width. The slice may belong to the metadata: do not change it.
 func (m *Metadata) Ints(key string) ([]int64, error) {
 	v, ok := m.values[key]
 	if !ok {

@@ -79,8 +79,8 @@ func TestMetadataErrors(t *testing.T) {
 	for _, c := range []struct{ getter, key, want string }{
 		{"string", "u8", "metadata u8: the type is uint8, but must be string"},
 		{"bool", "u8", "metadata u8: the type is uint8, but must be bool"},
-		{"uint", "f32", "metadata f32: the type is float32, but must be an unsigned integer"},
-		{"uint", "i8", "metadata i8: -3 is negative, but must be at least 0"},
+		{"uint", "f32", "metadata f32: the type is float32, but must be an integer"},
+		{"uint", "i8", "metadata i8: the value is -3, but must be at least 0"},
 		{"int", "empty", "metadata empty: the type is string, but must be an integer"},
 		{"int", "u64", "metadata u64: 9223372036854775808 does not fit into a signed 64-bit integer"},
 		{"float", "u8", "metadata u8: the type is uint8, but must be a float"},

@@ -274,7 +274,7 @@ func alignmentOf(meta *Metadata) (uint64, error) {
 		return 0, err
 	}
 	if a == 0 || a&(a-1) != 0 || a > 1<<31 {
-		return 0, fmt.Errorf("%d is not a power of two up to 2^31", a)
+		return 0, fmt.Errorf("the alignment %d is not a power of two up to 2^31", a)
 	}
 	return a, nil
 }

@@ -72,7 +72,7 @@ func TestMalformed(t *testing.T) {
 		"alignment 0":    {head(0, 1).str("general.alignment").u32(4).u32(0), "general.alignment", 24, "0 is not a power of two"},
 		"alignment 24":   {head(0, 1).str("general.alignment").u32(4).u32(24), "general.alignment", 24, "24 is not a power of two"},
 		"alignment huge": {head(0, 1).str("general.alignment").u32(10).u64(1 << 40), "general.alignment", 24, "not a power of two up to 2^31"},
-		"alignment text": {head(0, 1).str("general.alignment").u32(8).str("32"), "general.alignment", 24, "the type is string, but must be an unsigned integer"},
+		"alignment text": {head(0, 1).str("general.alignment").u32(8).str("32"), "general.alignment", 24, "the type is string, but must be an integer"},
 
 		"name empty":   {head(1, 0).str("").zeros(80), "tensor 0 name", 24, "has 0 bytes"},
 		"name twice":   {head(2, 0).tensor("a", 8, TypeF32, 0).tensor("a", 8, TypeF32, 32).zeros(80), "tensor 1 name", 57, `"a" occurs twice`},

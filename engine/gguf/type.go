@@ -30,7 +30,7 @@ const (
 	TypeMXFP4 Type = 39
 )
 
-// typeInfo is an element of types.
+// typeInfo describes a tensor type.
 type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
@@ -116,7 +116,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// info returns the type's element of types. If GGML has no type with this number, it returns an empty element.
+// info returns the type's element in the table types. If GGML has no type with this number, it returns an empty element.
 func (t Type) info() *typeInfo {
 	if int64(t) < int64(len(types)) {
 		return &types[t]
@@ -126,8 +126,7 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot supports the type. The other methods and Dequantize need a readable type. All tensors of a File have
-// readable types.
+// readable reports whether Ingot supports the type. Dequantize panics for other types. All tensors of a File have readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
 // BlockSize returns the number of weights in a block: 1 for the float types, 0 for a type that is not readable.

@@ -127,7 +127,7 @@ func (p *parser) array(key string) (any, error) {
 		return nil, err
 	}
 	if n > maxValueBytes/kindBytes[k] {
-		return nil, p.fail(at, key+" length", "%d elements are too many (at most %d bytes)", n, maxValueBytes)
+		return nil, p.fail(at, key+" length", "%d elements take more than %d bytes together", n, maxValueBytes)
 	}
 	if k == kindString {
 		return p.strings(n, key)

@@ -16,7 +16,7 @@ func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	}
 	alignment, err := alignmentOf(meta)
 	if err != nil {
-		return fmt.Errorf("write GGUF file: metadata %s: %w", alignmentKey, err)
+		return fmt.Errorf("write GGUF file: %w", err)
 	}
 	head, err := encodeHead(meta, tensors, alignment)
 	if err != nil {

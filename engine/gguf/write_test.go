@@ -62,7 +62,7 @@ func TestWriteRefuses(t *testing.T) {
 	}{
 		"value type":  {set("n", 1), nil, "metadata n: GGUF has no value type for the Go type int"},
 		"empty key":   {set("", "x"), nil, `metadata key "": the name has 0 bytes`},
-		"alignment":   {set("general.alignment", uint32(3)), nil, "metadata general.alignment: 3 is not a power of two"},
+		"alignment":   {set("general.alignment", uint32(3)), nil, "the alignment 3 is not a power of two"},
 		"tensor name": {nil, with(func(x *Tensor) { x.Name = "" }), "the name has 0 bytes"},
 		"twice":       {nil, []Tensor{one, one}, `tensor "a" occurs twice`},
 		"no shape":    {nil, with(func(x *Tensor) { x.Shape = nil }), "has 0 dimensions"},

@@ -29,7 +29,7 @@ func signed(op string, v Value) Value {
 	case isFloat:
 		return -x
 	}
-	fail("the sign %s cannot be applied to a value of type '%s'", op, typeName(v))
+	fail("the signs + and - and the filter abs need a float or a 64-bit integer, not a value of type '%s'", typeName(v))
 	return nil
 }
 
@@ -200,7 +200,7 @@ func sequenceLike(v Value, items []Value) Value {
 	return items
 }
 
-// repeat returns a string or list repeated n times. For any other value, it returns nil.
+// repeat returns a string, list or tuple repeated n times. For any other value, it returns nil.
 func (r *render) repeat(v Value, n int64) Value {
 	n = min(max(n, 0), maxOutput+1)
 	if s, ok := v.(string); ok {

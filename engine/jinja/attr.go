@@ -47,7 +47,7 @@ func (r *render) item(object, key Value) (Value, bool) {
 	if !ok {
 		return nil, false
 	}
-	// at returns the index from the start of n elements. ok is false if the index is out of range.
+	// at converts i, which may count from the end, to an index from the start of n elements. It returns false if i is out of range.
 	at := func(n int) (int, bool) {
 		if i < 0 {
 			i += int64(n)

@@ -31,7 +31,8 @@ func (b *binder) contextSlot(name string) int {
 	return i
 }
 
-// scope assigns slots to the variables of s. Scopes inside s refer to these slots and must be bound afterwards.
+// scope assigns slots to the variables of s. Scopes inside s refer to these slots and must be bound afterwards. ownFrame is true for the
+// template and for macros, which run in a frame of their own.
 func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 	out := &scope{}
 	if ownFrame {

@@ -82,7 +82,7 @@ func (a *args) integer(i int, absent int64) int64 {
 	defined(v)
 	n, ok := integer(v)
 	if !ok {
-		fail("found a value of type '%s' where an integer is needed", typeName(v))
+		fail("found a value of type '%s' where a 64-bit integer is needed", typeName(v))
 	}
 	return n
 }
@@ -103,11 +103,11 @@ func needText(v Value) string {
 	return s
 }
 
-// builtin is a filter, a test, a method or a global function, with its signature in Python. self is the value to which the builtin is
-// applied; nil for a global function. a has the arguments in the order of the parameters.
+// builtin is a filter, a test, a method or a global function, with its signature in Python. The parameter self of fn is the value to which
+// the builtin is applied; nil for a global function. a has the arguments in the order of params.
 type builtin struct {
 	params         []string
-	required       int
+	required       int  // number of params without a default, which come first
 	positionalOnly bool // no argument can be given by name
 	variadic       bool // fn receives the arguments unchanged
 	marked         bool // can be applied to markup
@@ -140,7 +140,7 @@ func (b *builtin) call(r *render, name string, self Value, a args) Value {
 		r.spend(len(s))
 	}
 	if is[markup](self) && !b.marked {
-		failMarked("the filter '" + name + "' of")
+		failMarked("applying the filter '" + name + "' to")
 	}
 	if !b.variadic && (len(a.named) > 0 || len(a.pos) < b.required || len(a.pos) > len(b.params)) {
 		a = b.arrange(name, a)
@@ -161,7 +161,7 @@ func (b *builtin) arrange(name string, a args) args {
 	for _, n := range a.named {
 		i := slices.Index(b.params, n.name)
 		if i < 0 || b.positionalOnly {
-			fail("%s: there is no argument named '%s'", name, n.name)
+			fail("%s: there is no named argument '%s'", name, n.name)
 		}
 		if pos[i] != missing {
 			fail("%s: the argument '%s' is given twice", name, n.name)
@@ -228,7 +228,7 @@ func (m *macro) call(r *render, a args) string {
 		p.ref.set(f, v)
 	}
 	if len(a.named) > 0 {
-		fail("macro '%s' takes no keyword argument '%s'", d.name, a.named[0].name)
+		fail("macro '%s': the named argument '%s' is given twice or is not a parameter", d.name, a.named[0].name)
 	}
 	if len(a.pos) > len(d.params) {
 		fail("macro '%s' takes at most %d argument(s)", d.name, len(d.params))

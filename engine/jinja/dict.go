@@ -12,7 +12,7 @@ import (
 // followed by the decimal digits. Strings of templates are UTF-8 and so cannot begin with the byte intKey.
 const intKey = "\xff"
 
-// storedKey converts a key of a template to a key of an ordered.Object. ok is false if the key is neither a string nor an integer.
+// storedKey converts a key of a template to a key of an ordered.Object. It returns false if the key is neither a string nor an int64.
 func storedKey(key Value) (string, bool) {
 	if s, ok := text(key); ok {
 		return s, true
@@ -48,7 +48,7 @@ func entries(o *ordered.Object) iter.Seq2[Value, Value] {
 func (r *render) put(o *ordered.Object, key, value Value) {
 	stored, ok := storedKey(key)
 	if !ok {
-		fail("the keys of a dictionary must be strings or integers, not %s", typeName(key))
+		fail("the keys of a dictionary must be strings or 64-bit integers, not %s", typeName(key))
 	}
 	r.spend(len(stored))
 	o.Set(stored, value)

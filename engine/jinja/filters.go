@@ -145,7 +145,7 @@ func selecting(want, attr bool) func(*render, Value, args) Value {
 		g, pos := getter{}, a.pos
 		if attr {
 			if len(pos) == 0 {
-				fail("the first argument, the name of an attribute, is missing")
+				fail("selectattr and rejectattr: the first argument, the name of an attribute, is missing")
 			}
 			g, pos = newGetter(pos[0], true), pos[1:]
 		}

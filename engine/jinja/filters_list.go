@@ -61,7 +61,7 @@ func filterReverse(r *render, v Value, _ args) Value {
 	return &iterator{cursor{items: items}}
 }
 
-// sorted returns a list of the elements of v, sorted by the results of key. Elements with equal keys keep their order.
+// sorted returns a list of the elements of v, sorted by the results of the function key. Elements with equal results keep their order.
 func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	type keyed struct{ key, value Value }
 	items := r.items(v)

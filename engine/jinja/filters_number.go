@@ -81,7 +81,7 @@ func filterRound(_ *render, v Value, a args) Value {
 	x, isFloat := v.(float64)
 	switch {
 	case !isInt && !isFloat:
-		fail("found a value of type '%s' where a number is needed", typeName(v))
+		fail("found a value of type '%s' where a float or a 64-bit integer is needed", typeName(v))
 	case precision < 0 || precision > 300:
 		fail("round: a precision of %d digits is not supported; use 0 to 300", precision)
 	case isInt:

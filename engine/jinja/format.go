@@ -42,7 +42,7 @@ func percentPieces(format string) ([]piece, error) {
 		}
 		field := percentField.FindString(format)
 		if field == "" {
-			return nil, fmt.Errorf("the format %.10s is not supported in chat templates; use %%s, %%d or %%f", format)
+			return nil, fmt.Errorf("the format field at the start of %.10q is not supported in chat templates; use %%s, %%d or %%f", format)
 		}
 		format = format[len(field):]
 		field = strings.TrimSuffix(field, "i")
@@ -67,11 +67,11 @@ func (r *render) percent(format string, v Value) string {
 		r.spend(len(p.text) + stepCost)
 		switch {
 		case p.last && len(items) > 0 && isConverted(v):
-			fail("the format has fewer fields than there are values on the right of '%%'")
+			fail("the format has fewer fields than values")
 		case p.last:
 			continue
 		case len(items) == 0:
-			fail("the format has more fields than there are values on the right of '%%'")
+			fail("the format has more fields than values")
 		}
 		out = fmt.Appendf(out, p.field, r.converted(p.verb, items[0]))
 		items = items[1:]
@@ -97,7 +97,7 @@ func (r *render) converted(verb byte, v Value) any {
 	}
 	x, ok := float(v)
 	if !ok || is[*big.Int](v) || math.IsNaN(x) || math.Abs(x) >= 1<<63 {
-		fail("the format field %%%c needs a number, not a value of type '%s'", verb, typeName(v))
+		fail("the format field %%%c needs a number with a magnitude below 2^63; found a value of type '%s'", verb, typeName(v))
 	}
 	if verb == 'f' {
 		return x
@@ -129,7 +129,7 @@ func formatPieces(format string) ([]piece, error) {
 		}
 		m := formatField.FindStringSubmatch(format)
 		if m == nil {
-			return nil, errors.New("the format " + strconv.Quote(format) + " is not supported in chat templates; use {} or {name}")
+			return nil, errors.New("the format field at the start of " + strconv.Quote(format) + " is not supported in chat templates; use {} or {name}")
 		}
 		p := piece{text: text.String(), field: m[1]}
 		if m[2] != "" {
@@ -165,12 +165,12 @@ func strFormat(r *render, self Value, a args) Value {
 			}
 		}
 		if v == missing || numbered && next > 0 {
-			fail("the format field {%s} has no argument", p.field)
+			fail("the format field {%s} has no argument, or the format has both {} and numbered fields", p.field)
 		}
 		if n, ok := integer(v); ok && p.verb == 'd' {
 			v = n
 		} else if p.verb == 'd' {
-			fail("the format field {%s:d} needs an integer, not '%s'", p.field, typeName(v))
+			fail("the format field {%s:d} needs a 64-bit integer, not a value of type '%s'", p.field, typeName(v))
 		}
 		s := r.str(v)
 		out = append(out, s...)

@@ -2,15 +2,15 @@ package jinja
 
 // Variables at run time. bind has decided in which frame and slot each variable is stored.
 
-// frame has the variables of a running function: of the template or of a macro. outer is the frame of the surrounding function, whose
-// variables the function can use too.
+// frame has the variables of a running function, which is the template or a macro. outer is the frame of the function in which the macro
+// was defined. The macro can use its variables too.
 type frame struct {
 	vars  []Value
 	outer *frame
 }
 
-// ref refers to a variable: a slot in a frame. up says how many functions further out the frame is; 0 is the frame of the current function.
-// If up is -1, slot is the index of a variable of the context.
+// ref refers to a variable: a slot in a frame. up is the number of times that outer is followed from the current frame; 0 is the current
+// frame. If up is -1, slot is the index of a variable of the context.
 type ref struct{ up, slot int }
 
 // in returns the frame that has the variable, for code that runs in frame f.
@@ -36,11 +36,12 @@ type scope struct {
 	loads   []slotLoad
 }
 
-// slotLoad sets the variable in a slot when its scope starts: to undefined or, if undefined is nil, to the value of the variable from.
+// slotLoad sets the variable in a slot when its scope starts. The value is the field undefined or, if this is nil, the value of another
+// variable, to which from refers.
 type slotLoad struct {
 	slot      int
 	from      ref
-	undefined *undefined // nil to copy another variable
+	undefined *undefined
 }
 
 // routine is a function with its own frame.

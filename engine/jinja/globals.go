@@ -45,7 +45,7 @@ func newRange(_ *render, _ Value, a args) Value {
 // arguments.
 func newDict(r *render, a args) *ordered.Object {
 	if len(a.pos) > 1 {
-		fail("dict: takes at most 1 argument without a name, not %d", len(a.pos))
+		fail("dict and namespace take at most 1 argument without a name, not %d", len(a.pos))
 	}
 	o := ordered.NewObject()
 	if len(a.pos) == 1 {
@@ -56,7 +56,7 @@ func newDict(r *render, a args) *ordered.Object {
 			for _, item := range r.items(a.pos[0]) {
 				pair := r.items(item)
 				if len(pair) != 2 {
-					fail("dict: each element must have 2 values, a key and a value, but one has %d", len(pair))
+					fail("dict and namespace need pairs of a key and a value, but an element has length %d", len(pair))
 				}
 				r.list(1)
 				r.put(o, pair[0], pair[1])

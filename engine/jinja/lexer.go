@@ -28,7 +28,7 @@ type token struct {
 	offset int
 }
 
-// describe names a token in an error.
+// describe returns the name of a token for an error message.
 func (t token) describe() string {
 	switch t.kind {
 	case tokEOF:
@@ -117,7 +117,7 @@ func (l *lexer) nextTag() int {
 	}
 }
 
-// sign reads a - or + after the opening of a tag; 0 if there is none.
+// sign reads a - or + after the opening of a tag. It returns 0 if there is none.
 func (l *lexer) sign() byte {
 	if l.pos < len(l.src) && (l.src[l.pos] == '-' || l.src[l.pos] == '+') {
 		l.pos++

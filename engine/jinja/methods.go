@@ -146,7 +146,7 @@ func strReplace(r *render, self Value, a args) Value {
 	return r.replace(self.(string), a.text(0), a.text(1), a.integer(2, -1))
 }
 
-// replace replaces from by to in s: the first n occurrences, or all if n is negative.
+// replace returns s with the string to in place of the string from: for the first n occurrences, or for all if n is negative.
 func (r *render) replace(s, from, to string, n int64) string {
 	hits := int64(strings.Count(s, from))
 	if n >= 0 {

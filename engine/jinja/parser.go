@@ -91,7 +91,7 @@ func (p *parser) expectKind(kind tokenKind) {
 	p.pos++
 }
 
-// enter counts the levels of nested statements and expressions. Each call needs a call of leave.
+// enter adds a level of nested statements and expressions, and fails if there are too many. Each call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth >= maxNesting {
 		failAt(p.cur().offset, "statements or expressions are nested more than %d levels deep", maxNesting)
@@ -306,7 +306,7 @@ func (p *parser) target(item func() expr, end string) expr {
 	return t
 }
 
-// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for cannot assign to attributes.
+// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for statement cannot assign to attributes.
 func (p *parser) setItem() expr {
 	t, dot := p.cur(), p.ahead()
 	if t.kind != tokName || reserved(t.text) || dot.kind != tokOp || dot.text != "." {

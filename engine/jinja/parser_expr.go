@@ -149,7 +149,8 @@ func (p *parser) product() expr {
 	return e
 }
 
-// unary parses a primary expression with its signs and postfixes. Filters and tests apply to the signed value: -1|abs is (-1)|abs.
+// unary parses a primary expression with its signs and postfixes. If filters is set, it also parses the filters and tests that follow. They
+// apply to the signed value: -1|abs is (-1)|abs.
 func (p *parser) unary(filters bool) expr {
 	p.enter()
 	defer p.leave()

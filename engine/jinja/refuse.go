@@ -8,8 +8,8 @@ import (
 // Jinja and Python have more features than published chat templates use. An unsupported feature is refused by name when a template is
 // parsed, even in a branch that never runs, so that a batch does not fail in the middle.
 
-// refuse stops parsing because of an unsupported construct. what is the beginning of the message with its verb, such as "the operator **
-// is".
+// refuse stops parsing because of an unsupported construct. The parameter what is the beginning of the message with its verb, such as "the
+// operator ** is".
 func refuse(offset int, what string) {
 	failAt(offset, "%s not supported in chat templates", what)
 }

@@ -21,13 +21,13 @@ func TestRefused(t *testing.T) {
 		`{{ '\101' }}`:                                `1:4: the escape \1 in strings is not supported in chat templates; use \x or \u`,
 		`{{ '\N{x}' }}`:                               `1:4: the escape \N in strings is not supported in chat templates; use \x or \u`,
 
-		"{{ '%r' % x }}":                "1:9: the format %r is not supported in chat templates; use %s, %d or %f",
-		"{{ '%*d' % (1, 2) }}":          "1:10: the format %*d is not supported in chat templates; use %s, %d or %f",
-		"{{ '%.2d %1000d' % x }}":       "1:18: the format %.2d %1000 is not supported in chat templates; use %s, %d or %f",
-		"{{ '%x' | format(1) }}":        "1:11: the format %x is not supported in chat templates; use %s, %d or %f",
-		"{{ '{:>5}'.format(x) }}":       "1:18: the format \"{:>5}\" is not supported in chat templates; use {} or {name}",
-		"{{ '{a.b}'.format(a=x) }}":     "1:18: the format \"{a.b}\" is not supported in chat templates; use {} or {name}",
-		"{{ '{!r}'.format(x) }}":        "1:17: the format \"{!r}\" is not supported in chat templates; use {} or {name}",
+		"{{ '%r' % x }}":                "1:9: the format field at the start of \"%r\" is not supported in chat templates; use %s, %d or %f",
+		"{{ '%*d' % (1, 2) }}":          "1:10: the format field at the start of \"%*d\" is not supported in chat templates; use %s, %d or %f",
+		"{{ '%.2d %1000d' % x }}":       "1:18: the format field at the start of \"%.2d %1000\" is not supported in chat templates; use %s, %d or %f",
+		"{{ '%x' | format(1) }}":        "1:11: the format field at the start of \"%x\" is not supported in chat templates; use %s, %d or %f",
+		"{{ '{:>5}'.format(x) }}":       "1:18: the format field at the start of \"{:>5}\" is not supported in chat templates; use {} or {name}",
+		"{{ '{a.b}'.format(a=x) }}":     "1:18: the format field at the start of \"{a.b}\" is not supported in chat templates; use {} or {name}",
+		"{{ '{!r}'.format(x) }}":        "1:17: the format field at the start of \"{!r}\" is not supported in chat templates; use {} or {name}",
 		"{{ strftime_now('%U') }}":      "1:16: strftime_now: the conversion %U is not supported in chat templates",
 		"{{ strftime_now('%d %-Q!') }}": "1:16: strftime_now: the conversion %-Q is not supported in chat templates",
 	}
@@ -71,10 +71,10 @@ func TestNotRefused(t *testing.T) {
 func TestRefusedWhenUsed(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
-		"{{ {none: 1} }}":                  "t:1:4: the keys of a dictionary must be strings or integers, not NoneType",
-		"{{ {1.5: 1} }}":                   "t:1:4: the keys of a dictionary must be strings or integers, not float",
+		"{{ {none: 1} }}":                  "t:1:4: the keys of a dictionary must be strings or 64-bit integers, not NoneType",
+		"{{ {1.5: 1} }}":                   "t:1:4: the keys of a dictionary must be strings or 64-bit integers, not float",
 		"{{ ('x' | safe).upper() }}":       "t:1:22: the method 'upper' of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
-		"{{ 'x' | safe | trim }}":          "t:1:17: the filter 'trim' of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
+		"{{ 'x' | safe | trim }}":          "t:1:17: applying the filter 'trim' to a string that the filter 'safe' has marked is not supported; apply 'safe' last",
 		"{{ ('x' | safe)[0] }}":            "t:1:16: an item of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
 		"{{ ('x' | safe)[:1] }}":           "t:1:16: a slice of a string that the filter 'safe' has marked is not supported; apply 'safe' last",
 		"{{ {}.keys() == {}.keys() }}":     "t:1:14: a value of type 'dict_keys' cannot be compared; convert it with the filter \"list\"",

@@ -13,6 +13,7 @@ type variable struct {
 	context bool // slot is the index among the variables of the context
 }
 
+// loadKind is the source of a variable's value when its scope starts.
 type loadKind uint8
 
 const (

@@ -9,7 +9,7 @@
 //
 //	lexer    source -> tokens; literal.go reads strings and numbers. White space around tags is removed here.
 //	parser   tokens -> tree of statements and expressions (ast.go); parser_expr.go parses the expressions
-//	scope    decides for every name in which scope it lives; bind.go assigns slots of frames (frame.go)
+//	scope    decides for every name to which scope it belongs; bind.go assigns slots of frames (frame.go)
 //	exec     runs statements, which write the prompt; loop.go runs loops
 //	eval     computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
 //
@@ -21,8 +21,8 @@
 // Inside the package, an error of parsing or rendering is a panic with a value of type failure, as in text/template. Parse and Render
 // recover it and return an *Error.
 //
-// A template is a program of unknown origin. It cannot change the values that it is given, and it runs under limits of
-// time, memory and depth (render.go).
+// A template is a program of unknown origin. It cannot change the values that it is given, and its steps, memory and depth are limited
+// (render.go).
 package jinja
 
 import (
@@ -85,7 +85,7 @@ func (r *render) prompt() (prompt string, err error) {
 	return string(r.out), nil
 }
 
-// Error is a mistake in a template, found when it was parsed or rendered.
+// Error is an error of parsing or rendering a template, with its position in the template.
 type Error struct {
 	Template string // name of the template
 	Line     int    // counted from 1

@@ -12,7 +12,7 @@ import (
 
 // This file has the methods of Python's str that depend on the properties of characters.
 
-// isSpace reports whether str.isspace is true for a character: for Go's white space and four other separators.
+// isSpace reports whether Python's str.isspace is true for r: for Go's white space and for the separators U+001C to U+001F.
 func isSpace(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
 
 func isASCII(s string) bool {
@@ -24,7 +24,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// runeCount returns the length of a string in Python, which counts characters.
+// runeCount returns the length of s as Python's len does: in characters, not bytes.
 func runeCount(s string) int { return utf8.RuneCountInString(s) }
 
 // runeOffset returns the offset in bytes of the character with the given index; len(s) for an index past the end.
@@ -79,7 +79,7 @@ func capitalize(s string) string {
 	return titleRune(r) + lower(s[size:])
 }
 
-// title returns str.title of a string. Every run of letters with case is a word.
+// title returns the result of Python's str.title. Every run of letters with case is a word.
 func title(s string) string {
 	var b strings.Builder
 	inWord := false

@@ -19,7 +19,7 @@ type jsonWriter struct {
 	ascii      bool    // ensure_ascii
 	sorted     bool    // sort_keys
 	indent     *string // indentation of one level; nil to write everything on one line
-	comma, col string
+	comma, col string  // separators between elements, and between a key and its value
 	depth      int
 	charged    int // number of bytes of out whose cost was subtracted from the budget
 }
@@ -42,7 +42,7 @@ func filterToJSON(r *render, v Value, a args) Value {
 	default:
 		n, ok := integer(indent)
 		if !ok || n > maxOutput {
-			fail("tojson: indent must be a string or a number up to %d", maxOutput)
+			fail("tojson: indent must be a string or an integer up to %d", maxOutput)
 		}
 		s := strings.Repeat(" ", int(max(n, 0)))
 		w.indent = &s

@@ -26,12 +26,12 @@ type (
 		kind string // "dict_keys", "dict_values" or "dict_items"
 		of   *ordered.Object
 	}
-	// undefined is the value of a name or an attribute that does not exist. It prints as an empty string, is false and has length 0. Any
-	// other use is an error.
+	// undefined is the value of a name or an attribute that does not exist. It prints as an empty string, is false, has no elements and
+	// equals only undefined values. Arithmetic, ordering, attributes, items and calls of it are errors.
 	undefined struct {
 		name  string // name of the variable or attribute
 		owner string // the type that has no such attribute; empty for a variable
-		hint  string // the whole message; if set, name and owner are not used
+		hint  string // the whole error message; if set, name and owner are not used
 	}
 )
 
@@ -138,7 +138,7 @@ func is[T Value](v Value) bool {
 	return ok
 }
 
-// text returns the characters of a string or of markup. ok is false for other values.
+// text returns the characters of a string or of markup. It returns false for other values.
 func text(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:

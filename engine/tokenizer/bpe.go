@@ -86,7 +86,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	return e, nil
 }
 
-// symbols assigns numbers to strings. The number of a token is its id.
+// symbols assigns numbers to strings: its id to the text of a token, and a number above all ids to another string.
 type symbols struct {
 	vocab *vocabulary
 	more  map[string]int32

@@ -1,7 +1,7 @@
 package tokenizer
 
-// caseSplit returns a matcher for the following expression, which matches everywhere. C is (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is
-// set, and empty otherwise. digits is the maximum number of digits.
+// caseSplit returns a matcher for the following expression, which matches at every position. In the expression, C stands for
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is set, and for nothing otherwise. digits is the maximum number of digits in a piece.
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+C|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C|
@@ -69,7 +69,7 @@ func capitalsThenSmall(t *classTable, s string, from int) int {
 	}
 }
 
-// runOfCase returns the end of the letters and marks that begin at i. The first letter of the unwanted case ends them.
+// runOfCase returns the end of the run of letters and marks that begins at i. A letter of the unwanted case ends the run.
 func runOfCase(t *classTable, s string, i int, unwanted class) int {
 	for {
 		c, width := t.at(s, i)

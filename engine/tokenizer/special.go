@@ -103,7 +103,7 @@ func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	}
 }
 
-// index is bytes.IndexByte. It is faster for few bytes, because it can be inlined.
+// index returns the same as bytes.IndexByte. It is faster for few bytes, because it can be inlined.
 func index(all []byte, b byte) int {
 	if len(all) > 8 {
 		return bytes.IndexByte(all, b)

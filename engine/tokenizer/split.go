@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match, it returns false
-// and a position after i. No match begins before this position.
+// A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match at i, it returns
+// false and a later position; no match begins between the two.
 type matcher func(s string, i int) (end int, ok bool)
 
 // passes splits a text like a chain of splits in Hugging Face's tokenizers that have the behavior "isolated". The matches of the first
@@ -35,7 +35,7 @@ func (p passes) split(s string, yield func(piece string)) {
 	p[1:].split(s[start:], yield)
 }
 
-// gpt2 is a matcher for the following expression, which matches everywhere:
+// gpt2 is a matcher for the following expression, which matches at every position:
 //
 //	's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 func gpt2(s string, i int) (int, bool) {
@@ -59,7 +59,8 @@ func gpt2(s string, i int) (int, bool) {
 	}
 }
 
-// llama3 returns a matcher for the following expression, which matches everywhere. digits is the maximum number of digits.
+// llama3 returns a matcher for the following expression, which matches at every position. digits is the maximum number of digits in a
+// piece.
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+

@@ -22,7 +22,7 @@ type Tokenizer struct {
 	userDefined *specialTokens // tokens that are always matched
 	pieces      []byte         // the bytes of all tokens, one after another
 	pieceEnds   []int32        // [id] end of the token's bytes in pieces
-	dropSpace   bool           // the encoder adds a space before a text
+	dropSpace   bool           // the encoder adds a space before a text, which decoding must remove
 
 	maxTokenBytes int
 }
@@ -49,8 +49,8 @@ type EncodeOptions struct {
 }
 
 // New makes the tokenizer that the metadata describe. It returns an error if the metadata are incomplete or inconsistent, or if Ingot does
-// not support the tokenizer or its split rule (tokenizer.ggml.pre). It never guesses a rule, because a wrong rule gives wrong ids that are
-// hard to notice.
+// not support the tokenizer or its split rule (tokenizer.ggml.pre). Without this key, the rule is "default". New does not replace an
+// unknown rule by another one, because a wrong rule gives wrong ids that are hard to notice.
 func New(meta *gguf.Metadata) (*Tokenizer, error) {
 	t, err := load(meta)
 	if err != nil {
@@ -207,8 +207,8 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.vocab.bos, t.vocab.bos != non
 // EOS returns the end-of-sequence token if the file names one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.vocab.eos, t.vocab.eos != none }
 
-// StopIDs returns the tokens that end an answer, in order of id: the file's eos, eot and eom tokens, and the control tokens in endTexts,
-// which files often do not name.
+// StopIDs returns the ids of the tokens that end an answer, in ascending order: the file's eos, eot and eom tokens, and control tokens with
+// texts known to end an answer, such as "<|im_end|>", because files often do not name them all.
 func (t *Tokenizer) StopIDs() []int32 { return slices.Clone(t.vocab.stop) }
 
 // Size returns the number of tokens; ids are 0 to Size-1.

@@ -117,13 +117,13 @@ func Random(seed uint64, n int) []byte {
 	return b
 }
 
-// SHA256 returns a hash as the hub writes it.
+// SHA256 returns the SHA-256 of b in hexadecimal.
 func SHA256(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// GitSHA1 returns the name that git has for a file's bytes.
+// GitSHA1 returns git's hash of a file with the content b, in hexadecimal.
 func GitSHA1(b []byte) string {
 	sum := sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(b)), b...)) //nolint:gosec // see above
 	return hex.EncodeToString(sum[:])

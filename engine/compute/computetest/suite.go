@@ -1,5 +1,6 @@
 // Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain float64 code
-// on random shapes, views and ragged batches. It also checks batch invariance: a row has the same bits in any batch.
+// on random shapes, views, and batches with sequences of different lengths. It also checks batch invariance: a row has the same bits in any
+// batch.
 //
 // The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than F32, to float16;
 // store keys and values as float16 in a cache of F32; and, for products with block-quantised weights, quantise activations to 8 bits in

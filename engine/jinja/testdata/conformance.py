@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes conformance.json: what Python's jinja2, set up as Hugging Face transformers does, makes of small templates.
+"""Writes conformance.json: the results of small templates in Python's jinja2, set up as in Hugging Face transformers.
 
 Run it where jinja2 is installed (apt-get install python3-jinja2) after adding cases below. Every case is a template with
-a context, and either its output or the error that rendering or parsing it ends in.
+either its output or the error of parsing or rendering it.
 """
 
 import datetime
@@ -15,7 +15,7 @@ import jinja2.sandbox
 
 
 class Generation(jinja2.ext.Extension):
-    """The generation tag: in a prompt it only writes its body, which is a scope of its own."""
+    """The generation tag: in a prompt, it only writes its body, which has its own scope."""
 
     tags = {"generation"}
 
@@ -805,7 +805,7 @@ EXPRESSIONS = {
         """,
 }
 
-# Whole templates. A pair gives a context of its own.
+# Whole templates, rendered with CONTEXT.
 TEMPLATES = {
     "whitespace": [
         "a\n{% if true %}\nb\n{% endif %}\nc\n",
@@ -1165,7 +1165,7 @@ TEMPLATES = {
 
 def cases():
     for group, block in EXPRESSIONS.items():
-        # A line that does not start at the block's indent goes on from the one before.
+        # A line that does not start at the block's indent continues the line before it.
         for line in block.strip("\n").replace("\n        b\"", "\nb\"").split("\n        "):
             if line.strip():
                 yield group, "{{ " + line.strip() + " }}"
@@ -1174,7 +1174,7 @@ def cases():
             yield group, template
 
 
-# Moments for strftime: ends of years, of months, of half days.
+# Times for strftime: ends of years, of months and of half days.
 MOMENTS = [
     datetime.datetime(2026, 1, 2, 15, 4, 5, 678901), datetime.datetime(2024, 2, 29), datetime.datetime(2024, 12, 31, 23, 59, 59),
     datetime.datetime(2021, 1, 3, 0, 0, 1), datetime.datetime(2023, 1, 1, 12), datetime.datetime(2020, 12, 28, 11, 59),
@@ -1193,10 +1193,10 @@ def main():
         case = {"group": group, "template": template}
         try:
             case["out"] = env.from_string(template).render(**CONTEXT)
-        except Exception as err:  # whatever it is, rendering has to fail
+        except Exception as err:  # Ingot must also fail, whatever the type of the error
             case["err"] = f"{type(err).__name__}: {err}"
         if " at 0x" in case.get("out", ""):
-            continue  # an address, which nobody can reproduce
+            continue  # the output has the address of an object, which differs between runs
         out.append(case)
     lines = ",\n".join(json.dumps(case, ensure_ascii=True) for case in out)
     times = [

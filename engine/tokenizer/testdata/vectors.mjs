@@ -1,4 +1,4 @@
-// Writes vectors.json: what Hugging Face's tokenizers library makes of the texts below. It has the pieces into which each split rule
+// Writes vectors.json: the results of Hugging Face's tokenizers library for the texts below. It has the pieces into which each split rule
 // divides the texts, the ids of the texts in the bundled models' vocabulary, and their ids in a small SentencePiece vocabulary that is made
 // from it.
 //

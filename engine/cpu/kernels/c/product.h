@@ -22,7 +22,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       super = w;
       w += SUPER_BYTES;
     }
-#if LANES >= 8 // the gain was not measured on NEON
+#if LANES >= 8 // not on NEON, where the gain of prefetching was not measured
     // A tile with more rows reads weights more slowly, and the processor then prefetches fewer weights by itself.
     UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
 #endif

@@ -17,7 +17,7 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
   int64_t k = 0;
   ROLLED for (; k + 4 <= n; k += 4, w += 4 * 16 * SIZE) {
-    // On NEON, prefetching was measured only for one row.
+    // On NEON, weights are prefetched only for one row, because the gain for more rows was not measured.
     if (T == 1 || LANES >= 8) UNROLL for (int at = 0; at < 64 * SIZE; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
     UNROLL for (int i = 0; i < 4; i++) {
       f32v b[VECTORS];

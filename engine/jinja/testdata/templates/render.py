@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes cases.json and expected.json: what Python's jinja2, set up as Hugging Face transformers does, renders from the chat
-templates in this folder. They are small ones of our own, with the constructs of the published ones that they are named after.
+"""Writes cases.json and expected.json: the chat templates in this folder, rendered by Python's jinja2, set up as in Hugging Face
+transformers. The templates were written for this project. They use the constructs of published templates.
 
     python3 render.py        (Debian: python3-jinja2)
 """
