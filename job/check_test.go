@@ -55,7 +55,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		{"sum", "", `checksum ""`},
 		{"file", "x", `file "x"`},
 		{"custom_id", "", `custom_id ""`},
-		{"custom_id", strings.Repeat("x", openai.MaxCustomID+1), "is not a text of 1 to 512 bytes"},
+		{"custom_id", strings.Repeat("x", openai.MaxCustomID+1), "is not UTF-8 of 1 to 512 bytes"},
 		{"url", "/v1/embeddings", `url "/v1/embeddings"`},
 		{"url", "\x1b[31m", `url "\x1b[31m"`},
 		{"timeout_ms", 0, "timeout"},

@@ -31,6 +31,6 @@ func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 		err = w.queue.Announce(ctx, j.Live.Channel, message)
 	}
 	if err != nil {
-		w.log.Debug("could not send a part of an answer to its client", "batch", j.Batch, "error", err)
+		w.log.Debug("could not send an event to the client of a job", "batch", j.Batch, "error", err)
 	}
 }

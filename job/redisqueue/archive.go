@@ -23,7 +23,7 @@ const (
 func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions, out *outage) {
 	every(ctx, archiveInterval, func() {
 		if err := q.requeueArchived(o.Alias, o.Logger); err != nil && ctx.Err() == nil {
-			out.failed("could not search for archived jobs", err)
+			out.failed("could not queue archived jobs again", err)
 		}
 	})
 }
