@@ -65,7 +65,7 @@ func (f *Filter) drops(s *sample) (Reason, error) {
 	if len(f.Match)+len(f.NotMatch)+f.MinChars+f.MaxChars > 0 {
 		var response string
 		if err := json.Unmarshal(s.response, &response); err != nil {
-			return "", err
+			return "", fmt.Errorf("read the response: %w", err)
 		}
 		if reason := f.dropsText(response); reason != "" {
 			return reason, nil

@@ -28,11 +28,11 @@ type Options struct {
 
 // Counts has the numbers of records and rows that WriteTable wrote or left out.
 type Counts struct {
-	Records    int // records in the table
-	Unanswered int // rows without an answer, which the table leaves out
-	Dropped    map[Reason]int
-	Failed     int // failed rows that were written to Options.Failed
-	Unreadable int // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
+	Records    int            // records in the table
+	Unanswered int            // rows without an answer, which the table leaves out
+	Dropped    map[Reason]int // answers that are not in the table, by the reason
+	Failed     int            // failed rows that were written to Options.Failed
+	Unreadable int            // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error

@@ -194,7 +194,7 @@ func (s *Stream) next() error {
 func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 	switch {
 	case !s.in.Seekable():
-		return 0, errors.New("stdin cannot be read again")
+		return 0, errors.New("the input is a pipe or a terminal: it cannot be read again")
 	case whence == io.SeekCurrent && offset == 0:
 		return s.offset, nil
 	case whence != io.SeekStart || offset != 0:

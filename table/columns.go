@@ -59,7 +59,7 @@ func (s *scan) add(r Record) error {
 		c := s.seen[f.Name]
 		if c == nil {
 			if len(s.names) == MaxColumns {
-				return fmt.Errorf("the records have more than %d different columns", MaxColumns)
+				return fmt.Errorf("the records have more than %d different columns, which is the maximum", MaxColumns)
 			}
 			c = &scanned{}
 			s.names, s.seen[f.Name] = append(s.names, f.Name), c

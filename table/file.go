@@ -104,8 +104,8 @@ func refuseBinary(start []byte) error {
 		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
 		{"\x1F\x8B", "compressed twice", "decompress it"},
 		{"\x28\xB5\x2F\xFD", "compressed twice", "decompress it"},
-		{"\xFD7zX", "compressed (xz)", "decompress it: xz -dc FILE | ingot run - ..."},
-		{"BZh", "compressed (bzip2)", "decompress it: bzip2 -dc FILE | ingot run - ..."},
+		{"\xFD7zX", "compressed (xz)", "decompress it with xz -d"},
+		{"BZh", "compressed (bzip2)", "decompress it with bzip2 -d"},
 		{"PK\x03\x04", "a zip archive or a spreadsheet", "extract the file in it, or export the sheet as CSV"},
 	} {
 		if bytes.HasPrefix(start, []byte(other.start)) {
@@ -128,7 +128,7 @@ func (f *file) Close() error {
 	return err
 }
 
-// fail adds the names of the file and of the record to an error.
+// fail adds the name of the file and the number of the record to an error.
 func (f *file) fail(record int, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file is incomplete: it ends too early")

@@ -141,7 +141,7 @@ func (in *Input) Copy() error {
 		return err
 	}
 	if _, err := io.Copy(temp, from); err != nil {
-		return errors.Join(fmt.Errorf("copy %s: %w", in.once, err), temp.Close())
+		return errors.Join(fmt.Errorf("copy %s to a temporary file: %w", in.once, err), temp.Close())
 	}
 	in.copied = temp
 	return nil

@@ -110,8 +110,8 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row; the last %d of them ran no other row",
 			d.Deaths, maxDeaths-suspectDeaths)), nil
 	case d.attempt > d.MaxAttempts:
-		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: in all %d attempts the worker died or lost its lease",
-			d.MaxAttempts)), nil
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up after %d attempts: in the last one, the worker died, lost its "+
+			"lease or could not record the result", d.MaxAttempts)), nil
 	}
 	if d.Overdue() {
 		return w.expired(d), nil
