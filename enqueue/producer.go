@@ -87,7 +87,7 @@ const (
 	Rejected                // an error was recorded, since the row cannot be used
 )
 
-// Producer queues the rows of one batch. Its methods are safe for concurrent use.
+// Producer queues the rows of one batch. Its exported methods are safe for concurrent use.
 type Producer struct {
 	batch    string
 	options  Options

@@ -36,7 +36,7 @@ type Counts struct {
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
-// is rows.ErrOtherFile if there are answers to rows that the input does not have.
+// is rows.ErrOtherFile if there are answers to rows that the input does not have, or to a row with another id in the input.
 func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 	t := &tableMaker{options: o, counts: Counts{Dropped: map[Reason]int{}}}
 	columns, err := t.columns()
@@ -73,7 +73,7 @@ type tableMaker struct {
 	fields    []table.Field // fields of a record; reused
 }
 
-// open returns a reader of the rows, or of the answers' custom_ids without an input.
+// open returns a reader of the input's rows. Without an input, it returns a reader of the answers' custom_ids.
 func (t *tableMaker) open() (table.Reader, error) {
 	for _, a := range t.options.Answers {
 		a.next, a.selected = 0, t.options.Selected
@@ -184,7 +184,7 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 // madeUpID is the prefix of the custom_id in answers to rows without an id.
 const madeUpID = "line-"
 
-// nameOf returns the custom_id of a row, or its id if that is a string; empty if the row has neither.
+// nameOf returns the first text that is not empty among a row's fields custom_id and id; empty if the row has none.
 func nameOf(record table.Record) string {
 	for _, name := range []string{customID, "id"} {
 		for _, f := range record.Fields {

@@ -23,7 +23,7 @@ const maxWindow = 128 << 20
 
 var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
 
-// file is an open file.
+// file is an open file, whose content is decompressed while it is read.
 type file struct {
 	name   string // name of the file in messages
 	plain  *os.File
@@ -52,7 +52,7 @@ func openFile(path string, stdin io.Reader) (*file, error) {
 	return f, nil
 }
 
-// start returns the first bytes of the content, at most peekSize.
+// start returns the first bytes of the content: as many as are needed to recognise the format, at most peekSize.
 func (f *file) start() ([]byte, error) {
 	for n := 8; ; n *= 2 { // reads no more than needed, since a pipe may have no more bytes yet
 		start, err := f.in.Peek(min(n, peekSize))
@@ -66,7 +66,8 @@ func (f *file) start() ([]byte, error) {
 	}
 }
 
-// decompress recognises compressed files by their first bytes and decompresses them. Other binary files are errors.
+// decompress makes Read decompress the file if its first bytes are those of gzip or zstd. For binary formats that cannot be read, it
+// returns the error of refuseBinary.
 func (f *file) decompress() error {
 	start, err := f.in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -18,7 +18,8 @@ import (
 // maxPromptsAtOnce is the maximum number of prompts of one row that are in the engine at once.
 const maxPromptsAtOnce = 16
 
-// handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
+// handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded, or when the job was
+// dropped because its batch needs no result.
 func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	w.pulse.begin()
 	defer func() { w.pulse.end(time.Now()) }()

@@ -59,7 +59,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 	return rows, nil
 }
 
-// recording converts an entry of a stream. The result is not set yet.
+// recording converts an entry of a stream, without the text of the result, which the entry does not contain.
 func recording(m redis.XMessage) job.Recording {
 	text, _ := m.Values["line"].(string)
 	sum, _ := m.Values["sum"].(string)
