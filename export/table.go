@@ -168,7 +168,7 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 		}
 		for _, s := range samplesOf(l, a.Model) {
 			if err := t.sample(record, &s); err != nil {
-				return fmt.Errorf("row %d: %w", record.Number, err)
+				return err
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func (t *tableMaker) failed(record table.Record, damaged bool) error {
 func (t *tableMaker) sample(record table.Record, s *sample) error {
 	reason, err := t.options.Filter.drops(s)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the answer to row %d: %w", record.Number, err)
 	}
 	if reason == "" {
 		t.fields = append(t.fields[:0], record.Fields...)

@@ -49,10 +49,10 @@ func CheckLine(line int) error {
 // CheckLimits returns an error if the timeout of one attempt, or the maximum number of attempts, is not within the limits of a job.
 func CheckLimits(timeout time.Duration, attempts int) error {
 	if timeout < MinTimeout || timeout > MaxTimeout {
-		return fmt.Errorf("timeout %v of an attempt: it must be between %v and %v", timeout, MinTimeout, MaxTimeout)
+		return fmt.Errorf("the timeout of an attempt is %v: it must be between %v and %v", timeout, MinTimeout, MaxTimeout)
 	}
 	if attempts < 1 || attempts > MaxAttempts {
-		return fmt.Errorf("maximum number of attempts %d: it must be between 1 and %d", attempts, MaxAttempts)
+		return fmt.Errorf("the maximum number of attempts is %d: it must be between 1 and %d", attempts, MaxAttempts)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		{"enqueued_ms", -1, "enqueued_ms -1 is not a time"},
 		{"enqueued_ms", int64(9_000_000_000_000_000_000), "is not a time"},
 		{"body", strings.Repeat("x", openai.MaxBody), "the body has"},
-		{"model_name", "a:b", `model name "a:b": use`},
+		{"model_name", "a:b", `"a:b" is not a valid model name: use`},
 		{"note", strings.Repeat("x", maxPayload), "bytes, the maximum is"},
 	} {
 		require.ErrorContains(t, decode(c.field, c.value), c.want)

@@ -27,8 +27,8 @@ type window struct {
 	taken map[int]int64 // room that each row takes, in bytes, by line number
 }
 
-// newWindow makes a window for about max(64, 4*concurrency) small rows, which is enough to keep the worker busy. memory is the maximum memory
-// for the rows, in bytes.
+// newWindow makes a window for about max(64, 4*concurrency) small rows, which is enough to keep the worker busy. memory is the maximum
+// memory for the rows, in bytes.
 func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
 	bytes := min(memory/bodyCopies, maxWindowBytes)

@@ -98,7 +98,7 @@ func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string
 // tasks. A reaper then returns the task to its queue, because the task has no owner.
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
-	return failure(err, "end the ownership of line %d of batch %s", d.line, d.batch)
+	return failure(err, "remove the owner of line %d of batch %s", d.line, d.batch)
 }
 
 // ownedTask is a delivery in asynq's list of running tasks.
