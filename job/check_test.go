@@ -47,7 +47,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"batch", "a:b", `batch id "a:b"`},
+		{"batch", "a:b", `"a:b" is not a valid batch id`},
 		{"line", 0, "line number 0"},
 		{"line", -3, "line number -3"},
 		{"line", 4_000_000_000, "line number 4000000000 is not between 1 and 2147483647"},

@@ -35,7 +35,7 @@ const (
 // many rows share a round trip. A result waits a moment for others while other rows are being answered.
 type feed struct {
 	server   *server
-	queues   map[string]int // weights
+	queues   map[string]int // weight of each queue
 	strict   bool
 	handlers int           // maximum number of tasks at once
 	ahead    int           // how many of these tasks may wait in the engine

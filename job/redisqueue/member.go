@@ -39,7 +39,7 @@ type held struct {
 	unread   error // why the task has no valid job; job is then nil
 	member   *member
 	feed     *feed           // the feed that took the task
-	ctx      context.Context // of the delivery
+	ctx      context.Context // ends when the delivery ends
 	end      context.CancelFunc
 	recorded atomic.Bool // Record has removed the task from its queue
 	since    time.Time   // when the handler was called
