@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Answers is an opened file of answers with an index by row. The index needs 24 bytes of memory per answer.
+// Answers is an opened file of answers with an index by row. The index needs at most 24 bytes of memory per answer.
 type Answers struct {
 	// Model is the value of the column model. If Model is empty, the column has the model that each answer names.
 	Model string
