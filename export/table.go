@@ -16,8 +16,8 @@ import (
 // Options are the settings of a table of answers.
 type Options struct {
 	Answers []*Answers // files of answers; a row has its answers from each file, in this order
-	// Input returns a reader of the rows that were answered, from their start. It is called twice if each record has its own columns. If
-	// Input is nil, the table has the rows' custom_id instead of the input's columns.
+	// Input returns a reader of the rows that were answered, from their start. It is called twice: first for the columns, then for the
+	// rows. If Input is nil, the table has the rows' custom_id instead of the input's columns.
 	Input    func() (table.Reader, error)
 	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
 	Prefix   string // prefix of the names of generated columns

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Shape is the name of a rule by which the columns of a table make a request.
+// Shape is the name of a rule that makes a request from the columns of a record.
 type Shape string
 
 // The shapes.

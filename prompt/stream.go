@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Each line has the number of
-// its record; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
+// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Line n of the stream is the
+// request of record n; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
 type Stream struct {
 	in      *table.Input
 	o       Options

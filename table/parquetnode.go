@@ -63,7 +63,7 @@ const (
 // maxDepth is the maximum depth of a schema.
 const maxDepth = 64
 
-// newNode describes a column below a parent. leaves is the number of leaf columns so far.
+// newNode describes a column below a parent. leaves is the number of leaf columns before this column; newNode adds those of the column.
 func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	if c.Depth() > maxDepth {
 		return nil, fmt.Errorf("the column is nested more than %d levels deep", maxDepth)

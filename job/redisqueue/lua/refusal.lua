@@ -41,7 +41,7 @@ local function pinOf(b, alias)
   return b.pins[alias]
 end
 
--- otherModel reports whether a model may not answer rows under an alias, because another one has.
+-- otherModel reports whether a model may not answer rows under an alias, because another model has answered some of them.
 local function otherModel(b, alias, model)
   local first = model ~= '' and not b.mixed and pinOf(b, alias)
   return first and first ~= model
