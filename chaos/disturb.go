@@ -31,7 +31,7 @@ func (r *run) disturb(ctx, storm context.Context, events []event) {
 	}
 	<-storm.Done()
 	lasting.Wait()
-	r.journal.note("calm")
+	r.journal.note("the disturbances have ended")
 }
 
 // strike begins an event. undo ends the event; it is nil if the event needs no end or could not begin. text describes the event for the

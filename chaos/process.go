@@ -198,7 +198,8 @@ func (p *process) lastLine() string {
 	return fmt.Sprintf("%q", text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
-// environment returns this process's environment without the variables that configure ingot.
+// environment returns this process's environment without the variables that configure ingot. XDG_CONFIG_HOME is dir, so that ingot does not
+// read the user's config file.
 func environment(dir string) []string {
 	env := []string{"XDG_CONFIG_HOME=" + dir}
 	for _, v := range os.Environ() {

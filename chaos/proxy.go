@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// proxy forwards connections to Redis and can disturb them. Each worker has a proxy.
+// proxy forwards connections to Redis and can disturb them. Each worker has a proxy of its own; all producers and collectors share one.
 type proxy struct {
 	listener net.Listener
 	target   string // path of Redis's Unix socket

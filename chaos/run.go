@@ -76,7 +76,7 @@ func (r *run) run(ctx context.Context) error {
 	}
 	for _, batch := range batches { // checked when no worker can record a late result any more
 		if err := r.checkBatch(ctx, batch); err != nil {
-			r.journal.fault("%s: %w", batch, err)
+			r.journal.fault("%w", err)
 		}
 	}
 	return r.summarise(batches)
@@ -209,7 +209,7 @@ func (r *run) whatIsLeft(batch string) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("status of %s: %+v", batch, c)
+	return fmt.Errorf("the status of %s shows the counts %+v", batch, c)
 }
 
 // checkBatch compares the collected results of a batch with the undisturbed run. It then collects the results again into a second file and
@@ -217,20 +217,20 @@ func (r *run) whatIsLeft(batch string) error {
 func (r *run) checkBatch(ctx context.Context, batch string) error {
 	status, err := r.status(ctx, batch)
 	if err != nil {
-		return err
+		return fmt.Errorf("check %s: %w", batch, err)
 	}
 	once := filepath.Join(r.dir, batch+".again.jsonl")
 	if _, err := r.ingot(ctx, "results", batch, "--redis", r.url(), "-o", once); err != nil {
-		return err
+		return fmt.Errorf("check %s: %w", batch, err)
 	}
 	for _, path := range []string{r.results(batch), once} {
 		got, e := readOutput(path, batch)
 		if e == nil {
-			e = check(r.undisturbed, got, status)
+			if e = check(r.undisturbed, got, status); e != nil {
+				e = fmt.Errorf("compare %s with the undisturbed run: %w", filepath.Base(path), e)
+			}
 		}
-		if e != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", filepath.Base(path), e))
-		}
+		err = errors.Join(err, e)
 	}
 	return err
 }

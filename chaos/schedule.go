@@ -40,7 +40,7 @@ var deck = []struct {
 	{killCommand, 3, 5},
 }
 
-// stopUnits is the duration of a worker's stop, in units of time. The flag -stop sets the length of a unit to 1/stopUnits of its value.
+// stopUnits is the number of time units for which a worker is stopped. A unit is therefore 1/stopUnits of the value of the flag -stop.
 const stopUnits = 40
 
 // event is one disturbance.

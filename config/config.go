@@ -30,19 +30,19 @@ type Config struct {
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
 	Device      int            // index of the GPU, from 0; the first of Devices
 	Devices     []int          // indices of a worker's GPUs; other commands have one
-	Kernels     metal.Mode     // mode of the backends metal and emulator
+	Kernels     metal.Mode     // mode in which a GPU backend compiles its kernels
 	Threads     int            // threads of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the other fields
 	Concurrency int            // number of rows that the engine computes at once
 	Listen      string         // address of metrics and health checks; for serve, of the API; empty if not set
 	Data        string         // folder of files and batches
-	APIKeyFile  string
-	TLSCert     string
-	TLSKey      string
-	CORSOrigin  string
-	LogLevel    slog.Level
-	LogFormat   string // text or json
-	FromFlags   []Name // the settings that were given by flags, in the order in which this package lists all settings
+	APIKeyFile  string         // file of API keys; if it is empty, requests need no key
+	TLSCert     string         // file of the certificate chain for HTTPS; empty for HTTP
+	TLSKey      string         // file of the certificate's private key
+	CORSOrigin  string         // origin whose web pages may call the API, or *; empty for none
+	LogLevel    slog.Level     // minimum level of logged messages
+	LogFormat   string         // text or json
+	FromFlags   []Name         // the settings that were given by flags, in the order in which this package lists all settings
 }
 
 // The values of Backend that are not names of GPU drivers.

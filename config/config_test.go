@@ -176,7 +176,7 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 		{"port", []string{"--listen", ":99999"}, nil, "",
 			`listen (from --listen): "99999" is not allowed; give a whole number from 0 to 65535`},
 		{"priority", []string{"--priority", "high"}, nil, "",
-			`priority (from --priority): priority "high" is not known: use critical, default or bulk`},
+			`priority (from --priority): "high" is not a priority: use critical, default or bulk`},
 		{"empty", []string{"--priority", ""}, nil, "", `priority (from --priority)`},
 		{"unknown key", nil, nil, "modle: x.gguf\nredis: redis://h:1/0",
 			`read config file ingot.yaml: "modle" is not a setting; the settings are: redis, model, model-name, `},

@@ -193,7 +193,7 @@ func AddListFlag(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Var(&flagValue{name: n, text: lookup(n).def, list: true}, string(n), usage)
 }
 
-// AllowList lets an existing flag of a setting be given several times, as AddListFlag does.
+// AllowList lets an existing flag of a setting be given several times, as AddListFlag does. usage replaces the flag's help text.
 func AllowList(flags *pflag.FlagSet, n Name, usage string) {
 	f := flags.Lookup(string(n))
 	f.Usage = usage

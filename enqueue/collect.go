@@ -87,7 +87,7 @@ type collector struct {
 	firstDamage string
 }
 
-// scan passes every stream entry after the given ID to each, except damaged ones. The entries are read without their results.
+// scan calls each with every stream entry after the given ID, except damaged ones. The entries are read without their results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
@@ -112,8 +112,8 @@ func (c *collector) scan(ctx context.Context, after string, each func(job.Record
 	}
 }
 
-// compare compares the results in out with all stream entries after the last one read. It removes error lines whose rows were queued
-// again.
+// compare compares the checksums of the results in out with those of all stream entries that page has not read yet. It removes from out the
+// error lines whose rows were queued again.
 func (c *collector) compare(ctx context.Context) error {
 	if lines, _ := c.out.Counts(); lines == 0 {
 		return nil

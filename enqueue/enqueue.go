@@ -74,7 +74,7 @@ type pipeline struct {
 	rows     *rows.Reader
 	progress func(Summary)
 	begin    func(context.Context) (*Producer, error) // creates the batch
-	producer *Producer                                // nil until the first row; a file without rows creates no batch
+	producer *Producer                                // nil until feed has created the batch
 
 	read, added, known, rejected atomic.Int64
 }

@@ -214,7 +214,7 @@ func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
 	require.ErrorIs(t, run(strings.NewReader(prompts(4)), enqueue.Options{}), rows.ErrOtherFile)
 	require.ErrorIs(t, run(onlyReader{strings.NewReader(prompts(2))}, enqueue.Options{}), rows.ErrOtherFile)
-	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model default")
+	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model name default")
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: job.Bulk}), "with priority default")
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
 	jobtest.Take(t, q, job.DefaultAlias, job.Default, 3) // no row of the other file is queued

@@ -65,10 +65,10 @@ func (o Options) withDefaults() (Options, error) {
 		o.Retention = DefaultRetention
 	}
 	if o.Retention < time.Second || o.Retention > MaxRetention {
-		return o, fmt.Errorf("enqueue batch: the retention %v is not between 1s and %v", o.Retention, MaxRetention)
+		return o, fmt.Errorf("the retention %v is not between 1s and %v", o.Retention, MaxRetention)
 	}
 	if o.Weight < 0 || o.Weight > MaxWeight {
-		return o, fmt.Errorf("enqueue batch: the weight %d is not between 1 and %d", o.Weight, MaxWeight)
+		return o, fmt.Errorf("the weight %d is not between 1 and %d", o.Weight, MaxWeight)
 	}
 	_, err := job.ParsePriority(string(o.Priority))
 	return o, errors.Join(job.CheckLimits(o.Timeout, o.MaxAttempts), job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
@@ -87,7 +87,7 @@ const (
 	Rejected                // an error was recorded, since the row cannot be used
 )
 
-// Producer queues the rows of one batch. Its methods are safe for concurrent use.
+// Producer queues the rows of one batch. Its exported methods are safe for concurrent use.
 type Producer struct {
 	batch    string
 	options  Options
@@ -131,10 +131,10 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	}
 	p.options.Deadline = known.Deadline
 	if known.Cancelled {
-		return nil, fmt.Errorf("batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
+		return nil, fmt.Errorf("continue batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
 	}
 	if known.Alias != o.Alias || known.Priority != o.Priority {
-		return nil, fmt.Errorf("batch %s was queued for model %s with priority %s: give the same model and priority, or another batch id",
+		return nil, fmt.Errorf("batch %s was queued for model name %s with priority %s: give the same model name and priority, or another batch id",
 			o.Batch, known.Alias, known.Priority)
 	}
 	if fileSHA != "" && known.FileSHA != "" && fileSHA != known.FileSHA {

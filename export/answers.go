@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-run/ingot/rows"
 )
 
-// Answers is an opened file of answers with an index by row. The index needs 24 bytes of memory per answer.
+// Answers is an opened file of answers with an index by row. The index needs at most 24 bytes of memory per answer.
 type Answers struct {
 	// Model is the value of the column model. If Model is empty, the column has the model that each answer names.
 	Model string
@@ -126,8 +126,8 @@ func (a *Answers) text(e entry) ([]byte, error) {
 	return a.buf, nil
 }
 
-// of returns the entry of a row. It must be called with ascending rows. It returns an error if there is an answer to a row between the row
-// of the last call and this one, since the input has no such row.
+// of returns the entry of a row. It must be called with ascending rows. If there is an answer to a row between the row of the last call and
+// this one, the input has no such row: of then returns an error, or skips the answer if a.selected is set.
 func (a *Answers) of(row int) (e entry, found bool, err error) {
 	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
 		a.next++
@@ -143,7 +143,7 @@ func (a *Answers) of(row int) (e entry, found bool, err error) {
 	return e, true, nil
 }
 
-// end returns an error if there are answers to rows after the last row of the input.
+// end returns an error if there are answers to rows after the last row of the input, unless a.selected is set.
 func (a *Answers) end() error {
 	if a.next < len(a.entries) && !a.selected {
 		return a.errNoRow(a.entries[a.next])

@@ -87,7 +87,8 @@ type sample struct {
 	failure      string
 }
 
-// samplesOf returns the answers in a line. For a line with an error, it returns the error as the only sample.
+// samplesOf returns the answers in a line. For a line with an error, it returns the error as the only sample. modelName is the value of the
+// column model; empty for the model that the line names.
 func samplesOf(l line, modelName string) []sample {
 	if l.Error != nil {
 		return []sample{{model: modelName, failure: l.Error.Code + ": " + l.Error.Message}}

@@ -239,7 +239,7 @@ func TestFilters(t *testing.T) {
 	}
 	_, err := export.WriteTable(t.Context(), io.Discard, export.Options{Format: export.CSV, Input: in, Answers: []*export.Answers{a},
 		Filter: export.Filter{Unique: []string{"answer"}}})
-	require.ErrorContains(t, err, `the table has no column "answer": it has "q", "sample_index", "response", `)
+	require.ErrorContains(t, err, `the table has no column "answer": its columns are "q", "sample_index", "response", `)
 }
 
 func TestFailedRowsInTheShapeOfTheInput(t *testing.T) {

@@ -65,7 +65,7 @@ func (f *Filter) drops(s *sample) (Reason, error) {
 	if len(f.Match)+len(f.NotMatch)+f.MinChars+f.MaxChars > 0 {
 		var response string
 		if err := json.Unmarshal(s.response, &response); err != nil {
-			return "", err
+			return "", fmt.Errorf("its response is not a text: %w", err)
 		}
 		if reason := f.dropsText(response); reason != "" {
 			return reason, nil
@@ -111,7 +111,7 @@ type unique struct {
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {
-			return nil, fmt.Errorf("the table has no column %q: it has %s", name, namesOf(all))
+			return nil, fmt.Errorf("the table has no column %q: its columns are %s", name, namesOf(all))
 		}
 	}
 	return &unique{columns: columns, seen: map[uint64]struct{}{}}, nil

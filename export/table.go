@@ -16,8 +16,8 @@ import (
 // Options are the settings of a table of answers.
 type Options struct {
 	Answers []*Answers // files of answers; a row has its answers from each file, in this order
-	// Input returns a reader of the rows that were answered, from their start. It is called twice if each record has its own columns. If
-	// Input is nil, the table has the rows' custom_id instead of the input's columns.
+	// Input returns a reader of the rows that were answered, from their start. It is called twice: first for the columns, then for the
+	// rows. If Input is nil, the table has the rows' custom_id instead of the input's columns.
 	Input    func() (table.Reader, error)
 	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
 	Prefix   string // prefix of the names of generated columns
@@ -28,15 +28,15 @@ type Options struct {
 
 // Counts has the numbers of records and rows that WriteTable wrote or left out.
 type Counts struct {
-	Records    int // records in the table
-	Unanswered int // rows without an answer, which the table leaves out
-	Dropped    map[Reason]int
-	Failed     int // failed rows that were written to Options.Failed
-	Unreadable int // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
+	Records    int            // records in the table
+	Unanswered int            // rows without an answer, which the table leaves out
+	Dropped    map[Reason]int // answers that are not in the table, by the reason
+	Failed     int            // failed rows that were written to Options.Failed
+	Unreadable int            // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
-// is rows.ErrOtherFile if there are answers to rows that the input does not have.
+// is rows.ErrOtherFile if there are answers to rows that the input does not have, or to a row with another id in the input.
 func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 	t := &tableMaker{options: o, counts: Counts{Dropped: map[Reason]int{}}}
 	columns, err := t.columns()
@@ -73,7 +73,7 @@ type tableMaker struct {
 	fields    []table.Field // fields of a record; reused
 }
 
-// open returns a reader of the rows, or of the answers' custom_ids without an input.
+// open returns a reader of the input's rows. Without an input, it returns a reader of the answers' custom_ids.
 func (t *tableMaker) open() (table.Reader, error) {
 	for _, a := range t.options.Answers {
 		a.next, a.selected = 0, t.options.Selected
@@ -168,7 +168,7 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 		}
 		for _, s := range samplesOf(l, a.Model) {
 			if err := t.sample(record, &s); err != nil {
-				return fmt.Errorf("row %d: %w", record.Number, err)
+				return err
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 // madeUpID is the prefix of the custom_id in answers to rows without an id.
 const madeUpID = "line-"
 
-// nameOf returns the custom_id of a row, or its id if that is a string; empty if the row has neither.
+// nameOf returns the first text that is not empty among a row's fields custom_id and id; empty if the row has none.
 func nameOf(record table.Record) string {
 	for _, name := range []string{customID, "id"} {
 		for _, f := range record.Fields {
@@ -212,7 +212,7 @@ func (t *tableMaker) failed(record table.Record, damaged bool) error {
 func (t *tableMaker) sample(record table.Record, s *sample) error {
 	reason, err := t.options.Filter.drops(s)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the answer to row %d: %w", record.Number, err)
 	}
 	if reason == "" {
 		t.fields = append(t.fields[:0], record.Fields...)

@@ -35,10 +35,10 @@ func CheckSum(sum string) error {
 	if isHex(sum, 8) {
 		return nil
 	}
-	return fmt.Errorf("checksum %.20q is not 8 hex digits", sum)
+	return fmt.Errorf("checksum %.20q is not 8 lower-case hex digits", sum)
 }
 
-// CheckLine returns an error if a number cannot be a line number.
+// CheckLine returns an error unless line is a line number from 1 to MaxLineNumber.
 func CheckLine(line int) error {
 	if line >= 1 && line <= MaxLineNumber {
 		return nil
@@ -49,10 +49,10 @@ func CheckLine(line int) error {
 // CheckLimits returns an error if the timeout of one attempt, or the maximum number of attempts, is not within the limits of a job.
 func CheckLimits(timeout time.Duration, attempts int) error {
 	if timeout < MinTimeout || timeout > MaxTimeout {
-		return fmt.Errorf("timeout %v of an attempt: it must be between %v and %v", timeout, MinTimeout, MaxTimeout)
+		return fmt.Errorf("the timeout of an attempt is %v: it must be between %v and %v", timeout, MinTimeout, MaxTimeout)
 	}
 	if attempts < 1 || attempts > MaxAttempts {
-		return fmt.Errorf("maximum number of attempts %d: it must be between 1 and %d", attempts, MaxAttempts)
+		return fmt.Errorf("the maximum number of attempts is %d: it must be between 1 and %d", attempts, MaxAttempts)
 	}
 	return nil
 }
@@ -64,9 +64,9 @@ func (j *Job) check() error {
 	case err != nil:
 		return err
 	case j.File != "" && !isHex(j.File, 16):
-		return fmt.Errorf("file %.40q is not 16 hex digits", j.File)
+		return fmt.Errorf("file %.40q is not 16 lower-case hex digits", j.File)
 	case j.CustomID == "" || len(j.CustomID) > openai.MaxCustomID || !utf8.ValidString(j.CustomID):
-		return fmt.Errorf("custom_id %.40q is not a text of 1 to %d bytes", j.CustomID, openai.MaxCustomID)
+		return fmt.Errorf("custom_id %.40q is not UTF-8 of 1 to %d bytes", j.CustomID, openai.MaxCustomID)
 	case j.Endpoint != openai.Chat && j.Endpoint != openai.Completions:
 		return fmt.Errorf("url %.40q is not %q or %q", j.Endpoint, openai.Chat, openai.Completions)
 	case len(j.Body) > openai.MaxBody:
@@ -74,14 +74,14 @@ func (j *Job) check() error {
 	case j.Alias != "" && CheckAlias(j.Alias) != nil:
 		return CheckAlias(j.Alias)
 	case j.Live != nil && CheckBatch(j.Live.Channel) != nil:
-		return fmt.Errorf("live.channel %.40q is not 1 to 128 letters, digits and . _ -", j.Live.Channel)
+		return fmt.Errorf("live.channel %.40q: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", j.Live.Channel)
 	case j.EnqueuedMS < 0 || j.EnqueuedMS > maxUnixMilli:
 		return fmt.Errorf("enqueued_ms %d is not a time: it must be Unix milliseconds before the year 10000", j.EnqueuedMS)
 	}
 	return nil
 }
 
-// maxUnixMilli is the end of the year 9999.
+// maxUnixMilli is the end of the year 9999, as a Unix time in milliseconds.
 const maxUnixMilli = 253402300799999
 
 // checkTimeout calls CheckLimits with a timeout in milliseconds. It clips the timeout first, since a large one overflows time.Duration.

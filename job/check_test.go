@@ -47,7 +47,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"batch", "a:b", `batch id "a:b"`},
+		{"batch", "a:b", `"a:b" is not a valid batch id`},
 		{"line", 0, "line number 0"},
 		{"line", -3, "line number -3"},
 		{"line", 4_000_000_000, "line number 4000000000 is not between 1 and 2147483647"},
@@ -55,7 +55,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		{"sum", "", `checksum ""`},
 		{"file", "x", `file "x"`},
 		{"custom_id", "", `custom_id ""`},
-		{"custom_id", strings.Repeat("x", openai.MaxCustomID+1), "is not a text of 1 to 512 bytes"},
+		{"custom_id", strings.Repeat("x", openai.MaxCustomID+1), "is not UTF-8 of 1 to 512 bytes"},
 		{"url", "/v1/embeddings", `url "/v1/embeddings"`},
 		{"url", "\x1b[31m", `url "\x1b[31m"`},
 		{"timeout_ms", 0, "timeout"},
@@ -66,7 +66,7 @@ func TestPayloadsAreWithinLimits(t *testing.T) {
 		{"enqueued_ms", -1, "enqueued_ms -1 is not a time"},
 		{"enqueued_ms", int64(9_000_000_000_000_000_000), "is not a time"},
 		{"body", strings.Repeat("x", openai.MaxBody), "the body has"},
-		{"model_name", "a:b", `model name "a:b": use`},
+		{"model_name", "a:b", `"a:b" is not a valid model name: use`},
 		{"note", strings.Repeat("x", maxPayload), "bytes, the maximum is"},
 	} {
 		require.ErrorContains(t, decode(c.field, c.value), c.want)

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// RowError is the content of a failed row's output line.
+// RowError is the error of a failed row, read from the row's output line.
 type RowError struct {
 	Line     int    `json:"line"` // line number in the input
 	CustomID string `json:"custom_id"`
@@ -27,8 +27,8 @@ const (
 	maxErrorBytes = 4 << 20
 )
 
-// Errors passes every error line of a batch to each, in the order of recording. If each returns an error, Errors stops and returns this
-// error.
+// Errors calls each with every error line of a batch, in the order of recording. It leaves out error lines that Store.Free has deleted. If
+// each returns an error, Errors stops and returns it.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
 	none := func(int) bool { return false }
 	for after := ""; ; {

@@ -14,9 +14,9 @@ type Event struct {
 	// Ended means that the job's result is recorded. The fields below are not set then.
 	Ended bool `json:"ended,omitempty"`
 
-	Prompt int              `json:"prompt"`
+	Prompt int              `json:"prompt"` // index of the prompt in the request
 	Before Progress         `json:"before"` // size of the choice before Piece
-	Piece  generation.Piece `json:"piece"`
+	Piece  generation.Piece `json:"piece"`  // the next part of the choice
 }
 
 // Progress is the size of a choice so far. A repeated attempt at a job generates the same choice, but may cut it into other pieces.
@@ -60,7 +60,7 @@ func (e *Event) Encode() ([]byte, error) {
 	return text, nil
 }
 
-// DecodeEvent reads a message.
+// DecodeEvent reads a message that Encode has made.
 func DecodeEvent(message []byte) (Event, error) {
 	var e Event
 	if err := json.Unmarshal(message, &e); err != nil {

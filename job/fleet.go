@@ -13,8 +13,8 @@ type Worker struct {
 	Backend         string    `json:"backend"`
 	Device          string    `json:"device"`
 	Context         int       `json:"context,omitempty"` // maximum tokens of prompt and answer
-	Concurrency     int       `json:"concurrency"`       // maximum number of rows that run at once; Rows may be larger
-	Rows            int       `json:"rows"`              // number of rows that the worker has now: taken from the queue and not finished
+	Concurrency     int       `json:"concurrency"`       // maximum number of rows that run at once
+	Rows            int       `json:"rows"`              // number of rows that were taken from the queue and are not finished
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`
 	Beat            time.Time `json:"beat"`          // time of the last heartbeat, by the queue's clock

@@ -34,7 +34,7 @@ func ParsePriority(s string) (Priority, error) {
 	if p := Priority(s); Priorities()[p] > 0 {
 		return p, nil
 	}
-	return "", fmt.Errorf("priority %q is not known: use critical, default or bulk", s)
+	return "", fmt.Errorf("%q is not a priority: use critical, default or bulk", s)
 }
 
 // DefaultAlias is the model alias of producers and workers that set none.
@@ -50,7 +50,7 @@ func CheckAlias(s string) error {
 	if aliasForm.MatchString(s) {
 		return nil
 	}
-	return fmt.Errorf("model name %q: use 1 to 128 letters, digits and . _ / @ + -, beginning with a letter or digit", s)
+	return fmt.Errorf("%q is not a valid model name: use 1 to 128 letters, digits and . _ / @ + -, beginning with a letter or digit", s)
 }
 
 // CheckBatch returns an error if a batch id cannot be part of Redis keys and result ids.
@@ -58,7 +58,7 @@ func CheckBatch(s string) error {
 	if batchForm.MatchString(s) {
 		return nil
 	}
-	return fmt.Errorf("batch id %q: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", s)
+	return fmt.Errorf("%q is not a valid batch id: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", s)
 }
 
 // TaskID returns an id that identifies a row among the rows of all batches, so that a row cannot be queued twice.

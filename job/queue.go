@@ -54,7 +54,7 @@ type Queue interface {
 type ServeOptions struct {
 	Alias           string
 	Concurrency     int           // maximum number of handlers at once
-	Ahead           int           // how many of these have jobs that wait in the engine; a queue may use fewer if jobs take long
+	Ahead           int           // how many of these handlers have jobs that wait in the engine; a queue may use fewer if jobs take long
 	Interactive     int           // maximum number of additional handlers, for Interactive jobs only; 0 to take none
 	Strict          bool          // serve a priority only while the higher ones have no jobs; false: serve in the ratio of Priorities
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
@@ -91,7 +91,7 @@ func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 type Handler func(ctx context.Context, j *Job) error
 
 // ErrRowRunning means that Add cannot replace a job, because a worker still runs the same line of an earlier batch with the same id.
-var ErrRowRunning = errors.New("a worker still runs this row of an earlier batch with the same id: give another batch id, or try again later")
+var ErrRowRunning = errors.New("a worker still runs a row of an earlier batch with the same id: give another batch id, or try again later")
 
 // Errors that a Handler returns.
 var (

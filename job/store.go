@@ -9,10 +9,11 @@ import (
 // Store holds batches and the results of their rows. A row is recorded once, even if calls are repeated. A finished or cancelled
 // batch is deleted when its retention is over; an unfinished batch is not deleted. All methods are safe for concurrent use.
 //
-// Methods return ErrNoBatch if the batch does not exist, and ErrUnavailable if the store cannot be used at the moment.
+// Every method can return ErrUnavailable, if the store cannot be used at the moment. Seal, Begin, SaveCheckpoint, Record, Status, Cancel
+// and Purge return ErrNoBatch if the batch does not exist.
 type Store interface {
-	// Create creates a batch. If a batch with this id exists, Create returns its settings, after two changes: it sets the weight if
-	// b.Weight is not 0, and it sets MixModels if b.MixModels is set.
+	// Create creates a batch. If a batch with this id exists, Create sets its weight if b.Weight is not 0, sets its MixModels if
+	// b.MixModels is set, and returns its settings without Retention, Lines, MixModels and Weight.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
 	// Seal declares that all rows of a batch are queued. total is their number, fileSHA the SHA-256 of their file. The batch is
@@ -23,8 +24,8 @@ type Store interface {
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
 	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile or
-	// ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded if another worker has taken
-	// over the row. A job with an empty File is accepted for any file.
+	// ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded or ErrDeliveryEnded if the
+	// row was taken from this worker. A job with an empty File is accepted for any file.
 	Begin(ctx context.Context, j *Job) (Start, error)
 
 	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If another worker has taken
@@ -104,9 +105,9 @@ type Batch struct {
 	ID        string
 	Alias     string // model alias of the rows that name none
 	Priority  Priority
-	FileSHA   string // SHA-256 of the whole input in hex; empty if it is not known yet
-	Retention time.Duration
-	Deadline  time.Time // time after which rows expire; zero for none
+	FileSHA   string        // SHA-256 of the whole input in hex; empty if it is not known yet
+	Retention time.Duration // time from the end of the batch until it is deleted
+	Deadline  time.Time     // time after which rows expire; zero for none
 	Cancelled bool
 	Lines     int  // lines of the whole input; 0 if the number is not known
 	MixModels bool // accept answers of several model files under one alias

@@ -129,7 +129,7 @@ func countRows(in io.Reader, f rows.Format) (int, error) {
 		return 0, err
 	}
 	if _, err := s.Seek(start, io.SeekStart); err != nil {
-		return 0, fmt.Errorf("read rows: %w", err)
+		return 0, fmt.Errorf("return to the start of the rows: %w", err)
 	}
 	return n, nil
 }

@@ -27,15 +27,15 @@ type window struct {
 	taken map[int]int64 // room that each row takes, in bytes, by line number
 }
 
-// newWindow makes a window that is large enough for the worker never to wait for rows, unless the rows need more memory than given. memory
-// is the memory for rows in bytes.
+// newWindow makes a window for about max(64, 4*concurrency) small rows, which is enough to keep the worker busy. memory is the maximum
+// memory for the rows, in bytes.
 func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
 	bytes := min(memory/bodyCopies, maxWindowBytes)
 	return &window{room: semaphore.NewWeighted(bytes), bytes: bytes, minRoom: max(1, bytes/rows), taken: map[int]int64{}}
 }
 
-// acquire waits until the window has room for a row, and takes it.
+// acquire waits until the window has room for a row, and takes this room.
 func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	n := w.size(len(row.Body))
 	if err := w.room.Acquire(ctx, n); err != nil {

@@ -16,7 +16,7 @@ import (
 // Options describe how records become requests.
 type Options struct {
 	Shape    Shape        // Auto if empty
-	Template *Template    // makes the messages of each chat, or the text of a Completion; nil if the shape does
+	Template *Template    // makes the messages of each chat, or the text of a Completion; nil if the shape does this
 	System   *Template    // makes a system message for chats that have none; nil for no system message
 	Defaults []Default    // in the order of Settings
 	Notice   func(string) // called at most once, with a description of the shape that was guessed; may be nil
@@ -31,7 +31,7 @@ func (o Options) AsIs() bool {
 type maker struct {
 	o     Options
 	shape *shape              // nil for text, and if a template makes the messages
-	raw   bool                // records are lines that are passed on unchanged
+	raw   bool                // records are requests, which get at most a system message and defaults
 	plain bool                // records are lines of a text file; each is a user's message
 	keep  bool                // a last message of the assistant is kept, so that the answer continues it
 	ids   map[uint64]struct{} // hashes of the custom_ids of earlier records

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Shape is the name of a rule by which the columns of a table make a request.
+// Shape is the name of a rule that makes a request from the columns of a record.
 type Shape string
 
 // The shapes.
@@ -29,14 +29,14 @@ const (
 type shape struct {
 	name Shape
 	help string
-	// claims reports whether records with these fields have the shape. If only a table's columns are known, the fields have no values.
-	// nil if the shape is never guessed.
+	// claims reports whether a record with these fields has the shape. nil if the shape is never guessed.
 	claims func(fields []table.Field) bool
-	// body returns a record's endpoint and the fields of its request's body. nil for Requests.
+	// body makes a request from a record's fields: the endpoint, and the fields of the body. nil for Requests.
 	body func(fields []table.Field) (openai.Endpoint, []table.Field, error)
 }
 
-// shapes lists all shapes. Auto selects the first shape that claims the first record.
+// shapes lists all shapes. If the records are not requests, Auto tries the first records in order, and selects the first shape that claims
+// one of them.
 var shapes = []shape{
 	{Requests, `JSON objects that are requests: OpenAI Batch lines, or bodies with "messages" or "prompt"`, nil, nil},
 	{Messages, `column "messages", a list of role and content, without a last answer`, func(f []table.Field) bool { return value(f, "messages") != nil }, messagesBody},
@@ -155,7 +155,7 @@ func elements(fields []table.Field, name string) ([]json.RawMessage, error) {
 		return nil, fmt.Errorf("column %q is not a list", name)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("column %q is empty", name)
+		return nil, fmt.Errorf("column %q has an empty list", name)
 	}
 	return list, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/table"
 )
 
-// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Each line has the number of
-// its record; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
+// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Line n of the stream is the
+// request of record n; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
 type Stream struct {
 	in      *table.Input
 	o       Options
@@ -194,7 +194,7 @@ func (s *Stream) next() error {
 func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 	switch {
 	case !s.in.Seekable():
-		return 0, errors.New("stdin cannot be read again")
+		return 0, errors.New("the input is a pipe or a terminal: it cannot be read again")
 	case whence == io.SeekCurrent && offset == 0:
 		return s.offset, nil
 	case whence != io.SeekStart || offset != 0:

@@ -36,14 +36,14 @@ var Roles = []string{"system", "user", "assistant"}
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
-		return fmt.Errorf("%s: %w", where, plainError(err))
+		return plainError(err)
 	}
 	t.messages = append(t.messages, message{role, parsed})
 	t.visit(parsed.Root, true)
 	return nil
 }
 
-// plainError removes the prefix "template: " from an error of text/template.
+// plainError removes the prefix "template: " from an error of text/template. The error then begins with the template's name.
 func plainError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
 }

@@ -64,7 +64,7 @@ func TestTemplatesNameColumns(t *testing.T) {
 
 func TestTemplateErrors(t *testing.T) {
 	t.Parallel()
-	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "a {{.b"), "--prompt: ")
+	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "a {{.b"), "--prompt:1: ")
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{nothing .b}}"), `function "nothing" not defined`)
 	for text, want := range map[string]string{
 		"{{.text.inner}}":         "can't evaluate field inner",

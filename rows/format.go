@@ -7,9 +7,9 @@ type Format string
 
 // The formats.
 const (
-	FormatAuto  Format = "auto" // the format that the first non-empty line has
-	FormatJSONL Format = "jsonl"
-	FormatText  Format = "text"
+	FormatAuto  Format = "auto"  // the format that the first non-empty line has
+	FormatJSONL Format = "jsonl" // a JSON object per line
+	FormatText  Format = "text"  // a prompt per line
 )
 
 // format describes how to recognise and read files of one format.

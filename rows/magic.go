@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// skipStart removes a UTF-8 byte order mark from part, the first bytes of a file. It returns an error if they are those of a known binary
-// format, and otherwise err.
+// skipStart removes a UTF-8 byte order mark from part, the first bytes of a file. err is the error of reading part. If the file is not
+// UTF-8 text, for example compressed, skipStart returns an error that says so; otherwise it returns err.
 func skipStart(part []byte, err error) ([]byte, error) {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},

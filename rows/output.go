@@ -170,7 +170,7 @@ func (o *Output) loadResult(text []byte) error {
 		return fmt.Errorf("%w: choose another output", errNotResult)
 	}
 	if batch != o.batch {
-		return fmt.Errorf("%w: the result is of batch %s, not %s: choose another output", ErrOtherFile, batch, o.batch)
+		return otherFileError{fmt.Errorf("the result is of batch %s, not %s: choose another output", batch, o.batch)}
 	}
 	if o.add(line) {
 		return fmt.Errorf("the output has two results for line %d of the input: remove one of them", line)

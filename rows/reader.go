@@ -51,7 +51,7 @@ type Options struct {
 	Models        []string // allowed values of a row's "model"; nil for any
 }
 
-// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row is an error. To find such rows, Reader
+// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row gets an Err. To find such rows, Reader
 // needs about 20 bytes for each row with a custom_id.
 type Reader struct {
 	src     *bufio.Reader

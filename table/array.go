@@ -12,7 +12,7 @@ type arrayReader struct {
 	file   *file
 	limit  *limitedReader
 	in     *json.Decoder
-	inside bool // the last token read was inside an array
+	inside bool // the next element is inside an array whose end has not been read
 	begun  bool
 	number int
 	fields []Field

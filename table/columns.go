@@ -16,7 +16,8 @@ import (
 const MaxColumns = 10_000
 
 // Columns returns the columns of r. If each record has its own columns, Columns reads all records. It then returns all their columns in the
-// order of their first occurrence, with the kind that fits all values of the column. It skips records with errors.
+// order of their first occurrence, with the kind that fits all values of the column. It skips records with errors. More than MaxColumns
+// columns are an error.
 func Columns(r Reader) ([]Column, error) {
 	if columns := r.Columns(); columns != nil {
 		return columns, nil
@@ -59,7 +60,7 @@ func (s *scan) add(r Record) error {
 		c := s.seen[f.Name]
 		if c == nil {
 			if len(s.names) == MaxColumns {
-				return fmt.Errorf("the records have more than %d different columns", MaxColumns)
+				return fmt.Errorf("the records have more than %d different columns, which is the maximum", MaxColumns)
 			}
 			c = &scanned{}
 			s.names, s.seen[f.Name] = append(s.names, f.Name), c

@@ -67,7 +67,8 @@ func (r *csvReader) Next() (Record, error) {
 	var damaged *csv.ParseError
 	switch {
 	case errors.As(err, &damaged):
-		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("line %d, column %d of %s: %w", damaged.Line, damaged.Column, r.file.name, damaged.Err)}
+		return Record{}, &RecordError{Number: r.number,
+			Err: fmt.Errorf("line %d, byte %d of %s: %w", damaged.Line, damaged.Column, r.file.name, damaged.Err)}
 	case err != nil:
 		return Record{}, r.file.fail(r.number, err)
 	case len(values) != len(r.columns):

@@ -23,7 +23,7 @@ const maxWindow = 128 << 20
 
 var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
 
-// file is an open file.
+// file is an open file, whose content is decompressed while it is read.
 type file struct {
 	name   string // name of the file in messages
 	plain  *os.File
@@ -52,7 +52,7 @@ func openFile(path string, stdin io.Reader) (*file, error) {
 	return f, nil
 }
 
-// start returns the first bytes of the content, at most peekSize.
+// start returns the first bytes of the content: as many as are needed to recognise the format, at most peekSize.
 func (f *file) start() ([]byte, error) {
 	for n := 8; ; n *= 2 { // reads no more than needed, since a pipe may have no more bytes yet
 		start, err := f.in.Peek(min(n, peekSize))
@@ -66,7 +66,8 @@ func (f *file) start() ([]byte, error) {
 	}
 }
 
-// decompress recognises compressed files by their first bytes and decompresses them. Other binary files are errors.
+// decompress makes Read decompress the file if its first bytes are those of gzip or zstd. For binary formats that cannot be read, it
+// returns the error of refuseBinary.
 func (f *file) decompress() error {
 	start, err := f.in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -104,8 +105,8 @@ func refuseBinary(start []byte) error {
 		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
 		{"\x1F\x8B", "compressed twice", "decompress it"},
 		{"\x28\xB5\x2F\xFD", "compressed twice", "decompress it"},
-		{"\xFD7zX", "compressed (xz)", "decompress it: xz -dc FILE | ingot run - ..."},
-		{"BZh", "compressed (bzip2)", "decompress it: bzip2 -dc FILE | ingot run - ..."},
+		{"\xFD7zX", "compressed (xz)", "decompress it with xz -d"},
+		{"BZh", "compressed (bzip2)", "decompress it with bzip2 -d"},
 		{"PK\x03\x04", "a zip archive or a spreadsheet", "extract the file in it, or export the sheet as CSV"},
 	} {
 		if bytes.HasPrefix(start, []byte(other.start)) {
@@ -128,7 +129,7 @@ func (f *file) Close() error {
 	return err
 }
 
-// fail adds the names of the file and of the record to an error.
+// fail adds the name of the file and the number of the record to an error.
 func (f *file) fail(record int, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file is incomplete: it ends too early")

@@ -18,9 +18,9 @@ const (
 	CSV     Format = "csv"
 	TSV     Format = "tsv"
 	Parquet Format = "parquet"
-	Array   Format = "json"
-	Lines   Format = "jsonl"
-	Text    Format = "text"
+	Array   Format = "json"  // an array of objects, or objects one after another
+	Lines   Format = "jsonl" // an object per line
+	Text    Format = "text"  // a prompt per line
 )
 
 // fileFormat describes how to recognise and read files of one format.
@@ -34,7 +34,7 @@ type fileFormat struct {
 	open   func(f *file) (Reader, error)
 }
 
-// formats lists all formats. Auto selects the first format that claims a file.
+// formats lists all formats. If the extension of a file is unknown, Auto selects the first format that claims the file.
 var formats []fileFormat
 
 func init() { // a literal would be an initialisation cycle, since opening a file reads formats

@@ -54,7 +54,7 @@ func Open(paths []string, o Options) (*Input, error) {
 	return in, nil
 }
 
-// check checks that a file can be opened, and whether it can be read more than once.
+// check returns an error if a file does not exist or is a folder. It sets in.once if the file can be read only once.
 func (in *Input) check(path string) error {
 	if path == Stdin {
 		f, ok := in.options.Stdin.(*os.File)
@@ -141,7 +141,7 @@ func (in *Input) Copy() error {
 		return err
 	}
 	if _, err := io.Copy(temp, from); err != nil {
-		return errors.Join(fmt.Errorf("copy %s: %w", in.once, err), temp.Close())
+		return errors.Join(fmt.Errorf("copy %s to a temporary file: %w", in.once, err), temp.Close())
 	}
 	in.copied = temp
 	return nil

@@ -10,8 +10,8 @@ import (
 )
 
 // rowValues has the values of a row that are not read yet, by leaf column. Parquet stores nested values as lists with two levels per
-// value. The definition level tells how many optional nodes on the path to the value are present. The repetition level tells in which
-// list on the path the value begins a new element.
+// value. The definition level is the number of optional and repeated nodes on the path to the value that are present. The repetition level
+// is the depth of the list on the path in which the value begins a new element; 0 if it is the first value of the row.
 type rowValues struct{ left [][]parquet.Value }
 
 func (r *rowValues) set(row parquet.Row, leaves int) {
@@ -63,7 +63,7 @@ const (
 // maxDepth is the maximum depth of a schema.
 const maxDepth = 64
 
-// newNode describes a column below a parent. leaves is the number of leaf columns so far.
+// newNode describes a column below a parent. leaves is the number of leaf columns before this column; newNode adds those of the column.
 func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	if c.Depth() > maxDepth {
 		return nil, fmt.Errorf("the column is nested more than %d levels deep", maxDepth)

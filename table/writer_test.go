@@ -232,7 +232,7 @@ func TestColumnsOfRecords(t *testing.T) {
 			in.rows = append(in.rows, record(t, i+1, fmt.Sprintf(`{%q:1}`, name), name))
 		}
 		_, err := table.Columns(in)
-		require.EqualError(t, err, "the records have more than 10000 different columns")
+		require.EqualError(t, err, "the records have more than 10000 different columns, which is the maximum")
 	})
 }
 

@@ -50,8 +50,8 @@ func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) erro
 	return errors.Join(failed, w.warnOfLost(ctx, batches, warned))
 }
 
-// warnOfLost logs the batches that have lost rows, each batch once. A lost row is neither recorded nor queued, so its body exists only
-// in the batch's file.
+// warnOfLost logs the batches that have lost rows, each batch once; warned holds those that were logged. A lost row is neither recorded nor
+// queued, so its body exists only in the batch's file.
 func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
 	if s := w.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // this worker's rows may still be in the queue

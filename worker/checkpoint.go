@@ -149,7 +149,8 @@ func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.L
 	}
 	origin := w.origin
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil || c.Fingerprint != origin.Fingerprint() {
-		log.Info("a row starts from the beginning: its checkpoint is of another model or backend", "tokens", c.Tokens())
+		log.Info("a row starts from the beginning: its checkpoint is of another model or backend, or this worker's model file could not be hashed",
+			"tokens", c.Tokens())
 		return nil
 	}
 	log.Info("a row continues from its checkpoint", "tokens", c.Tokens())

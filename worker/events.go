@@ -20,7 +20,8 @@ func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(ge
 	}
 }
 
-// announce sends an event to the client of a job. A failure is only logged, since the client still gets the recorded result.
+// announce sends an event to the client of a job; it does nothing for a row of a file. A failure is only logged, since the client still
+// gets the recorded result.
 func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 	if j.Live == nil {
 		return
@@ -31,6 +32,6 @@ func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 		err = w.queue.Announce(ctx, j.Live.Channel, message)
 	}
 	if err != nil {
-		w.log.Debug("could not send a part of an answer to its client", "batch", j.Batch, "error", err)
+		w.log.Debug("could not send an event to the client of a job", "batch", j.Batch, "error", err)
 	}
 }

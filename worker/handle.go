@@ -18,7 +18,8 @@ import (
 // maxPromptsAtOnce is the maximum number of prompts of one row that are in the engine at once.
 const maxPromptsAtOnce = 16
 
-// handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded.
+// handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded, or when the job was
+// dropped because its batch needs no result.
 func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	w.pulse.begin()
 	defer func() { w.pulse.end(time.Now()) }()
@@ -110,8 +111,8 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row; the last %d of them ran no other row",
 			d.Deaths, maxDeaths-suspectDeaths)), nil
 	case d.attempt > d.MaxAttempts:
-		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: in all %d attempts the worker died or lost its lease",
-			d.MaxAttempts)), nil
+		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up after %d attempts: in the last one, the worker died, lost its "+
+			"lease or could not record the result", d.MaxAttempts)), nil
 	}
 	if d.Overdue() {
 		return w.expired(d), nil

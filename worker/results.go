@@ -37,7 +37,7 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 	defer r.mu.Unlock()
 	r.results += bytes
 	if r.results > r.room.bytes {
-		return generation.BadRequest("the log-probabilities of the row's %d prompts need more memory than a worker has for results: "+
+		return generation.BadRequest("the row's log-probabilities (number of prompts: %d) need more memory than a worker has for results: "+
 			"ask for fewer prompts, choices, tokens or alternatives, or give the worker more memory with --memory", prompts)
 	}
 	if r.reserved > 0 {

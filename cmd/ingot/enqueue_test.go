@@ -67,7 +67,7 @@ func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 		r := ingot(t, "", "enqueue", in, "--redis", server.URL)
 		require.Equal(t, exitFailure, r.code)
 		require.Empty(t, r.stdout)
-		require.Regexp(t, `ingot: enqueue \S+: (create|queue line \d+ of) batch \w+: OOM .* \(run the same command with --batch \w+ to queue the remaining rows\)\n$`, r.stderr)
+		require.Regexp(t, `ingot: enqueue \S+: (create|queue rows from line \d+ of) batch \w+: OOM .* \(run the same command with --batch \w+ to queue the remaining rows\)\n$`, r.stderr)
 		batch := regexp.MustCompile(`batch (\w+):`).FindStringSubmatch(r.stderr)[1]
 		require.Contains(t, r.stderr, "--batch "+batch+" ")
 

@@ -347,7 +347,7 @@ func TestUnknownFieldsAreErrors(t *testing.T) {
 	require.Contains(t, r.stderr, `no worker serves model name "gpt-4": its rows (1) wait for one. To send all rows to "glm", cancel the batch`)
 	errs := ingot(t, "", "results", "strict", "--redis", url, "-o", "-").stdout
 	require.Contains(t, errs, `line 2: \"images\" is not supported: only text can be used`)
-	require.Contains(t, errs, `line 3: model name \"gpt 4\": use 1 to 128 letters`)
+	require.Contains(t, errs, `line 3: \"gpt 4\" is not a valid model name: use 1 to 128 letters`)
 	r = ingot(t, "", append(enqueue, "--batch", "lax", "--unknown-fields", "ignore")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stderr, "5 rows: 5 queued\nno worker serves model name \"glm\": the rows wait for one\n")

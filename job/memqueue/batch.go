@@ -199,7 +199,7 @@ func (q *Queue) Status(_ context.Context, id string) (job.Status, error) {
 	defer q.mu.Unlock()
 	b, err := q.find(id)
 	if err != nil {
-		return job.Status{}, fmt.Errorf("batch %s: %w", id, err)
+		return job.Status{}, fmt.Errorf("read batch %s: %w", id, err)
 	}
 	return b.current(), nil
 }

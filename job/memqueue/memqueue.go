@@ -27,7 +27,7 @@ func New() *Queue {
 	return &Queue{batches: map[string]*batch{}, aliases: map[string]*alias{}}
 }
 
-// weight returns the weight of a batch.
+// weight returns a batch's share among the batches of the same priority; 1 if none is set.
 func (q *Queue) weight(batch string) int {
 	if b := q.batches[batch]; b != nil {
 		return max(1, b.Weight)

@@ -9,10 +9,10 @@ type turns struct {
 	batches map[string]*turn
 }
 
-// turn holds the waiting tasks of a batch.
+// turn is a batch with its waiting tasks.
 type turn struct {
 	tasks *list.List
-	next  float64 // the batch's turn
+	next  float64 // the number of the batch's next turn
 }
 
 func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }

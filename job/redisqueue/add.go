@@ -26,7 +26,7 @@ func (q *Queue) Add(ctx context.Context, alias string, p job.Priority, jobs []*j
 	a := adding{Queue: q, queue: queueName(alias, p), added: added}
 	if len(jobs) > 0 {
 		if err := q.rdb.SAdd(ctx, asynqQueues, a.queue).Err(); err != nil {
-			return added, failure(err, "queue line %d of batch %s", jobs[0].Line, jobs[0].Batch)
+			return added, failure(err, "queue rows from line %d of batch %s", jobs[0].Line, jobs[0].Batch)
 		}
 	}
 	numbers, err := q.numbersOf(ctx, jobs)
@@ -84,7 +84,7 @@ func (a *adding) flush(ctx context.Context) error {
 		dead, err := a.try(ctx)
 		if err != nil {
 			first := a.tasks[0].job
-			return failure(err, "queue line %d of batch %s", first.Line, first.Batch)
+			return failure(err, "queue rows from line %d of batch %s", first.Line, first.Batch)
 		}
 		if len(dead) == 0 {
 			a.tasks, a.bytes = a.tasks[:0], 0
@@ -96,8 +96,8 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try runs the script once. A task is not added if its id exists in Redis. If the task in Redis is dead, try removes it, and returns the new
-// task in again.
+// try runs the script once. A task is not added if its id exists in Redis. If the task in Redis is dead (see removeDead), try removes it,
+// and returns the new task in again.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, a.queue, time.Now().UnixNano())

@@ -3,7 +3,6 @@ package redisqueue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -23,7 +22,7 @@ const (
 func (q *Queue) requeueArchivedUntil(ctx context.Context, o job.ServeOptions, out *outage) {
 	every(ctx, archiveInterval, func() {
 		if err := q.requeueArchived(o.Alias, o.Logger); err != nil && ctx.Err() == nil {
-			out.failed("could not search for archived jobs", err)
+			out.failed("could not queue archived jobs again", err)
 		}
 	})
 }
@@ -36,7 +35,7 @@ func (q *Queue) requeueArchived(alias string, log *slog.Logger) error {
 		queue := queueName(alias, p)
 		archived, err := q.archivedJobs(queue)
 		if err != nil {
-			return fmt.Errorf("list archived jobs of queue %s: %w", queue, err)
+			return failure(err, "list archived jobs of queue %s", queue)
 		}
 		for _, id := range archived {
 			if err := q.inspector.RunTask(queue, id); err != nil {

@@ -65,7 +65,7 @@ func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA strin
 	return nil
 }
 
-// Cancel implements job.Store. It works while Redis has no memory left.
+// Cancel implements job.Store. It works even while Redis has no memory left.
 func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err error) {
 	running, err := q.rdb.HKeys(ctx, key(batch, "attempts")).Result()
 	if err != nil {
@@ -120,7 +120,7 @@ func (q *Queue) Cancelled(ctx context.Context, batch string) (bool, error) {
 	return cancelled, nil
 }
 
-// Purge implements job.Store. It works while Redis has no memory left.
+// Purge implements job.Store. It works even while Redis has no memory left.
 func (q *Queue) Purge(ctx context.Context, batch string) error {
 	st, err := q.Status(ctx, batch)
 	if err != nil {

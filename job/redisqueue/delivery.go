@@ -91,14 +91,14 @@ func (q *Queue) numbersOf(ctx context.Context, jobs []*job.Job) (numbers []int, 
 // own records in Redis that a worker runs a delivery: the worker becomes the owner. owned is false if another worker has the row by now.
 func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
 	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
-	return n == 1, failure(err, "become the owner of line %d of batch %s", d.line, d.batch)
+	return n == 1, failure(err, "record this worker as the owner of line %d of batch %s", d.line, d.batch)
 }
 
 // disown removes the owner of a delivery that has ended. If the delivery ended after its lease, its task is still in the list of running
 // tasks. A reaper then returns the task to its queue, because the task has no owner.
 func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
 	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
-	return failure(err, "end the ownership of line %d of batch %s", d.line, d.batch)
+	return failure(err, "remove the owner of line %d of batch %s", d.line, d.batch)
 }
 
 // ownedTask is a delivery in asynq's list of running tasks.

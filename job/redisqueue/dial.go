@@ -24,7 +24,7 @@ func Dial(ctx context.Context, url string, rows int, waiting func(reason string)
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("redis URL: %w (a valid URL is redis://localhost:6379/0)", err)
+		return nil, nil, fmt.Errorf("read the redis URL: %w (a valid URL is redis://localhost:6379/0)", err)
 	}
 	if opts.PoolSize == 0 { // the URL sets no pool size
 		opts.PoolSize = rows + moreConnections

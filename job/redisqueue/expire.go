@@ -53,7 +53,7 @@ func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) 
 }
 
 // tasksOf returns the ids of a batch's tasks. It reads the queue's lists in the order in which a task passes through them, so that it
-// misses no task that moves meanwhile.
+// does not miss a task that moves on meanwhile.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
 	list := func(key string, start int64) ([]string, error) {

@@ -20,8 +20,8 @@ import (
 const (
 	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
 	maxPause = 50 * time.Millisecond
-	// aheadTime decides how many rows a worker takes ahead: as many as its engine computes in this time. These are few if rows take long,
-	// so that no other worker is without rows for long at the end of a batch.
+	// A worker takes some rows ahead: they wait in its engine until a running row ends. aheadTime decides how many: as many as the engine
+	// computes in this time. These are few if rows take long, so that no other worker is without rows for long at the end of a batch.
 	aheadTime = 100 * time.Millisecond
 	// minAheadShare sets the minimum: if the engine computes n rows at once, the worker takes at least n/minAheadShare rows ahead.
 	minAheadShare = 4
@@ -35,15 +35,15 @@ const (
 // many rows share a round trip. A result waits a moment for others while other rows are being answered.
 type feed struct {
 	server   *server
-	queues   map[string]int // weights
+	queues   map[string]int // weight of each queue
 	strict   bool
 	handlers int           // maximum number of tasks at once
-	ahead    int           // how many of these may be rows ahead, which wait in the engine
+	ahead    int           // how many of these tasks may wait in the engine
 	poll     time.Duration // time between two requests while the queues are empty
 
 	tasks chan *held    // tasks for free handlers
 	wake  chan struct{} // signals that there are results to record or handlers that need tasks
-	full  chan struct{} // signals that the results no longer wait for others
+	full  chan struct{} // signals that the results are to be recorded at once
 
 	mu      sync.Mutex
 	held    int // tasks that were taken and whose handlers have not returned
@@ -55,7 +55,7 @@ type feed struct {
 	next    time.Time     // time of the next request for tasks if the queues were empty; zero if they were not
 }
 
-// newFeed returns a feed for a number of handlers. Up to ahead of them have rows that wait in the engine.
+// newFeed returns a feed for a number of handlers. At most ahead handlers have rows that wait in the engine.
 func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers, ahead int) *feed {
 	return &feed{
 		server: s, queues: queues, strict: o.Strict, handlers: handlers, ahead: ahead, poll: o.PollInterval,

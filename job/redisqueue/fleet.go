@@ -44,7 +44,7 @@ func (q *Queue) beat(ctx context.Context, w job.Worker) (alive bool, err error) 
 		return false, failure(err, "encode the record of worker %s", w.Name)
 	}
 	ms, err := beatScript.Run(ctx, q.rdb, fleetKeys(), w.ID, record).Int64()
-	return ms != 0, failure(err, "register worker %s", w.Name)
+	return ms != 0, failure(err, "write the record of worker %s", w.Name)
 }
 
 // leave removes a worker that has stopped.
@@ -118,8 +118,9 @@ func parseMoment(ms string) time.Time {
 // newWorkerID returns a random id. A worker keeps its id until it stops or is declared lost.
 func newWorkerID() string { return uuid.NewString() }
 
-// watch finds silent workers: those whose last heartbeat has not changed for some time. It compares no clocks, and it counts only time in
-// which it could read heartbeats. So neither a restart of Redis nor a pause of the watching process makes a worker silent.
+// watch finds silent workers: those whose last heartbeat has not changed for some time. It does not compare clocks of different machines,
+// and it counts only time in which it could read heartbeats. So neither a restart of Redis nor a pause of the watching process makes a
+// worker silent.
 type watch struct {
 	Leases
 	last time.Time // time of the last call of look

@@ -101,7 +101,7 @@ func (m *member) hear(ctx context.Context, messages <-chan *redis.Message, arriv
 	}
 }
 
-// cancel ends the delivery of the task with an id.
+// cancel ends the delivery of the task with this id, if the member holds it.
 func (m *member) cancel(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// member is this worker as a member of the fleet. It sends heartbeats. It holds a delivery from the time when the worker takes it from
-// Redis until the handler has returned.
+// member registers this worker with Redis, sends its heartbeats and keeps a list of its deliveries. It holds a delivery from the time when
+// the worker takes it from Redis until the handler has returned.
 type member struct {
 	queue   *Queue
 	options job.ServeOptions
@@ -39,7 +39,7 @@ type held struct {
 	unread   error // why the task has no valid job; job is then nil
 	member   *member
 	feed     *feed           // the feed that took the task
-	ctx      context.Context // of the delivery
+	ctx      context.Context // ends when the delivery ends
 	end      context.CancelFunc
 	recorded atomic.Bool // Record has removed the task from its queue
 	since    time.Time   // when the handler was called

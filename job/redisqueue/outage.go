@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// outage limits a worker's log while Redis cannot be used to two lines: one when the outage begins and one when it ends. All other errors
-// of the outage are logged at debug level.
+// outage logs two lines for each time in which Redis cannot be used: one when the outage begins and one when it ends. All other errors of
+// the outage are logged at debug level.
 type outage struct {
 	log *slog.Logger
 

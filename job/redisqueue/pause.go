@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-run/ingot/job"
 )
 
-// pausedKey returns the key that stops asynq from taking tasks of a queue.
+// pausedKey returns asynq's key that pauses a queue. While the key exists, take.lua takes no tasks of the queue.
 func pausedKey(alias string, p job.Priority) string {
 	return "asynq:{" + queueName(alias, p) + "}:paused"
 }

@@ -102,7 +102,7 @@ func (q *Queue) queueAgain(ctx context.Context, s job.Status, lines []int) (adde
 			err = errors.New("the stored job belongs to another row")
 		}
 		if err != nil {
-			return 0, fmt.Errorf("read the failed rows of batch %s: line %d: %w", s.Batch, lines[i], err)
+			return 0, fmt.Errorf("queue line %d of batch %s again: %w", lines[i], s.Batch, err)
 		}
 		if j.Overdue() {
 			j.DeadlineMS = 0

@@ -28,7 +28,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 		return nil, nil
 	}
 	if err != nil {
-		return nil, failure(err, "read results of batch %s", batch)
+		return nil, failure(err, "read the stream of batch %s", batch)
 	}
 	var rows []job.Recording
 	var wanted []int // indices of rows whose results are read
@@ -46,7 +46,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 	}
 	texts, err := resultsScript.Run(ctx, q.rdb, keys(batch, "results"), args...).Slice()
 	if err != nil {
-		return nil, failure(err, "read results of batch %s", batch)
+		return nil, failure(err, "read recorded lines of batch %s", batch)
 	}
 	for i, text := range texts {
 		if s, ok := text.(string); ok {
@@ -59,7 +59,7 @@ func (q *Queue) Read(ctx context.Context, batch string, p job.Page) ([]job.Recor
 	return rows, nil
 }
 
-// recording converts an entry of a stream. The result is not set yet.
+// recording converts an entry of a stream, without the text of the result, which the entry does not contain.
 func recording(m redis.XMessage) job.Recording {
 	text, _ := m.Values["line"].(string)
 	sum, _ := m.Values["sum"].(string)

@@ -37,7 +37,7 @@ func TestAFullRedisIsReportedWithTheRow(t *testing.T) {
 	_, err := q.Add(t.Context(), "m", job.Bulk, jobs)
 	require.ErrorIs(t, err, job.ErrFull)
 	require.ErrorIs(t, err, job.ErrUnavailable)
-	require.ErrorContains(t, err, "queue line 2 of batch b: OOM")
+	require.ErrorContains(t, err, "queue rows from line 2 of batch b: OOM")
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	added, err := q.Add(t.Context(), "m", job.Bulk, jobs)
 	require.NoError(t, err)

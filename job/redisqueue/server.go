@@ -99,7 +99,7 @@ func checkRights(ctx context.Context, c redis.UniversalClient) error {
 		return failure(err, "check the user's rights to the commands of the queue")
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("the user lacks rights: %s", strings.Join(failed, "; "))
+		return fmt.Errorf("the server refuses commands of the queue: %s", strings.Join(failed, "; "))
 	}
 	s := c.Subscribe(ctx, cancelChannel)
 	defer s.Close() //nolint:errcheck // the subscription was only a check
@@ -107,7 +107,7 @@ func checkRights(ctx context.Context, c redis.UniversalClient) error {
 		err = c.Publish(ctx, cancelChannel, "").Err()
 	}
 	if err != nil {
-		return fmt.Errorf("the user lacks rights to channel %s: %w", cancelChannel, err)
+		return fmt.Errorf("subscribe and publish to channel %s: %w", cancelChannel, err)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Ti
 	before := now()
 	server, err := c.Time(ctx).Result()
 	if err != nil {
-		return fmt.Errorf("read the clock: %w", err)
+		return fmt.Errorf("read its clock: %w", err)
 	}
 	after := now()
 	// The server read its clock at a time between before and after.

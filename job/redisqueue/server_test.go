@@ -59,12 +59,12 @@ func TestRights(t *testing.T) {
 	for _, c := range []struct{ rights, want string }{
 		{documentedRights, ""},
 		{documentedRights + " -info -config|get", ""}, // the server's kind and settings are not checked then
-		{documentedRights + " -hsetnx", "the user lacks rights: hsetnx: "},
+		{documentedRights + " -hsetnx", "the server refuses commands of the queue: hsetnx: "},
 		{documentedRights + " -xadd -unlink", "; xadd: "},
 		{strings.Replace(documentedRights, "~ingot:*", "", 1), "the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: NOPERM"},
 		{strings.Replace(documentedRights, "~asynq:*", "", 1), "the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: NOPERM"},
-		{strings.Replace(documentedRights, "&asynq:*", "", 1), "the user lacks rights to channel asynq:cancel: NOPERM"},
-		{documentedRights + " -publish", "the user lacks rights to channel asynq:cancel: NOPERM"},
+		{strings.Replace(documentedRights, "&asynq:*", "", 1), "subscribe and publish to channel asynq:cancel: NOPERM"},
+		{documentedRights + " -publish", "subscribe and publish to channel asynq:cancel: NOPERM"},
 		{documentedRights + " -@scripting", "the user lacks rights to run scripts, or to use the keys"},
 	} {
 		rules := append([]any{"ACL", "SETUSER", "u", "reset", "on", ">p", "resetchannels"}, words(c.rights)...)

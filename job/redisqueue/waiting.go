@@ -36,7 +36,7 @@ func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
 const drainedAtOnce = 1000
 
 // drain removes the rows of a batch from its queues, except those that live workers run. Those leave the queue when their deliveries end.
-// drain works while Redis has no memory left.
+// drain works even while Redis has no memory left.
 func (q *Queue) drain(ctx context.Context, s job.Status) error {
 	for _, queue := range queuesOf(s) {
 		if err := q.drainQueue(ctx, queue, s.Batch); err != nil {

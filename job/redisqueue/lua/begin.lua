@@ -4,7 +4,7 @@
 -- meanwhile. A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
 -- refusal.lua precedes this script.
 -- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', key of
--- the row's task, the worker's id. The last two are '' if no worker has the row.
+-- the row's task, the worker's id. The last two are '' if Begin was called outside a handler of the row.
 local changed = {} -- changed batches
 
 local replies = each(2, 8, function(i, n)

@@ -1,5 +1,5 @@
 -- Ends an unfinished batch: its rows are no longer begun or recorded, and its keys expire after their retention. Returns 1, 0 if all rows
--- are recorded, -1 if the batch is unknown. It works while Redis has no memory left: a script that first makes a write that needs no
+-- are recorded, -1 if the batch is unknown. It works even while Redis has no memory left: a script that first makes a write that needs no
 -- memory, here DEL, may make other writes after it.
 -- KEYS: meta, done, attempts, results, stream, jobs, checkpoints, deliveries, deaths. ARGV: now in ms.
 if redis.call('EXISTS', KEYS[1]) == 0 then

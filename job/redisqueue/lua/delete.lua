@@ -1,4 +1,4 @@
--- Deletes a task. Returns 1 if it was deleted, 0 if it does not exist or is not to be deleted.
+-- Deletes a task if it satisfies a condition. Returns 1 if it was deleted, otherwise 0.
 -- ARGV: id, queue, condition. The condition is 'any', 'idle' (delete the task only if it is not running) or 'unwanted' (delete it only if
 -- it is not running and its batch is cancelled or does not exist).
 local asynq = 'asynq:{' .. ARGV[2] .. '}:'

@@ -1,7 +1,7 @@
 -- Ends the delivery of a running task as asynq does: deletes the task, or schedules it for another delivery, or archives it. Returns 1, or 0 if
 -- it is not running.
--- ARGV: id, queue, 'done', 'retry' or 'archived', today, time in s until which asynq counts the tasks of today, 1 if the task has failed,
--- then, unless it is done, its message, and the time in s at which it was archived or is to be delivered again.
+-- ARGV: id, queue, 'done', 'retry' or 'archived', today, Unix time in s at which today's counts expire, 1 if the task has failed, then,
+-- unless it is done, its message, and the time in s at which it was archived or is to be delivered again.
 local asynq = 'asynq:{' .. ARGV[2] .. '}:'
 local task = asynq .. 't:' .. ARGV[1]
 if redis.call('LREM', asynq .. 'active', -1, ARGV[1]) == 0 then

@@ -50,7 +50,7 @@ local function fill(queue)
     if #batches == 0 then
       break
     end
-    local all = #batches < wanted -- there are no other batches
+    local all = #batches < wanted -- the list has all batches
     while #rows < wanted and #batches > 0 do
       local n = all and #batches == 1 and wanted - #rows or 1
       if not nextRows(queue, batches, n, rows) then

@@ -2,7 +2,7 @@
 -- for each row: 1, a result of refusal, -6 if another model has answered rows of the alias, or the text of an error. The first
 -- answer under an alias pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for
 -- all rows of a batch together is written at the end. refusal.lua and finish.lua precede this script.
--- ARGV: now in ms, today, time in s until which asynq counts the tasks of today, then of each row: batch, line, result, 'done' or
+-- ARGV: now in ms, today, Unix time in s at which asynq's counts of today expire, then of each row: batch, line, result, 'done' or
 -- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, alias that the row names or '', model of an
 -- answer or '', queue and id of its task or '', then the numbers of tokens, in the order of counters.
 local counters = {'prompt_tokens', 'cached_tokens', 'completion_tokens', 'draft_tokens', 'accepted_tokens'}

@@ -41,7 +41,7 @@ local function pinOf(b, alias)
   return b.pins[alias]
 end
 
--- otherModel reports whether a model may not answer rows under an alias, because another one has.
+-- otherModel reports whether a model may not answer rows under an alias, because another model has answered some of them.
 local function otherModel(b, alias, model)
   local first = model ~= '' and not b.mixed and pinOf(b, alias)
   return first and first ~= model
@@ -56,8 +56,8 @@ local function pin(b, alias, model)
 end
 
 -- refusal returns the reason why a write about a row is refused: -1 if the batch is unknown, -2 if it is cancelled, -3 if the row is of
--- another file, -5 if the file has no such line, 0 if the row is recorded, -4 if the row was taken from this delivery. It returns nil if
--- the write is allowed. file is a FileID, or '' for any file.
+-- another file, -5 if the file has no such line, 0 if the row is recorded, -4 if the row was taken from this delivery's worker. It returns
+-- nil if the write is allowed. file is a FileID, or '' for any file.
 local function refusal(b, line, delivery, file)
   if not b.created then
     return -1

@@ -1,4 +1,4 @@
--- Subtracts the attempt of a job that returned to the queue. Does nothing if the row is recorded or was taken from this delivery.
+-- Subtracts the attempt of a job that returned to the queue. Does nothing if the row is recorded or was taken from this delivery's worker.
 -- KEYS: attempts, deliveries. ARGV: line, number of the delivery.
 if tonumber(redis.call('HGET', KEYS[2], ARGV[1]) or 0) ~= tonumber(ARGV[2]) then
   return 0
