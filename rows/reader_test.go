@@ -167,7 +167,7 @@ func TestRowsNameTheModel(t *testing.T) {
 			continue
 		}
 		require.Equal(t, openai.CodeUnknownModel, read[0].Err.Code)
-		require.Contains(t, read[0].Err.Message, `the models are "glm"`)
+		require.Contains(t, read[0].Err.Message, `use "glm"`)
 	}
 }
 

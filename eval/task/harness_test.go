@@ -173,7 +173,7 @@ func TestInstructionsThatCannotBeChecked(t *testing.T) {
 	}
 	for id := range instructionChecks {
 		_, err := task.Prompt(NewRow(t, map[string]any{"prompt": "p", "instruction_id_list": []string{id}, "kwargs": []any{}}), nil)
-		require.ErrorContains(t, err, "but 0 in kwargs")
+		require.ErrorContains(t, err, "kwargs has 0")
 	}
 	_, err := task.Prompt(NewRow(t, map[string]any{"prompt": "p", "instruction_id_list": []string{"keywords:frequency"}, "kwargs": []any{map[string]any{"keyword": "a", "frequency": 1, "relation": "about"}}}), nil)
 	require.ErrorContains(t, err, `"about"`)
