@@ -86,7 +86,7 @@ func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
 	lines := bufio.NewReaderSize(f, 1<<20)
-	for {
+	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -95,7 +95,7 @@ func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 			err = storeLine(line, paths)
 		}
 		if err != nil {
-			return fmt.Errorf("store answers in the cache: %w", err)
+			return fmt.Errorf("store the answer in line %d of %s in the cache: %w", n, answers, err)
 		}
 	}
 }

@@ -194,7 +194,7 @@ func groupBytes(w *weight) int {
 // packArgs is PackArgs of pack.h.
 type packArgs struct{ blocks, rowBytes, rows, groups uint32 }
 
-// pack uploads a weight's data and packs the weight. Errors begin with what.
+// pack uploads a weight's data and packs the weight. Errors begin with the parameter what, which says what is being done.
 func (b *Backend) pack(w *weight, data []byte, what string) error {
 	if b.integer.stagingBytes < len(data) {
 		b.freeStaging()

@@ -53,8 +53,8 @@ func (s *Sampler) Needs() int {
 }
 
 // SampleBest is Sample for a row of which only the highest logits are known. b must have at least Needs logits. SampleBest returns the
-// index in b of the token that Sample would draw from all logits. ok is false if logits that are not in b may equal the k-th highest; then
-// only Sample can draw the token.
+// index in b of the token that Sample would draw from all logits. ok is false if the last logit in b equals the TopK-th highest. Logits
+// outside of b may then be equal too, so only Sample can draw the token.
 func (s *Sampler) SampleBest(b Best, position int, w *Scratch) (index int, ok bool, err error) {
 	if _, err := b.LogSumExp(); err != nil {
 		return 0, false, err

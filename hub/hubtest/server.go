@@ -99,7 +99,7 @@ func (s *Server) Expire() {
 // Heal makes the server ignore API, Resolve and Bytes, so that it no longer injects faults.
 func (s *Server) Heal() { s.healed.Store(true) }
 
-// fails reports whether a fault has answered a request.
+// fails calls fault, unless fault is nil or Heal was called. It reports whether fault has written the response.
 func (s *Server) fails(fault func(http.ResponseWriter, *http.Request) bool, w http.ResponseWriter, r *http.Request) bool {
 	return fault != nil && !s.healed.Load() && fault(w, r)
 }

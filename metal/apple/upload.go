@@ -72,7 +72,8 @@ func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	return err
 }
 
-// open allocates both halves again if they are shorter than bytes, which is at most stagingBytes.
+// open makes sure that both halves have at least the given number of bytes. If they are smaller, open frees them and allocates larger ones.
+// The number of bytes must not exceed stagingBytes.
 func (s *staging) open(d *Device, bytes int) error {
 	if s.halves[0].buffer.bytes >= bytes {
 		d.residency.commit(d)
