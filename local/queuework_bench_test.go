@@ -31,57 +31,67 @@ import (
 )
 
 const (
-	workRows    = 400
+	workRows    = 3200 // of which start and end of a worker take a small part
 	workPrompt  = 32
 	workAnswer  = 64 // mean number of tokens of an answer
 	workAtOnce  = 16
 	workRequest = `{"custom_id":"row-%d","prompt":%s,"max_tokens":%d,"temperature":0,"ignore_eos":true}` + "\n"
 )
 
-// BenchmarkQueueWork compares the engine alone with a run, and with a worker on a real Redis. All answer the same 400 prompts for the
-// bundled model, with answers of 32 to 96 tokens. The engine and the queue are measured in turns. The reported overhead of the queue is
-// the median of the ratios, once of the elapsed time and once of this process's CPU time, which other programs disturb less.
+// BenchmarkQueueWork measures the work of the queue. All parts answer prompts for the bundled model, with answers of 32 to 96 tokens.
 //
-// The engine's threads spin while they wait for each other, so other work on their processors makes them use more CPU time. "paced"
-// therefore measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time
-// per row is compared with that of the engine alone. The worker's time includes parsing the request and writing the answer's JSON, which
-// rows need without a queue too. The waiting is also measured alone, and subtracted in the percentages. "paced-wide" has eight times as many
+// "run" and "redis" compare the engine alone with a run, and with a worker on a real Redis, in turns. The engine leaves one processor to the
+// queue, as a GPU does. The reported overhead is the median of the ratios, once of the elapsed time and once of this process's CPU time.
+//
+// "paced" measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time per row
+// is compared with that of the engine alone on all processors. The worker's time includes parsing the request and writing the answer's JSON,
+// which rows need without a queue too. The waiting is also measured alone, and subtracted in the percentages. "wide" has eight times as many
 // rows at once, as on a GPU.
 func BenchmarkQueueWork(b *testing.B) {
-	backend, err := cpu.New(runtime.GOMAXPROCS(0))
-	require.NoError(b, err)
-	eng, err := engine.Open(filepath.Join("..", "models", "tiny-glm.q8_0.gguf"), backend,
-		engine.Options{Context: 128, MaxSequences: workAtOnce, Draft: engine.DraftOff, NoSharing: true})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, eng.Close()) })
-	_, err = eng.SHA256(b.Context()) // computed before the measurement, since it uses a whole processor
-	require.NoError(b, err)
-
+	spare := openWork(b, max(1, runtime.GOMAXPROCS(0)-1), workAtOnce)
 	b.Run("run", func(b *testing.B) {
-		compareWork(b, eng, func(b *testing.B, file string) (work, finish func()) {
+		compareWork(b, spare, workAtOnce, func(b *testing.B, file string) (work, finish func()) {
 			out, err := rows.OpenOutput(filepath.Join(b.TempDir(), "out.jsonl"), local.Batch)
 			require.NoError(b, err)
 			return func() {
-				sum, err := local.Run(b.Context(), eng, strings.NewReader(file), out, local.Options{Concurrency: workAtOnce, Logger: quiet})
+				sum, err := local.Run(b.Context(), spare, strings.NewReader(file), out, local.Options{Concurrency: workAtOnce, Logger: quiet})
 				require.NoError(b, err)
 				require.Equal(b, workRows, sum.Done-sum.Failed)
 			}, func() { require.NoError(b, out.Close()) }
 		})
 	})
 	b.Run("redis", func(b *testing.B) {
-		compareWork(b, eng, throughRedis(b, redistest.Start(b), eng))
+		compareWork(b, spare, workAtOnce, throughRedis(b, redistest.Start(b), spare, workAtOnce))
 	})
-	b.Run("paced", func(b *testing.B) { measureParts(b, eng, workRows, workAtOnce) })
-	b.Run("paced-wide", func(b *testing.B) { measureParts(b, eng, 8*workRows, 8*workAtOnce) })
+	b.Run("redis-wide", func(b *testing.B) {
+		wide := openWork(b, max(1, runtime.GOMAXPROCS(0)-1), 8*workAtOnce)
+		compareWork(b, wide, 8*workAtOnce, throughRedis(b, redistest.Start(b), wide, 8*workAtOnce))
+	})
+	all := openWork(b, runtime.GOMAXPROCS(0), workAtOnce)
+	b.Run("paced", func(b *testing.B) { measureParts(b, all, workAtOnce) })
+	b.Run("paced-wide", func(b *testing.B) { measureParts(b, all, 8*workAtOnce) })
+}
+
+// openWork opens an engine that computes a number of rows at once.
+func openWork(b *testing.B, threads, atOnce int) *engine.Engine {
+	backend, err := cpu.New(threads)
+	require.NoError(b, err)
+	eng, err := engine.Open(filepath.Join("..", "models", "tiny-glm.q8_0.gguf"), backend,
+		engine.Options{Context: 128, MaxSequences: atOnce, Draft: engine.DraftOff, NoSharing: true})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, eng.Close()) })
+	_, err = eng.SHA256(b.Context()) // computed before the measurement, since it uses a whole processor
+	require.NoError(b, err)
+	return eng
 }
 
 // measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
-// collector, and of the Redis server. The worker answers n rows, atOnce at a time; the engine has a separate workload.
-func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
+// collector, and of the Redis server. The worker answers atOnce rows at a time; the engine answers fewer rows in all.
+func measureParts(b *testing.B, eng *engine.Engine, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
-	_, requests := workload(workRows)
-	file, waits := workload(n)
+	_, requests := workload(workRows / 8)
+	file, waits := workload(workRows)
 	generateAll(b, eng, requests, workAtOnce) // warm up
 	parts := map[string][]float64{}
 	measure := func(part string, rows int, used func() time.Duration, work func()) {
@@ -91,17 +101,17 @@ func measureParts(b *testing.B, eng *engine.Engine, n, atOnce int) {
 	}
 	process := func() time.Duration { return processorTime(b) }
 	for i := 0; b.Loop(); i++ {
-		measure("engine", workRows, process, func() { generateAll(b, eng, requests, workAtOnce) })
-		measure("waiting", n, process, func() { generateAll(b, newPaced(atOnce), waits, 2*atOnce) })
+		measure("engine", len(requests), process, func() { generateAll(b, eng, requests, workAtOnce) })
+		measure("waiting", workRows, process, func() { generateAll(b, newPaced(atOnce), waits, 2*atOnce) })
 		batch := fmt.Sprintf("batch-%d", i)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: batch})
 		require.NoError(b, err)
 		scripts := scriptsRun(b, server)
-		measure("redis", n, func() time.Duration { return redisTime(b, server) }, func() {
-			measure("worker", n, process, func() { serveUntil(b, queue, batch, atOnce) })
+		measure("redis", workRows, func() time.Duration { return redisTime(b, server) }, func() {
+			measure("worker", workRows, process, func() { serveUntil(b, queue, batch, atOnce) })
 		})
-		parts["scripts"] = append(parts["scripts"], (scriptsRun(b, server)-scripts)/float64(n))
-		measure("collector", n, process, func() { collect(b, queue, batch, n) })
+		parts["scripts"] = append(parts["scripts"], (scriptsRun(b, server)-scripts)/workRows)
+		measure("collector", workRows, process, func() { collect(b, queue, batch, workRows) })
 	}
 	medians := map[string]float64{}
 	for part, times := range parts {
@@ -191,8 +201,8 @@ func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
 	return redisqueue.New(server.Client)
 }
 
-// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them with a worker.
-func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) func(b *testing.B, file string) (work, finish func()) {
+// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them with a worker, atOnce at a time.
+func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine, atOnce int) func(b *testing.B, file string) (work, finish func()) {
 	queue := newRedisQueue(b, server)
 	batch := 0
 	return func(b *testing.B, file string) (work, finish func()) {
@@ -200,7 +210,7 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 		id := fmt.Sprintf("batch-%d", batch)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: id})
 		require.NoError(b, err)
-		w, err := worker.New(eng, queue, worker.Config{Concurrency: workAtOnce, Ahead: workAtOnce, Logger: quiet})
+		w, err := worker.New(eng, queue, worker.Config{Concurrency: atOnce, Ahead: atOnce, Logger: quiet})
 		require.NoError(b, err)
 		working, stop := context.WithCancel(b.Context())
 		var group errgroup.Group
@@ -214,9 +224,9 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine) fun
 	}
 }
 
-// compareWork answers the same prompts with the engine alone and through a queue, in turns. prepare queues the rows; work answers and
-// collects them.
-func compareWork(b *testing.B, eng *engine.Engine, prepare func(b *testing.B, file string) (work, finish func())) {
+// compareWork answers the same prompts with the engine alone, atOnce at a time, and through a queue, in turns. prepare queues the rows; work
+// answers and collects them.
+func compareWork(b *testing.B, eng *engine.Engine, atOnce int, prepare func(b *testing.B, file string) (work, finish func())) {
 	file, requests := workload(workRows)
 	var elapsed, used []float64
 	measure := func(f func()) (wall, processor time.Duration) {
@@ -224,7 +234,7 @@ func compareWork(b *testing.B, eng *engine.Engine, prepare func(b *testing.B, fi
 		f()
 		return time.Since(start), processorTime(b) - before
 	}
-	alone := func() { generateAll(b, eng, requests, workAtOnce) }
+	alone := func() { generateAll(b, eng, requests, atOnce) }
 	alone() // warm up
 	for n := 0; b.Loop(); n++ {
 		queued, finish := prepare(b, file)
