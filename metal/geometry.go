@@ -162,7 +162,8 @@ func (c *Choice) same(o *Choice) bool {
 	return c.Device == o.Device && c.Kernel == o.Kernel && c.Type == o.Type && c.In == o.In && c.Out == o.Out && inputs
 }
 
-// With returns the geometry with the choices of more added. An added choice replaces one for the same kernel, device, type, shape and inputs.
+// With returns a geometry with the choices of g and of the parameter more. A choice of the latter replaces one of g for the same kernel,
+// device, type, shape and inputs.
 func (g Geometry) With(more Geometry) Geometry {
 	all := slices.Clone(g)
 	for i := range more {

@@ -52,8 +52,9 @@ func (s *step) flush() {
 	}
 }
 
-// fold returns the pending operation if its result is x and the next kernel can compute it, which suits reports. The next kernel then
-// writes both x and dst. Otherwise, fold records the pending operation and returns a pending without a buffer.
+// fold takes over the pending operation if its result is x and the parameter suits is true, which means that the next kernel can compute it
+// too. The next kernel must then write both x and its own result, dst. Otherwise, fold records the pending operation and returns a pending
+// without a buffer.
 func (s *step) fold(dst, x compute.Tensor, suits bool) pending {
 	p := s.pending
 	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 ||

@@ -1,7 +1,7 @@
 package compute
 
-// Step records one forward pass. Operations take effect in the order of their calls; a backend may defer all of them until Run. An
-// operation computes dst.Rows rows. It panics if shapes do not match, so a model must guarantee that they match for any input of a user.
+// Step records one forward pass. Operations take effect in the order of their calls. A backend may defer all of them until Submit or Run.
+// An operation computes dst.Rows rows. It panics if shapes do not match, so a model must guarantee that they match for any input of a user.
 //
 // Weights are named as in GGUF files: a weight of shape {in, out} maps a row x of length in to W·x of length out.
 type Step interface {
