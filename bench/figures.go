@@ -86,7 +86,8 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[i].Seconds() * 1000
 }
 
-// median returns the median of the values; if their number is even, the higher of the two middle values. It sorts the slice in place.
+// median returns the median of the values. If their number is even, it returns the higher of the two middle values. It sorts the slice in
+// place.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

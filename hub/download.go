@@ -199,8 +199,8 @@ func (c *client) open(ctx context.Context, from source, header http.Header) (*ht
 	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle; try again later, or download the model from another server", maxRedirects)}
 }
 
-// refused returns the error for a response whose status is neither 200 nor 206. The parameter from is the address that was used, which it
-// also drops.
+// refused returns the error for a response whose status is neither 200 nor 206. It also drops the address that was used, which is the
+// parameter from.
 func (d *download) refused(from source, res *http.Response) error {
 	d.expire(from) // a signed address is valid for about an hour
 	switch code := res.StatusCode; {

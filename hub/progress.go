@@ -31,7 +31,8 @@ func (p *progress) add(there, moved int64) {
 // spareBytes is the number of bytes that a download leaves free on a disk, since other programs fail on a full disk.
 const spareBytes = 64 << 20
 
-// checkSpace returns an error if the disk of a folder has less free space than the bytes in need and spareBytes together.
+// checkSpace returns an error if the disk of a folder has less free space than need plus spareBytes, in bytes. If need is not positive, it
+// returns nil.
 func checkSpace(dir string, need int64) error {
 	if need <= 0 {
 		return nil

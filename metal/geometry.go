@@ -200,7 +200,7 @@ func overlay(dst *int, v int) {
 	}
 }
 
-// ofDevice returns the choices that apply to a device with this name.
+// ofDevice returns the choices whose Device is the given name, and those for all devices.
 func (g Geometry) ofDevice(name string) Geometry {
 	return slices.DeleteFunc(slices.Clone(g), func(c Choice) bool { return c.Device != "" && c.Device != name })
 }

@@ -52,9 +52,9 @@ func (s *step) flush() {
 	}
 }
 
-// fold takes over the pending operation if its result is x and the parameter suits is true, which means that the next kernel can compute it
-// too. The next kernel must then write both x and its own result, dst. Otherwise, fold records the pending operation and returns a pending
-// without a buffer.
+// fold returns the pending operation if the next kernel, whose result is dst, can compute it too. The pending operation's result must be x,
+// dst must have one row and not overlap the operation's inputs, and the parameter suits must be true. The next kernel must then write both
+// x and dst. Otherwise, fold records the pending operation and returns a pending without a buffer.
 func (s *step) fold(dst, x compute.Tensor, suits bool) pending {
 	p := s.pending
 	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 ||

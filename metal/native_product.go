@@ -159,7 +159,7 @@ func (k integerKernel) rowMemory(w *weight) int {
 	return rowBytes(w.in) + k.rows/groupRows*groupBytes(w)
 }
 
-// fitsTwice reports whether two threadgroups with that many bytes of threadgroup memory run on a multiprocessor at the same time.
+// fitsTwice reports whether two threadgroups with the given number of bytes of threadgroup memory run on a multiprocessor at the same time.
 func (s *step) fitsTwice(bytes int) bool { return 2*bytes <= s.native.memory }
 
 // suitsRow reports whether kernel k can compute a pending operation before its product with w.
@@ -322,8 +322,8 @@ func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentR
 	})
 }
 
-// latents records Latents of the given number of rows, beginning with row number first of the step. queries begins with the first column of
-// each row. Without compressed queries, gain is nil.
+// latents records Latents of the given number of rows. The parameter first is the index of the first of them. queries begins with the first
+// column of each row. Without compressed queries, gain is nil.
 func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentRows) {
 	from := at(rowsFrom(queries, first, rows))
 	slots := Binding{l.to.slots.Buffer, l.to.slots.Offset + slotBytes*first}

@@ -68,7 +68,7 @@ func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	}
 }
 
-// rowsFrom returns a view of n rows of t. The view begins at row number first.
+// rowsFrom returns a view of n rows of t. The parameter first is the index of the first of them.
 func rowsFrom(t compute.Tensor, first, n int) compute.Tensor {
 	t.Offset += first * t.Stride
 	t.Rows = n

@@ -120,7 +120,7 @@ func (a approx) swish(alpha, high float64) approx {
 	return approx{v, 1.1*a.tol + 2*expStep*(1+math.Abs(alpha*x))*math.Abs(v)}
 }
 
-// clamped returns a value limited to -limit and limit.
+// clamped returns a value limited to the range from -limit to limit.
 func (a approx) clamped(limit float64) approx { return approx{min(max(a.value, -limit), limit), a.tol} }
 
 // rotated returns a pair rotated by an angle. A backend may round the angle to float32.
