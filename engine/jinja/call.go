@@ -105,7 +105,7 @@ func needText(v Value) string {
 }
 
 // builtin is a filter, a test, a method or a global function, with its signature in Python. The parameter self of fn is the value to which
-// the builtin is applied; nil for a global function. a has the arguments in the order of params.
+// the builtin is applied; nil for a global function. The parameter a of fn has the arguments in the order of params.
 type builtin struct {
 	params         []string
 	required       int  // number of params without a default, which come first
