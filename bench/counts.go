@@ -13,8 +13,8 @@ type PerStep struct {
 	Waits          float64 `json:"waits"`
 }
 
-// Count sets the function that returns the totals of a GPU's work since the GPU was opened, or nil if there is no GPU. Record.PerStep is
-// computed from the totals before and after the timed runs. count is called only while no request runs.
+// Count sets the function that returns the totals of a GPU's work since the GPU was opened. The function returns nil if there is no GPU,
+// and is called only while no request runs. Record.PerStep is computed from the totals before and after the timed runs.
 func (b *Bench) Count(count func() *Counts) { b.count = count }
 
 // tally has the totals of the GPU's work and of the engine's steps at one time.

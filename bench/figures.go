@@ -64,8 +64,8 @@ func (r *round) steady() (tokens int, took time.Duration) {
 // firstToken returns the time from a request to its first token.
 func (a *answer) firstToken() time.Duration { return a.times[0].Sub(a.start) }
 
-// steps calls the function each for every step after the first token. It passes the step's duration and the number of tokens that the step
-// generated.
+// steps calls a function for every step after the first token: tokens is the number of tokens that the step generated, and took is the
+// step's duration.
 func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	for i := 1; i < len(a.times); {
 		n := i
@@ -86,7 +86,8 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[i].Seconds() * 1000
 }
 
-// median returns the median of the values; if their number is even, the higher of the two middle values. It sorts values.
+// median returns the median of the values. If their number is even, it returns the higher of the two middle values. It sorts the slice in
+// place.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

@@ -128,7 +128,7 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	return r, nil
 }
 
-// round runs requests, atOnce at a time.
+// round runs requests. At most atOnce of them run at a time.
 func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int) (round, error) {
 	r := round{answers: make([]answer, len(reqs)), start: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)

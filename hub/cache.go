@@ -152,7 +152,7 @@ func hasSize(path string, size int64) bool {
 }
 
 // lock waits for the lock of a blob and returns the function that releases it. Hugging Face's tools use the same lock. If another process
-// has the lock, lock calls the function waiting once, before it waits.
+// has the lock, lock calls the function waiting once, before it waits. This function can be nil.
 func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(), error) {
 	return lockFile(ctx, filepath.Join(r.cache, ".locks", r.name, hash+".lock"), waiting)
 }
@@ -160,7 +160,8 @@ func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(),
 // lockPause is the time between two attempts to get a lock.
 const lockPause = 200 * time.Millisecond
 
-// lockFile waits for an exclusive lock on a file, which it creates if necessary. Its parameter waiting and its results are as in lock.
+// lockFile waits for an exclusive lock on a file, which it creates if necessary, and returns the function that releases the lock. If
+// another process has the lock, lockFile calls the function waiting once, before it waits. This function can be nil.
 func lockFile(ctx context.Context, file string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err

@@ -41,8 +41,8 @@ func (e Entry) Memory() int64 {
 	return e.Bytes + e.Bytes/20 + steps + MemoryRows*MemoryTokens*e.Cache
 }
 
-// Fitting returns at most n models of the catalog that fit into memory bytes, the largest first. If none fits, it returns the smallest
-// model.
+// Fitting returns at most n models of the catalog that fit into the given number of bytes of memory, the largest first. If none fits, it
+// returns the smallest model.
 func Fitting(memory int64, n int) (fitting []Entry) {
 	for _, e := range slices.Backward(Catalog) {
 		if e.Memory() <= memory && len(fitting) < n {

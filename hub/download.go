@@ -199,7 +199,8 @@ func (c *client) open(ctx context.Context, from source, header http.Header) (*ht
 	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle; try again later, or download the model from another server", maxRedirects)}
 }
 
-// refused returns the error for a response whose status is neither 200 nor 206. It also drops the address from.
+// refused returns the error for a response whose status is neither 200 nor 206. It also drops the address that was used, which is the
+// parameter from.
 func (d *download) refused(from source, res *http.Response) error {
 	d.expire(from) // a signed address is valid for about an hour
 	switch code := res.StatusCode; {
@@ -211,7 +212,8 @@ func (d *download) refused(from source, res *http.Response) error {
 	return fmt.Errorf("pull %s: %w: %s: %s", d.what, errExpired, hostOf(from.url), res.Status)
 }
 
-// checkRange checks the header Content-Range of a response: the range must begin at first, and the size must be that of the file.
+// checkRange checks the header Content-Range of a response: the range must begin at the offset in the parameter first, and the size must be
+// that of the file.
 func (d *download) checkRange(header string, first int64) error {
 	var start, end, size int64
 	total, ok := strings.CutPrefix(header, "bytes ")

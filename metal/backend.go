@@ -91,7 +91,8 @@ func (b *Backend) Counters() Counters { return b.device.Counters() }
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer. Errors begin with what, which says what is being done, and wrap ErrMemory if the buffer does not fit.
+// newBuffer makes a buffer. Errors begin with the parameter what, which says what is being done. They wrap ErrMemory if the buffer does not
+// fit.
 func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {

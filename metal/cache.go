@@ -82,7 +82,7 @@ func splitsFor(shape compute.CacheShape, positions int) int {
 	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
 }
 
-// pages makes one buffer per layer. Each has room for slots positions of cols values.
+// pages makes one buffer per layer. Each buffer has room for the given number of slots. A slot holds the cols values of one position.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {

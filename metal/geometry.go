@@ -162,7 +162,8 @@ func (c *Choice) same(o *Choice) bool {
 	return c.Device == o.Device && c.Kernel == o.Kernel && c.Type == o.Type && c.In == o.In && c.Out == o.Out && inputs
 }
 
-// With returns the geometry with the choices of more added. An added choice replaces one for the same kernel, device, type, shape and inputs.
+// With returns a geometry with the choices of g and of the parameter more. A choice of the latter replaces one of g for the same kernel,
+// device, type, shape and inputs.
 func (g Geometry) With(more Geometry) Geometry {
 	all := slices.Clone(g)
 	for i := range more {
@@ -199,7 +200,7 @@ func overlay(dst *int, v int) {
 	}
 }
 
-// ofDevice returns the choices that apply to a device with this name.
+// ofDevice returns the choices whose Device is the given name, and those for all devices.
 func (g Geometry) ofDevice(name string) Geometry {
 	return slices.DeleteFunc(slices.Clone(g), func(c Choice) bool { return c.Device != "" && c.Device != name })
 }

@@ -174,7 +174,8 @@ func (s *step) nativeRoute(dst, x compute.Tensor, w *weight, bias compute.Weight
 	return true
 }
 
-// choice describes how one row's experts are chosen, by the logits in nativeKernels.logits. args.experts is 0 if there is no such choice.
+// choice describes how one row's experts are chosen, by the logits in nativeKernels.logits. The zero value, in which args.experts is 0,
+// means that no choice is described.
 type choice struct {
 	routing compute.Tensor
 	bias    Binding

@@ -52,8 +52,9 @@ func (s *step) flush() {
 	}
 }
 
-// fold returns the pending operation if its result is x and the next kernel can compute it, which suits reports. The next kernel then
-// writes both x and dst. Otherwise, fold records the pending operation and returns a pending without a buffer.
+// fold returns the pending operation if the next kernel, whose result is dst, can compute it too. The pending operation's result must be x,
+// dst must have one row and not overlap the operation's inputs, and the parameter suits must be true. The next kernel must then write both
+// x and dst. Otherwise, fold records the pending operation and returns a pending without a buffer.
 func (s *step) fold(dst, x compute.Tensor, suits bool) pending {
 	p := s.pending
 	if p.dst.Buffer == nil || p.dst.Buffer != x.Buffer || p.dst.Offset != x.Offset || dst.Rows != 1 ||

@@ -46,8 +46,8 @@ func recordInteger[A any](s *step, name string, p Pipeline, g grid, args *A, dst
 	}
 }
 
-// quantise records the quantisation of each row of x: count slices of n values, which are stride values apart. It records nothing
-// if the buffer of activations already holds the result.
+// quantise records the quantisation of count slices of each row of x. A slice has n values, and the starts of two slices are stride values
+// apart. It records nothing if the buffer of activations already holds the result.
 func (s *step) quantise(x compute.Tensor, count, n, stride int) quantised {
 	q := quantised{x, count, n, stride}
 	if s.isQuantised(q) {
@@ -127,7 +127,7 @@ func (s *step) integerProduct(name string, dst, x compute.Tensor, ws []compute.W
 	})
 }
 
-// integerProductOf records the product of weights with quantised activations. The caller sets the fields of a that
+// integerProductOf records the product of weights with quantised activations. In the argument struct, the caller sets the fields that
 // depend on the operation.
 func (s *step) integerProductOf(name string, dst compute.Tensor, q quantised, ws []compute.Weight, a integerProductArgs) {
 	w := ws[0].(*weight)
@@ -159,7 +159,7 @@ func (k integerKernel) rowMemory(w *weight) int {
 	return rowBytes(w.in) + k.rows/groupRows*groupBytes(w)
 }
 
-// fitsTwice reports whether two threadgroups with that many bytes of threadgroup memory run on a multiprocessor at the same time.
+// fitsTwice reports whether two threadgroups with the given number of bytes of threadgroup memory run on a multiprocessor at the same time.
 func (s *step) fitsTwice(bytes int) bool { return 2*bytes <= s.native.memory }
 
 // suitsRow reports whether kernel k can compute a pending operation before its product with w.
@@ -172,8 +172,8 @@ func suitsRow(k integerKernel, w *weight, p *pending) bool {
 	return int(p.join.heads*p.join.valueDim) == cols && int(p.join.splits)*w.in <= maxFoldedJoin
 }
 
-// rowProduct records a product of one row. p is the operation that makes x, if the kernel is to compute it. The caller sets the fields of
-// a that depend on the operation. table has the angles of Absorb's rotations.
+// rowProduct records a product of one row. p is the operation that makes x if the kernel is to compute it too; otherwise it has no buffer.
+// In the argument struct, the caller sets the fields that depend on the operation. table has the angles of Absorb's rotations.
 func (s *step) rowProduct(name string, k integerKernel, dst, x compute.Tensor, p pending, ws []compute.Weight, a rowArgs, table Binding) {
 	w := ws[0].(*weight)
 	from, slots, gain, latent, latentGain, keys := at(x), s.slotMapping, table, table, table, table
@@ -322,8 +322,8 @@ func (s *step) storeLatents(dst, queries compute.Tensor, gain *weight, l latentR
 	})
 }
 
-// latents records Latents of the rows from first on. queries begins with the first column of each row. Without compressed queries, gain is
-// nil.
+// latents records Latents of the given number of rows. The parameter first is the index of the first of them. queries begins with the first
+// column of each row. Without compressed queries, gain is nil.
 func (s *step) latents(first, rows int, dst, queries compute.Tensor, gain *weight, l latentRows) {
 	from := at(rowsFrom(queries, first, rows))
 	slots := Binding{l.to.slots.Buffer, l.to.slots.Offset + slotBytes*first}
@@ -349,7 +349,7 @@ const floatRows = 16384
 
 // floats returns w or, if w is packed, a copy in float32. The first step that needs the copy makes it. Routers need it, since their kernels
 // read weights that are not packed. Experts with biases, or with another activation than SiLU, need it, since only the portable kernels
-// compute these.
+// compute such experts.
 func (s *step) floats(w *weight) *weight {
 	if w.integer == nil {
 		return w

@@ -50,7 +50,7 @@ type compiled struct {
 	pipeline                 Pipeline
 }
 
-// groups returns the number of threadgroups for out rows of weights.
+// groups returns the number of threadgroups for a weight. out is the number of its rows.
 func (c compiled) groups(out int) int {
 	each := c.rows * c.simdgroups
 	return (out + each - 1) / each
@@ -77,8 +77,8 @@ type tiled struct {
 // simdgroups returns the number of simdgroups of a tile. Each simdgroup computes 16 by 16 results.
 func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
 
-// grid returns the grid of a product. rows is the number of rows of activations, out the number of rows of the weight, and each the number of
-// rows of the weight per tile.
+// grid returns the grid of a product. The weight has as many rows as out says, of which the parameter each is the number per tile. The
+// parameter rows is the number of rows of activations.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,

@@ -24,7 +24,7 @@ const (
 	scratchUsed = 8   // number of experts per row for which there is room, if maxScratch allows it
 )
 
-// reserve makes the scratch memory at least as large as bytes. No step may be in flight.
+// reserve makes sure that the scratch memory has at least the given number of bytes. No step may be in flight.
 func (b *Backend) reserve(bytes int) error {
 	if bytes <= b.scratch.bytes {
 		return nil
@@ -68,7 +68,7 @@ func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	}
 }
 
-// rowsFrom returns a view of n rows of t from row first on.
+// rowsFrom returns a view of n rows of t. The parameter first is the index of the first of them.
 func rowsFrom(t compute.Tensor, first, n int) compute.Tensor {
 	t.Offset += first * t.Stride
 	t.Rows = n

@@ -108,7 +108,7 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 	}
 }
 
-// rowsBefore returns the number of rows before the first sequence with at least many rows.
+// rowsBefore returns the number of rows before the first long sequence. A sequence is long if its number of rows is at least many.
 func (s *step) rowsBefore(many int) (rows int) {
 	for _, seq := range s.batch.Seqs {
 		if seq.Rows >= many {
@@ -168,8 +168,8 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// attentionTile records, in tiles, the attention of row number from of the batch and of all rows after it. Row from must be the first row
-// of a sequence.
+// attentionTile records, in tiles, the attention of the last rows of the batch. The parameter from is the index of the first of them, which
+// must be the first row of a sequence.
 func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {
@@ -181,8 +181,9 @@ func (s *step) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape
 		at(q), in.keys, in.values, in.slots, s.tables, tiles, at(dst), bind(shape.Sinks, at(q)))
 }
 
-// pairTiles returns the list of tiles for row number from and all rows after it, and the number of tiles. A tile holds pairs of a row and
-// one of the heads that read the same keys. The list is made once per step.
+// pairTiles returns a list of tiles for the last rows of the batch, and the number of tiles. The parameter from is the index of the first
+// of these rows. A tile holds pairs of a row and one of the heads that read the same keys. Calls with the same arguments in a step return
+// the same list.
 func (s *step) pairTiles(heads, from int) (Binding, int) {
 	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount

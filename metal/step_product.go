@@ -92,8 +92,8 @@ type tileArgs struct {
 	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add, activation uint32
 }
 
-// productTile records the product of a weight with many rows of activations. The caller sets the fields of a that depend on the operation;
-// productTile sets the sizes.
+// productTile records the product of a weight with many rows of activations. In the argument struct, productTile sets the sizes, and the
+// caller sets the fields that depend on the operation.
 func (s *step) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)

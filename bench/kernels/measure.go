@@ -53,7 +53,7 @@ const coldBytes = 96 << 20
 // repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Measure measures each operation on a separate backend, which open starts. It calls the function each with every result.
+// Measure measures each operation on a separate backend. The function open starts a backend. The function each receives every result.
 func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {

@@ -59,8 +59,8 @@ func Record(f *gguf.File, kv gguf.Type, s Step) ([]Dispatch, error) {
 	return list, nil
 }
 
-// onDevice loads a model on a device, calls use, and closes the device. The function forward runs the step; each run replaces the list of
-// dispatches in the ledger l.
+// onDevice loads a model on a device, calls use, and closes the device. It passes two arguments to use: a ledger l, and a function forward
+// that runs the step. Each run replaces the list of dispatches in the ledger.
 func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *ledger, forward func() error) error) (err error) {
 	l, err := newLedger(dev, f, s)
 	if err != nil {

@@ -1,9 +1,10 @@
 package compute
 
-// Step records one forward pass. Operations take effect in the order of their calls; a backend may defer all of them until Run. An
-// operation computes dst.Rows rows. It panics if shapes do not match, so a model must guarantee that they match for any input of a user.
+// Step records one forward pass. Operations take effect in the order of their calls. A backend may defer all of them until Submit or Run.
+// An operation computes dst.Rows rows. It panics if shapes do not match, so a model must guarantee that they match for any input of a user.
 //
-// Weights are named as in GGUF files: a weight of shape {in, out} maps a row x of length in to W·x of length out.
+// Shapes of weights are written as in GGUF files: a weight of shape {in, out} maps a row x of the length in to the row W·x of the length
+// out.
 type Step interface {
 	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are Batch.Tokens or, if Batch.From is set,
 	// the first ids of the rows of Batch.From.
@@ -27,10 +28,10 @@ type Step interface {
 	// keys KVHeads*KeyDim | values KVHeads*ValueDim]. RopeStore adds the projection's bias, then norms each head of the queries and keys,
 	// then rotates these heads. If rope is nil, nothing is rotated.
 	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
-	// Latents norms and rotates MLA's compressed projections, and stores the latent and the key in the cache. A row of a is [q | c | k_pe]:
-	// the compressed query, the latent and the key part with position. q has the length of qGain, c has the length of kvGain, and k_pe has
-	// rope.Dims() values. Latents writes the normed q to dst, which can be the same columns of a. It norms c and rotates k_pe in place. If
-	// qGain is nil, a has no q, and dst is not used.
+	// Latents norms and rotates MLA's compressed projections, and stores the latent and the key in the cache. A row of the tensor a is [q |
+	// c | k_pe]: the compressed query, the latent and the key part with position. q has the length of qGain, c has the length of kvGain,
+	// and k_pe has rope.Dims() values. Latents writes the normed q to dst, which can be the same columns of the same tensor. It norms c and
+	// rotates k_pe in place. If qGain is nil, the rows have no q, and dst is not used.
 	Latents(dst, a Tensor, qGain, kvGain Weight, eps float32, rope Rope, cache Cache, layer int)
 	// Absorb projects MLA's queries into the latent space: per head, q [nope | rope] becomes [kb[head]·nope | rotated rope]. kb has
 	// shape {nope, latent, heads}; q is [rows, heads*(nope+rope)], dst is [rows, heads*(latent+rope)].

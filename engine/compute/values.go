@@ -13,7 +13,8 @@ type Values struct {
 	rows   [][]float32 // the whole rows of the buffer, made once for Rows
 }
 
-// NewValues makes a buffer from floats, which has the values of all rows, cols per row. The buffer uses the slice without copying it.
+// NewValues makes a buffer of rows with cols values each. The slice floats has the values of all rows. The buffer uses this slice without
+// copying it.
 func NewValues(floats []float32, cols int) *Values {
 	v := &Values{Floats: floats}
 	v.rows = v.slices(Tensor{Rows: len(floats) / cols, Cols: cols, Stride: cols})

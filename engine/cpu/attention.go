@@ -186,8 +186,9 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds the weighted values from position begin on to the results of a block's queries. All queries attend to the positions before
-// shortest. weigh processes these positions for all queries together, and the later positions for each query separately.
+// weigh adds weighted values to the results of a block's queries. The first position is the parameter begin. All queries attend to the
+// positions before the parameter shortest. weigh processes these positions for all queries together, and the later positions for each query
+// separately.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]

@@ -54,7 +54,7 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, err
 }
 
-// pages makes the memory of all layers. Each layer has room for the given number of slots of cols values.
+// pages makes the memory of all layers. Each layer has room for the given number of slots. A slot holds the cols values of one position.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {

@@ -52,7 +52,7 @@ func (t *gated) addPair(gate, up *weight, matrix, from, to int) *pair {
 	return &t.pairs[len(t.pairs)-1]
 }
 
-// matrixOf returns the part of a vector that belongs to a matrix with n rows; nil for nil.
+// matrixOf returns the part of a vector that belongs to a matrix with n rows. For a nil vector, it returns nil.
 func matrixOf(v []float32, matrix, n int) []float32 {
 	if v == nil {
 		return nil
@@ -83,7 +83,8 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile computes the results of a pair for operands [from, to), and for the given number of groups of weight rows from the given group on.
+// tile computes the results of a pair for operands [from, to) and for several groups of weight rows: group is the index of the first group,
+// groups the number of them.
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]

@@ -158,8 +158,8 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a thread's share, where of is the number of the thread. ok is false if no part is left. A late thread may
-// call claim for a task that has already ended: no part is left then.
+// claim takes the next part of a thread's share. The parameter of is the number of the thread. ok is false if no part is left. A late
+// thread may call claim for a task that has already ended: no part is left then.
 func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
 	first, end := parts*of/sharers, parts*(of+1)/sharers
@@ -199,7 +199,8 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch polls until the run value differs from last, for at most helperWait. ok reports whether it differs.
+// watch polls until the run value changes, for at most helperWait. The parameter last is the value before the change. ok reports whether it
+// has changed.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {

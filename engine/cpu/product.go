@@ -11,9 +11,9 @@ import (
 // Products of quantised weights read the step's quantised activations at inBlocks.
 type operands struct {
 	x, out   []float32
-	inFloats []int64   // index in x where each row starts
+	inFloats []int64   // index in the slice x where each row starts
 	inBlocks []int64   // index of each row's first block in the step's quantised activations
-	at       []int64   // index in out where each row's results start
+	at       []int64   // index in the slice out where each row's results start
 	factors  []float32 // a factor for each row's results, which are added to out; empty to write the results
 }
 

@@ -12,8 +12,8 @@ const blockValues = 32
 // cache. A set holds fewer than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 
-// quantize converts slices of the rows of x to the step's blocks of activations. Each row has count slices of n values, which are stride
-// values apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
+// quantize converts slices of the rows of x to the step's blocks of activations. Each row has count slices of n values, and the starts of
+// two slices are stride values apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
 func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
 	blocks := rows * rowBlocks(count*n)
 	s.blocks = grow(s.blocks, blocks)

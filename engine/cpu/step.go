@@ -109,7 +109,7 @@ func (b *Backend) rowsEach(n, values int) int {
 	return max(1, (n+parts-1)/parts)
 }
 
-// run calls do for rows 0 to n-1. values is about the number of values of a row, from which run estimates the cost.
+// run calls do for rows 0 to n-1. The parameter values is the approximate number of values of a row, from which run estimates the cost.
 func (t *rowsTask) run(do func(t *rowsTask, thread, r int), n, values int) {
 	t.do, t.n, t.each = do, n, t.step.rowsEach(n, values)
 	t.step.pool.do(t, (n+t.each-1)/t.each)
@@ -184,7 +184,7 @@ func addTo(dst, v []float32) {
 	}
 }
 
-// vectorOf returns the values of a weight of one dimension; nil for nil.
+// vectorOf returns the values of a weight of one dimension. For a nil weight, it returns nil.
 func vectorOf(w compute.Weight) []float32 {
 	if w == nil {
 		return nil

@@ -27,8 +27,8 @@ func (b *Backend) top(thread int, dst, logits []float32, k int) {
 	dst[2*k] = float32(a.Value + math.Log(a.Sum))
 }
 
-// insertBest writes the len(ids) highest logits to values, highest first, and their ids to ids. Of equal logits, the lower id is first. A
-// NaN counts as -Inf.
+// insertBest writes the len(ids) highest logits to the slice values, highest first, and their ids to the slice ids. Of equal logits, the
+// lower id is first. A NaN counts as -Inf.
 func insertBest(ids, values, logits []float32) {
 	k, n := len(ids), 0
 	for id, v := range logits {

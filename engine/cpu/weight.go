@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// weight is a tensor of a model: a vector of float32, or packed matrices of out rows of in values.
+// weight is a tensor of a model: a vector of float32, or packed matrices with as many rows as the field out says, and as many columns as
+// the field in says.
 type weight struct {
 	tensor   gguf.Tensor // the tensor in the file; Embed reads its rows
 	in, out  int

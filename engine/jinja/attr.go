@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-run/ingot/ordered"
 )
 
-// getAttr returns object.name: a method or attribute that the object's type has in Python or, if there is none, the item with the key name.
+// getAttr returns object.name: a method or attribute that the object's type has in Python or, if there is none, the item whose key is name.
 func getAttr(object Value, name string) Value {
 	defined(object)
 	if v, ok := ownAttr(object, name); ok {
@@ -22,7 +22,7 @@ func getAttr(object Value, name string) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// getItem returns object[key]: an item or, if there is none and key is a string, the method or attribute with the name key.
+// getItem returns object[key]: an item or, if there is none and key is a string, the method or attribute whose name is key.
 func (r *render) getItem(object, key Value) Value {
 	defined(object)
 	if v, ok := r.item(object, key); ok {
@@ -107,7 +107,7 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether d.name is the item with the key name for every dictionary d. It is false if Python's dictionaries have an
+// isPlainKey reports whether d.name is the item whose key is name, for every dictionary d. It is false if Python's dictionaries have an
 // attribute with this name.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)

@@ -82,7 +82,7 @@ func (b *binder) name(n *nameExpr, s *symbols) {
 }
 
 // stmts binds a body in scope s. guarded reports whether the body is inside an if. An unknown filter or test inside an if is an error only
-// when it runs: templates test with an if whether a program has a feature before they use it.
+// when it runs: templates use such an if to test whether the program that renders them has a feature.
 func (b *binder) stmts(body []stmt, s *symbols, guarded bool) {
 	for _, n := range body {
 		b.stmt(n, s, guarded)

@@ -57,7 +57,7 @@ func (a *args) addAll(r *render, v Value) {
 	}
 }
 
-// take removes the argument with the given name and returns its value. It returns missing if there is no such argument.
+// take removes the argument with the given name and returns its value. If there is no such argument, it returns the marker missing.
 func (a *args) take(name string) Value {
 	for i, n := range a.named {
 		if n.name == name {
@@ -68,7 +68,7 @@ func (a *args) take(name string) Value {
 	return missing
 }
 
-// or returns the argument at position i. If it was not given, the result is absent.
+// or returns the argument at position i or, if it was not given, the value of the parameter absent.
 func (a *args) or(i int, absent Value) Value {
 	if i >= len(a.pos) || a.pos[i] == missing {
 		return absent
@@ -76,7 +76,8 @@ func (a *args) or(i int, absent Value) Value {
 	return a.pos[i]
 }
 
-// integer returns the argument at position i as an integer. If it was not given, the result is absent.
+// integer returns the argument at position i as an integer. For an argument that was not given, it returns the value of the parameter
+// absent.
 func (a *args) integer(i int, absent int64) int64 {
 	v := a.or(i, absent)
 	defined(v)
@@ -104,7 +105,7 @@ func needText(v Value) string {
 }
 
 // builtin is a filter, a test, a method or a global function, with its signature in Python. The parameter self of fn is the value to which
-// the builtin is applied; nil for a global function. a has the arguments in the order of params.
+// the builtin is applied; nil for a global function. The parameter a of fn has the arguments in the order of params.
 type builtin struct {
 	params         []string
 	required       int  // number of params without a default, which come first

@@ -135,8 +135,8 @@ func filterMap(r *render, v Value, a args) Value {
 	return r.generator(v, func(item Value) (Value, bool) { return b.call(r, name, item, rest), true })
 }
 
-// selecting returns a filter that keeps the elements for which a test returns want. If attr is set, the filter's first argument names the
-// attribute to test. If the filter is called without a test, the element or attribute itself is the condition.
+// selecting returns a filter that keeps the elements for which the result of a test equals want. If attr is set, the filter's first
+// argument names the attribute to test. If the filter is called without a test, the element or attribute itself is the condition.
 func selecting(want, attr bool) func(*render, Value, args) Value {
 	return func(r *render, v Value, a args) Value {
 		if !truth(v) {

@@ -36,8 +36,8 @@ type scope struct {
 	loads   []slotLoad
 }
 
-// slotLoad sets the variable in a slot when its scope starts. The value is the field undefined or, if this is nil, the value of another
-// variable, to which from refers.
+// slotLoad sets the variable in a slot when its scope starts. The value is in the field undefined. If this field is nil, the value is that
+// of another variable, to which the field from refers.
 type slotLoad struct {
 	slot      int
 	from      ref

@@ -41,8 +41,8 @@ func (c *cursor) rest() []Value {
 // iterator. In Python, it is a generator.
 type iterator struct{ cursor }
 
-// generator returns an iterator over the results of the function each for the elements of v. A result with keep false is left out. Nothing
-// is computed before the first result is needed.
+// generator returns an iterator over converted elements of v. It calls the function each to convert an element to out, and leaves out the
+// element if keep is false. Nothing is computed before the first result is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {

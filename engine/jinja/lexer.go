@@ -126,8 +126,8 @@ func (l *lexer) sign() byte {
 	return 0
 }
 
-// textBefore adds the text from start up to the tag at open as a token, without the white space that the tag removes. sign is the sign
-// after the opening of the tag. isBlock is false for {{, before which lstrip_blocks removes nothing.
+// textBefore adds the text between the offsets start and open as a token. A tag begins at offset open, and the white space that this tag
+// removes is left out. sign is the sign after the opening of the tag. isBlock is false for {{, before which lstrip_blocks removes nothing.
 func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
 	s := l.src[start:open]
 	switch {

@@ -146,7 +146,8 @@ func strReplace(r *render, self Value, a args) Value {
 	return r.replace(self.(string), a.text(0), a.text(1), a.integer(2, -1))
 }
 
-// replace returns s with the string to in place of the string from: for the first n occurrences, or for all if n is negative.
+// replace replaces a part of s: each occurrence of the string in the parameter from becomes the string in the parameter to. If n is not
+// negative, only the first n occurrences are replaced.
 func (r *render) replace(s, from, to string, n int64) string {
 	hits := int64(strings.Count(s, from))
 	if n >= 0 {

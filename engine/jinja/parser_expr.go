@@ -22,7 +22,7 @@ func (p *parser) expression() expr {
 }
 
 // tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, the word "if" ends
-// the tuple, as in the head of a loop. The word end also ends it, unless end is "".
+// the tuple, as in the head of a loop. The parameter end is another word that ends the tuple; "" for none.
 func (p *parser) tuple(conditionals bool, end string) expr {
 	item := p.or
 	if conditionals {
@@ -38,8 +38,8 @@ func (p *parser) tuple(conditionals bool, end string) expr {
 	return items[0]
 }
 
-// items parses expressions that are separated by commas, up to the end of the tag, a closing parenthesis or the word end. isTuple reports
-// whether there is a comma.
+// items parses expressions that are separated by commas, up to the end of the tag, a closing parenthesis or the word that the parameter end
+// gives ("" for none). isTuple reports whether there is a comma.
 func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool) {
 	for {
 		if k := p.cur().kind; k == tokPrintEnd || k == tokBlockEnd || p.isOp(")") || end != "" && p.isWord(end) {
@@ -307,7 +307,8 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// separated parses items that are separated by commas, up to the closing bracket end. There may be a comma before the bracket.
+// separated parses items that are separated by commas, and the closing bracket after them, which the parameter end gives. There may be a
+// comma before the bracket.
 func (p *parser) separated(end string, item func()) {
 	for first := true; !p.takeOp(end); first = false {
 		if !first {

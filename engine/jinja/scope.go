@@ -39,7 +39,7 @@ type symbols struct {
 	stores  map[string]bool
 }
 
-// inner returns the symbols of a scope inside s. in is the routine of the scope; nil for the routine of s.
+// inner returns the symbols of a scope inside s. The parameter in is the routine of that scope; nil for the routine of s.
 func (s *symbols) inner(in *routine) *symbols {
 	if in == nil {
 		in = s.routine

@@ -80,7 +80,7 @@ func isIterable(v Value) bool {
 	return isSequence(v)
 }
 
-// leaves reports whether the remainder of v divided by divisor is want.
+// leaves reports whether the remainder of v divided by divisor equals want.
 func (r *render) leaves(v, divisor Value, want int64) bool {
 	return r.equal(r.arithmetic("%", v, divisor), want)
 }

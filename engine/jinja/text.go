@@ -97,7 +97,7 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt returns the lower case of the character r, which is at s[i:]. The lower case of a Σ depends on the next character.
+// lowerAt returns the lower case of the character r, which begins at byte i of s. The lower case of a Σ depends on the next character.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))
@@ -120,12 +120,12 @@ func isDigit(r rune) bool {
 		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
 }
 
-// every reports whether s is not empty and the function in returns true for all its characters.
+// every reports whether s is not empty and in(r) is true for each character r of s.
 func every(s string, in func(rune) bool) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return !in(r) }) < 0
 }
 
-// hasCase reports whether s has letters with case and the function in returns true for all of them.
+// hasCase reports whether s has letters with case and in(r) is true for each such letter r.
 func hasCase(s string, in func(rune) bool) bool {
 	found := false
 	for _, r := range s {

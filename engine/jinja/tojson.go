@@ -21,7 +21,7 @@ type jsonWriter struct {
 	indent     *string // indentation of one level; nil to write everything on one line
 	comma, col string  // separators between elements, and between a key and its value
 	depth      int
-	charged    int // number of bytes of out whose cost was subtracted from the budget
+	charged    int // number of bytes in the field out whose cost was subtracted from the budget
 }
 
 // charge subtracts from the budget the cost of the bytes that were written since the last call.

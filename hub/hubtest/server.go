@@ -179,7 +179,7 @@ func (s *Server) repo(w http.ResponseWriter, r *http.Request, parts []string) *R
 	return repo
 }
 
-// at reports whether a revision of a request is the commit of a repository.
+// at reports whether a revision in a request's path, where it may be escaped, is at the commit of the repository.
 func (repo *Repo) at(escaped string) bool {
 	return escaped == "main" || escaped == repo.Commit || slices.Contains(repo.Branches, strings.ReplaceAll(escaped, "%2F", "/"))
 }

@@ -12,8 +12,9 @@ import (
 const (
 	// maxSubmissions is the maximum number of submissions in flight.
 	maxSubmissions = 32
-	// maxParts is the number of command buffers in flight from which submissions are not split. At most maxSubmissions more command buffers
-	// can then follow, so there are fewer than 64. Metal blocks when 64 command buffers of a queue are in flight.
+	// maxParts is the number of command buffers in flight at which splitting stops: the work that follows gets one command buffer per
+	// submission. At most maxSubmissions more command buffers can then follow, so there are fewer than 64. Metal blocks when 64 command
+	// buffers of a queue are in flight.
 	maxParts = 28
 	// minPart is the minimum number of dispatches in a command buffer before the work is split. The gap between two command buffers is
 	// negligible compared with the time of this many dispatches.

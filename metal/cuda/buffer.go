@@ -94,7 +94,7 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 	return unsafe.Slice((*byte)(pointer(m.address)), m.bytes)
 }
 
-// within returns a buffer. It returns an error unless the buffer has the given number of bytes from offset on.
+// within returns a buffer. It returns an error unless the given number of bytes, beginning at offset, lie inside the buffer.
 func (d *Device) within(b metal.Buffer, offset, bytes int) (*buffer, error) {
 	m := d.buffer(b)
 	if m == nil {

@@ -77,7 +77,7 @@ func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	return have, nil
 }
 
-// drop removes the graph for key. If there is none, it removes the least recently used graph.
+// drop removes the graph with the given key. If there is none, it removes the least recently used graph.
 func (g *graphs) drop(d *Device, key uint64) error {
 	if g.all[key] == nil {
 		for other, have := range g.all {

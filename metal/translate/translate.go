@@ -41,8 +41,8 @@ type translator struct {
 	at       int
 	out      strings.Builder
 	entry    func(k *Kernel) string
-	template string // source text of the template header that ends at position at
-	threads  int    // value of the attribute max_total_threads_per_threadgroup that ends at position at; 0 if there is none
+	template string // source text of the template header of the kernel that follows; empty if there is none
+	threads  int    // value of the attribute max_total_threads_per_threadgroup of the kernel that follows; 0 if there is none
 }
 
 func (t *translator) next() error {

@@ -10,7 +10,7 @@ import (
 // approx is a value computed in float64, and by how much the backend's value may differ from it.
 //
 // The tolerances follow from what a backend may do:
-//   - It sums in float32 in any order: an error of up to (n+16)·2⁻²⁴ times the sum of the terms' magnitudes.
+//   - It sums in float32 in any order: for n terms, an error of up to (n+16)·2⁻²⁴ times the sum of their magnitudes.
 //   - It may round weights other than F32, the activations that these weights multiply, and keys, values and queries to
 //     float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
 //   - For a product with block-quantised weights, it may quantise the activations to 8 bits, in runs of up to 256 values. The
@@ -105,22 +105,22 @@ func (a approx) silu() approx {
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
-// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. The tolerance allows for an absolute
-// error of 1+tanh, because its relative error is large for negative x.
+// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. The tolerance includes an absolute
+// error of the factor 1+tanh, because the relative error of this factor is large for negative x.
 func (a approx) gelu() approx {
 	x := a.value
 	v := x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 	return approx{v, 1.13*a.tol + 8*expStep*math.Abs(x)}
 }
 
-// swish returns x·sigmoid(alpha·x) with x limited to at most high. The slope of this function is at most 1.1.
+// swish returns y·sigmoid(alpha·y) for y = min(x, high). The slope of this function is at most 1.1.
 func (a approx) swish(alpha, high float64) approx {
 	x := min(a.value, high)
 	v := x / (1 + math.Exp(-alpha*x))
 	return approx{v, 1.1*a.tol + 2*expStep*(1+math.Abs(alpha*x))*math.Abs(v)}
 }
 
-// clamped returns a value limited to -limit and limit.
+// clamped returns a value limited to the range from -limit to limit.
 func (a approx) clamped(limit float64) approx { return approx{min(max(a.value, -limit), limit), a.tol} }
 
 // rotated returns a pair rotated by an angle. A backend may round the angle to float32.

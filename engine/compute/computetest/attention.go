@@ -73,7 +73,7 @@ func (c *pagedSequences) projection() compute.Projection {
 	return p
 }
 
-// roped returns the row of queries, keys and values that is expected after RopeStore. line is the row before it.
+// roped returns the row of queries, keys and values that is expected after RopeStore. line is the row before RopeStore.
 func (c *pagedSequences) roped(line []float32, position int) []approx {
 	out := exactly(line)
 	if c.bias != nil {

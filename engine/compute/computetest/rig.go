@@ -147,7 +147,7 @@ func (r *rig) read(s *sheet) ([][]float32, error) {
 	return out, nil
 }
 
-// run runs one step and returns the values that it wrote to out. It returns an error if the step changes one of the tensors in in.
+// run runs one step and returns the values that it wrote to out. It returns an error if the step changes one of the input tensors.
 func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) ([][]float32, error) {
 	step := r.be.Begin(b)
 	record(step)

@@ -51,7 +51,7 @@ var checks = []check{
 	{"InFlight", checkInFlight},
 }
 
-// Run runs the suite, one subtest per check. open starts a new backend for each check; Run closes it.
+// Run runs the suite, one subtest per check. For each check, it calls the function open to start a new backend, which it closes.
 func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, rig{})

@@ -50,7 +50,8 @@ func (r *rig) top(logits [][]float32, k int) error {
 	})
 }
 
-// topOfBroken checks rows with logits that are not finite: the last value must not be finite, and the ids must be in range.
+// topOfBroken checks rows with logits that are not finite: the last value of a row's result must not be finite, and the ids must be in
+// range.
 func (r *rig) topOfBroken(logits [][]float32, k int) error {
 	got, err := r.computeTop(logits, k)
 	if err != nil {

@@ -81,7 +81,8 @@ func (m *matrix) product(i int, x []float32) []approx {
 	return out
 }
 
-// length draws the length of a weight's rows, up to longest: any length for float types, whole blocks for other types.
+// length draws the number of values of a weight's row: any number for float types, whole blocks for other types. The number is at most
+// longest, unless one block is longer.
 func (r *rig) length(t gguf.Type, longest int) int {
 	n := t.BlockSize()
 	return n * r.among(1, max(longest/n, 1))

@@ -25,8 +25,8 @@ type layout struct {
 	columns      int // number of columns in a block
 	// pack packs a block of the file into row r of a group. It is nil for the float types.
 	pack func(dst []byte, r int, b []byte)
-	// unpack reads a packed block in portable Go. It is nil for the float types. The caller has set the block's scale to the float16
-	// at the start of super (of block, if the type has no super), and min to 0.
+	// unpack reads a packed block in portable Go. It is nil for the float types. The caller has set the block's scale to the float16 at the
+	// start of super or, for a type without super, at the start of block. It has set min to 0.
 	unpack func(b *unpacked, block, super []byte)
 }
 

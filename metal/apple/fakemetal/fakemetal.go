@@ -117,7 +117,8 @@ func (s *Fake) check() {
 	s.closeExecutor()
 }
 
-// Fail makes the call that f names fail once, after skip successful calls. text is the text of the error.
+// Fail injects a fault: the call that f names fails once, with the given text as its error. The number of calls that succeed before it is
+// skip.
 func (s *Fake) Fail(f Fault, skip int, text string) { s.fail(uint32(f), uint32(skip), text) }
 
 // Violations returns the violations so far.
