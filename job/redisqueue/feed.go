@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
+	// maxPause is the maximum time for which a result waits for other results, so that they are recorded together.
 	maxPause = 50 * time.Millisecond
 	// A worker takes some rows ahead: they wait in its engine until a running row ends. aheadTime decides how many: as many as the engine
 	// computes in this time. These are few if rows take long, so that no other worker is without rows for long at the end of a batch.
 	aheadTime = 100 * time.Millisecond
-	// minAheadShare sets the minimum: if the engine computes n rows at once, the worker takes at least n/minAheadShare rows ahead.
+	// minAheadShare sets the minimum number of rows ahead: the number of rows that the engine computes at once, divided by minAheadShare.
 	minAheadShare = 4
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
