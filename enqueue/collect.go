@@ -30,7 +30,7 @@ type CollectOptions struct {
 	Immediate bool                             // with Follow: write each result at once; otherwise results are gathered for 100 ms
 	Free      bool                             // delete results from the store once the output, a file, has them on the disk
 	Progress  func(job.Status)                 // called after every page and at the end; may be nil
-	Written   func(rows []job.Recording) error // called after every page was written to out, with the page's results; may be nil
+	Written   func(rows []job.Recording) error // called after every page was written to the output, with the page's results; may be nil
 }
 
 // Collected counts the lines of an output.

@@ -136,7 +136,7 @@ func (l *Lines) Add(line int) {
 type Page struct {
 	After    string              // ID of the last recording of the previous page; empty for the first page
 	Count    int                 // maximum number of recordings
-	MaxBytes int                 // maximum size of all their results together; the first result is returned even if it is larger
+	MaxBytes int                 // maximum total size of the results in bytes; the first result is returned even if it is larger
 	Wait     time.Duration       // maximum time to wait for a recording if there is none; 0 to return at once
 	Want     func(line int) bool // reports whether Read should return the result of a line; must not be nil
 }

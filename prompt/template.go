@@ -265,7 +265,7 @@ func index(v any, keys ...any) (any, error) {
 }
 
 // Templates read a record's values as strings, int64, bool and the types below. Lists and objects are printed as JSON. A column that is
-// null reads as an empty string, so that it can be compared with strings; inside lists and objects, null is a *null.
+// null reads as an empty string, so that it can be compared with strings. Inside lists and objects, null is a *null.
 type (
 	number float64
 	list   []any

@@ -32,7 +32,7 @@ func (w *turns) put(t *task) {
 	t.waiting = t.list.PushBack(t)
 }
 
-// putFirst adds a task before all others.
+// putFirst adds a task before all other tasks.
 func (w *turns) putFirst(t *task) {
 	t.list = w.first
 	t.waiting = t.list.PushFront(t)

@@ -32,7 +32,7 @@ const (
 )
 
 // feed takes tasks from queues for a number of handlers. It sends the results of rows together with the next request for tasks, so that
-// many rows share a round trip. A result waits a moment for others while other rows are being answered.
+// many rows share a round trip. A result waits a moment for other results while rows are being answered.
 type feed struct {
 	server   *server
 	queues   map[string]int // weight of each queue
@@ -110,8 +110,8 @@ func (f *feed) rowsAhead() int {
 	return n
 }
 
-// group returns the number of results that are recorded at once, without waiting for others: three quarters of the rows ahead. While they are
-// recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
+// group returns the number of results that are recorded at once, without waiting for other results: three quarters of the rows ahead. While
+// they are recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
@@ -133,12 +133,12 @@ func (f *feed) wait() {
 	}
 }
 
-// isFull reports whether the results should be recorded now, without waiting for others. The caller holds the mutex.
+// isFull reports whether the results should be recorded now, without waiting for other results. The caller holds the mutex.
 func (f *feed) isFull() bool {
 	return len(f.results) >= f.group() || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }
 
-// record records a result together with others. It returns the reply of record.lua for the row, or an error.
+// record records a result together with other results. It returns the reply of record.lua for the row, or an error.
 func (f *feed) record(ctx context.Context, r toRecord) any {
 	r.reply = make(chan any, 1)
 	f.mu.Lock()
