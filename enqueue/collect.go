@@ -35,7 +35,7 @@ type CollectOptions struct {
 
 // Collected counts the lines of an output.
 type Collected struct {
-	Kept     int  // lines that the output had before Collect
+	Kept     int  // lines that the output had before Collect, except removed error lines
 	Written  int  // lines that Collect added
 	Failed   int  // error lines among all lines
 	Foreign  int  // lines among Kept that the finished batch does not have

@@ -22,7 +22,7 @@ type Filter struct {
 	NotMatch      []*regexp.Regexp // expressions that do not match the response
 	MinChars      int              // minimum length of the response in characters
 	MaxChars      int              // maximum length of the response in characters; 0 for no maximum
-	MinTokens     int              // minimum number of generated tokens
+	MinTokens     int              // minimum number of generated tokens; answers with an unknown number are selected
 	MaxTokens     int              // maximum number of generated tokens; 0 for no maximum
 	// Unique lists columns of the table. An answer is dropped if it equals an earlier answer of the table in all of these columns. Texts are
 	// compared in Unicode's NFC form, without white space around them, and with each run of white space as one space.

@@ -110,8 +110,8 @@ func (f *feed) rowsAhead() int {
 	return n
 }
 
-// group returns the number of results that are recorded at once, without waiting for other results: three quarters of the rows ahead. While
-// they are recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
+// group returns how many results are enough to record them without waiting for other results: three quarters of the rows ahead. While they
+// are recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
