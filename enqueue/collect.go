@@ -88,7 +88,7 @@ type collector struct {
 	firstDamage string
 }
 
-// scan calls the function each for every stream entry after the given ID, except damaged entries. The entries are read without their
+// scan passes every stream entry after the given ID to the function each, except damaged entries. The entries are read without their
 // results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {

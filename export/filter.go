@@ -107,8 +107,8 @@ type unique struct {
 	seen    map[uint64]struct{}
 }
 
-// newUnique returns a unique that compares the given columns. all has the columns of the table. The error names a given column that is not
-// among them.
+// newUnique returns a unique that compares the given columns. The parameter all has the columns of the table. The error names a given
+// column that is not among them.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {

@@ -31,8 +31,8 @@ type message struct {
 // Roles are the roles that messages of a template can have.
 var Roles = []string{"system", "user", "assistant"}
 
-// Add appends a message to a chat. text is a template of package text/template in which .name is the value of a column. In errors, where
-// stands for the template: its flag or file.
+// Add appends a message to a chat. text is a template of package text/template in which .name is the value of a column. The parameter where
+// is the flag or file of the template, for errors.
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {

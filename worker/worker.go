@@ -108,7 +108,7 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker is New with metrics and admission given. It registers the worker's metrics with the Registerer to. Handler serves the metrics
+// newWorker is New with metrics and admission given. The parameter to is the Registerer of the worker's metrics. Handler serves the metrics
 // in registry. rows is the admission, which workers of one process may share.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {

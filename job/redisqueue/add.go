@@ -96,8 +96,8 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try runs the script once. It does not add a task whose id exists in Redis. If the existing task is dead (see removeDead), try removes it.
-// The slice again has the new tasks for these ids, which the caller must add with another call.
+// try runs the script once. It does not add a task whose id exists in Redis. If the existing task is dead (see removeDead), try removes it,
+// and returns the new task so that the caller can add it with another call.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, a.queue, time.Now().UnixNano())
