@@ -16,8 +16,8 @@ type Store interface {
 	// b.MixModels is set, and returns its settings without Retention, Lines, MixModels and Weight.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
-	// Seal declares that all rows of a batch are queued. total is their number, fileSHA the SHA-256 of their file. The batch is
-	// finished when total rows are recorded. The error is ErrCancelled if the batch is cancelled.
+	// Seal declares that all rows of a batch are queued. total is the number of rows, fileSHA the SHA-256 of their file. The batch is
+	// finished when all these rows are recorded. The error is ErrCancelled if the batch is cancelled.
 	Seal(ctx context.Context, batch string, total int, fileSHA string) error
 
 	// Recorded returns the set of a batch's recorded lines.

@@ -20,8 +20,8 @@ import (
 const (
 	// maxPause is the maximum time for which a result waits for other results, so that they are recorded together.
 	maxPause = 50 * time.Millisecond
-	// A worker takes some rows ahead: they wait in its engine until a running row ends. aheadTime decides how many: as many as the engine
-	// computes in this time. These are few if rows take long, so that no other worker is without rows for long at the end of a batch.
+	// A worker takes some rows ahead: they wait in its engine until a running row ends. It takes as many rows ahead as its engine computes
+	// in aheadTime. These are few if rows take long, so that no other worker is without rows for long at the end of a batch.
 	aheadTime = 100 * time.Millisecond
 	// minAheadShare sets the minimum number of rows ahead: the number of rows that the engine computes at once, divided by minAheadShare.
 	minAheadShare = 4
