@@ -112,8 +112,8 @@ func (o *output) add(text []byte, batch string) error {
 // maxNamed is the maximum number of rows that an error names.
 const maxNamed = 3
 
-// compare compares answers by custom_id. It returns an error that names missing rows, rows that the undisturbed run does not have, and rows
-// with other answers than there.
+// compare compares answers with those of the undisturbed run, by custom_id. The error names missing rows, rows that the undisturbed run
+// does not have, and rows whose answers differ.
 func compare(undisturbed, got map[string]answer) error {
 	var missing, different, unknown []string
 	for name, want := range undisturbed {

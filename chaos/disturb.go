@@ -109,7 +109,7 @@ func (c *commands) run(ctx context.Context, p *process) error {
 	return p.run(ctx)
 }
 
-// pick returns running command n (modulo their number), or nil if none is running.
+// pick returns one of the running commands, or nil if none is running. n is an index, modulo their number.
 func (c *commands) pick(n int) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -91,8 +91,8 @@ func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// pass copies data from one side of a connection to the other. It ends when either side is closed. It calls lost after each read. If lost
-// returns true, pass drops the data and ends.
+// pass copies data from one side of a connection to the other. It ends when either side is closed. After each read it calls the function
+// lost. If lost returns true, pass drops the data and ends.
 func (p *proxy) pass(ctx context.Context, to, from net.Conn, lost func() bool) {
 	buffer := make([]byte, 64<<10)
 	for {

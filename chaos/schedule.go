@@ -21,8 +21,8 @@ const (
 	killCommand kind = "kill command" // SIGKILL to a producer or collector, which starts again later
 )
 
-// deck lists the kinds of disturbances. cards is how often a kind occurs per shuffle in schedule, lasts its maximum duration in units (see
-// stopUnits).
+// deck lists the kinds of disturbances. cards is the number of times that a kind occurs per shuffle in schedule. lasts is its maximum
+// duration in units (see stopUnits).
 var deck = []struct {
 	kind  kind
 	cards int
@@ -51,9 +51,9 @@ type event struct {
 	lasts  time.Duration
 }
 
-// schedule draws the disturbances of a run from seed. It shuffles the deck, uses its disturbances one after another, and then shuffles it
-// again. The time between two disturbances is one to five units. A worker is stopped for exactly stop; other disturbances last a random time
-// up to their maximum duration.
+// schedule draws the disturbances of a run from seed. storm is the time in which they begin. schedule shuffles the deck, uses its
+// disturbances one after another, and then shuffles it again. The time between two disturbances is one to five units. A stopped worker
+// always stays stopped for the time stop. Other disturbances last a random time up to their maximum duration.
 func schedule(seed uint64, storm, stop time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	unit := stop / stopUnits

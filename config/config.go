@@ -108,7 +108,7 @@ func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	return sources, failed
 }
 
-// apply checks a value and stores it in c. from is the source of the value, for errors.
+// apply checks a value and stores it in c. The parameter from is the source of the value, for errors.
 func apply(c *Config, s setting, value any, from string) error {
 	text, err := scalar(value)
 	if err == nil {

@@ -200,7 +200,7 @@ func AllowList(flags *pflag.FlagSet, n Name, usage string) {
 	f.Value.(*flagValue).list = true
 }
 
-// flagValue is the value of a setting's flag. It accepts any text; Load checks the text like that of other sources.
+// flagValue is the value of a setting's flag. It accepts any text; Load checks the text like the values of other sources.
 type flagValue struct {
 	name  Name
 	text  string

@@ -30,12 +30,12 @@ type CollectOptions struct {
 	Immediate bool                             // with Follow: write each result at once; otherwise results are gathered for 100 ms
 	Free      bool                             // delete results from the store once the output, a file, has them on the disk
 	Progress  func(job.Status)                 // called after every page and at the end; may be nil
-	Written   func(rows []job.Recording) error // called after every page was written to out, with the page's results; may be nil
+	Written   func(rows []job.Recording) error // called after every page was written to the output, with the page's results; may be nil
 }
 
 // Collected counts the lines of an output.
 type Collected struct {
-	Kept     int  // lines that the output had before Collect
+	Kept     int  // lines that the output had before Collect, except removed error lines
 	Written  int  // lines that Collect added
 	Failed   int  // error lines among all lines
 	Foreign  int  // lines among Kept that the finished batch does not have
@@ -48,10 +48,11 @@ type Collected struct {
 	FirstDamage string // what is wrong with the first damaged entry or result
 }
 
-// Collect writes the results of a batch to out, except those that out already holds. It can be interrupted and repeated at any time; out
-// gets each row exactly once. It removes from out the error lines of rows that were queued again. If the batch's deadline has passed, it
-// first records the rows that are still in the queue as expired. The error is job.ErrNoBatch for an unknown batch, and rows.ErrOtherFile if
-// a line of out was made from another input line than the batch's row with the same line number. Collect checks this before it writes.
+// Collect writes the results of a batch to the output, except those that the output already holds. It can be interrupted and repeated at
+// any time; the output gets each row exactly once. Collect removes the error lines of rows that were queued again. If the batch's deadline
+// has passed, it first records the rows that are still in the queue as expired. The error is job.ErrNoBatch for an unknown batch, and
+// rows.ErrOtherFile if a line of the output was made from another input line than the batch's row with the same line number. Collect checks
+// this before it writes.
 func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
 	var end job.State
@@ -87,7 +88,8 @@ type collector struct {
 	firstDamage string
 }
 
-// scan calls each with every stream entry after the given ID, except damaged ones. The entries are read without their results.
+// scan passes every stream entry after the given ID to the function each, except damaged entries. The entries are read without their
+// results.
 func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
 	for {
 		var rows []job.Recording
@@ -112,8 +114,8 @@ func (c *collector) scan(ctx context.Context, after string, each func(job.Record
 	}
 }
 
-// compare compares the checksums of the results in out with those of all stream entries that page has not read yet. It removes from out the
-// error lines whose rows were queued again.
+// compare compares the checksums of the results in the output with those of all stream entries that the method page has not read yet. It
+// removes the error lines of rows that were queued again from the output.
 func (c *collector) compare(ctx context.Context) error {
 	if lines, _ := c.out.Counts(); lines == 0 {
 		return nil

@@ -38,9 +38,9 @@ type Summary struct {
 	Models map[string]int `json:"models,omitempty"`
 }
 
-// Enqueue queues a job for each row of in. It can be repeated after an interruption: it skips rows of the batch that are queued, running
-// or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this check, Enqueue
-// reads in twice; if in cannot seek, Enqueue first copies it to a temporary file.
+// Enqueue queues a job for each row of the input. It can be repeated after an interruption: it skips rows of the batch that are queued,
+// running or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this check,
+// Enqueue reads the input twice; if the input cannot seek, Enqueue first copies it to a temporary file.
 func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Summary, error) {
 	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {

@@ -21,8 +21,8 @@ type input struct {
 	close  func()
 }
 
-// readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks back; otherwise, it makes a
-// temporary copy, which close removes. If ctx is done first, a read that blocks is abandoned, and r must not be used any longer.
+// readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks back. Otherwise, it makes a temporary
+// copy, which the input's function close removes. If ctx is done first, a read that blocks is abandoned, and r must not be used any longer.
 func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) {
 	if s, ok := r.(io.Seeker); ok {
 		if start, err := s.Seek(0, io.SeekCurrent); err == nil { // pipes have a Seek that fails

@@ -10,8 +10,8 @@ import (
 // watchInterval is the time between two reads of the status of a batch that is watched.
 const watchInterval = time.Second
 
-// Watch passes the progress of a batch to show, at once and then every second, until the batch has ended or ctx is done. If the batch's
-// deadline has passed, Watch records the rows that are still in the queue as expired.
+// Watch calls the function show with the progress of a batch, at once and then every second, until the batch has ended or ctx is done. If
+// the batch's deadline has passed, Watch records the rows that are still in the queue as expired.
 func Watch(ctx context.Context, queue job.Queue, batch string, show func(job.Status)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()

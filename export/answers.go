@@ -126,8 +126,8 @@ func (a *Answers) text(e entry) ([]byte, error) {
 	return a.buf, nil
 }
 
-// of returns the entry of a row. It must be called with ascending rows. If there is an answer to a row between the row of the last call and
-// this one, the input has no such row: of then returns an error, or skips the answer if a.selected is set.
+// of returns the entry of a row. It must be called with the rows of the input in ascending order. If there is an answer to a row between
+// the rows of two calls, the input has no such row. of then returns an error or, if a.selected is set, skips the answer.
 func (a *Answers) of(row int) (e entry, found bool, err error) {
 	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
 		a.next++

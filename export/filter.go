@@ -22,7 +22,7 @@ type Filter struct {
 	NotMatch      []*regexp.Regexp // expressions that do not match the response
 	MinChars      int              // minimum length of the response in characters
 	MaxChars      int              // maximum length of the response in characters; 0 for no maximum
-	MinTokens     int              // minimum number of generated tokens
+	MinTokens     int              // minimum number of generated tokens; answers with an unknown number are selected
 	MaxTokens     int              // maximum number of generated tokens; 0 for no maximum
 	// Unique lists columns of the table. An answer is dropped if it equals an earlier answer of the table in all of these columns. Texts are
 	// compared in Unicode's NFC form, without white space around them, and with each run of white space as one space.
@@ -51,7 +51,7 @@ func (f *Filter) IsSet() bool {
 	return len(f.FinishReasons)+len(f.Match)+len(f.NotMatch)+len(f.Unique)+f.MinChars+f.MaxChars+f.MinTokens+f.MaxTokens > 0
 }
 
-// drops returns the reason to drop an answer, which is never Duplicate; empty to keep the answer.
+// drops returns the reason to drop an answer, or an empty Reason to keep it. It does not look for duplicates.
 func (f *Filter) drops(s *sample) (Reason, error) {
 	if s.failure != "" {
 		if f.IsSet() {
@@ -107,7 +107,8 @@ type unique struct {
 	seen    map[uint64]struct{}
 }
 
-// newUnique returns a unique that compares the given columns. The error names a column that is not in all.
+// newUnique returns a unique that compares the given columns. The parameter all has the columns of the table. The error names a given
+// column that is not among them.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {

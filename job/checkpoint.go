@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/generation"
 )
 
-// MaxCheckpoint is the maximum size of an encoded checkpoint in bytes. Larger checkpoints are not stored: if the worker of such a row
-// dies, the row starts from the beginning.
+// MaxCheckpoint is the maximum size of an encoded checkpoint in bytes. A larger checkpoint is not stored. If the row's worker then dies,
+// another worker continues from the last checkpoint that was stored, or starts from the beginning if there is none.
 const MaxCheckpoint = 256 << 10
 
 // checkpointVersion is the first byte of an encoded checkpoint.
@@ -127,7 +127,8 @@ func (r *checkpointReader) uvarint() uint64 {
 	return v
 }
 
-// count reads the number of elements that follow. It fails if the remaining bytes cannot hold that many elements of size bytes each.
+// count reads the number of elements that follow. size is the minimum size of an element in bytes. If the remaining bytes cannot hold that
+// many elements, count sets failed.
 func (r *checkpointReader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)/size) {

@@ -34,8 +34,8 @@ func (p *Progress) Add(piece generation.Piece) {
 	p.Reasoning += len(piece.Reasoning)
 }
 
-// Since returns the part of the event's piece that a client does not have yet. p is the size of what the client has of the choice. ok is
-// false if the client has missed an earlier event.
+// Since returns the part of the event's piece that a client does not have yet. p is the size of the part of the choice that the client has.
+// ok is false if the client has missed an earlier event.
 func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	rest = e.Piece
 	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text || e.Before.Reasoning > p.Reasoning {

@@ -18,7 +18,7 @@ type Worker struct {
 	TokensPerSecond float64   `json:"tokens_per_second"`
 	Started         time.Time `json:"started"`
 	Beat            time.Time `json:"beat"`          // time of the last heartbeat, by the queue's clock
-	Lost            time.Time `json:"lost,omitzero"` // time when the worker was declared lost and its rows went to others; zero for a live worker
+	Lost            time.Time `json:"lost,omitzero"` // time when the worker was declared lost and lost its rows; zero for a live worker
 }
 
 // Live reports whether the worker is not lost.

@@ -35,7 +35,7 @@ type Job struct {
 	Delivery int    `json:"-"` // number of times that the row was taken from a worker without heartbeats; the store refuses writes with a lower number
 	Pin      string `json:"-"` // result of the function Pin for the worker's model; empty until the model file is hashed
 	Deaths   int    `json:"-"` // number of workers that died while they ran the row
-	Begun    *Begun `json:"-"` // set if Serve has called Begin already, for a job that ServeOptions.Admit has admitted; otherwise the handler calls it
+	Begun    *Begun `json:"-"` // result of Begin if Serve has called it (see ServeOptions.Admit); nil if the handler must call Begin
 }
 
 // Begun is the result of the call of Begin that Serve made for a job.

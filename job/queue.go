@@ -30,9 +30,9 @@ type Queue interface {
 	// Announce sends a message to the present listeners of a channel. The message is not stored.
 	Announce(ctx context.Context, channel string, message []byte) error
 
-	// Listen calls hear for each message that is announced on a channel, until ctx is done. It calls ready once when it has begun to
-	// listen. hear must return at once. Messages are lost while the queue cannot be reached. An error means that Listen could not
-	// begin.
+	// Listen calls the function hear for each message that is announced on a channel, until ctx is done. It calls the function ready once,
+	// when it has begun to listen. hear must return at once. Messages are lost while the queue cannot be reached. An error means that
+	// Listen could not begin.
 	Listen(ctx context.Context, channel string, ready func(), hear func(message []byte)) error
 
 	// Fleet returns the workers that serve the queue, and those lost within the last hour, sorted by name.
@@ -69,7 +69,8 @@ type ServeOptions struct {
 	Describe func() Worker
 }
 
-// Record returns the record of a worker. id is its id, started the time when Serve was called, rows the number of jobs that it has now.
+// Record returns the record of a worker. id is the worker's id, started the time when Serve was called, and rows the number of jobs that
+// the worker has now.
 func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	var w Worker
 	if o.Describe != nil {
@@ -102,5 +103,6 @@ var (
 // RefusalDelay is how long a job waits after a worker with another model refused it.
 const RefusalDelay = time.Second
 
-// RetryDelay returns how long a job waits after a failed attempt: 1 s, doubled for each of the n failures before, and 1 min at most.
+// RetryDelay returns how long a job waits after a failed attempt: 1 s, doubled for each earlier failure, and 1 min at most. n is the number
+// of earlier failures.
 func RetryDelay(n int) time.Duration { return min(time.Minute, time.Second<<min(n, 6)) }

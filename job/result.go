@@ -55,8 +55,8 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered returns the result of an answered job. r is the job's parsed body. done has the completions of its prompts. s has the statistics
-// that done lacks: queue wait, attempts and origin.
+// Answered returns the result of an answered job. r is the job's parsed body. done are the completions of the job's prompts. s has the
+// statistics that the completions lack: queue wait, attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.Add(done)
 	answer := openai.Answer{

@@ -16,8 +16,8 @@ type Store interface {
 	// b.MixModels is set, and returns its settings without Retention, Lines, MixModels and Weight.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
-	// Seal declares that all rows of a batch are queued. total is their number, fileSHA the SHA-256 of their file. The batch is
-	// finished when total rows are recorded. The error is ErrCancelled if the batch is cancelled.
+	// Seal declares that all rows of a batch are queued. total is the number of rows, fileSHA the SHA-256 of their file. The batch is
+	// finished when all these rows are recorded. The error is ErrCancelled if the batch is cancelled.
 	Seal(ctx context.Context, batch string, total int, fileSHA string) error
 
 	// Recorded returns the set of a batch's recorded lines.
@@ -136,7 +136,7 @@ func (l *Lines) Add(line int) {
 type Page struct {
 	After    string              // ID of the last recording of the previous page; empty for the first page
 	Count    int                 // maximum number of recordings
-	MaxBytes int                 // maximum size of all their results together; the first result is returned even if it is larger
+	MaxBytes int                 // maximum total size of the results in bytes; the first result is returned even if it is larger
 	Wait     time.Duration       // maximum time to wait for a recording if there is none; 0 to return at once
 	Want     func(line int) bool // reports whether Read should return the result of a line; must not be nil
 }

@@ -63,9 +63,10 @@ type Summary struct {
 	KeptByOtherModels int // answers of other models from earlier runs; 0 if this run answered nothing
 }
 
-// Run answers the rows of in and writes each result to out when it is finished. out determines the batch id. Run skips rows whose results
-// out already has. It holds only a window of rows in memory. When ctx is done, Run stops quickly and returns ctx's error with the summary
-// so far; another run can continue. The error is ErrOtherModel if out has answers of another model and o does not allow that.
+// Run answers the rows of the input and writes each result to the output when it is finished. The output determines the batch id. Run skips
+// rows that have results in the output. It holds only a window of rows in memory. When ctx is done, Run stops quickly and returns ctx's
+// error with the summary so far; another run can continue. The error is ErrOtherModel if the output has answers of another model and o does
+// not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
@@ -99,7 +100,7 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 // ErrOtherModel means that an output has answers of another model, which Options.MixModels does not allow.
 var ErrOtherModel = errors.New("answers of another model")
 
-// checkModel returns ErrOtherModel if out has answers of a model other than eng's and o does not allow that.
+// checkModel returns ErrOtherModel if the output has answers of a model other than that of eng, and o does not allow this.
 func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
 	if o.MixModels || out.ByOtherModels("") == 0 {
 		return nil // out has no answers: the model's hash is not needed, and computing it takes time
@@ -114,7 +115,7 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 	return nil
 }
 
-// countRows returns the number of remaining rows of in, or 0 if in cannot be read twice.
+// countRows returns the number of remaining rows of the input, or 0 if the input cannot be read twice.
 func countRows(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {

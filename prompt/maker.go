@@ -251,8 +251,8 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// id returns the custom_id of a record: its field custom_id or id. It returns an empty string if the record has none or an earlier record
-// has the same.
+// id returns the custom_id of a record: the text or number in its field custom_id or id. It returns an empty string if neither field has a
+// usable value, or if an earlier record has the same custom_id.
 func (m *maker) id(r table.Record) string {
 	for _, column := range []string{"custom_id", "id"} {
 		v := value(r.Fields, column)

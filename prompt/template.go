@@ -31,8 +31,8 @@ type message struct {
 // Roles are the roles that messages of a template can have.
 var Roles = []string{"system", "user", "assistant"}
 
-// Add appends a message to a chat. text is a template of package text/template in which .name is the value of a column. where names the
-// flag or file of the template in errors.
+// Add appends a message to a chat. text is a template of package text/template in which .name is the value of a column. The parameter where
+// is the flag or file of the template, for errors.
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
@@ -265,7 +265,7 @@ func index(v any, keys ...any) (any, error) {
 }
 
 // Templates read a record's values as strings, int64, bool and the types below. Lists and objects are printed as JSON. A column that is
-// null reads as an empty string, so that it can be compared with strings; inside lists and objects, null is a *null.
+// null reads as an empty string, so that it can be compared with strings. Inside lists and objects, null is a *null.
 type (
 	number float64
 	list   []any

@@ -63,7 +63,7 @@ func (s lineSet) setSum(line int, sum uint32) {
 	b.sums[line%blockLines] = sum
 }
 
-// compare reports whether a line has a checksum, and whether it equals sum, which has 8 hex digits.
+// compare reports whether a line has a checksum (present), and whether this checksum equals sum (same). sum has 8 hex digits.
 func (s lineSet) compare(line int, sum string) (present, same bool) {
 	b := s.block(line)
 	if b == nil || b.summed&(1<<(line%blockLines)) == 0 {

@@ -185,7 +185,8 @@ func (o *Output) loadResult(text []byte) error {
 	return nil
 }
 
-// ByOtherModels returns how many of the answers that the file had when it was opened came from models with a different SHA-256.
+// ByOtherModels returns the number of answers that come from other models than the one with the given SHA-256. It counts only answers that
+// the file had when it was opened.
 func (o *Output) ByOtherModels(sha string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

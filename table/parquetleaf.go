@@ -163,7 +163,7 @@ func halfFloat(bits uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// decimal formats a decimal number that has scale digits after its point.
+// decimal formats a decimal number. scale is the number of digits after its point.
 func decimal(v parquet.Value, scale int) string {
 	n := new(big.Int)
 	switch v.Kind() {

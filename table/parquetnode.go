@@ -43,7 +43,7 @@ type node struct {
 	form        form
 	optional    bool
 	definition  int // definition level from which the node is present
-	repetition  int // repetition level of the node, if it is a list, or of the list around it
+	repetition  int // repetition level of the node if it is a list, otherwise of the list around it
 	elements    int // definition level from which the list has elements
 	first, last int // indices of the node's leaf columns: from first to last-1
 	children    []*node

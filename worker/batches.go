@@ -30,7 +30,7 @@ func (w *Worker) watchBatches(ctx context.Context) {
 }
 
 // lookAtBatches records the overdue rows of all batches as expired, including batches of models that no worker serves. It also logs lost
-// rows.
+// rows. warned has the batches whose lost rows were logged.
 func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) error {
 	batches, err := w.queue.Batches(ctx)
 	if err != nil {
@@ -50,8 +50,8 @@ func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) erro
 	return errors.Join(failed, w.warnOfLost(ctx, batches, warned))
 }
 
-// warnOfLost logs the batches that have lost rows, each batch once; warned holds those that were logged. A lost row is neither recorded nor
-// queued, so its body exists only in the batch's file.
+// warnOfLost logs the batches that have lost rows. It logs each batch once: warned has the batches that were logged. A lost row is neither
+// recorded nor queued, so its body exists only in the batch's file.
 func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
 	if s := w.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // this worker's rows may still be in the queue

@@ -20,7 +20,7 @@ func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(ge
 	}
 }
 
-// announce sends an event to the client of a job; it does nothing for a row of a file. A failure is only logged, since the client still
+// announce sends an event to the client of a job. For a row of a file it does nothing. A failure is only logged, since the client still
 // gets the recorded result.
 func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
 	if j.Live == nil {

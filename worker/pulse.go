@@ -9,7 +9,7 @@ import (
 // pulse records whether the worker can take rows from the queue and record results. Redis's PING cannot show this, since a server without
 // free memory still answers it.
 type pulse struct {
-	slots int // number of rows that the worker runs at once; with that many rows, it need not request others
+	slots int // maximum number of rows that the worker runs at once; with this many rows, it requests no more
 
 	mu       sync.Mutex
 	rows     int       // rows that the worker has taken and not finished

@@ -22,8 +22,8 @@ type refusals struct {
 	logged map[string]time.Time
 }
 
-// refuse leaves a row to workers with the model that has answered other rows of the batch. It waits for refusalPause and returns reason,
-// which makes the queue deliver the row again later. The delivery does not count as an attempt.
+// refuse leaves a row to workers with the model that has answered other rows of the batch. It waits for refusalPause and returns the given
+// error, with which the queue delivers the row again later. The delivery does not count as an attempt.
 func (w *Worker) refuse(ctx context.Context, j *job.Job, reason error) error {
 	if w.refusals.due(j.Batch, time.Now()) {
 		w.log.Error("refused a row: its batch has answers of another model file, or with other sampling defaults: start this worker with that model file, "+

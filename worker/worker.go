@@ -108,8 +108,8 @@ func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
-// newWorker is New with metrics and admission given. It registers the worker's metrics with to; Handler serves the metrics in registry.
-// Workers of one process may share the admission of rows.
+// newWorker is New with metrics and admission given. The parameter to is the Registerer of the worker's metrics. Handler serves the metrics
+// in registry. rows is the admission, which workers of one process may share.
 func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
 		c.Alias = job.DefaultAlias
@@ -222,7 +222,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return errors.Join(failure, err)
 }
 
-// wait waits until goroutines have ended, but no longer than stopPatience: they may wait for a queue that does not answer.
+// wait waits until the background goroutines have ended, but no longer than stopPatience: they may wait for a queue that does not answer.
 func (w *Worker) wait(background *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() {

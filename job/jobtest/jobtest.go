@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Run runs the suite. open must return a new, empty queue each time.
+// Run runs the suite. Each call of open must return a new, empty queue.
 func Run(t *testing.T, open func(t testing.TB) job.Queue) {
 	t.Helper()
 	for _, group := range []map[string]func(t *testing.T, q job.Queue){batchTests, recordTests, resultTests, addTests, serveTests, turnTests, deadlineTests, liveTests, aliasTests} {

@@ -20,14 +20,14 @@ type model struct {
 	attempts                  map[int]int
 	stream                    []job.Result
 	dropped                   map[int]bool
-	pins                      map[string]string // by alias; empty for rows that name none
+	pins                      map[string]string // by the alias that a row names; the key is empty for rows that name none
 }
 
 func newModel() *model {
 	return &model{attempts: map[int]int{}, dropped: map[int]bool{}, pins: map[string]string{}}
 }
 
-// otherModel returns the error with which the batch refuses answers of a worker with this pin to rows of an alias, or nil.
+// otherModel returns job.ErrOtherModel if the batch refuses answers of a worker with this pin to rows of an alias.
 func (m *model) otherModel(alias, pin string) error {
 	if first := m.pins[alias]; pin != "" && first != "" && pin != first {
 		return job.ErrOtherModel

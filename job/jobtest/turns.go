@@ -29,7 +29,7 @@ func createWeighted(t testing.TB, q job.Queue, id string, weight, n int) {
 	addTo(t, q, id, 1, n)
 }
 
-// addTo queues n rows of a batch. line is the number of the first one.
+// addTo queues n rows of a batch. line is the line number of the first row.
 func addTo(t testing.TB, q job.Queue, batch string, line, n int) {
 	t.Helper()
 	jobs := newJobs(line + n - 1)[line-1:]

@@ -45,7 +45,8 @@ func (q *Queue) find(id string) (*batch, error) {
 	return b, nil
 }
 
-// open returns a batch, or an error if the batch does not accept a result of this line of this file. An empty file means any file.
+// open returns the batch with an id, or an error if the batch does not accept a result of the line. file is the FileID of the job's file;
+// an empty file is not checked.
 func (q *Queue) open(id, file string, line int) (*batch, error) {
 	b, err := q.find(id)
 	switch {

@@ -61,8 +61,8 @@ func (q *Queue) Read(ctx context.Context, id string, p job.Page) ([]job.Recordin
 	return rows, nil
 }
 
-// page returns the recordings after entry number after. If there are none yet, grown is closed when there is one. grown is nil if the batch
-// does not exist.
+// page returns the next page of a batch's recordings. after is the number of the last entry of the previous page. If rows is empty, the
+// channel grown is closed when the next row is recorded. If the batch does not exist, grown is nil.
 func (q *Queue) page(id string, after uint64, p job.Page) (rows []job.Recording, grown <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

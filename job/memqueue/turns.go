@@ -2,8 +2,8 @@ package memqueue
 
 import "container/list"
 
-// turns are the waiting tasks of one priority. Tasks that were handed back come first. The others are in one list per batch, and the
-// batches take turns. A turn is a number: the next task is one of the batch with the lowest number, and this number then grows by 1/weight.
+// turns are the waiting tasks of one priority. Tasks that were handed back come first. The other tasks are in one list per batch, and the
+// batches take turns: the next task comes from the batch whose next turn is the lowest number. This number then grows by 1/weight.
 type turns struct {
 	first   *list.List
 	batches map[string]*turn
@@ -17,7 +17,7 @@ type turn struct {
 
 func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }
 
-// put adds a task at the end of its batch. A batch that had no waiting tasks starts with the lowest turn of the others.
+// put adds a task at the end of its batch. A batch that had no waiting tasks gets the lowest turn of the other batches.
 func (w *turns) put(t *task) {
 	id := t.job.Batch
 	if w.batches[id] == nil {
@@ -32,7 +32,7 @@ func (w *turns) put(t *task) {
 	t.waiting = t.list.PushBack(t)
 }
 
-// putFirst adds a task before all others.
+// putFirst adds a task before all other tasks.
 func (w *turns) putFirst(t *task) {
 	t.list = w.first
 	t.waiting = t.list.PushFront(t)

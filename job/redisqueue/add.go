@@ -78,7 +78,7 @@ func (a *adding) append(index int, j *job.Job, id string) error {
 	return nil
 }
 
-// flush adds a.tasks to Redis. It replaces dead tasks with the same ids.
+// flush adds a.tasks to Redis. It replaces tasks in Redis that have the same ids but are dead (see removeDead).
 func (a *adding) flush(ctx context.Context) error {
 	for range maxAddTries {
 		dead, err := a.try(ctx)
@@ -96,8 +96,8 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try runs the script once. A task is not added if its id exists in Redis. If the task in Redis is dead (see removeDead), try removes it,
-// and returns the new task in again.
+// try runs the script once. It does not add a task whose id exists in Redis. If the existing task is dead (see removeDead), try removes it,
+// and returns the new task so that the caller can add it with another call.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	args := make([]any, 0, 2+2*len(a.tasks))
 	args = append(args, a.queue, time.Now().UnixNano())
@@ -120,8 +120,8 @@ func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	return a.removeDead(ctx, known)
 }
 
-// removeDead removes dead tasks from Redis that have the ids of the tasks in known. A task is dead if it is archived, or if it is left
-// over from an earlier batch with the same id. removeDead returns the tasks of known whose ids are free now.
+// removeDead removes dead tasks from Redis. known has new tasks whose ids exist in Redis. A task in Redis is dead if it is archived, or if
+// it is left over from an earlier batch with the same batch id. removeDead returns the tasks of known whose ids are free now.
 func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTask, err error) {
 	if len(known) == 0 {
 		return nil, nil

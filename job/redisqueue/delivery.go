@@ -142,7 +142,7 @@ func (q *Queue) survived(ctx context.Context, d delivery) error {
 
 // handOver takes a delivery from its owner and returns the row to the head of its queue. An empty owner means that nobody owns the
 // delivery. moved is false if the delivery is over. handOver runs two scripts: revoke.lua raises the delivery number, handover.lua queues
-// the new delivery's task. If only the first one ran, the row's task keeps the old id until a reaper calls handOver again, or until a worker
+// the new delivery's task. If only revoke.lua ran, the row's task keeps the old id until a reaper calls handOver again, or until a worker
 // takes the task and calls supersede.
 func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner string) (moved bool, err error) {
 	next := d

@@ -16,10 +16,11 @@ import (
 // moreConnections is the number of connections for producers, collectors and asynq. In addition, there is one for each running row.
 const moreConnections = 16
 
-// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks that
-// it answers, is a single primary (no replica, Sentinel or cluster) and has version 6.2 or later. rows is the number of rows that run at
-// the same time; it determines the number of connections. warnings name settings of the server that can lose jobs. If the server is
-// loading its data, Dial calls waiting once with a message for the user and then waits. If waiting is nil, Dial returns an error instead.
+// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks that it
+// answers, is a single primary (no replica, Sentinel or cluster) and has version 6.2 or later. rows is the number of rows that run at the
+// same time; it determines the number of connections. warnings describes settings of the server that can lose jobs. If the server is
+// loading its data, Dial calls the function waiting once, with a message for the user, and waits until the data is loaded. If waiting is
+// nil, Dial returns an error instead.
 func Dial(ctx context.Context, url string, rows int, waiting func(reason string)) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)

@@ -91,8 +91,8 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 	return ids, nil
 }
 
-// expireTask records the row of a task as expired, then deletes the task unless it is running. The worker of a running task finds the
-// row recorded. first reports whether the row was not recorded before.
+// expireTask records the row of a task as expired, then deletes the task unless it is running. The worker of a running task finds out later
+// that the row is recorded. first reports whether the row was not recorded before.
 func (q *Queue) expireTask(ctx context.Context, queue, id, batch string) (first bool, err error) {
 	message, err := q.rdb.HGet(ctx, taskPrefix(queue)+id, "msg").Bytes()
 	if isNil(err) {

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// maxPause is the maximum time for which a result waits for others, so that they are recorded together.
+	// maxPause is the maximum time for which a result waits for other results, so that they are recorded together.
 	maxPause = 50 * time.Millisecond
-	// A worker takes some rows ahead: they wait in its engine until a running row ends. aheadTime decides how many: as many as the engine
-	// computes in this time. These are few if rows take long, so that no other worker is without rows for long at the end of a batch.
+	// A worker takes some rows ahead: they wait in its engine until a running row ends. It takes as many rows ahead as its engine computes
+	// in aheadTime. These are few if rows take long, so that no other worker is without rows for long at the end of a batch.
 	aheadTime = 100 * time.Millisecond
-	// minAheadShare sets the minimum: if the engine computes n rows at once, the worker takes at least n/minAheadShare rows ahead.
+	// minAheadShare sets the minimum number of rows ahead: the number of rows that the engine computes at once, divided by minAheadShare.
 	minAheadShare = 4
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
@@ -32,7 +32,7 @@ const (
 )
 
 // feed takes tasks from queues for a number of handlers. It sends the results of rows together with the next request for tasks, so that
-// many rows share a round trip. A result waits a moment for others while other rows are being answered.
+// many rows share a round trip. A result waits a moment for other results while rows are being answered.
 type feed struct {
 	server   *server
 	queues   map[string]int // weight of each queue
@@ -110,8 +110,8 @@ func (f *feed) rowsAhead() int {
 	return n
 }
 
-// group returns the number of results that are recorded at once, without waiting for others: three quarters of the rows ahead. While they are
-// recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
+// group returns how many results are enough to record them without waiting for other results: three quarters of the rows ahead. While they
+// are recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
@@ -133,12 +133,12 @@ func (f *feed) wait() {
 	}
 }
 
-// isFull reports whether the results should be recorded now, without waiting for others. The caller holds the mutex.
+// isFull reports whether the results should be recorded now, without waiting for other results. The caller holds the mutex.
 func (f *feed) isFull() bool {
 	return len(f.results) >= f.group() || f.bytes >= maxGroupBytes || f.held-f.ending == 0
 }
 
-// record records a result together with others. It returns the reply of record.lua for the row, or an error.
+// record records a result together with other results. It returns the reply of record.lua for the row, or an error.
 func (f *feed) record(ctx context.Context, r toRecord) any {
 	r.reply = make(chan any, 1)
 	f.mu.Lock()

@@ -62,8 +62,8 @@ func (h *held) hasLease() bool {
 	return time.Now().Before(h.lease)
 }
 
-// listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel have cancelled, and calls arrived when a
-// producer has added an Interactive job.
+// listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel have cancelled, and calls the function
+// arrived when a producer has added an Interactive job.
 func (m *member) listen(ctx context.Context, arrived func()) {
 	for ctx.Err() == nil {
 		s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivalChannel(m.options.Alias))

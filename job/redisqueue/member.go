@@ -118,7 +118,7 @@ func (m *member) run(ctx context.Context) {
 	})
 }
 
-// pay tries a write. If the write fails, settle repeats it.
+// pay makes the write d. If the write fails, pay adds it to m.debts, and settle repeats it.
 func (m *member) pay(ctx context.Context, d debt) {
 	if err := d(ctx); err != nil {
 		m.outage.failed("could not end a delivery", err)

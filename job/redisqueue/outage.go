@@ -21,7 +21,7 @@ type outage struct {
 	errors int
 }
 
-// failed logs a failed operation. what describes the failure, such as "could not take rows".
+// failed logs a failed operation. The parameter what describes the failure, such as "could not take rows".
 func (o *outage) failed(what string, err error) {
 	if !errors.Is(err, job.ErrUnavailable) {
 		o.log.Warn(what, "error", err)

@@ -163,15 +163,16 @@ const (
 	taskArchived = "archived"
 )
 
-// endTask ends a task as asynq does. A task that is not done gets a message, and the time at which it was archived or is to be delivered
-// again. If the task is no longer running, endTask does nothing: another worker may have it.
+// endTask ends a task as asynq does. For a task that is not done, message is its new message, and at is the time when it was archived or is
+// to be delivered again. If the task is no longer running, endTask does nothing: another worker may have it.
 func (q *Queue) endTask(ctx context.Context, h *held, state, message string, at time.Time, failed bool) error {
 	now := time.Now()
 	err := endScript.Run(ctx, q.rdb, nil, h.task, h.queue, state, today(now), statsEnd(now), failed, message, at.Unix()).Err()
 	return failure(err, "end task %s", h.task)
 }
 
-// failedMessage returns a task's message with an error added. If failed is true, it also counts a failure.
+// failedMessage returns a task's message with a failure and the time of the failure. If failed is true, it also adds 1 to the number of
+// failures.
 func failedMessage(message string, at time.Time, failure error, failed bool) string {
 	m := make([]byte, 0, len(message)+64)
 	err := eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {

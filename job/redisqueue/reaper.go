@@ -76,8 +76,8 @@ func (r *reaper) look(ctx context.Context) error {
 	return nil
 }
 
-// lookAt checks the running rows of a queue, and hands over those whose owners are not alive. Per interval, only the first worker that calls
-// lookAt does the check. If now is set, this worker does it in any case.
+// lookAt checks the running rows of a queue, and hands over those whose owners are not alive. Per interval, only the first worker that
+// calls lookAt does the check. If now is true, this worker does the check in any case.
 func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
 	if !now {
 		turn, err := r.queue.rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()

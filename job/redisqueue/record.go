@@ -149,7 +149,7 @@ func (q *Queue) Release(ctx context.Context, j *job.Job) error {
 	return failure(err, "release line %d of batch %s", j.Line, j.Batch)
 }
 
-// maxGroupedResult is the maximum size, in bytes, of a result that is recorded together with others.
+// maxGroupedResult is the maximum size, in bytes, of a result that is recorded together with other results.
 const maxGroupedResult = 64 << 10
 
 // Record implements job.Store. Inside a row's handler, results of several rows are recorded together, unless they are large.
