@@ -147,7 +147,8 @@ func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	return v, true
 }
 
-// bounds describes the bounds that v exceeds. An upper bound of the type's size is named only if v exceeds it.
+// bounds describes the range from low to high, of which v is not a part. If high is very large, it describes only the bound that v
+// violates.
 func bounds(v, low, high int64) string {
 	switch {
 	case v > high && high >= math.MaxInt32:

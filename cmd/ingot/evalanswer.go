@@ -29,12 +29,12 @@ import (
 // openAIKey is the environment variable from which OpenAI's own clients read the API key.
 const openAIKey = "OPENAI_API_KEY"
 
-// answerer is a model that answers requests. If model is set, it is a file on this machine. Otherwise, if url is set, it is a model of the
-// server at url. Otherwise it is the model that the workers of a fleet serve as name.
+// answerer selects the model that answers requests: a file on this machine, a model of a server, or a model of a fleet's workers. The first
+// field that is set decides.
 type answerer struct {
-	model string
-	url   string
-	name  string // name of the workers' or the server's model; empty for the only model of a server
+	model string // path of a model file on this machine
+	url   string // URL of a server
+	name  string // of a server: the model's name, empty for its only model; of a fleet: the model name that workers serve
 	key   string // name of the environment variable with the server's API key
 }
 
@@ -179,7 +179,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client returns a client of who's server.
+// client returns a client of the server that an answerer names.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {

@@ -114,8 +114,8 @@ type taken struct {
 	attempt int
 }
 
-// take takes the entry's lease and its oldest open slot, for a run by owner. It returns nil without an error if no slot is open, or if
-// another scheduler holds the lease.
+// take takes an entry's lease and the entry's oldest open slot, for a scheduler that will run the slot. owner is the id of this scheduler.
+// take returns nil without an error if no slot is open, or if another scheduler holds the lease.
 func (t *Table) take(ctx context.Context, entry, owner string, lease time.Duration) (*taken, error) {
 	v, err := takeScript.Run(ctx, t.rdb, []string{key("lease", entry), key("open", entry)},
 		slotPrefix(entry), owner, lease.Milliseconds(), timestamp()).Slice()
@@ -220,5 +220,5 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 // storedEntry is an entry in Redis.
 type storedEntry struct {
 	Entry
-	Seen time.Time `json:"seen"` // of the latest heartbeat of a scheduler that had the entry
+	Seen time.Time `json:"seen"` // time of the latest heartbeat of a scheduler that had the entry
 }

@@ -293,7 +293,7 @@ func valueOf(n *yaml.Node) (ordered.Value, error) {
 	return ordered.ParseJSON(text)
 }
 
-// mapping returns the keys and values of a mapping, in turn. It returns nothing for an empty value.
+// mapping returns the nodes of a YAML mapping: the first key, its value, the second key, and so on. It returns nothing for an empty value.
 func mapping(n *yaml.Node) ([]*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -137,14 +137,14 @@ func (s *Store) holdInput(id string) error {
 	return nil
 }
 
-// releaseInput ends one holdInput. When all are ended, the file can be deleted. s.mu must be held.
+// releaseInput undoes one call of holdInput. When all calls for a file are undone, the file can be deleted. s.mu must be held.
 func (s *Store) releaseInput(id string) {
 	if s.readers[id]--; s.readers[id] <= 0 {
 		delete(s.readers, id)
 	}
 }
 
-// repeated returns the batch that an earlier request has created if q repeats that request; otherwise nil.
+// repeated returns the batch that an earlier request created, if q is a repetition of that request. Otherwise it returns nil.
 func (s *Store) repeated(q Request) *batch {
 	if !q.Repeated {
 		return nil
