@@ -269,7 +269,8 @@ func (in *input) hint(err error) error {
 	return err
 }
 
-// open opens files, patterns or stdin, decides how their records become requests, and prints what it guessed.
+// open opens the input: files, the files that match patterns, or stdin. It decides how the records become requests, and prints what it
+// guessed.
 func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*input, error) {
 	to, po, err := f.options()
 	if err != nil {

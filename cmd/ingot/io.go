@@ -130,7 +130,7 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 	return queue, err
 }
 
-// onRedis returns the RunE of a command that uses Redis. The command's only argument is a batch id. Without an argument, the command is
+// onRedis returns the RunE of a command that uses Redis. The command takes at most one argument, a batch id. Without a batch id, it is
 // about all batches.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {

@@ -159,7 +159,7 @@ type output struct {
 	temp    string         // folder of the files of answers, if OUT is stdout; empty until it is made
 }
 
-// answersFile returns the output that appends batch lines to the file path.
+// answersFile returns an output that appends batch lines to the file at path.
 func answersFile(path string) *output { return &output{path: path, format: export.Batch} }
 
 // direct reports whether the answers of a single model are appended to OUT itself.

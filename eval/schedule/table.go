@@ -182,7 +182,8 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler's heartbeat")
 }
 
-// lostAfter is the time since its last heartbeat after which a scheduler and its entries are no longer listed.
+// lostAfter is the maximum age of a scheduler's last heartbeat. If the heartbeat is older, the scheduler and its entries are no longer
+// listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
