@@ -36,7 +36,7 @@ func (r *Request) NewStream(a Answer) *Stream {
 }
 
 // Whole reports whether the answer can be sent only when it is complete. An example is the echo of a prompt with log-probabilities: these
-// come first in the answer, but the engine returns them at the end. All chunks then come from Stream.End.
+// come first in the answer, but the engine returns them at the end. For such an answer, Stream.End returns all chunks.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {

@@ -155,7 +155,8 @@ func sumOfFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ask answers those requests that have no answer yet. requests and answers are the paths of files.
+// ask sends the requests that have no answer yet to the model that who selects, and writes the answers. requests and answers are the paths
+// of files.
 func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
@@ -212,7 +213,8 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	return err
 }
 
-// answerByServer answers those requests that have no answer yet with a server. requests and answers are the paths of files.
+// answerByServer sends the requests that have no answer yet to a server, and writes the answers. requests and answers are the paths of
+// files.
 func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
 	ctx := e.cmd.Context()
 	c, err := e.client(ctx, who)

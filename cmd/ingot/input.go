@@ -80,7 +80,7 @@ func shapesHelp() string {
 	return " auto, " + strings.Join(names, ", ")
 }
 
-// settingValue is the value of a flag such as --temperature, which is the default of a field of rows.
+// settingValue is the value of a flag, such as --temperature, that sets the default of a field of requests.
 type settingValue struct {
 	setting *prompt.Setting
 	text    string

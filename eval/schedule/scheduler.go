@@ -181,8 +181,8 @@ func (s *Scheduler) lookUntil(ctx context.Context) {
 	}
 }
 
-// look adds the slots that are due to the table, and starts runs of open slots that no scheduler is running. It logs an error of Redis. The
-// next look then repeats the work.
+// look adds the slots that are due to the table, and starts runs of open slots that no scheduler is running. If Redis fails, look logs the
+// error, and the next call of look repeats the work.
 func (s *Scheduler) look(ctx context.Context) {
 	s.mu.Lock()
 	entries := slices.Clone(s.entries)

@@ -220,7 +220,7 @@ func (r *reader) outputType(n *yaml.Node) error {
 	return unsupported("type %q", n.Value)
 }
 
-// examples reads fewshot_config.
+// examples reads the key fewshot_config.
 func (r *reader) examples(n *yaml.Node) error {
 	t := r.task
 	pairs, err := mapping(n)
