@@ -204,7 +204,7 @@ const (
 	dict    kind = "an object"
 )
 
-// kindOf returns the type of a valid JSON value, which its first byte determines.
+// kindOf returns the type of a valid JSON value. The first byte of the value determines the type.
 func kindOf(raw json.RawMessage) kind {
 	for len(raw) > 0 && (raw[0] == ' ' || raw[0] == '\t' || raw[0] == '\r' || raw[0] == '\n') {
 		raw = raw[1:]

@@ -155,8 +155,8 @@ func sumOfFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ask sends the requests that have no answer yet to the model that who selects, and writes the answers. requests and answers are the paths
-// of files.
+// ask sends the requests that have no answer yet to the selected model, and writes the answers. requests and answers are the paths of
+// files.
 func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":

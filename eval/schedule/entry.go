@@ -46,7 +46,7 @@ type Entry struct {
 	Chat     bool         `yaml:"chat" json:"chat,omitempty"`
 	Missed   MissedPolicy `yaml:"missed" json:"missed"`
 
-	// Deadline is the maximum time of a run. The run then ends with the answers that it has. 0 means DefaultDeadline.
+	// Deadline is the maximum time of a run. A run that takes longer ends with the answers that it has. 0 means DefaultDeadline.
 	Deadline time.Duration `yaml:"deadline" json:"deadline"`
 
 	Gate   *Gate   `yaml:"gate" json:"gate,omitempty"`

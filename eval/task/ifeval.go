@@ -85,7 +85,7 @@ func (p *Prompt) Follow(answer string) (strict, loose int) {
 	return strict, loose
 }
 
-// instructions holds the settings of an instruction, which are an element of the column kwargs. Settings that the instruction does not use
+// instructions holds the settings of one instruction. They are an element of the column kwargs. Settings that the instruction does not use
 // are null.
 type instructions struct {
 	Keywords     []string `json:"keywords"`

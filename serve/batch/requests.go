@@ -86,7 +86,8 @@ func (r *Request) check() (time.Duration, error) {
 	return window(r.CompletionWindow)
 }
 
-// CreateBatch creates a batch, which runs as soon as Run is running. The error is a *RequestError if the request is invalid.
+// CreateBatch creates a batch. The batch begins at once if Run is running, otherwise when Run is called. The error is a *RequestError if
+// the request is invalid.
 func (s *Store) CreateBatch(q Request) (Batch, error) {
 	length, err := q.check()
 	if err != nil {
