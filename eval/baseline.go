@@ -48,8 +48,8 @@ func Baselines(folder string) (map[string]Baseline, error) {
 	return all, nil
 }
 
-// Pin makes a run of the folder the baseline with this name. run is the run's name or the path of its directory. An earlier baseline with
-// the same name is replaced.
+// Pin pins a run under the name of a baseline. The run is in the given folder of runs. run is the run's name or the path of its directory.
+// If another run is pinned under the name, Pin replaces it.
 func Pin(folder, name, run string) (Baseline, error) {
 	if err := names.Check("baseline", name); err != nil {
 		return Baseline{}, err

@@ -41,7 +41,8 @@ type kept struct {
 	Stats    json.RawMessage `json:"stats"`
 }
 
-// Fill copies to out the cached answers that out lacks, and returns their number. requests is the path of the file of requests.
+// Fill writes cached answers to an output file, for the requests that have no answer there yet. It returns the number of answers that it
+// wrote. requests is the path of the file of requests.
 func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
 	err = c.each(ctx, requests, func(row *rows.Row) error {
 		if out.Has(row.Line) {

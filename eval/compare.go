@@ -278,7 +278,8 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	return list, nil
 }
 
-// texts returns what is shown to people as a sample's answers: its error, the likeliest choice with all log-probabilities, or the texts.
+// texts returns what is shown to people as a sample's answers: the error of the sample, its generated answers, or its log-probabilities,
+// with the likeliest choice if there are choices.
 func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":

@@ -51,7 +51,7 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 // MaxCustomID is the maximum length of a custom_id, in bytes.
 const MaxCustomID = 512
 
-// id returns the id that givenID returns; empty if there is none. An id that is too long is an error.
+// id returns the id of a row, or an empty string if the line gives none. It sets an error if the id is longer than MaxCustomID.
 func (o *object) id() string {
 	s := o.givenID()
 	if len(s) > MaxCustomID {

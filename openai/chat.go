@@ -55,7 +55,8 @@ func (o *object) chatContext() *ordered.Object {
 // continueFinal is the field that makes the answer continue the chat's last message.
 const continueFinal = "continue_final_message"
 
-// checkContinued sets an error if the last message cannot be continued: if it is not a text of the assistant.
+// checkContinued sets an error if the answer cannot continue the last message: if that is not a text of the assistant, or if the request
+// also sets add_generation_prompt.
 func (o *object) checkContinued(ctx *ordered.Object) {
 	v, _ := ctx.Get("messages")
 	messages, _ := v.([]ordered.Value)
@@ -85,8 +86,8 @@ func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
 	return v
 }
 
-// toolsForbidden reports whether the request forbids tool calls; the template then gets no tools. A request that requires a tool call is
-// an error.
+// toolsForbidden reports whether the request forbids tool calls. If it does, the template gets no tools. If the request requires a tool
+// call, toolsForbidden sets an error.
 func (o *object) toolsForbidden() bool {
 	raw, ok := o.get("tool_choice", text, dict)
 	if !ok {

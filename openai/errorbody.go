@@ -61,7 +61,7 @@ func (e *Error) HTTP() (status int, body ErrorBody) {
 		code = e.Code
 	}
 	message := e.Message
-	for _, verb := range []string{"is ", "has ", "must "} { // as the error of a row, the message follows a line number and has no subject
+	for _, verb := range []string{"is ", "has ", "must "} { // such a message lacks a subject, since it follows a line number in errors of rows
 		if strings.HasPrefix(message, verb) {
 			message = "the request's body " + message
 		}

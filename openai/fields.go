@@ -115,7 +115,7 @@ func (o *object) boolean(name string) bool {
 	return ok && raw[0] == 't'
 }
 
-// number returns a number from low to high, or def if the field is absent.
+// number returns the number in a field, or def if the field is absent. It sets an error if the number is below low or above high.
 func (o *object) number(name string, low, high, def float64) float64 {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -129,7 +129,8 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	return v
 }
 
-// integer returns a whole number from low to high, which may be written like 2.0. ok reports whether the field is present and valid.
+// integer returns the whole number in a field, which may be written like 2.0. It sets an error if the number is below low or above high. ok
+// reports whether the field is present and valid.
 func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -147,7 +148,8 @@ func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	return v, true
 }
 
-// bounds describes the bounds that v exceeds. An upper bound of the type's size is named only if v exceeds it.
+// bounds describes the range from low to high, for an error about v, which is outside this range. If high is very large, it describes only
+// the bound that v violates.
 func bounds(v, low, high int64) string {
 	switch {
 	case v > high && high >= math.MaxInt32:
@@ -202,7 +204,7 @@ const (
 	dict    kind = "an object"
 )
 
-// kindOf returns the type of a valid JSON value, which its first byte determines.
+// kindOf returns the type of a valid JSON value. The first byte of the value determines the type.
 func kindOf(raw json.RawMessage) kind {
 	for len(raw) > 0 && (raw[0] == ' ' || raw[0] == '\t' || raw[0] == '\r' || raw[0] == '\n') {
 		raw = raw[1:]

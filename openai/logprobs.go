@@ -80,7 +80,8 @@ type completionLogprobs struct {
 	TextOffset []int                `json:"text_offset"`  // offset of each token in the text, in characters
 }
 
-// newCompletionLogprobs returns the lists for the tokens of an echoed prompt, whose text is prefix, followed by the tokens of the answer.
+// newCompletionLogprobs returns the lists for a completion. prompt has the tokens of the echoed prompt, if there is one, and prefix is the
+// text of that prompt. The tokens of the answer follow. top is the number of alternatives.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	l := newLogprobLists(len(prompt)+len(answer), top)
 	var o offsets
@@ -109,7 +110,7 @@ func (l *completionLogprobs) addAnswer(tokens []generation.TokenLogprob, o *offs
 	}
 }
 
-// add appends a token to the lists. The first token of a prompt has no log-probability.
+// add appends a token to the lists. first reports whether it is the first token of a prompt, which has no log-probability.
 func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, top int) {
 	l.Tokens = append(l.Tokens, t.Text)
 	l.TextOffset = append(l.TextOffset, offset)

@@ -108,7 +108,7 @@ func (r *Request) Seed(def int64) int64 {
 	return def
 }
 
-// Generation returns the engine's request for prompt i, with the seed seed+i. date is the day that chat templates print.
+// Generation returns the engine's request for prompt i. The seed of that request is seed+i. date is the day that chat templates print.
 func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
 	req.Date = date

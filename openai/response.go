@@ -28,8 +28,8 @@ func newUsage(t Tokens) usage {
 	return u
 }
 
-// head has the first fields of both response bodies. Seed is not a field of OpenAI's: the same request gets the same tokens again if it
-// sets this seed.
+// head has the first fields of both response bodies. Seed is not a field of OpenAI's. If the same request is sent with this seed, it gets
+// the same tokens.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`

@@ -14,7 +14,7 @@ type Stream struct {
 	request *Request
 	head    head
 	choices []streamedChoice // state of each choice, by the choice's index
-	noUsage any              // field usage of all chunks but the last: null in JSON if the last chunk has the usage; else nil, for no field
+	noUsage any              // usage in all chunks but the last: JSON null if the last chunk has the usage, else nil (no field)
 }
 
 // streamedChoice is the part of a choice that was sent already.
@@ -36,7 +36,7 @@ func (r *Request) NewStream(a Answer) *Stream {
 }
 
 // Whole reports whether the answer can be sent only when it is complete. An example is the echo of a prompt with log-probabilities: these
-// come first in the answer, but the engine returns them at the end. All chunks then come from Stream.End.
+// come first in the answer, but the engine returns them at the end. For such an answer, Stream.End returns all chunks.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
 type chatChunk struct {
@@ -76,8 +76,8 @@ type completionDelta struct {
 	choiceIDs
 }
 
-// Chunks returns the chunks for a piece of the answer to the prompt with this index. It may return none, for example for a piece without
-// text.
+// Chunks returns the chunks for a piece of an answer. prompt is the index of the answered prompt. Some pieces give no chunks, for example
+// those without text.
 func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
 	if s.request.Whole() {
 		return nil

@@ -30,10 +30,10 @@ type Progress struct {
 	Elapsed          time.Duration
 }
 
-// Run sends the rows of in to the server and writes each result to out when it arrives. out must be an output of Batch; Run skips rows
-// whose results are in out already. A row that the server refuses, or that fails in all attempts, becomes an error line. Run returns an
-// error if in or out fails, or if the server cannot be reached or refuses all requests, for example because of a missing key. Run calls
-// show after each row and every second, from one goroutine; show may be nil.
+// Run reads rows from in, sends them to the server, and writes each result to out when it arrives. The batch id of out must be Batch. Run
+// skips rows whose results out already has. A row that the server refuses, or that fails in all attempts, becomes an error line. Run
+// returns an error if rows cannot be read or results cannot be written, or if the server cannot be reached or refuses all requests, for
+// example because of a missing key. Run calls show, unless it is nil, after each row and every second, from one goroutine.
 func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show func(Progress)) (Progress, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

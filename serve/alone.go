@@ -119,7 +119,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	}, nil
 }
 
-// request returns the engine's request for prompt i. Its function Stream holds lock while it calls c.Stream.
+// request returns the engine's request for prompt i. The Stream function of the result holds lock while it calls c.Stream.
 func (c *Call) request(i int, lock *sync.Mutex) generation.Request {
 	req := c.Request.Generation(i, c.Seed, c.Created)
 	req.Interactive = true

@@ -21,8 +21,8 @@ type Answerer interface {
 	// Workers returns the processes that answer, and those that were lost within the last hour.
 	Workers(ctx context.Context) ([]job.Worker, error)
 
-	// Answer answers a request with interactive priority. It returns as soon as ctx is done; the generation then stops within one step.
-	// Its errors are those of the engine and of the queue.
+	// Answer answers a request with interactive priority. When ctx is done, it returns at once, and the generation stops within one step.
+	// Errors are those of the engine and of the queue.
 	Answer(ctx context.Context, c Call) (Answer, error)
 }
 
@@ -44,7 +44,7 @@ type Call struct {
 	Created time.Time
 
 	// Stream, if not nil, receives the pieces of the answers while they are generated, one call at a time. prompt is the index of the
-	// prompt. An error ends the call, and Answer returns it.
+	// prompt. If Stream returns an error, the generation ends and Answer returns that error.
 	Stream func(prompt int, p generation.Piece) error
 }
 

@@ -63,8 +63,8 @@ func parseBody(body []byte, into any) error {
 	return nil
 }
 
-// limited wraps a handler. It limits a request's body to limit bytes. Each part of the body, of part bytes, must arrive within
-// Options.BodyTimeout.
+// limited wraps a handler and limits the body of a request. limit is the maximum size of the body in bytes. The body must arrive in time:
+// Options.BodyTimeout is the time for each part, and part is the size of a part in bytes.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}

@@ -32,7 +32,7 @@ func (s *Server) showAnswer(w http.ResponseWriter, r *http.Request, status int, 
 	s.show(w, r, status, page)
 }
 
-// try answers POST /console/try: with events for the console's script, else with a page.
+// try answers POST /console/try. The console's script gets the answer as a stream of events, other clients get a page.
 func (s *Server) try(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return failf(http.StatusBadRequest, "", "invalid_form", "the form cannot be read: %v", err)

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// handler answers a request. If it returns an error, it must not have written anything yet; the error then becomes the response.
+// handler answers a request. A handler that returns an error must not have written anything, since the error becomes the response.
 type handler func(http.ResponseWriter, *http.Request) error
 
 // httpError is an error with the status and the body of its response.

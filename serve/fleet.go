@@ -231,7 +231,8 @@ func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (
 	return answer, true, stream.finish(line.Response.Body)
 }
 
-// workerError returns the error of a request whose job has ended with e.
+// workerError returns the error of a request whose job has ended without a response. e is the error that the worker recorded, or nil if it
+// recorded none.
 func workerError(e *openai.Error) error {
 	if e == nil {
 		return errors.New("a worker recorded neither a response nor an error")

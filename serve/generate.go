@@ -63,7 +63,8 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	return answer, nil
 }
 
-// untilCut returns a context that also ends when a stopping server no longer waits for running requests.
+// untilCut returns a context that ends when ctx ends, or when a stopping server no longer waits for running requests. The caller must call
+// end.
 func (s *Server) untilCut(ctx context.Context) (limited context.Context, end func()) {
 	limited, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.cutOff, cancel)

@@ -117,7 +117,7 @@ func (k *key) set(field string) (err error) {
 	return err
 }
 
-// perMinute returns a limit of a number of events per minute, which may all happen at once.
+// perMinute parses a number of events and returns a limit of that many events per minute. All of them may happen at once.
 func perMinute(s string) (*rate.Limiter, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {

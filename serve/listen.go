@@ -13,7 +13,7 @@ import (
 // maxHeader is the maximum size of a request's headers, in bytes.
 const maxHeader = 64 << 10
 
-// cutTime is how long a request that was cut off has to send an error to its client.
+// cutTime is the time that handlers get for sending errors to the clients of requests that were cut off.
 const cutTime = time.Second
 
 // Serve answers requests on a listener until ctx is done. It then waits at most Options.DrainTime for running requests, and closes the

@@ -44,7 +44,7 @@ func notesOf(ctx context.Context) *notes {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		return n
 	}
-	return &notes{} // the handler does not run inside named
+	return &notes{} // the request did not pass through the handler of named
 }
 
 // logged wraps a handler and writes a log line per request. A panic of the handler becomes an internal error.

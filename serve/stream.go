@@ -71,7 +71,7 @@ func (e *eventStream) send(values ...any) error {
 	return e.text(string(text))
 }
 
-// fail reports an error after the first event, as an event.
+// fail sends an error as an event. It is used after the first event, when an error status is no longer possible.
 func (e *eventStream) fail(err *httpError) {
 	e.send(err.body) //nolint:errcheck // fails only if the client has left
 }
@@ -97,8 +97,8 @@ func (e *eventStream) text(s string) error {
 	return nil
 }
 
-// keepAlive writes a comment whenever there was no event for the time every, so that clients and proxies do not time out. stop ends it
-// and waits until it has ended.
+// keepAlive writes a comment whenever there was no event for some time, so that clients and proxies do not time out. The parameter every is
+// that time. stop ends the goroutine that writes the comments, and waits for its end.
 func (e *eventStream) keepAlive(every time.Duration) (stop func()) {
 	ended := make(chan struct{})
 	var running sync.WaitGroup

@@ -28,7 +28,7 @@ type event struct {
 	ImportPath                    string // set instead of Package for build output
 }
 
-// outcome says how one test ended. A record has one per line, as JSON.
+// outcome says how one test ended. The file of -record has one outcome per line, as JSON.
 type outcome struct {
 	Action, Package, Test, Reason string
 }
@@ -86,7 +86,8 @@ func run(args []string, record string) (int, error) {
 	return code, appendTo(record, outcomes)
 }
 
-// read prints the same text as go test without -json: the output of failed tests, then a line per package.
+// read prints the same text as go test without -json: the output of failed tests, then a line per package. It returns the outcomes of the
+// tests.
 func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	var outcomes []outcome
 	output := map[string][]string{} // output of each unfinished test, and of each package outside its tests

@@ -259,7 +259,8 @@ func (w *weightFlags) name(path string) string {
 	return strings.ReplaceAll(name, ":", "-")
 }
 
-// report writes figures as JSON to a file and as a table to stdout, or only as JSON to stdout.
+// report calls table, which prints a table, and writes records as JSON to the file with the given name. If name is "-", it only writes the
+// JSON, to stdout.
 func report(cmd *cobra.Command, name string, records any, table func() error) error {
 	if name == stdio {
 		return writeJSON(cmd.OutOrStdout(), records)

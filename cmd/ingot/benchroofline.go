@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The defaults of a prediction: the shapes if no model is given, the numbers of streams, their context, and the prompt.
+// The defaults of a prediction: the shapes if no model is given, the numbers of streams, and the lengths of context and prompt in tokens.
 var (
 	rooflineShapes  = []weightFlags{{shape: "glm-4.7-flash", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
 	rooflineBatch   = counts{1, 16, 64}
@@ -21,7 +21,8 @@ var (
 	rooflinePrompt  = counts{2048}
 )
 
-// predict prints the predicted speed of a chip for every model: decoding, by number of streams and context, and prompts, by length.
+// predict prints the predicted speeds of a chip for every model: the speed of decoding by number of streams and context, and that of
+// prompts by length.
 func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error) {
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {
@@ -106,7 +107,8 @@ func predictModel(w *weightFlags, cfg *config.Config, chip roofline.Chip, worklo
 	return list, nil
 }
 
-// layout opens the model's file. For a shape, it returns a file in memory that has the sizes and types of the weights, but no values.
+// layout opens a model's file. If the flags give a shape, it returns a file in memory instead, which has the sizes and types of the
+// weights, but no values.
 func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	switch {
 	case w.shape == "" && model == "":

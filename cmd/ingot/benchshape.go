@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// file returns the path of the model's file, or of a file that it writes for the shape. remove deletes the shape's file unless --write
-// names it.
+// file returns the path of a model's file. If the flags give a shape, it writes a file for the shape and returns the path of that file. The
+// caller calls remove at the end: it deletes the shape's file unless --write names it.
 func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
 	keep := func() error { return nil }
 	switch {

@@ -74,8 +74,9 @@ func dryRun(cmd *cobra.Command, from *inputFlags, paths []string, unknown string
 	return nil
 }
 
-// dryModels returns the rule by which enqueue would choose the model name of each row, and the name for rows that name no model. models is
-// nil for "ingot run", and if the models that rows name are ignored.
+// dryModels returns what a dry run needs to count rows by model name. models is the rule by which enqueue would choose the model name of
+// each row, and alias is the name for rows that name no model. Both are empty for "ingot run", and if the models that rows name are
+// ignored.
 func dryModels(cmd *cobra.Command, ignore bool) (models *enqueue.Models, alias string, err error) {
 	if ignore || cmd.Flags().Lookup(string(config.ModelName)) == nil {
 		return nil, "", nil

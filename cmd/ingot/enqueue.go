@@ -140,8 +140,8 @@ func printModels(cmd *cobra.Command, alias string, models map[string]int) {
 	cmd.PrintErrln("rows by model name: " + strings.Join(counts, ", "))
 }
 
-// warnOfNoWorker prints a warning for each model name of a batch that is paused, and for each that no worker serves, since it may be
-// misspelt. models has the number of rows of each name; if it is empty, all rows go to alias.
+// warnOfNoWorker prints a warning for each of a batch's model names that no worker serves or that is paused. A name without workers may be
+// misspelt. models has the number of rows of each name. If models is empty, all rows go to alias.
 func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, models map[string]int) error {
 	paused, err := queue.Aliases(cmd.Context())
 	if err != nil {

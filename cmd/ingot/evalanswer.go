@@ -29,12 +29,12 @@ import (
 // openAIKey is the environment variable from which OpenAI's own clients read the API key.
 const openAIKey = "OPENAI_API_KEY"
 
-// answerer is a model that answers requests. If model is set, it is a file on this machine. Otherwise, if url is set, it is a model of the
-// server at url. Otherwise it is the model that the workers of a fleet serve as name.
+// answerer selects the model that answers requests: a file on this machine, a model of a server, or a model of a fleet's workers. The first
+// field that is set decides.
 type answerer struct {
-	model string
-	url   string
-	name  string // name of the workers' or the server's model; empty for the only model of a server
+	model string // path of a model file on this machine
+	url   string // URL of a server
+	name  string // of a server: the model's name, empty for its only model; of a fleet: the model name that workers serve
 	key   string // name of the environment variable with the server's API key
 }
 
@@ -155,7 +155,8 @@ func sumOfFile(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// ask answers those requests that have no answer yet. requests and answers are the paths of files.
+// ask sends the requests that have no answer yet to the selected model, and writes the answers. requests and answers are the paths of
+// files.
 func (e *evaluation) ask(who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
@@ -179,7 +180,7 @@ func (e *evaluation) ask(who answerer, requests, answers string) error {
 	return e.answerByFleet(cfg, requests, answers)
 }
 
-// client returns a client of who's server.
+// client returns a client of the server that an answerer names.
 func (e *evaluation) client(ctx context.Context, who answerer) (*remote.Client, error) {
 	cfg, err := settings(e.cmd)
 	if err != nil {
@@ -212,7 +213,8 @@ func (e *evaluation) checkEcho(sets []*eval.Set) error {
 	return err
 }
 
-// answerByServer answers those requests that have no answer yet with a server. requests and answers are the paths of files.
+// answerByServer sends the requests that have no answer yet to a server, and writes the answers. requests and answers are the paths of
+// files.
 func (e *evaluation) answerByServer(who answerer, requests, answers string) (err error) {
 	ctx := e.cmd.Context()
 	c, err := e.client(ctx, who)

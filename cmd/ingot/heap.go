@@ -9,8 +9,8 @@ import (
 // heapSlack is memory, in bytes, for what the heap holds besides the engine and its rows: connections, a line of input, a line of output.
 const heapSlack = 32 << 20
 
-// limitHeap limits the heap to the sum of its present size, rows (the memory of rows, in bytes) and heapSlack. Without a limit, garbage
-// could double the heap. The environment variable GOMEMLIMIT takes precedence.
+// limitHeap limits the growth of the heap to rows plus heapSlack. The parameter rows is the number of bytes that rows may use. Without a
+// limit, garbage could double the heap. The environment variable GOMEMLIMIT takes precedence.
 func limitHeap(rows int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

@@ -80,7 +80,7 @@ func shapesHelp() string {
 	return " auto, " + strings.Join(names, ", ")
 }
 
-// settingValue is the value of a flag such as --temperature, which is the default of a field of rows.
+// settingValue is the value of a flag, such as --temperature, that sets the default of a field of requests.
 type settingValue struct {
 	setting *prompt.Setting
 	text    string
@@ -269,7 +269,8 @@ func (in *input) hint(err error) error {
 	return err
 }
 
-// open opens files, patterns or stdin, decides how their records become requests, and prints what it guessed.
+// open opens the input: files, the files that match patterns, or stdin. It decides how the records become requests, and prints what it
+// guessed.
 func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*input, error) {
 	to, po, err := f.options()
 	if err != nil {

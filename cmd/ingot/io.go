@@ -130,7 +130,8 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 	return queue, err
 }
 
-// onRedis returns the RunE of a command on Redis. Its argument is a batch id; without one, the command is about all batches.
+// onRedis returns the RunE of a command that uses Redis. The command takes at most one argument, a batch id. Without a batch id, it is
+// about all batches.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)

@@ -127,7 +127,8 @@ func (r *modelRun) write(line func(name, format string, args ...any)) {
 		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), manyRows, bytesText(uint64(r.Bandwidth)))
 }
 
-// windowText describes which of the cache's bytes per token are freed. It is empty if the window is 0.
+// windowText describes how many of the cache's bytes per token are kept only for the tokens in a sliding window. It returns an empty string
+// if the model has no window.
 func windowText(windowed uint64, window int) string {
 	if window == 0 {
 		return ""

@@ -106,7 +106,7 @@ func freeMemory() (free int64, err error) {
 	return free / 100 * engine.DefaultMemoryPercent, err
 }
 
-// writeCatalog lists the catalog for a machine that has memory bytes for a model.
+// writeCatalog lists the catalog. memory is the number of bytes that a model may use on this machine.
 func writeCatalog(w io.Writer, store hub.Store, memory int64) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tDOWNLOAD\tMEMORY\tLICENCE\tHERE\tGOOD FOR") //nolint:errcheck // Flush reports it

@@ -159,7 +159,7 @@ type output struct {
 	temp    string         // folder of the files of answers, if OUT is stdout; empty until it is made
 }
 
-// answersFile returns the output that appends batch lines to the file path.
+// answersFile returns an output that appends batch lines to the file at path.
 func answersFile(path string) *output { return &output{path: path, format: export.Batch} }
 
 // direct reports whether the answers of a single model are appended to OUT itself.
@@ -230,7 +230,7 @@ func exists(path string) bool {
 }
 
 // check returns an error if a column of the input has the name of a column that the table adds. It is called before the first row is
-// answered. in may be nil.
+// answered. in returns a reader of the input; if in is nil, nothing is checked.
 func (o *output) check(in func() (table.Reader, error)) error {
 	if o.format == export.Batch || in == nil {
 		return nil
@@ -322,7 +322,7 @@ func (o *output) write(cmd *cobra.Command, all []*export.Answers, in func() (tab
 	return nil
 }
 
-// to calls write with stdout or with a new file. The file appears at its path only when it is complete.
+// to calls write with stdout if path is "-", else with a new file. The file appears at path only when it is complete.
 func (o *output) to(cmd *cobra.Command, path string, write func(io.Writer) error) error {
 	if path == stdio {
 		return write(cmd.OutOrStdout())

@@ -40,7 +40,7 @@ func queuedCounts(s enqueue.Summary) progress.Counts {
 	return progress.Counts{Total: s.Total, Before: s.Known, Done: s.Added, Failed: s.Rejected}
 }
 
-// tokenFigures formats the number of tokens and the speed of rows that were answered in the time took.
+// tokenFigures formats the token counts and the speeds of a run. rows is the number of answered rows, and took the duration of the run.
 func tokenFigures(rows, prompt, completion int, took time.Duration) string {
 	return fmt.Sprintf("%s, %s in %s: %.1f rows/s, %.1f tokens/s", count(prompt, "prompt token"), count(completion, "generated token"),
 		took.Round(time.Millisecond), perSecond(rows, took), perSecond(completion, took))

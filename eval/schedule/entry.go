@@ -46,7 +46,7 @@ type Entry struct {
 	Chat     bool         `yaml:"chat" json:"chat,omitempty"`
 	Missed   MissedPolicy `yaml:"missed" json:"missed"`
 
-	// Deadline is the maximum time of a run. The run then ends with the answers that it has. 0 means DefaultDeadline.
+	// Deadline is the maximum time of a run. A run that takes longer ends with the answers that it has. 0 means DefaultDeadline.
 	Deadline time.Duration `yaml:"deadline" json:"deadline"`
 
 	Gate   *Gate   `yaml:"gate" json:"gate,omitempty"`
@@ -83,7 +83,7 @@ const (
 	Error        Verdict = "error" // the evaluation or its gate could not be run
 )
 
-// wants reports whether a notice of verdict v is to be sent. n may be nil.
+// wants reports whether a notice of verdict v is to be sent. For a nil n, none is sent.
 func (n *Notify) wants(v Verdict) bool {
 	if n == nil {
 		return false
@@ -221,7 +221,7 @@ func parse(spec, zone string) (cron.Schedule, error) {
 // spec returns the cron expression with its time zone. Two entries with the same spec have the same times.
 func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 
-// Next returns the entry's first time after t.
+// Next returns the entry's first scheduled time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
 // onTime is the maximum delay of a slot with the policy Skip. A slot that would start later counts as missed.
@@ -230,8 +230,8 @@ const onTime = 5 * time.Minute
 // maxDue is the maximum number of slots that are added at once. Older slots are dropped.
 const maxDue = 1000
 
-// due returns the entry's slots later than last and not later than now, the oldest first. The state of a slot is Waiting if it must be run,
-// otherwise Missed.
+// due returns the entry's slots in the interval (last, now], the oldest first. The state of a slot is Waiting if it must be run, otherwise
+// Missed.
 func (e *Entry) due(last, now time.Time) []slot {
 	var list []slot
 	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {

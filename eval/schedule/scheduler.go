@@ -181,8 +181,8 @@ func (s *Scheduler) lookUntil(ctx context.Context) {
 	}
 }
 
-// look adds the slots that are due to the table, and starts runs of open slots that no scheduler is running. It logs an error of Redis. The
-// next look then repeats the work.
+// look adds the slots that are due to the table, and starts runs of open slots that no scheduler is running. If Redis fails, look logs the
+// error, and the next call of look repeats the work.
 func (s *Scheduler) look(ctx context.Context) {
 	s.mu.Lock()
 	entries := slices.Clone(s.entries)
@@ -280,8 +280,8 @@ func (s *Scheduler) attempt(ctx context.Context, e *Entry, t *taken) (Outcome, e
 	return o, err
 }
 
-// renewUntil extends the lease of a run until ctx ends. It calls lost if another scheduler has the lease, or if the lease expired because it
-// could not be extended.
+// renewUntil extends the lease of a run until ctx ends. If another scheduler has the lease, or if the lease expired because it could not be
+// extended, renewUntil calls the function lost and returns.
 func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.CancelCauseFunc) {
 	ticker := time.NewTicker(s.options.Lease / 4)
 	defer ticker.Stop()

@@ -114,8 +114,8 @@ type taken struct {
 	attempt int
 }
 
-// take takes the entry's lease and its oldest open slot, for a run by owner. It returns nil without an error if no slot is open, or if
-// another scheduler holds the lease.
+// take takes an entry's lease and the entry's oldest open slot, for a scheduler that will run the slot. owner is the id of this scheduler.
+// take returns nil without an error if no slot is open, or if another scheduler holds the lease.
 func (t *Table) take(ctx context.Context, entry, owner string, lease time.Duration) (*taken, error) {
 	v, err := takeScript.Run(ctx, t.rdb, []string{key("lease", entry), key("open", entry)},
 		slotPrefix(entry), owner, lease.Milliseconds(), timestamp()).Slice()
@@ -182,7 +182,8 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler's heartbeat")
 }
 
-// lostAfter is the time since its last heartbeat after which a scheduler and its entries are no longer listed.
+// lostAfter is the maximum age of a scheduler's last heartbeat. If the heartbeat is older, the scheduler and its entries are no longer
+// listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
@@ -220,5 +221,5 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 // storedEntry is an entry in Redis.
 type storedEntry struct {
 	Entry
-	Seen time.Time `json:"seen"` // of the latest heartbeat of a scheduler that had the entry
+	Seen time.Time `json:"seen"` // time of the latest heartbeat of a scheduler that had the entry
 }

@@ -30,8 +30,9 @@ type Comparison struct {
 	Smallest float64 `json:"smallest"` // the smallest loss that a test on these rows is likely to find; see SmallestDifference
 }
 
-// Compare compares the scores of the same rows in two runs. cluster is as in Paired. If all scores are 0 or 1 and the rows independent, the
-// p-values are McNemar's. For other scores, the interval comes from a bootstrap if there are at least 30 clusters, otherwise from Student's t.
+// Compare compares the scores of the same rows in two runs. Rows with the same value in cluster count as one observation. If cluster is
+// nil, each row is an observation. The p-values are McNemar's if all scores are 0 or 1 and each cluster has one row. The interval is that
+// of Bootstrap if there are other scores, at least 30 clusters, and unequal differences. Otherwise it is that of Paired.
 func Compare(baseline, candidate []float64, cluster []string) Comparison {
 	d := make([]float64, len(baseline))
 	c := Comparison{Binary: true}
@@ -64,8 +65,8 @@ func Compare(baseline, candidate []float64, cluster []string) Comparison {
 
 func binary(score float64) bool { return score == 0 || score == 1 }
 
-// deviation returns the standard deviation of the difference of one cluster. If all clusters have the same difference, it returns the value
-// for one cluster that differs by 1.
+// deviation returns the standard deviation of the clusters' differences. If all clusters have the same difference, it assumes that one
+// cluster differs from the others by 1, so that the result is not 0.
 func (c *Comparison) deviation() float64 {
 	if c.SE > 0 {
 		return c.SE * math.Sqrt(float64(c.Clusters))
@@ -74,11 +75,11 @@ func (c *Comparison) deviation() float64 {
 }
 
 // Gate returns the verdict on a comparison. margin is the accepted loss. worse is the p-value Worse, adjusted over all tasks of the gate
-// (Holm). identical means that no row's answer changed; the verdict is then Pass.
+// (Holm). identical means that no row's answer changed.
 //
 // The verdict is Fail if the loss is significant (worse is below Level) and either the whole interval is beyond the margin or the mean loss
-// is more than half the margin. It is Pass if even the largest loss in the interval is smaller than the margin. Otherwise it is
-// Inconclusive.
+// is more than half the margin. It is Pass if identical is true, or if even the largest loss in the interval is smaller than the margin.
+// Otherwise it is Inconclusive.
 func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	switch {
 	case identical:

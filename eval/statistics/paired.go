@@ -34,7 +34,7 @@ const rounding = 1e-13
 // 1. Rows with the same value in cluster, such as questions about one text, count as one observation. If cluster is nil, each row is an
 // observation. The interval uses Student's t, since there may be few rows.
 //
-// If all n observations are equal, the standard error is 0. The interval is then made wide enough for a rare change that none of the
+// If all observations are equal, the standard error is 0. The interval is then made wide enough for a rare change that none of the
 // observations shows: n observations miss a change of probability p with probability (1-p)^n (Clopper and Pearson's bound for 0 of n).
 func Paired(d []float64, cluster []string) Difference {
 	n := len(d)

@@ -28,8 +28,8 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 	return min(1, 2*tail(max(lost, won))), tail(lost)
 }
 
-// Worse returns the one-sided p-value of a loss: the probability of a mean no higher than d's if the runs are equally good. It is that of
-// Student's t-test or, if all observations are equal, of the sign test. Compare uses it if McNemar's test does not apply.
+// Worse returns the one-sided p-value of a loss: the probability of a mean no higher than d's if the runs are equally good. The p-value
+// comes from Student's t-test or, if all observations are equal, from the sign test. Compare uses it if McNemar's test does not apply.
 func (d Difference) Worse() float64 {
 	switch {
 	case d.SE > 0:
@@ -44,7 +44,8 @@ func (d Difference) Worse() float64 {
 const draws = 10_000
 
 // Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th percentiles of the means of 10,000
-// resamples. Clusters are resampled, or rows if cluster is nil. Equal arguments give equal results.
+// resamples. Rows with the same value in cluster are drawn together. If cluster is nil, each row is drawn alone. Equal arguments give equal
+// results.
 func Bootstrap(d []float64, cluster []string, seed uint64) Interval {
 	if len(d) == 0 {
 		return Interval{-1, 1}

@@ -152,8 +152,8 @@ func compile(pattern string) (*regexp2.Regexp, error) {
 	return re, nil
 }
 
-// matches returns the matches like Python's findall. For an expression with groups, it returns the first non-empty group of each match. It
-// returns no matches if the expression takes longer than regexTime.
+// matches returns the matches of an expression in a text. If the expression has groups, it returns the first non-empty group of each match.
+// It returns no matches if the expression takes longer than regexTime.
 func matches(re *regexp2.Regexp, text string) (list []string) {
 	m, err := re.FindStringMatch(text)
 	for m != nil && err == nil {

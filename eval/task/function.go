@@ -185,7 +185,7 @@ func wikitextPage(row *ordered.Object) (ordered.Value, error) {
 	return s, nil
 }
 
-// resultFunction stands for a function of process_results, which scores rows with its own metrics.
+// resultFunction replaces a Python function for process_results. Such a function scores rows with metrics of its own.
 type resultFunction struct {
 	metrics map[string]string // aggregation of each metric
 	prepare func(row *ordered.Object, p *Prompt) error

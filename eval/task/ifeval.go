@@ -85,7 +85,7 @@ func (p *Prompt) Follow(answer string) (strict, loose int) {
 	return strict, loose
 }
 
-// instructions holds the settings of an instruction, which are an element of the column kwargs. Settings that the instruction does not use
+// instructions holds the settings of one instruction. They are an element of the column kwargs. Settings that the instruction does not use
 // are null.
 type instructions struct {
 	Keywords     []string `json:"keywords"`
@@ -119,7 +119,8 @@ type number64 = float64
 // which the prompt does not mention; here, the row is an error.
 var errArgument = errors.New("a setting of the instruction in kwargs is missing or out of range")
 
-// compared returns a check of an answer. The check compares count(answer) with the number than. relation is "at least" or "less than".
+// compared returns a check of an answer: count(answer) must be "at least" or "less than" a limit. relation is one of these two texts. The
+// parameter than is the limit.
 func compared(relation string, than number64, count func(answer string) int) (func(string) bool, error) {
 	switch {
 	case than <= 0:

@@ -66,7 +66,7 @@ func (r *reader) metrics(n *yaml.Node) error {
 	return nil
 }
 
-// metric reads an element of metric_list. A pass@k with several k gives several metrics.
+// metric reads an element of metric_list. A pass@k with several values of k gives several metrics.
 func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	var m Metric
 	var higher *bool
@@ -126,8 +126,8 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	return m.withK(ks)
 }
 
-// withK returns a pass@k metric for each k, or m itself if it is another metric. The values of k come from the setting k (ks), or from a
-// name such as pass@5.
+// withK returns a pass@k metric for each value of k. The values are in ks, unless the name of m has the value, as in pass@5. Without any
+// value, k is 1. If m is another metric, withK returns only m.
 func (m Metric) withK(ks []int) ([]Metric, error) {
 	after, ok := strings.CutPrefix(m.Name, "pass@")
 	if !ok {

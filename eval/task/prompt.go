@@ -156,7 +156,7 @@ func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error
 	return p, nil
 }
 
-// choice returns the number of the choice that a target names. The target is the number of a choice or, otherwise, its text.
+// choice returns the number of the choice that a target names. v is the target: the number of a choice, or the text of one.
 func (p *Prompt) choice(v ordered.Value) (int, error) {
 	text := textOf(v)
 	if b, ok := v.(bool); ok {

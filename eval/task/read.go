@@ -220,7 +220,7 @@ func (r *reader) outputType(n *yaml.Node) error {
 	return unsupported("type %q", n.Value)
 }
 
-// examples reads fewshot_config.
+// examples reads the key fewshot_config.
 func (r *reader) examples(n *yaml.Node) error {
 	t := r.task
 	pairs, err := mapping(n)
@@ -293,7 +293,7 @@ func valueOf(n *yaml.Node) (ordered.Value, error) {
 	return ordered.ParseJSON(text)
 }
 
-// mapping returns the keys and values of a mapping, in turn. It returns nothing for an empty value.
+// mapping returns the nodes of a YAML mapping: the first key, its value, the second key, and so on. It returns nothing for an empty value.
 func mapping(n *yaml.Node) ([]*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias

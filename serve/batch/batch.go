@@ -24,7 +24,7 @@ const (
 	Completed Status = "completed" // every row was answered or failed
 	Failed    Status = "failed"    // the batch could not be run; see Batch.Errors
 	Expired   Status = "expired"   // the completion window is over; the output has the rows that were answered in time
-	Cancelled Status = "cancelled" // the output has the rows that were answered before
+	Cancelled Status = "cancelled" // the output has the rows that were answered before the cancellation
 )
 
 // Ended reports whether a state is final.

@@ -11,8 +11,9 @@ const (
 	MaxExpiry = 30 * 24 * time.Hour
 )
 
-// ParseExpiry parses a time to live from a request: the number of seconds from the anchor "created_at". It returns 0 if both are empty.
-// If a value is invalid, the error is a *RequestError whose Param is param[anchor] or param[seconds].
+// ParseExpiry parses a time to live, which is a number of seconds after an anchor. The only anchor is "created_at". param is the name of
+// the request's field with both values. ParseExpiry returns 0 if both values are empty. If one is invalid, the error is a *RequestError
+// that names it.
 func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
 	if anchor == "" && seconds == "" {
 		return 0, nil

@@ -93,8 +93,8 @@ func (u *Upload) Write(p []byte) (int, error) {
 // Discard deletes the written content.
 func (u *Upload) Discard() { discard(u.file) }
 
-// AddFile adds an upload to the store as a file. The settings are those of CheckUpload. The error is a *RequestError if the settings or
-// the content are invalid. After an error, the caller must discard the upload.
+// AddFile adds an upload to the store as a file. The error is a *RequestError if CheckUpload refuses the settings, or if the content is
+// invalid. After an error, the caller must discard the upload.
 func (s *Store) AddFile(u *Upload, name, purpose string, expiry time.Duration) (File, error) {
 	if err := CheckUpload(name, purpose, expiry); err != nil {
 		return File{}, err
@@ -179,7 +179,7 @@ func (s *Store) Files(q Query, purpose string) (Page[File], error) {
 	})
 }
 
-// OpenFile opens a file's content. It stays readable if the file is deleted.
+// OpenFile opens the content of a file. The content stays readable if the file is deleted.
 func (s *Store) OpenFile(id string) (*os.File, File, error) {
 	f, err := s.File(id)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // Progress is a batch with its progress.
 type Progress struct {
 	Batch           Batch
-	Tokens          Tokens  // token counts of the finished rows; after an interruption, Alone counts only the rows since then
+	Tokens          Tokens  // token counts of the finished rows; Alone omits rows that were finished before an interruption
 	RowsPerSecond   float64 // speed over the last minute; 0 if the batch is not running
 	TokensPerSecond float64 // generated tokens per second over the last minute
 }

@@ -86,7 +86,8 @@ func (r *Request) check() (time.Duration, error) {
 	return window(r.CompletionWindow)
 }
 
-// CreateBatch creates a batch, which runs as soon as Run is running. The error is a *RequestError if the request is invalid.
+// CreateBatch creates a batch. The batch begins at once if Run is running, otherwise when Run is called. The error is a *RequestError if
+// the request is invalid.
 func (s *Store) CreateBatch(q Request) (Batch, error) {
 	length, err := q.check()
 	if err != nil {
@@ -137,14 +138,14 @@ func (s *Store) holdInput(id string) error {
 	return nil
 }
 
-// releaseInput ends one holdInput. When all are ended, the file can be deleted. s.mu must be held.
+// releaseInput undoes one call of holdInput. When all calls for a file are undone, the file can be deleted. s.mu must be held.
 func (s *Store) releaseInput(id string) {
 	if s.readers[id]--; s.readers[id] <= 0 {
 		delete(s.readers, id)
 	}
 }
 
-// repeated returns the batch that an earlier request has created if q repeats that request; otherwise nil.
+// repeated returns the batch that an earlier request created, if q is a repetition of that request. Otherwise it returns nil.
 func (s *Store) repeated(q Request) *batch {
 	if !q.Repeated {
 		return nil

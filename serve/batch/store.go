@@ -86,7 +86,7 @@ func (s *Store) open() error {
 	if s.lock, err = os.OpenFile(s.folder("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return err
 	}
-	// Any other error means that the file system has no locks.
+	// Errors other than EWOULDBLOCK are ignored: they mean that the file system has no locks.
 	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		return errors.New("another server uses the folder: give each server its own folder")
 	}
