@@ -132,8 +132,9 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 }
 
 // positions returns the number of positions that the pages of the cache hold. As many sequences as possible have the whole context, and one
-// more sequence gets the remaining pages. A sequence with the whole context takes up to prefill pages while its prompt is computed in
-// chunks, and up to decode pages while it generates. positions assumes that at most one sequence is in prefill at a time.
+// more sequence gets the remaining pages. prefill is the maximum number of pages that a sequence with the whole context takes while its
+// prompt is computed in chunks. decode is the maximum number while it generates. positions assumes that at most one sequence is in prefill
+// at a time.
 func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) int {
 	sequences, left, rows := 0, f.Pages, o.chunk()
 	if f.Pages >= prefill {

@@ -18,7 +18,7 @@ type Options struct {
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
 	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence. Each generating sequence has one row, and
-	// prompts and drafts get the others.
+	// prompts and drafts get the remaining rows.
 	StepTokens int
 	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of other sequences are delayed. With 0, the
 	// engine derives the maximum from measured durations: steps are short while there are interactive requests, and long otherwise.

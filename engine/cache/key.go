@@ -19,7 +19,7 @@ func (k Key) next(tokens []int32) Key {
 	return sha256.Sum256(b)
 }
 
-// largePage is the maximum number of positions of a page for which next allocates no memory.
+// largePage is the maximum number of positions of a page for which the method next allocates no memory.
 const largePage = 256
 
 // Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with the text's last token has no key,

@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that precedes an answer. Most reasoning models use these tags; others are not recognised.
+// The tags around the reasoning that precedes an answer. Most reasoning models use these tags. Other tags are not recognised.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"

@@ -93,9 +93,9 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. It does so only if the page begins
-// at a position below to. The chain then processes the text as if it began at that page. An MTP layer loses little by this, because the
-// hidden states that it reads depend on the whole text.
+// restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. The origin stays if that page does
+// not begin before the position in to. After a move, the chain processes the text as if it began at that page. An MTP layer loses little by
+// this, because the hidden states that it reads depend on the whole text.
 func (c *chain) restart(s *Sequence, to int) {
 	if c.canCatchUp(s) {
 		return
@@ -117,9 +117,9 @@ func (c *chain) retained(drafted, accepted int) int {
 	return min(accepted, drafted-1)
 }
 
-// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. It processes sequences for
-// which nothing is to be drafted only if all is set. passes has the durations of passes, which run corrects. gate, which can be nil, may
-// end the drafting for a sequence early.
+// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. If all is true, it also
+// processes sequences for which nothing is to be drafted. passes estimates the durations of passes, and run corrects these estimates. If
+// gate is not nil, it may end the drafting for a sequence early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -179,7 +179,8 @@ func (c *chain) add(s *Sequence, to int) int {
 	return n
 }
 
-// catchUp puts the known positions that the chain has not processed into the first pass, and requests the first drafts. all is as in run.
+// catchUp puts the known positions that the chain has not processed into the first pass, and requests the first drafts. If all is true, it
+// includes the sequences for which nothing is to be drafted.
 func (c *chain) catchUp(step []*Sequence, all bool) {
 	c.pass.reset()
 	left := c.rows

@@ -26,7 +26,7 @@ func (g *gate) Chance(confidence float64) float64 {
 	return g.shares[class(confidence)]
 }
 
-// Observe records whether a draft was right. All drafts before it were right.
+// Observe records whether a draft was right. It must be called only if all drafts before this one were right.
 func (g *gate) Observe(confidence float64, right bool) {
 	g.init()
 	share := &g.shares[class(confidence)]

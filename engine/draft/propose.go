@@ -123,7 +123,7 @@ func (sp *Speculator) judge(running int) {
 // the count by forgives. At maxUnprofitable, the MTP layer or small model stops processing tokens.
 const maxUnprofitable, forgives = 16, 4
 
-// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. They
-// continue for a few unprofitable steps, because an MTP layer that misses a step of a sequence can draft for this sequence only from the
-// next page on, without the text before that page.
+// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. The
+// passes continue for a few unprofitable steps, because an MTP layer that misses a step of a sequence can draft for this sequence only from
+// the next page on, without the text before that page.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.unprofitable < maxUnprofitable }

@@ -54,8 +54,9 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt records that the table has adopted pages up to the given number of positions. If the notes on the pages show that the MTP layer or
-// small model has processed the positions from one origin, it need not process them again. See process for the notes.
+// Adopt records that the table has adopted pages up to the given number of positions. A page's note shows from which origin the MTP layer
+// or small model has processed the page: see process. If all pages from one origin on have this origin's note, their positions need not be
+// processed again.
 func (s *Sequence) Adopt(positions int) {
 	s.Computed = positions
 	pages := positions / s.Table.PageSize()

@@ -145,7 +145,7 @@ const (
 // rotation reads the rotation of a decoder's heads.
 func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
 
-// rotationWith is rotation with the parameter exactYaRN of ropeFreqs.
+// rotationWith is like rotation. If exactYaRN is true, the limits of YaRN's interpolation are not rounded: see ropeFreqs.
 func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs {
 	freqs, factor := l.ropeFreqs(l.ropeDims(), exactYaRN)
 	if factor > 1 {

@@ -96,9 +96,10 @@ type Model interface {
 type Drafter interface {
 	Model
 	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without outputs, they keep the results of the
-	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
-	// number states[i] of those that from selects. For known tokens, this is the trunk's state at position p. For a draft that follows
-	// another draft, it is the state of that draft. The layer uses the page table of the trunk.
+	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. The parameter from selects the
+	// trunk's or the layer's hidden states. Row i of b uses number states[i] of the selected ones. For known tokens, this is the trunk's
+	// state at position p. For a draft that follows another draft, it is the state of that draft. The layer uses the page table of the
+	// trunk.
 	Draft(b *compute.Batch, from States, states []int32) error
 }
 

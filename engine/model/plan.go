@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Plan adds to plan the memory that Load would allocate on a backend, except the KV cache. It reads no weights.
+// Plan adds the memory that Load would allocate on a backend, except the KV cache, to the sums in the parameter plan. It reads no weights.
 func Plan(be compute.Backend, plan compute.Plan, f *gguf.File, lim Limits) error {
 	counted := &planBackend{Backend: be, plan: plan}
 	l, family, err := open(counted, f)

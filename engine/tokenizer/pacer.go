@@ -2,7 +2,8 @@ package tokenizer
 
 import "context"
 
-// pacer stops long work when a context is done. It counts steps of the work and checks the context once every paced steps.
+// pacer stops long work when a context is done. It counts the steps of the work. It does not check the context at every step, but after
+// each interval of steps given by the constant paced.
 type pacer struct {
 	ctx   context.Context
 	steps int

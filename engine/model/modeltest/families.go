@@ -97,7 +97,8 @@ var ways = map[string]func(step int, left []int) []int{
 	},
 }
 
-// firstOnly takes at most n rows of the first sequence that has any left.
+// firstOnly takes at most n rows of the first sequence that still has rows, and none of the others. left has the number of rows of each
+// sequence.
 func firstOnly(left []int, n int) []int {
 	rows := make([]int, len(left))
 	for i, have := range left {
@@ -109,8 +110,8 @@ func firstOnly(left []int, n int) []int {
 	return rows
 }
 
-// Logits computes sequences in steps and returns the logits of every token. next returns the number of rows of each sequence in a step;
-// left has the number of tokens of each sequence that are not computed yet.
+// Logits computes sequences in steps and returns the logits of every token. The function next returns the number of rows of each sequence
+// in a step. Its argument left has the number of tokens of each sequence that are not computed yet.
 func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
 	tb.Helper()
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
