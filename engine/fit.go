@@ -23,7 +23,7 @@ type Fit struct {
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
 	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
 	Window   int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
-	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; without Rows on GPUs with dedicated memory
+	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; does not include Rows if the GPU has dedicated memory
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
 	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context

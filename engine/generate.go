@@ -73,7 +73,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	return req.Tokens, nil
 }
 
-// encode tokenises a prompt. If bos is set, it adds the BOS and EOS tokens that the model requires around a text. Tokenising takes up to a
+// encode tokenises a prompt. If bos is true, it adds the BOS and EOS tokens that the model requires around a text. Tokenising takes up to a
 // hundred times the memory of the text. encode therefore refuses a text that cannot fit into the context before tokenising it, and
 // tokenises only a few large texts at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {

@@ -35,8 +35,8 @@ type page struct {
 
 // Stats are counts since the pool was made.
 type Stats struct {
-	Shared  int // times that a table took a known page
-	Evicted int // times that a known page lost its content because the page was needed
+	Shared  int // number of times that a table took a page that already had the right content
+	Evicted int // number of times that a page lost its content because the page was needed for other content
 }
 
 // NewPool returns a pool of pages 0 to pages-1, each of pageSize positions, for tables of the given groups.
@@ -68,7 +68,8 @@ func (p *Pool) Groups() Groups { return p.groups }
 // Used returns the number of pages in tables.
 func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 
-// Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
+// Available returns the number of pages that tables can still take: those without content, and those in no table whose content can be
+// evicted.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
 // Needed returns the number of pages that one group needs for the given number of positions.

@@ -5,7 +5,7 @@ type Table struct {
 	pool  *Pool
 	pages [][]int32 // [groups][pages]; the first group has the most pages
 	first int       // number of leading pages that the sliding groups no longer have
-	last  Key       // key of page known-1, the last page with a key; zero if known is 0
+	last  Key       // key of the last page whose content has a key; zero if there is none
 	known int       // number of leading pages whose content has a key
 
 	shared        []bool // [pages of a group] whether Adopt took the page from the cache
@@ -190,8 +190,8 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard removes the pages of the table's text from the known pages, together with all pages that were computed from their content. If
-// another table holds such a page, that table's sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
+// Discard removes the pages of the table's text from the cache, together with all pages that were computed from their content. If another
+// table holds such a page, that table's sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
 func (t *Table) Discard(tokens []int32) { t.pool.discard(t.pool.Prefix(tokens)[:t.known]) }
 
 // HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released

@@ -53,7 +53,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] hidden state of each row: index of a row of the step or, after the first pass, of an output of the last pass
+	states []int32     // [rows] index of each row's hidden state: a row of the step in the first pass, an output of the previous pass later
 	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 
@@ -112,7 +112,9 @@ func (c *chain) restart(s *Sequence, to int) {
 // retained returns the number of positions that the chain computed from drafts that were accepted, and need not compute again.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
-		return 0 // the chain used the MTP layer's hidden states, and now computes the positions again from the model's, which are better
+		// The chain used the MTP layer's hidden states for these positions. It computes them a second time from the model's hidden states,
+		// which are better.
+		return 0
 	}
 	return min(accepted, drafted-1)
 }

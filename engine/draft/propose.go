@@ -104,7 +104,8 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// judge updates unprofitable: it estimates whether drafting by passes would be worth its cost with the given number of running sequences.
+// judge updates sp.unprofitable. For this, it estimates whether drafting by passes would be worth its cost with the given number of running
+// sequences.
 func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})

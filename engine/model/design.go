@@ -41,7 +41,7 @@ type design struct {
 // window describes which layers attend only to a sliding window of positions. With the zero value, none do.
 type window struct {
 	length int
-	slides func(layer int) bool // reports whether a layer has the window; nil if the length is 0
+	slides func(layer int) bool // reports whether a layer has the window; can be nil if length is 0
 }
 
 // covers reports whether a layer has the window.

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// MaxTop is the maximum of Batch.Top.
+// MaxTop is the maximum of compute.Batch.Top.
 const MaxTop = 64
 
 // steps runs the steps of a model: one at a time, or several without waiting between them.
@@ -15,7 +15,7 @@ type steps struct {
 	// record is the function that records the forward pass of a batch. It returns the buffer of the logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops   []compute.Tensor // [steps in flight] results of Top, each [outputs, 2*MaxTop+1]
+	tops   []compute.Tensor // [steps in flight] results of compute.Step.Top, each [outputs, 2*MaxTop+1]
 	rows   int              // number of outputs of the last batch
 	logits compute.Tensor   // [outputs, vocab] of the last batch
 

@@ -38,8 +38,8 @@ func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut 
 	return prefix, above
 }
 
-// tally adds up the weights of the values whose keys begin with the bits in prefix. w.sums[i] is the sum for the keys in which the next
-// width bits are i.
+// tally adds up the weights of the values whose keys begin with the bits in prefix. w.sums[i] is the sum for the keys whose next bits, as
+// many as width says, have the value i.
 func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shift, width uint) {
 	clear(w.sums[:])
 	mask := uint32(1)<<width - 1

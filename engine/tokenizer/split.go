@@ -121,8 +121,8 @@ func deepSeek3(s string, i int) (int, bool) {
 	return i + width, false
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, ignoring case if fold is set; 0 if there is
-// none.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0 if there is none. If fold is true, case is
+// ignored.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
