@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-run/ingot/engine/schedule"
 )
 
-// Fit describes how an engine divides its memory. The parts are: the weights of the model and of the small model that drafts, if any; the
-// memory for steps; the memory for prompts and results outside of steps, which Fit calls rows; and the pages of the KV cache, which get all
-// remaining memory.
+// Fit describes how an engine divides its memory. The parts are the weights of the model and of the small model that drafts, if any (field
+// Weights), the memory for steps (Steps), the memory for prompts and results outside of steps (Rows), and the pages of the KV cache, which
+// get all remaining memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
@@ -23,7 +23,7 @@ type Fit struct {
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
 	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
 	Window   int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
-	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; does not include Rows if the GPU has dedicated memory
+	Memory   int64 `json:"memory"`                             // maximum bytes of all parts; without Rows if the GPU has dedicated memory
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
 	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context

@@ -18,7 +18,7 @@ const (
 // Generate returns ctx's error as soon as ctx is done. It returns errors of req.Stream and req.Reserve unchanged. Other errors wrap
 // generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the engine was closed before the request was done,
 // generation.ErrEngineFailed if the engine failed and stopped, and generation.ErrNotFinite if logits are not finite. An error that wraps
-// none of these is a failed step; another attempt may succeed.
+// none of these comes from a failed step. Another attempt may succeed.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
 	start := time.Now()
 	if err := ctx.Err(); err != nil {

@@ -9,7 +9,8 @@ import (
 // page. A weaker hash is not enough: two texts with the same Key would share pages.
 type Key [sha256.Size]byte
 
-// next returns the key of the page that follows the page with key k. tokens has the tokens of this following page and the token after them.
+// next returns the key of the page after the page with key k. For a text's first page, k is zero. tokens has the tokens of the page whose
+// key is returned, and one more token.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)

@@ -12,7 +12,7 @@ type gate struct {
 	Token, Row float64
 }
 
-// classes is the number of classes of confidence. Class c has the confidences from 1-1/2^c up to 1-1/2^(c+1); the last class reaches 1.
+// classes is the number of classes of confidence. Class c has the confidences from 1-1/2^c up to 1-1/2^(c+1). The last class extends to 1.
 const classes = 10
 
 func class(confidence float64) int {

@@ -7,7 +7,7 @@ type Next struct {
 	Others  int         // number of rows of the other sequences
 }
 
-// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that have not ended; the MTP
+// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that have not ended. The MTP
 // layer or small model processes their tokens.
 func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	for _, s := range step {

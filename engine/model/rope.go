@@ -15,7 +15,7 @@ const (
 
 // ropeFreqs reads the rotation of dims values of a head. It computes the frequencies from the base, applies the file's scaling (none,
 // linear or yarn), and divides them by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for the context; 1
-// without YaRN. Most models round the limits of YaRN's interpolation to whole pairs; exactYaRN turns this off.
+// without YaRN. Most models round the limits of YaRN's interpolation to whole pairs. If exactYaRN is true, the limits are not rounded.
 func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
 	f, base := l.baseFreqs("rope.freq_base", defaultBase, dims)
 	if l.err != nil {

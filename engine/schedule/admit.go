@@ -220,8 +220,9 @@ func (q *queue) held(s *sequence) int {
 	return q.pool.Held(s.prefix)
 }
 
-// choose returns the index of the sequence to admit next among waiting sequences of one class: the first one whose prompt begins with pages
-// in the cache or, if there is none, the first of all. A first sequence that was skipped maxSkips times, or preempted, is always chosen.
+// choose returns the index of the sequence to admit next among waiting sequences of one class. This is the first one whose prompt begins
+// with pages in the cache or, if there is none among the first maxScan sequences, the first of all. A first sequence that was skipped
+// maxSkips times, or preempted, is always chosen.
 func (q *queue) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

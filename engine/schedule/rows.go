@@ -34,7 +34,7 @@ func (q *queue) plan(now time.Time) {
 	chats := q.planDecodes(true, math.Inf(1))
 	if q.hurries(len(urgent) > 0) {
 		for _, s := range others {
-			s.Table.Unclaim() // batch prompts may wait for pages of interactive ones; the reverse must not happen
+			s.Table.Unclaim() // interactive prompts must not wait for pages that batch prompts compute
 		}
 		q.planPrompts(urgent, q.urgentLimit(q.size), &outputs)
 		bound.seconds = littleMore * q.Steps.Seconds(q.size)

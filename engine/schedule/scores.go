@@ -50,7 +50,7 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	return nil
 }
 
-// appendTo appends scores to another list. from is the index of the first token whose scores are appended. Those of all later tokens
+// appendTo appends scores to another list. from is the index of the first token whose scores are appended. The scores of all later tokens
 // follow.
 func (s *scores) appendTo(to *scores, from int) {
 	to.ids = append(to.ids, s.ids[from:]...)

@@ -150,7 +150,7 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 
 // Compare compares a model with a family's reference for some prompts. It compares the best token if the two highest logits of the
 // reference differ by more than MinGap, and the log-probabilities of the likeliest tokens, which may differ by tolerance. It computes the
-// prompts alone, in chunks and in batches; the logits must have the same bits each time. It returns the maximum difference of
+// prompts alone, in chunks and in batches. The logits must have the same bits each time. It returns the maximum difference of
 // log-probabilities.
 func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
 	tb.Helper()
