@@ -69,7 +69,7 @@ func (p *pass) begin(pages []int32) {
 	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
 
-// row adds a row to the sequence that was added last.
+// row adds a row to the sequence that was added last. state is the index of the hidden state that the row reads.
 func (p *pass) row(token int32, position int, state int32) {
 	p.Tokens = append(p.Tokens, token)
 	p.Positions = append(p.Positions, int32(position))

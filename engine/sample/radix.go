@@ -2,8 +2,8 @@ package sample
 
 import "math"
 
-// reach selects a value without sorting. It adds up weights in buckets by the leading bits of the values' keys, finds the bucket that
-// contains the value, and continues within this bucket. The 32 bits of a key take three rounds.
+// The method reach selects a value without sorting. It adds up weights in buckets by the leading bits of the values' keys, finds the bucket
+// that contains the value, and continues within this bucket. The 32 bits of a key take three rounds.
 const (
 	radixBits    = 11
 	radixBuckets = 1 << radixBits

@@ -10,7 +10,7 @@ const maxWait = 250 * time.Millisecond
 // operation when it is called, such as the CPU.
 type interrupter struct {
 	inbox       *inbox
-	ask         func() bool // the method value of due, stored so that a step does not allocate it
+	ask         func() bool // the method due as a function value, stored so that a step does not allocate it
 	end         time.Time   // when the present step is expected to end
 	interrupted bool        // the present step was interrupted
 }

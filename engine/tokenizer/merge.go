@@ -34,7 +34,7 @@ func (m *merger) reset() {
 	m.pairs = m.pairs[:0]
 }
 
-// add appends a symbol. Its text begins where the previous symbol ends, and ends at byte end.
+// add appends a symbol. Its text begins where the previous symbol ends. end is the index of the byte after its text.
 func (m *merger) add(id int32, end int) {
 	n := int32(len(m.symbols))
 	s := textSymbol{id: id, end: int32(end), prev: n - 1, next: none}
