@@ -32,7 +32,7 @@ type Options struct {
 	KV gguf.Type
 	// Memory is the maximum number of bytes that all parts of Fit may take together; see Fit.Memory. With 0, MemoryPercent sets it.
 	Memory int64
-	// MemoryPercent sets the maximum if Memory is 0, as a percentage of the backend's free memory.
+	// MemoryPercent is used if Memory is 0. It limits the memory to a percentage of the backend's free memory.
 	MemoryPercent int
 	// Draft selects how tokens are drafted. The default is DraftAuto.
 	Draft Drafting

@@ -120,8 +120,9 @@ func (sp *Speculator) judge(running int) {
 	}
 }
 
-// Speculator.unprofitable counts the steps in which drafting was not worth its cost. A step in which drafting was worth its cost reduces
-// the count by forgives. At maxUnprofitable, the MTP layer or small model stops processing tokens.
+// Speculator.unprofitable counts the steps in which drafting was not worth its cost. The constant forgives is the number by which a step in
+// which drafting was worth its cost reduces the count. When the count is maxUnprofitable, the MTP layer or small model stops processing
+// tokens.
 const maxUnprofitable, forgives = 16, 4
 
 // catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. The

@@ -212,8 +212,8 @@ func PowerMX(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16 bytes are the first 16 codes, the high
-// halves the last 16.
+// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16 bytes are the first 16 codes, and the high
+// halves are the last 16.
 func dequantCodes(y []float32, values *[16]int8, d float32, codes []byte) {
 	for j, q := range codes {
 		y[j] = d * float32(values[q&15])

@@ -2,8 +2,8 @@ package tokenizer
 
 import "context"
 
-// pacer stops long work when a context is done. It counts the steps of the work. It does not check the context at every step, but after
-// each interval of steps given by the constant paced.
+// pacer stops long work when a context is done. It counts the steps of the work. The constant paced is the number of steps between two
+// checks of the context.
 type pacer struct {
 	ctx   context.Context
 	steps int
