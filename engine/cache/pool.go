@@ -16,7 +16,7 @@ type Pool struct {
 	free     []int32         // pages without content; the last one is taken first
 	known    []map[Key]int32 // [groups] full pages by content, whether in tables or not
 	claims   map[Key]*Table  // content that a table is computing
-	idle     list            // known pages in no table, least recently used first
+	idle     list            // pages with content that are in no table, least recently used first
 	stats    Stats
 	keys     []Key // working memory of Table.Adopt
 }

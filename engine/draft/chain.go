@@ -77,7 +77,7 @@ func (p *pass) row(token int32, position int, state int32) {
 	p.Seqs[len(p.Seqs)-1].Rows++
 }
 
-// output requests a draft for s from the last row.
+// output requests a draft for s from the row that was added last.
 func (p *pass) output(s *Sequence) {
 	p.Outputs = append(p.Outputs, int32(len(p.Tokens)-1))
 	p.seqs = append(p.seqs, s)
@@ -167,7 +167,7 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds positions [s.filled, to) of a sequence, which the chain has not processed yet, to the pass. It returns their number.
+// add adds a sequence's positions [s.filled, to) to the pass. The chain has not processed them yet. add returns their number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {

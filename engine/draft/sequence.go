@@ -11,9 +11,9 @@ type Sequence struct {
 	StopIDs  []int32      // tokens after which nothing is drafted
 	Table    *cache.Table // page table, also for the cache of the MTP layer or small model; nil until admitted
 	Computed int          // number of positions whose keys and values are in the model's cache
-	Start    int          // Computed before the present step
+	Start    int          // value of Computed before the present step
 	Rows     int          // number of rows in the present step
-	FirstRow int          // index of the first of these rows in the step
+	FirstRow int          // index of the sequence's first row in the present step
 
 	// The Speculator sets the following fields.
 

@@ -113,7 +113,7 @@ const (
 	DraftStates
 )
 
-// family has the functions that read the settings of a file and load its weights. Both report errors through the loader.
+// family has the functions that read the settings of a file and load its weights. Both functions report errors through the loader.
 type family struct {
 	config func(l *loader) Config
 	load   func(l *loader, c Config, lim Limits) Model

@@ -6,7 +6,7 @@ import (
 )
 
 // A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match at i, it returns
-// false and a later position; no match begins between the two.
+// false and a later position. No match begins between i and that position.
 type matcher func(s string, i int) (end int, ok bool)
 
 // passes splits a text like a chain of splits in Hugging Face's tokenizers that have the behavior "isolated". The matches of the first

@@ -84,7 +84,7 @@ func readFamily(t *testing.T, path string) *Family {
 	return f
 }
 
-// ways are the ways in which Compare divides sequences among steps: values of the parameter next of Logits.
+// ways are the ways in which Compare divides sequences among steps. Each is a value for the parameter next of Logits.
 var ways = map[string]func(step int, left []int) []int{
 	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
 	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
