@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-run/ingot/engine/schedule"
 )
 
-// Fit describes how an engine divides its memory. The parts are: the weights of the model and of the small model that drafts, if any; the
-// memory for steps; the memory for prompts and results outside of steps, which Fit calls rows; and the pages of the KV cache, which get all
-// remaining memory.
+// Fit describes how an engine divides its memory. The parts are the weights of the model and of the small model that drafts, if any (field
+// Weights), the memory for steps (Steps), the memory for prompts and results outside of steps (Rows), and the pages of the KV cache, which
+// get all remaining memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
@@ -23,7 +23,7 @@ type Fit struct {
 	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
 	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
 	Window   int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
-	Memory   int64 `json:"memory"`                             // maximum bytes of all parts together; without Rows on GPUs with dedicated memory
+	Memory   int64 `json:"memory"`                             // maximum bytes of all parts; without Rows if the GPU has dedicated memory
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
 	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
@@ -132,8 +132,9 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 }
 
 // positions returns the number of positions that the pages of the cache hold. As many sequences as possible have the whole context, and one
-// more sequence gets the remaining pages. A sequence with the whole context takes up to prefill pages while its prompt is computed in
-// chunks, and up to decode pages while it generates. positions assumes that at most one sequence is in prefill at a time.
+// more sequence gets the remaining pages. prefill is the maximum number of pages that a sequence with the whole context takes while its
+// prompt is computed in chunks. decode is the maximum number while it generates. positions assumes that at most one sequence is in prefill
+// at a time.
 func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) int {
 	sequences, left, rows := 0, f.Pages, o.chunk()
 	if f.Pages >= prefill {

@@ -18,7 +18,7 @@ const (
 // Generate returns ctx's error as soon as ctx is done. It returns errors of req.Stream and req.Reserve unchanged. Other errors wrap
 // generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the engine was closed before the request was done,
 // generation.ErrEngineFailed if the engine failed and stopped, and generation.ErrNotFinite if logits are not finite. An error that wraps
-// none of these is a failed step; another attempt may succeed.
+// none of these comes from a failed step. Another attempt may succeed.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
 	start := time.Now()
 	if err := ctx.Err(); err != nil {
@@ -73,7 +73,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	return req.Tokens, nil
 }
 
-// encode tokenises a prompt. If bos is set, it adds the BOS and EOS tokens that the model requires around a text. Tokenising takes up to a
+// encode tokenises a prompt. If bos is true, it adds the BOS and EOS tokens that the model requires around a text. Tokenising takes up to a
 // hundred times the memory of the text. encode therefore refuses a text that cannot fit into the context before tokenising it, and
 // tokenises only a few large texts at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {

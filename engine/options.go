@@ -18,7 +18,7 @@ type Options struct {
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
 	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence. Each generating sequence has one row, and
-	// prompts and drafts get the others.
+	// prompts and drafts get the remaining rows.
 	StepTokens int
 	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of other sequences are delayed. With 0, the
 	// engine derives the maximum from measured durations: steps are short while there are interactive requests, and long otherwise.
@@ -32,7 +32,7 @@ type Options struct {
 	KV gguf.Type
 	// Memory is the maximum number of bytes that all parts of Fit may take together; see Fit.Memory. With 0, MemoryPercent sets it.
 	Memory int64
-	// MemoryPercent sets the maximum if Memory is 0, as a percentage of the backend's free memory.
+	// MemoryPercent is used if Memory is 0. It limits the memory to a percentage of the backend's free memory.
 	MemoryPercent int
 	// Draft selects how tokens are drafted. The default is DraftAuto.
 	Draft Drafting

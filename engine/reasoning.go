@@ -46,7 +46,7 @@ func (r *reasoning) text(id int32) string {
 	return r.tokenizer.Token(id)
 }
 
-// split separates the reasoning of finished choices and adds its tokens to Stats.ReasoningTokens.
+// split separates the reasoning of finished choices, and adds the number of its tokens to Stats.ReasoningTokens.
 func (r *reasoning) split(c *generation.Completion) {
 	if r == nil {
 		return

@@ -7,9 +7,9 @@ type Piece struct {
 	// Text ends at a whole character and before anything that may become a stop string. The text of the last Tokens can therefore follow in
 	// a later piece, and Text can be empty.
 	Text         string
-	Reasoning    string // as in Choice; precedes Text
+	Reasoning    string // part of the choice's reasoning, which precedes Text
 	Tokens       []int32
 	Logprobs     []TokenLogprob // one for each of Tokens, if the request sets Logprobs
 	FinishReason FinishReason   // set in the choice's last piece
-	StopReason   string         // as in Choice
+	StopReason   string         // stop string that ended the choice, if any; set in the choice's last piece
 }

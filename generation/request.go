@@ -53,7 +53,7 @@ type Request struct {
 	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most likely tokens at its position.
 	Logprobs    bool
 	TopLogprobs int
-	// PromptLogprobs requests the same log-probabilities for the prompt's tokens.
+	// PromptLogprobs requests the log-probability of each prompt token, and of the TopLogprobs most likely tokens at its position.
 	PromptLogprobs bool
 	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine calls it before it makes the completion.
 	// bytes is the memory of the completion and of the JSON made from it. Reserve waits until there is room, or returns an error, which

@@ -8,7 +8,7 @@ type Groups struct {
 	Window  int // positions to which a row attends in the sliding groups, including its own position
 }
 
-// all returns the number of groups. Full ones come first.
+// all returns the total number of groups. The full groups come first, then the sliding ones.
 func (g Groups) all() int { return max(1, g.Full) + g.Sliding }
 
 // slides reports whether a group attends to a window.
@@ -29,10 +29,11 @@ func (g Groups) Pages(positions, rows, pageSize int) int {
 func (g Groups) WindowRoom(pageSize int) int { return g.windowPages(1, pageSize) * pageSize }
 
 // Together returns an upper bound for the number of pages that several sequences hold between two steps. positions is the sum of their
-// lengths, and limit is the maximum length of one sequence. windowed is the number of positions that one sliding group stores for all of
-// them.
+// lengths, and limit is the maximum length of one sequence. windowed is the number of positions that one sliding group stores for all these
+// sequences.
 func (g Groups) Together(sequences, positions, windowed, limit, pageSize int) int {
-	pages := func(positions, each int) int { return min(positions/pageSize+sequences, sequences*each) } // each can have a partly filled page
+	// Every sequence can have a partly filled page.
+	pages := func(positions, each int) int { return min(positions/pageSize+sequences, sequences*each) }
 	return max(1, g.Full)*pages(positions, pagesOf(limit, pageSize)) + g.Sliding*pages(windowed, g.windowPages(1, pageSize))
 }
 

@@ -9,7 +9,8 @@ import (
 // page. A weaker hash is not enough: two texts with the same Key would share pages.
 type Key [sha256.Size]byte
 
-// next returns the key of the page that follows the page with key k. tokens has the tokens of this following page and the token after them.
+// next returns the key of the page after the page with key k. For a text's first page, k is zero. tokens has the tokens of the page whose
+// key is returned, and one more token.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -19,7 +20,7 @@ func (k Key) next(tokens []int32) Key {
 	return sha256.Sum256(b)
 }
 
-// largePage is the maximum number of positions of a page for which next allocates no memory.
+// largePage is the maximum number of positions of a page for which the method next allocates no memory.
 const largePage = 256
 
 // Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with the text's last token has no key,

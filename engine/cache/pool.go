@@ -16,7 +16,7 @@ type Pool struct {
 	free     []int32         // pages without content; the last one is taken first
 	known    []map[Key]int32 // [groups] full pages by content, whether in tables or not
 	claims   map[Key]*Table  // content that a table is computing
-	idle     list            // known pages in no table, least recently used first
+	idle     list            // pages with content that are in no table, least recently used first
 	stats    Stats
 	keys     []Key // working memory of Table.Adopt
 }
@@ -35,8 +35,8 @@ type page struct {
 
 // Stats are counts since the pool was made.
 type Stats struct {
-	Shared  int // times that a table took a known page
-	Evicted int // times that a known page lost its content because the page was needed
+	Shared  int // number of times that a table took a page that already had the right content
+	Evicted int // number of times that a page lost its content because the page was needed for other content
 }
 
 // NewPool returns a pool of pages 0 to pages-1, each of pageSize positions, for tables of the given groups.
@@ -68,7 +68,8 @@ func (p *Pool) Groups() Groups { return p.groups }
 // Used returns the number of pages in tables.
 func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 
-// Available returns the number of pages that tables can still take: the pages without content and the known pages in no table.
+// Available returns the number of pages that tables can still take: those without content, and those in no table whose content can be
+// evicted.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
 // Needed returns the number of pages that one group needs for the given number of positions.
@@ -77,8 +78,8 @@ func (p *Pool) Needed(positions int) int { return pagesOf(positions, p.pageSize)
 // Stats returns the counts so far.
 func (p *Pool) Stats() Stats { return p.stats }
 
-// take returns a page without content. If there is none, it evicts the page that was idle longest. If all pages are in
-// tables, it returns false.
+// take returns a page without content. If there is none, it evicts the page that has been idle longest. If all pages are in tables, it
+// returns false.
 func (p *Pool) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		id := p.free[n-1]
@@ -106,7 +107,7 @@ func (p *Pool) share(id int32) {
 	p.stats.Shared++
 }
 
-// drop records that one table fewer holds a page. A page that no table holds becomes idle if it is known, and free otherwise.
+// drop records that a table no longer holds a page. A page that no table holds becomes idle if it is known, and free otherwise.
 func (p *Pool) drop(id int32) {
 	pg := &p.pages[id]
 	pg.tables--
@@ -120,8 +121,8 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn registers page id of a group under key. before is the key of the previous page. If the page is already registered, or another page
-// under the same key, nothing changes.
+// learn registers a page of a group under a key. id is the page's number, and before is the key of the previous page. If the page is
+// already registered, or another page under the same key, nothing changes.
 func (p *Pool) learn(group int, id int32, key, before Key) {
 	if _, ok := p.known[group][key]; ok || p.pages[id].isKnown {
 		return
@@ -145,10 +146,10 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 }
 
 // reusable returns how many pages a table can take from the cache. have is the number of pages that the table has already. keys has the
-// keys of the next pages of its text. In full groups, every page that is taken must be known. In sliding groups, only the taken pages in
-// the window of the first position after them must be known.
+// keys of the next pages of the table's text. In full groups, every page that is taken must be known. In sliding groups, only some of these
+// pages must be known: those in the window of the first position after the taken pages.
 func (p *Pool) reusable(have int, keys []Key) (n int) {
-	window := 0 // from this page on, sliding groups have all pages: the first have pages in the table, the others in the cache
+	window := 0 // from this page on, sliding groups have every page, either in the table or in the cache
 	for i, key := range keys {
 		if !p.knows(key, false) {
 			return n

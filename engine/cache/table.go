@@ -5,7 +5,7 @@ type Table struct {
 	pool  *Pool
 	pages [][]int32 // [groups][pages]; the first group has the most pages
 	first int       // number of leading pages that the sliding groups no longer have
-	last  Key       // key of page known-1, the last page with a key; zero if known is 0
+	last  Key       // key of the last page whose content has a key; zero if there is none
 	known int       // number of leading pages whose content has a key
 
 	shared        []bool // [pages of a group] whether Adopt took the page from the cache
@@ -30,9 +30,9 @@ func (t *Table) Positions() int { return len(t.pages[len(t.pages)-1]) * t.pool.p
 // Held returns the number of pages that the table has in all groups.
 func (t *Table) Held() int { return t.held }
 
-// Adopt appends the known pages that continue the table's text. tokens is the whole text. Adopt returns the number of positions that the
-// table then has. It appends nothing if the table holds a page without a key. The page of the last token is never adopted, because the
-// token must be computed for its logits.
+// Adopt appends those of the text's next pages that are in the cache. tokens is the whole text. Adopt returns the table's number of
+// positions afterwards. It appends nothing if the table holds a page without a key. The page of the last token is never adopted, because
+// the token must be computed for its logits.
 func (t *Table) Adopt(tokens []int32) (positions int) {
 	p := t.pool
 	p.keys = p.keys[:0]
@@ -116,9 +116,9 @@ func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	return t.last.next(tokens[end-size : end+1]), true
 }
 
-// Claim announces that the table will compute its next page. busy reports whether another table has already announced the same page; the
-// caller then waits for that table instead of computing the page again. Call Adopt first: it appends the pages that are already in the
-// cache.
+// Claim announces that the table will compute its next page. busy reports whether another table has already announced this page. If so, the
+// caller waits for that table instead of computing the page a second time. Call Adopt first, because it appends the pages that are already
+// in the cache.
 func (t *Table) Claim(tokens []int32) (busy bool) {
 	key, ok := t.nextKey(tokens)
 	if !ok {
@@ -141,8 +141,8 @@ func (t *Table) Unclaim() {
 	}
 }
 
-// Grow takes pages until positions 0 to positions-1 have a slot. If the pool has too few pages, the table keeps the pages that it
-// got, and Grow returns false.
+// Grow takes pages until the table has slots for the given number of positions. If the pool has too few pages, the table keeps the pages
+// that it got, and Grow returns false.
 func (t *Table) Grow(positions int) bool {
 	last := len(t.pages) - 1
 	for page := len(t.pages[last]); page < t.pool.Needed(positions); page++ {
@@ -174,7 +174,7 @@ func (t *Table) Missing(positions int) (pages int) {
 }
 
 // Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far, and filled
-// the number of positions that have been computed.
+// is the number of positions that have been computed.
 func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
@@ -190,8 +190,8 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard removes the pages of the table's text from the known pages, together with all pages that were computed from their content. If
-// another table holds such a page, that table's sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
+// Discard removes the pages of the table's text from the cache, together with all pages that were computed from their content. If another
+// table holds such a page, that table's sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
 func (t *Table) Discard(tokens []int32) { t.pool.discard(t.pool.Prefix(tokens)[:t.known]) }
 
 // HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released

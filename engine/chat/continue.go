@@ -16,8 +16,8 @@ const continueKey = "continue_final_message"
 // in the prompt. The mark contains private-use characters of Unicode, which do not occur in messages.
 const endMark = "\uE000ingot-continues\uE001"
 
-// continueLast appends endMark to the last message and sets add_generation_prompt to false, if continueKey is true. It reports whether it
-// did.
+// continueLast prepares a chat whose variable continueKey is true. It appends endMark to the last message, and sets add_generation_prompt
+// to false. It returns false if it changed nothing.
 func continueLast(vars *ordered.Object) bool {
 	v, _ := vars.Get(continueKey)
 	if on, _ := v.(bool); !on {

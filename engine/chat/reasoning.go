@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that precedes an answer. Most reasoning models use these tags; others are not recognised.
+// The tags around the reasoning that precedes an answer. Most reasoning models use these tags. Other tags are not recognised.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
@@ -40,7 +40,7 @@ func NewSplitter(prompt string) *Splitter {
 func (s *Splitter) Reasoning() bool { return s.state == splitReasoning }
 
 // Next processes the next part of the answer's text, and returns the reasoning and the content in it. ended must be true for the last part.
-// Before that, text that may belong to a tag is held back until the next call.
+// In earlier parts, text that may belong to a tag is held back until the next call.
 func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	text = s.held + text
 	s.held = ""

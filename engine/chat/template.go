@@ -26,7 +26,7 @@ type Template struct {
 	tokens    []variable // bos_token and eos_token, if the model has them
 }
 
-// variable is a variable of a template.
+// variable is a variable of a template, with a value.
 type variable struct {
 	name  string
 	value ordered.Value
@@ -63,8 +63,8 @@ func parse(source string) *Template {
 	}
 }
 
-// defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are then none, not
-// undefined.
+// defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are none by default,
+// not undefined.
 var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_prompt", true}}
 
 // Render makes the prompt of a chat. The fields of chat are the variables of the template: messages, and any other variables that the

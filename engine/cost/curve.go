@@ -42,8 +42,9 @@ func (c *Curve) Seconds(rows int) float64 {
 	return c.at(low) + share*(c.at(high)-c.at(low))
 }
 
-// between returns the indices of the points below and above a number of rows. share is 0 if rows is at the point below, and approaches 1
-// towards the point above. If rows is at a point or beyond all points, low and high are the same point.
+// between returns the indices of the points below and above a number of rows. share is 0 if the number is that of the point below, and
+// approaches 1 towards the point above. If the number is that of a point, or no point is below or above it, low and high are the same
+// point.
 func (c *Curve) between(rows int) (low, high int, share float64) {
 	i := sort.SearchInts(c.rows, rows)
 	switch {
@@ -80,7 +81,8 @@ func (c *Curve) Observe(rows int, seconds float64) {
 // influence.
 func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
-// efficient returns the smallest measured number of rows with at least the given share of the highest rows per second.
+// efficient returns the smallest measured number of rows with which a pass computes at least the given share of the highest rows per
+// second.
 func (c *Curve) efficient(share float64) int {
 	best := 0.0
 	for i, n := range c.rows {

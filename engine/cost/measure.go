@@ -13,15 +13,17 @@ const (
 	// Steps of more than flatFrom rows are measured only while larger steps compute more rows per second. Beyond the largest measured step,
 	// the duration is assumed to be proportional to the rows.
 	flatFrom = 64
-	// A larger step is measured if the last one computed at least gain times as many rows per second as the step of half its size.
+	// The next larger step is measured if the last step computed at least gain times as many rows per second as the step with half as many
+	// rows.
 	gain = 1.05
 	// A step that takes longer than slowStep is timed only once, after the run that warms it up. If the warm-up takes longer than verySlow,
 	// the step is not run again, and the time of the warm-up counts.
 	slowStep, verySlow = 50 * time.Millisecond, 250 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// Other steps are timed in rounds; the shortest time of each step counts. measurements is the minimum number of rounds after the
-	// warm-up, and maxRounds the maximum number with it. Between these limits, rounds end when their total time reaches enough.
+	// Steps that are not slow are timed in rounds, and the shortest time of each step counts. measurements is the minimum number of rounds,
+	// not counting the warm-up. maxRounds is the maximum number, counting the warm-up. Between these limits, rounds end once they have
+	// taken the time in the constant enough.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
 	// chunk is the number of prompt rows with which the cost of attention is measured. They end at position depth.
 	chunk, depth = 16, 2048
@@ -78,7 +80,7 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	return s, nil
 }
 
-// grouped returns a model that runs batches with one page table per sequence. If the model's layers have several groups, all groups use
+// grouped returns a model that accepts batches with one page table per sequence. If the model's layers have several groups, all groups use
 // that table. They overwrite each other's keys and values, which does not change how long a step takes.
 func grouped(m model.Model, limits model.Limits) model.Model {
 	g := m.Config().Groups(limits)

@@ -6,10 +6,11 @@ const MaxTokens = 8
 const (
 	// recent is the weight of the latest observation in a moving average: acceptance.share and gate.shares.
 	recent = 0.05
-	// The estimate for one sequence combines the average over all sequences with the sequence's own verified drafts. The average weighs as
-	// much as trust drafts.
+	// The estimate for one sequence combines the average over all sequences with the sequence's own verified drafts. trust is the weight of
+	// the average, as a number of drafts.
 	trust = 4.0
-	// In a step in which drafting is not worth its cost, each share moves towards prior by the fraction forget of the difference.
+	// In a step in which drafting is not worth its cost, each share moves towards prior. forget is the fraction of the difference by which
+	// it moves.
 	forget = 0.001
 	// prior is the share of right drafts that is assumed before any observation, for drafts from n-grams. passPrior is the same for drafts
 	// by passes. Both are so high that drafting is tried. A few drafts correct a share that is too high. A share that is too low would

@@ -53,7 +53,7 @@ func newModelChain(m model.Model, rows int) *chain {
 // pass has the rows of one pass.
 type pass struct {
 	compute.Batch
-	states []int32     // [rows] hidden state of each row: index of a row of the step or, after the first pass, of an output of the last pass
+	states []int32     // [rows] index of each row's hidden state: a row of the step in the first pass, an output of the previous pass later
 	seqs   []*Sequence // [outputs] the sequences that get the drafts
 }
 
@@ -69,7 +69,7 @@ func (p *pass) begin(pages []int32) {
 	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
 
-// row adds a row to the sequence that was added last.
+// row adds a row to the sequence that was added last. state is the index of the hidden state that the row reads.
 func (p *pass) row(token int32, position int, state int32) {
 	p.Tokens = append(p.Tokens, token)
 	p.Positions = append(p.Positions, int32(position))
@@ -77,7 +77,7 @@ func (p *pass) row(token int32, position int, state int32) {
 	p.Seqs[len(p.Seqs)-1].Rows++
 }
 
-// output requests a draft for s from the last row.
+// output requests a draft for s from the row that was added last.
 func (p *pass) output(s *Sequence) {
 	p.Outputs = append(p.Outputs, int32(len(p.Tokens)-1))
 	p.seqs = append(p.seqs, s)
@@ -93,9 +93,9 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. It does so only if the page begins
-// at a position below to. The chain then processes the text as if it began at that page. An MTP layer loses little by this, because the
-// hidden states that it reads depend on the whole text.
+// restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. The origin stays if that page does
+// not begin before the position in to. After a move, the chain processes the text as if it began at that page. An MTP layer loses little by
+// this, because the hidden states that it reads depend on the whole text.
 func (c *chain) restart(s *Sequence, to int) {
 	if c.canCatchUp(s) {
 		return
@@ -112,14 +112,16 @@ func (c *chain) restart(s *Sequence, to int) {
 // retained returns the number of positions that the chain computed from drafts that were accepted, and need not compute again.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
-		return 0 // the chain used the MTP layer's hidden states, and now computes the positions again from the model's, which are better
+		// The chain used the MTP layer's hidden states for these positions. It computes them a second time from the model's hidden states,
+		// which are better.
+		return 0
 	}
 	return min(accepted, drafted-1)
 }
 
-// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. It processes sequences for
-// which nothing is to be drafted only if all is set. passes has the durations of passes, which run corrects. gate, which can be nil, may
-// end the drafting for a sequence early.
+// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. If all is true, it also
+// processes sequences for which nothing is to be drafted. passes estimates the durations of passes, and run corrects these estimates. If
+// gate is not nil, it may end the drafting for a sequence early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -165,7 +167,7 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds positions [s.filled, to) of a sequence, which the chain has not processed yet, to the pass. It returns their number.
+// add adds a sequence's positions [s.filled, to) to the pass. The chain has not processed them yet. add returns their number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {
@@ -179,7 +181,8 @@ func (c *chain) add(s *Sequence, to int) int {
 	return n
 }
 
-// catchUp puts the known positions that the chain has not processed into the first pass, and requests the first drafts. all is as in run.
+// catchUp puts the known positions that the chain has not processed into the first pass, and requests the first drafts. If all is true, it
+// includes the sequences for which nothing is to be drafted.
 func (c *chain) catchUp(step []*Sequence, all bool) {
 	c.pass.reset()
 	left := c.rows

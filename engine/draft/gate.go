@@ -12,7 +12,7 @@ type gate struct {
 	Token, Row float64
 }
 
-// classes is the number of classes of confidence. Class c has the confidences from 1-1/2^c up to 1-1/2^(c+1); the last class reaches 1.
+// classes is the number of classes of confidence. Class c has the confidences from 1-1/2^c up to 1-1/2^(c+1). The last class extends to 1.
 const classes = 10
 
 func class(confidence float64) int {
@@ -26,7 +26,7 @@ func (g *gate) Chance(confidence float64) float64 {
 	return g.shares[class(confidence)]
 }
 
-// Observe records whether a draft was right. All drafts before it were right.
+// Observe records whether a draft was right. It must be called only if all drafts before this one were right.
 func (g *gate) Observe(confidence float64, right bool) {
 	g.init()
 	share := &g.shares[class(confidence)]

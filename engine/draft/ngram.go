@@ -45,7 +45,7 @@ func (g *ngrams) grow(n int) {
 	}
 }
 
-// Draft appends to dst up to limit guesses of the tokens that follow a text. tokens is the text; it must begin with the text of the
+// Draft appends to dst up to limit guesses of the tokens that follow a text. tokens is the text. It must begin with the text of the
 // previous call.
 func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	g.learn(tokens)

@@ -7,7 +7,7 @@ type Next struct {
 	Others  int         // number of rows of the other sequences
 }
 
-// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that have not ended; the MTP
+// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that have not ended. The MTP
 // layer or small model processes their tokens.
 func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	for _, s := range step {
@@ -104,7 +104,8 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// judge updates unprofitable: it estimates whether drafting by passes would be worth its cost with the given number of running sequences.
+// judge updates sp.unprofitable. For this, it estimates whether drafting by passes would be worth its cost with the given number of running
+// sequences.
 func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})
@@ -119,11 +120,12 @@ func (sp *Speculator) judge(running int) {
 	}
 }
 
-// Speculator.unprofitable counts the steps in which drafting was not worth its cost. A step in which drafting was worth its cost reduces
-// the count by forgives. At maxUnprofitable, the MTP layer or small model stops processing tokens.
+// Speculator.unprofitable counts the steps in which drafting was not worth its cost. The constant forgives is the number by which a step in
+// which drafting was worth its cost reduces the count. When the count is maxUnprofitable, the MTP layer or small model stops processing
+// tokens.
 const maxUnprofitable, forgives = 16, 4
 
-// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. They
-// continue for a few unprofitable steps, because an MTP layer that misses a step of a sequence can draft for this sequence only from the
-// next page on, without the text before that page.
+// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. The
+// passes continue for a few unprofitable steps, because an MTP layer that misses a step of a sequence can draft for this sequence only from
+// the next page on, without the text before that page.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.unprofitable < maxUnprofitable }

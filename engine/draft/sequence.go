@@ -11,9 +11,9 @@ type Sequence struct {
 	StopIDs  []int32      // tokens after which nothing is drafted
 	Table    *cache.Table // page table, also for the cache of the MTP layer or small model; nil until admitted
 	Computed int          // number of positions whose keys and values are in the model's cache
-	Start    int          // Computed before the present step
+	Start    int          // value of Computed before the present step
 	Rows     int          // number of rows in the present step
-	FirstRow int          // index of the first of these rows in the step
+	FirstRow int          // index of the sequence's first row in the present step
 
 	// The Speculator sets the following fields.
 
@@ -54,8 +54,9 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt records that the table has adopted pages up to the given number of positions. If the notes on the pages show that the MTP layer or
-// small model has processed the positions from one origin, it need not process them again. See process for the notes.
+// Adopt records that the table has adopted pages up to the given number of positions. A page's note shows from which origin the MTP layer
+// or small model has processed the page: see process. If all pages from one origin on have this origin's note, their positions need not be
+// processed again.
 func (s *Sequence) Adopt(positions int) {
 	s.Computed = positions
 	pages := positions / s.Table.PageSize()

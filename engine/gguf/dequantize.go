@@ -166,7 +166,7 @@ func Q3KScale(s int, packed []byte) int8 {
 	return int8(low|packed[8+s%4]>>(s/4*2)&3<<4) - 32
 }
 
-// dequantQ3K reads weights as dequantQ2K does. The third bit of weight i is bit i/32 of byte i%32 of the block.
+// dequantQ3K reads the low two bits of each weight as dequantQ2K does. The third bit of weight i is bit i/32 of byte i%32 of the block.
 func dequantQ3K(y []float32, b []byte) {
 	high, quants, scales, d := b[:32], b[32:96], b[96:108], half(b[108:])
 	for s := range 16 {
@@ -212,8 +212,8 @@ func PowerMX(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16 bytes are the first 16 codes, the high
-// halves the last 16.
+// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16 bytes are the first 16 codes, and the high
+// halves are the last 16.
 func dequantCodes(y []float32, values *[16]int8, d float32, codes []byte) {
 	for j, q := range codes {
 		y[j] = d * float32(values[q&15])

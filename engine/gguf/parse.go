@@ -75,8 +75,8 @@ func (p *parser) u64(field string) (uint64, error) {
 	return binary.LittleEndian.Uint64(b), nil
 }
 
-// count reads a number of items, which is stored as a u64. each is the minimum size of an item in bytes. It returns an error if the bytes
-// that are left cannot hold so many items.
+// count reads a number of items, which is stored as a u64. each is the minimum size of an item in bytes. count returns an error if the
+// bytes that are left cannot hold so many items.
 func (p *parser) count(each int, field string) (int, error) {
 	at := p.pos
 	n, err := p.u64(field)

@@ -109,7 +109,8 @@ func (m *decoder) feedForward(s compute.Step, l *decoderLayer, layer int, x comp
 	m.add(s, x, ffn, l.ffnDown, l.ffnPostNorm)
 }
 
-// normed returns x after the norm before a layer's attention or network. Without a norm, it is x itself.
+// normed applies the norm before a layer's attention or network to x, and returns the result. If gain is nil, the layer has no such norm,
+// and the result is x itself.
 func (m *decoder) normed(s compute.Step, x compute.Tensor, gain compute.Weight) compute.Tensor {
 	if gain == nil {
 		return x

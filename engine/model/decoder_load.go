@@ -72,8 +72,8 @@ func (l *decoderLayer) width(route compute.RouteShape) int {
 	return l.ffnGate.Shape()[1]
 }
 
-// decoderLayer loads a layer. sliding is the rotation of the layers with a sliding window; nil if they have the same rotation as the
-// others.
+// decoderLayer loads a layer. sliding is the rotation of the layers with a sliding window; nil if they have the same rotation as the other
+// layers.
 func (l *loader) decoderLayer(d *design, i int, s compute.AttentionShape, m *decoder, sliding compute.Rope) decoderLayer {
 	name := func(s string) string { return blockTensor(i, s) }
 	hidden, queries, keys, values := m.config.Hidden, s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim

@@ -41,7 +41,7 @@ type design struct {
 // window describes which layers attend only to a sliding window of positions. With the zero value, none do.
 type window struct {
 	length int
-	slides func(layer int) bool // reports whether a layer has the window; nil if the length is 0
+	slides func(layer int) bool // reports whether a layer has the window; can be nil if length is 0
 }
 
 // covers reports whether a layer has the window.
@@ -145,7 +145,7 @@ const (
 // rotation reads the rotation of a decoder's heads.
 func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
 
-// rotationWith is rotation with the parameter exactYaRN of ropeFreqs.
+// rotationWith is like rotation. If exactYaRN is true, the limits of YaRN's interpolation are not rounded: see ropeFreqs.
 func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs {
 	freqs, factor := l.ropeFreqs(l.ropeDims(), exactYaRN)
 	if factor > 1 {

@@ -5,9 +5,9 @@ import "github.com/ingot-run/ingot/engine/gguf"
 // Groups divides a model's layers into groups of at most Layers layers. The layers of a group share pages of the cache. Layers with a
 // window are in separate groups. A page of such a group can be freed once it is before the window.
 type Groups struct {
-	Layers  int // layers whose keys and values a page holds
-	Full    int // groups of layers that attend to all positions
-	Sliding int // groups of layers that attend to a window; their page tables follow those of the full groups
+	Layers  int // number of layers whose keys and values a page holds
+	Full    int // number of groups of layers that attend to all positions
+	Sliding int // number of groups of layers that attend to a window; their page tables follow those of the full groups
 	Window  int // length of the window in positions
 }
 
@@ -18,7 +18,7 @@ func (c Config) Groups(lim Limits) Groups {
 	if !lim.FreeWindows || c.Sliding == 0 || full == 0 || c.DraftLayers > 0 || lim.Context <= c.Window {
 		return Groups{Layers: layers, Full: 1}
 	}
-	// Larger groups mean fewer page tables. But the last group of each kind may have fewer than n layers, which wastes memory.
+	// Larger groups mean fewer page tables. But the last group of each kind may have fewer layers than the others, which wastes memory.
 	for n := min(full, c.Sliding); ; n-- {
 		g := Groups{Layers: n, Full: (full + n - 1) / n, Sliding: (c.Sliding + n - 1) / n, Window: c.Window}
 		if n == 1 || maxWaste*((g.Full+g.Sliding)*n-layers) <= layers {

@@ -103,7 +103,7 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file that has an unsupported setting. It accepts the value neutral, with which the setting has no effect.
+// refuse refuses a file that has an unsupported setting, unless the setting has no effect because its value equals neutral.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
@@ -154,7 +154,7 @@ func (l *loader) weight(name string, shape ...int) compute.Weight {
 	return l.place(l.tensor(name, shape...))
 }
 
-// optional is weight for a tensor that a file need not have. It returns nil if the file does not have the tensor.
+// optional is like the method weight, but for a tensor that a file need not have. It returns nil if the file does not have the tensor.
 func (l *loader) optional(name string, shape ...int) compute.Weight {
 	if _, ok := l.file.Tensor(name); !ok {
 		return nil

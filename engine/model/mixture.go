@@ -14,7 +14,7 @@ type mixture struct {
 	experts    compute.Experts
 }
 
-// add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are buffers.
+// add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are buffers for intermediate results.
 func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h, routing, ffn compute.Tensor) {
 	s.Route(routing, h, e.router, e.routerBias, route)
 	s.Checkpoint(layer, "routing", routing)

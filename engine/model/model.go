@@ -60,7 +60,7 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 // product with a context fits into an int.
 const maxPosition = 1 << 32
 
-// Limits are the sizes that a model is loaded for. All are at least 1.
+// Limits are the sizes that a model is loaded for. All numbers are at least 1.
 type Limits struct {
 	Rows     int // rows per step
 	Outputs  int // rows per step that reach the output head
@@ -95,10 +95,11 @@ type Model interface {
 // Drafter is a model with an MTP layer (multi-token prediction), which drafts the tokens after the one that the trunk chose.
 type Drafter interface {
 	Model
-	// Draft runs the MTP layer. Logits and Best have the results of the rows in b.Outputs; without outputs, they keep the results of the
-	// last step. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. Row i of b uses the hidden state
-	// number states[i] of those that from selects. For known tokens, this is the trunk's state at position p. For a draft that follows
-	// another draft, it is the state of that draft. The layer uses the page table of the trunk.
+	// Draft runs the MTP layer. Afterwards, Logits and Best have the results of the rows in b.Outputs. Without outputs, they keep their
+	// earlier results. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. The parameter from selects the
+	// trunk's or the layer's hidden states. Row i of b uses number states[i] of the selected ones. For known tokens, this is the trunk's
+	// state at position p. For a draft that follows another draft, it is the state of that draft. The layer uses the page table of the
+	// trunk.
 	Draft(b *compute.Batch, from States, states []int32) error
 }
 
@@ -112,7 +113,7 @@ const (
 	DraftStates
 )
 
-// family has the functions that read the settings of a file and load its weights. Both report errors through the loader.
+// family has the functions that read the settings of a file and load its weights. Both functions report errors through the loader.
 type family struct {
 	config func(l *loader) Config
 	load   func(l *loader, c Config, lim Limits) Model

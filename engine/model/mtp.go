@@ -67,7 +67,8 @@ func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) comput
 	return out
 }
 
-// end records the output head. It reads the buffer that outputs returned, to which the layer's network has added its output.
+// end records the output head. It reads the buffer that the method outputs returned. The layer's network has added its output to this
+// buffer.
 func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
 	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
 	if out.Rows > 0 {
@@ -90,7 +91,8 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 }
 
 // mtpLayers subtracts the MTP layers, which are the last blocks, from c.Layers, and sets c.DraftLayers to 1 if there are any: only the
-// first MTP layer is used. Some files count MTP layers but do not have their tensors, and some of these do not count them in block_count.
+// first MTP layer is used. Some files state a number of MTP layers but do not have the tensors. In some of these files, block_count does
+// not include the MTP layers.
 func (l *loader) mtpLayers(c *Config) {
 	n := l.sizeOr("nextn_predict_layers", 0)
 	if l.err == nil && n >= c.Layers {

@@ -15,7 +15,7 @@ const (
 
 // ropeFreqs reads the rotation of dims values of a head. It computes the frequencies from the base, applies the file's scaling (none,
 // linear or yarn), and divides them by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for the context; 1
-// without YaRN. Most models round the limits of YaRN's interpolation to whole pairs; exactYaRN turns this off.
+// without YaRN. Most models round the limits of YaRN's interpolation to whole pairs. If exactYaRN is true, the limits are not rounded.
 func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
 	f, base := l.baseFreqs("rope.freq_base", defaultBase, dims)
 	if l.err != nil {
@@ -48,8 +48,8 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 // defaultBase is the base of the frequencies in files without rope.freq_base.
 const defaultBase = 10000
 
-// baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base, and fallback the base of
-// files without this setting.
+// baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base, and fallback is the base
+// for files without this setting.
 func (l *loader) baseFreqs(name string, fallback float64, dims int) (f []float64, base float64) {
 	base = l.floatOr(name, fallback)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
@@ -100,9 +100,9 @@ func (l *loader) divideFreqs(f []float64, name string) {
 	}
 }
 
-// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. fast is the minimum
-// number of rotations of a high frequency over the original context, and slow the maximum number of a low one. Unless exact is set, the
-// limits are rounded to whole pairs.
+// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. context is the length of
+// the original context. fast is the minimum number of rotations of a high frequency over this length. slow is the maximum number of
+// rotations of a low frequency. Unless exact is true, the limits are rounded to whole pairs.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64, exact bool) {
 	dims := float64(2 * len(f))
 	// pair returns the index of the frequency that has the given number of rotations over the original context.

@@ -6,7 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// MaxTop is the maximum of Batch.Top.
+// MaxTop is the maximum of compute.Batch.Top.
 const MaxTop = 64
 
 // steps runs the steps of a model: one at a time, or several without waiting between them.
@@ -15,7 +15,7 @@ type steps struct {
 	// record is the function that records the forward pass of a batch. It returns the buffer of the logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
-	tops   []compute.Tensor // [steps in flight] results of Top, each [outputs, 2*MaxTop+1]
+	tops   []compute.Tensor // [steps in flight] results of compute.Step.Top, each [outputs, 2*MaxTop+1]
 	rows   int              // number of outputs of the last batch
 	logits compute.Tensor   // [outputs, vocab] of the last batch
 
@@ -77,7 +77,7 @@ func (m *steps) begin(b *compute.Batch, i int) compute.Step {
 	return s
 }
 
-// top records Top over the logits of step i if the batch has outputs and b.Top is above 0.
+// top records compute.Step.Top over the logits of step i if the batch has outputs and b.Top is above 0.
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows, m.logits = len(b.Outputs), logits
 	if b.Top > 0 && m.rows > 0 {

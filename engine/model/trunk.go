@@ -13,7 +13,7 @@ type trunk struct {
 	norm   compute.Weight   // {hidden}
 	output []compute.Weight // one weight {hidden, vocab}; the embedding if the file has no separate output head
 	rope   compute.Rope
-	cache  compute.Cache // KV cache of the layers, followed by the MTP layer
+	cache  compute.Cache // KV cache of the layers and of the MTP layer, which comes last
 
 	x      compute.Tensor // [rows, hidden] the residual stream
 	h      compute.Tensor // [rows, hidden] the normed residual stream

@@ -47,14 +47,14 @@ func (s *Sampler) Needs() int {
 	case s.params.Temperature == 0:
 		return 1
 	case s.params.TopK > 0:
-		return s.params.TopK + 1 // one more logit shows whether further logits equal the k-th highest
+		return s.params.TopK + 1 // one more logit shows whether further logits equal the TopK-th highest
 	}
 	return 0
 }
 
-// SampleBest is Sample for a row of which only the highest logits are known. b must have at least Needs logits. SampleBest returns the
-// index in b of the token that Sample would draw from all logits. ok is false if the last logit in b equals the TopK-th highest. Logits
-// outside of b may then be equal too, so only Sample can draw the token.
+// SampleBest is like Sample, but for a row of which only the highest logits are known. b must have at least Needs logits. SampleBest
+// returns the index in b of the token that Sample would draw from all logits. With a temperature above 0, ok is false if the last logit in
+// b equals the TopK-th highest. Logits outside of b may also be equal to it, so only Sample can draw the token.
 func (s *Sampler) SampleBest(b Best, position int, w *Scratch) (index int, ok bool, err error) {
 	if _, err := b.LogSumExp(); err != nil {
 		return 0, false, err

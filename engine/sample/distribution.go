@@ -28,7 +28,7 @@ func (d distribution) Draw(u float64) int32 {
 	return d.IDs[len(d.IDs)-1] // reached only if u*Total was rounded up to Total
 }
 
-// only returns the distribution in which the given token has probability 1.
+// only(id) is the distribution in which token id has probability 1.
 func (w *Scratch) only(id int32) distribution {
 	w.ids = append(w.ids[:0], id)
 	w.weights = append(w.weights[:0], 1)
@@ -53,8 +53,8 @@ func (w *Scratch) truncate(logits []float32, best float64, p *generation.Samplin
 	return w.topP(total, p)
 }
 
-// truncateBest is truncate for the n highest logits, which are those that top-k keeps. It adds weights in the same order, by ascending id,
-// so that the sum has the same bits.
+// truncateBest is like truncate, but it gets only the n highest logits, which are those that top-k keeps. It adds weights in the same
+// order, by ascending id, so that the sum has the same bits.
 func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distribution {
 	w.order = w.order[:0]
 	for i := range n {
@@ -103,7 +103,8 @@ func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	return distribution{IDs: w.ids, Weights: w.weights, Total: total}
 }
 
-// maxSorted is the maximum k for which kth keeps the highest values sorted in one pass. For larger k, reach is faster.
+// maxSorted is the maximum k for which the method kth keeps the k highest values sorted in one pass. For a larger k, the method reach is
+// faster.
 const maxSorted = 128
 
 // kth returns the k-th highest logit.

@@ -2,8 +2,8 @@ package sample
 
 import "math"
 
-// reach selects a value without sorting. It adds up weights in buckets by the leading bits of the values' keys, finds the bucket that
-// contains the value, and continues within this bucket. The 32 bits of a key take three rounds.
+// The method reach selects a value without sorting. It adds up weights in buckets by the leading bits of the values' keys, finds the bucket
+// that contains the value, and continues within this bucket. The 32 bits of a key take three rounds.
 const (
 	radixBits    = 11
 	radixBuckets = 1 << radixBits
@@ -13,8 +13,9 @@ const (
 var digits = [...]struct{ shift, width uint }{{21, radixBits}, {10, radixBits}, {0, 10}}
 
 // reach adds up weights from the highest value down. It returns the key of the value at which the sum reaches mass, and the sum of the
-// weights of all higher values. If weights is nil, each weight is 1, so that mass k finds the k-th highest value. If all weights together
-// do not reach mass, reach returns the key of the lowest value. There must be at least one value, and weights must be above 0.
+// weights of all higher values. If weights is nil, each weight is 1. A mass of 3, for example, then finds the third highest value. If all
+// weights together do not reach mass, reach returns the key of the lowest value. There must be at least one value, and weights must be
+// above 0.
 func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut uint32, above float64) {
 	var prefix uint32 // the leading bits of cut that are known so far
 	for _, d := range digits {
@@ -37,8 +38,8 @@ func (w *Scratch) reach(values []float32, weights []float64, mass float64) (cut 
 	return prefix, above
 }
 
-// tally adds up the weights of the values whose keys begin with the bits prefix. w.sums[i] is the sum for the keys in which the next width
-// bits are i.
+// tally adds up the weights of the values whose keys begin with the bits in prefix. w.sums[i] is the sum for the keys whose next bits, as
+// many as width says, have the value i.
 func (w *Scratch) tally(values []float32, weights []float64, prefix uint32, shift, width uint) {
 	clear(w.sums[:])
 	mask := uint32(1)<<width - 1

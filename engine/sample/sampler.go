@@ -165,7 +165,7 @@ func (s *Sampler) repeat(logit float32) float32 {
 }
 
 // penalise applies the presence and frequency penalties to the logit of a token that occurs count times in the answer. The presence penalty
-// is subtracted once, the frequency penalty count times.
+// is subtracted once, and the frequency penalty is subtracted count times.
 func (s *Sampler) penalise(logit float32, count int) float32 {
 	logit -= float32(s.params.FrequencyPenalty * float64(count))
 	return logit - float32(s.params.PresencePenalty)
@@ -209,7 +209,7 @@ func checkFinite(logits []float32) error {
 	return nil
 }
 
-// penalises reports whether the tokens seen so far change the logits.
+// penalises reports whether the settings have a penalty, so that earlier tokens change the logits.
 func penalises(p *generation.Sampling) bool {
 	return repeats(p) || p.PresencePenalty != 0 || p.FrequencyPenalty != 0
 }

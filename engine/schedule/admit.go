@@ -78,9 +78,9 @@ func (q *queue) admit() {
 	}
 }
 
-// next returns the index of the waiting sequence to admit, and the number of running ones to preempt for it. ok is false if there is no
-// room. Interactive sequences go first, with one exception: a batch sequence that was overtaken maxSkips times goes before them as soon as
-// it fits.
+// next returns the index of the waiting sequence to admit, and the number of running sequences to preempt for it. ok is false if there is
+// no room. Interactive sequences go first, with one exception: a batch sequence that was overtaken maxSkips times goes before them as soon
+// as it fits.
 func (q *queue) next() (i, preempt int, ok bool) {
 	n := q.interactiveWaiting()
 	if n > 0 && n < len(q.waiting) && !q.waiting[n].yields() && q.fits(q.waiting[n], 0) {
@@ -145,9 +145,9 @@ type need struct {
 	frees    int // number of pages that it computed itself, which become free when it ends
 }
 
-// fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough pages, if the given number of running ones
-// were preempted. Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest just before
-// a sequence ends, and fits checks these moments.
+// fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough pages, if the given number of running
+// sequences were preempted. Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest
+// just before a sequence ends, and fits checks these moments.
 func (q *queue) fits(s *sequence, preempt int) bool {
 	left := len(q.running) - preempt
 	if left >= q.MaxSequences {
@@ -220,8 +220,9 @@ func (q *queue) held(s *sequence) int {
 	return q.pool.Held(s.prefix)
 }
 
-// choose returns the index of the sequence to admit next among waiting sequences of one class: the first one whose prompt begins with pages
-// in the cache or, if there is none, the first of all. A first sequence that was skipped maxSkips times, or preempted, is always chosen.
+// choose returns the index of the sequence to admit next among waiting sequences of one class. This is the first one whose prompt begins
+// with pages in the cache or, if there is none among the first maxScan sequences, the first of all. A first sequence that was skipped
+// maxSkips times, or preempted, is always chosen.
 func (q *queue) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

@@ -62,7 +62,7 @@ func (s *sequence) take(o output, r result, w *sample.Scratch) error {
 	return nil
 }
 
-// accept adds a token to the answer.
+// accept adds a token to the answer. mayEnd reports whether the answer is long enough to end with this token.
 func (s *sequence) accept(id int32, mayEnd bool) {
 	s.sampler.Accept(id)
 	s.Tokens = append(s.Tokens, id)

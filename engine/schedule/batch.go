@@ -15,7 +15,7 @@ type batch struct {
 	logits  [][]float32 // [outputs][vocabulary]; nil until an output needs them
 }
 
-// fill makes the batch from the rows that plan gave to the running sequences. limit is the maximum of Batch.Top.
+// fill makes the batch from the rows that queue.plan gave to the running sequences. limit is the maximum of Batch.Top.
 func (b *batch) fill(running []*sequence, limit int) {
 	b.Tokens, b.Positions, b.Seqs, b.Outputs = b.Tokens[:0], b.Positions[:0], b.Seqs[:0], b.Outputs[:0]
 	clear(b.seqs)

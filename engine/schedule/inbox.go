@@ -12,7 +12,7 @@ type inbox struct {
 	requests []*request
 	refusal  error         // error that put returns; nil while the inbox is open
 	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
-	urgent   atomic.Bool   // requests holds an interactive request
+	urgent   atomic.Bool   // whether an interactive request is in the inbox
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }

@@ -8,7 +8,7 @@ import "time"
 // The number is 1 while a sequence waits to be admitted, computes its prompt, or needs the results of each step for drafting. It is 1
 // unless all running sequences are greedy, because the device itself can choose only the token with the highest logit. It is low while
 // answers are short, because rows after the end of an answer are wasted. It is also low while an interactive request may arrive, because
-// this request must wait for all steps in flight.
+// such a request would have to wait for all steps in flight.
 func (q *queue) inFlight(top int, now time.Time) int {
 	n := min(q.MaxInFlight, q.stops.maxInFlight())
 	if n > 1 && q.Speculator != nil {

@@ -10,7 +10,7 @@ const maxWait = 250 * time.Millisecond
 // operation when it is called, such as the CPU.
 type interrupter struct {
 	inbox       *inbox
-	ask         func() bool // the method value of due, stored so that a step does not allocate it
+	ask         func() bool // the method due as a function value, stored so that a step does not allocate it
 	end         time.Time   // when the present step is expected to end
 	interrupted bool        // the present step was interrupted
 }
@@ -23,7 +23,8 @@ func newInterrupter(b *inbox) *interrupter {
 
 // interrupt returns the function that reports, between the layers of a step, whether to interrupt the step. It returns nil for a step that
 // must not be interrupted. end is when the step is expected to end. expected reports whether an interactive request runs or may arrive
-// soon; then no step is interrupted, because steps are short anyway. The same holds while several steps are in flight.
+// soon. If it is true, the step must not be interrupted, because steps are short anyway. Several steps in flight must not be interrupted
+// either.
 func (i *interrupter) interrupt(expected bool, inFlight int, end time.Time) func() bool {
 	i.end, i.interrupted = end, false
 	if expected || inFlight > 1 || time.Until(end) < maxWait {

@@ -45,7 +45,7 @@ func (p *people) expected(now time.Time) bool {
 	return !p.last.IsZero() && now.Sub(p.last) < recently
 }
 
-// arrived counts an arriving interactive sequence in the mean. seconds is the time that its prompt takes alone.
+// arrived includes an arriving interactive sequence in the mean p.prompt. seconds is the time that the sequence's prompt takes alone.
 func (p *people) arrived(seconds float64) {
 	const recent = 0.1 // weight of one prompt
 	if p.prompt == 0 {
@@ -61,8 +61,9 @@ type limit struct {
 	rows    int     // rows that the first prompt gets, however long they take, if there is no time for the minimum in worth
 }
 
-// urgentLimit returns the limit for prompts of interactive sequences next to generating interactive sequences. If none generates, a step
-// has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short step.
+// urgentLimit returns the limit for prompts of interactive sequences. generating is the size of the rows of the sequences that generate. If
+// none generates, a step has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short
+// step.
 func (q *queue) urgentLimit(generating cost.Size) limit {
 	switch {
 	case q.StepTime > 0:
@@ -73,10 +74,10 @@ func (q *queue) urgentLimit(generating cost.Size) limit {
 	return q.paced(max(maxSlowdown*q.Steps.Seconds(generating), q.rowsTime(q.Steps.Efficient(fairShare))))
 }
 
-// batchLimit returns the limit for prompts of batch sequences next to generating sequences. chats is the number of generating interactive
-// sequences. The limit bounds the delay of their tokens. It also bounds how long an arriving interactive request waits, relative to the
-// time that its own prompt takes. If no interactive request is expected, a step has as many rows as the options allow, unless it would take
-// very long.
+// batchLimit returns the limit for prompts of batch sequences. generating is the size of the rows of the sequences that generate, and chats
+// is the number of interactive sequences among them. The limit bounds the delay of the generated tokens. It also bounds how long an
+// arriving interactive request waits, relative to the time that the prompt of such a request takes. If no interactive request is expected,
+// a step has as many rows as the options allow, unless it would take very long.
 func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit {
 	without := q.Steps.Seconds(generating)
 	expected := max(waitShare*q.people.prompt, without/(1-promptShare))

@@ -86,7 +86,8 @@ func (l *loop) step() {
 	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
-		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n)) // an estimate: the steps were waited for together
+		// The end of a step is an estimate, because the loop waited for all n steps together.
+		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n))
 		p, g := l.deliver(steps, end)
 		prompt, generated = prompt+p, generated+g
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // resume gives the sequences the tokens that an earlier attempt generated. As after a preemption, these tokens are computed again like a
-// prompt. resume returns false if the tokens continue after the point where the request's answer ends. The sequences must not be used then.
+// prompt. resume returns false if the tokens continue after the point where the request's answer ends. If it returns false, the sequences
+// must not be used.
 func (r *request) resume(p *generation.Progress) bool {
 	for i, s := range r.seqs {
 		ids := p.Choices[i]

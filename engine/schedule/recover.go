@@ -24,7 +24,7 @@ func recovered(do func()) (err error) {
 	return nil
 }
 
-// stackOf returns the stack of a panic. A panic on a thread of the backend has its own stack.
+// stackOf returns the stack of a panic. If the panic came from a thread of the backend, p has the stack of that thread.
 func stackOf(p any) []byte {
 	if p, ok := p.(interface{ Stack() []byte }); ok {
 		return p.Stack()

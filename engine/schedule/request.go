@@ -45,7 +45,7 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start 
 	}
 	r.addSequences(t, n, req)
 	if !c.promptOnly || c.scoresPrompt && len(c.prompt) > 1 {
-		c.open = n // otherwise there is nothing to compute
+		c.open = n // stays 0 if there is nothing to compute
 	}
 	if p := req.Resume; p != nil && req.Resumable() && !r.resume(p) {
 		r.addSequences(t, n, req)

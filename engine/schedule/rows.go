@@ -34,7 +34,7 @@ func (q *queue) plan(now time.Time) {
 	chats := q.planDecodes(true, math.Inf(1))
 	if q.hurries(len(urgent) > 0) {
 		for _, s := range others {
-			s.Table.Unclaim() // batch prompts may wait for pages of interactive ones; the reverse must not happen
+			s.Table.Unclaim() // interactive prompts must not wait for pages that batch prompts compute
 		}
 		q.planPrompts(urgent, q.urgentLimit(q.size), &outputs)
 		bound.seconds = littleMore * q.Steps.Seconds(q.size)
@@ -85,7 +85,7 @@ func (q *queue) planDecodes(interactive bool, limit float64) (n int) {
 }
 
 // planPrompts gives prompts their rows, in the given order, until the step would take longer than bound allows. outputs is the number of
-// prompt rows that may still reach the output head; planPrompts lowers it.
+// prompt rows that may still reach the output head. planPrompts lowers it.
 func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	given := 0
 	for _, s := range prompts {
@@ -102,7 +102,7 @@ func (q *queue) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 			given += s.Rows
 		}
 		if s.Rows == 0 {
-			s.Table.Unclaim() // its next rows may come much later, and others need not wait for them
+			s.Table.Unclaim() // its next rows may come much later, and other sequences need not wait for them
 		}
 	}
 }
@@ -209,8 +209,8 @@ func (q *queue) waitsForPage(s *sequence) bool {
 func (q *queue) computesAll(s *sequence) bool { return q.NoSharing || s.needsEveryRow() }
 
 // chunk returns the number of rows that a prompt gets in a step with room for n rows. Next to other prompts, a chunk that does not reach
-// the end of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed. outputs is as in
-// planPrompts.
+// the end of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed. outputs is the
+// number of prompt rows that may still reach the output head. chunk lowers it.
 func (q *queue) chunk(s *sequence, n int, outputs *int) int {
 	size := q.pool.PageSize()
 	if end := s.Computed + n; len(q.prompts) > 1 && end < s.target() && end/size*size > s.Computed {

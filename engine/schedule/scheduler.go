@@ -58,8 +58,8 @@ func (s *Scheduler) Close() {
 	<-s.loop.done
 }
 
-// Generate continues a prompt, which is given as ids. req has the settings, which must be valid; its prompt is not read. start is the time
-// of the call, for the statistics.
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid. The prompt in req is not read. start is
+// the time of the call, for the statistics.
 //
 // Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's error
 // as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the

@@ -34,7 +34,8 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is add for a row of which only the highest logits and the token's logit are known. best must have at least s.top logits.
+// addBest is like add, but for a row of which only the highest logits and the token's logit are known. best must have at least s.top
+// logits.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
@@ -49,7 +50,8 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	return nil
 }
 
-// appendTo appends the scores of token number from and of all later tokens to another list.
+// appendTo appends scores to another list. from is the index of the first token whose scores are appended. The scores of all later tokens
+// follow.
 func (s *scores) appendTo(to *scores, from int) {
 	to.ids = append(to.ids, s.ids[from:]...)
 	to.of = append(to.of, s.of[from:]...)

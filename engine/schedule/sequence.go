@@ -114,8 +114,8 @@ func (s *sequence) advance() (prompt int) {
 	return prompt
 }
 
-// settle removes rejected drafts from Computed; later steps overwrite their positions in the cache. It then lets other sequences share the
-// full pages, and frees the pages before sliding windows.
+// settle removes rejected drafts from Computed. Later steps overwrite the positions of these drafts in the cache. It then lets other
+// sequences share the full pages, and frees the pages before sliding windows.
 func (s *sequence) settle() {
 	s.Computed = min(s.Computed, s.Length()-1)
 	if !s.stale {

@@ -86,7 +86,8 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	return e, nil
 }
 
-// symbols assigns numbers to strings: its id to the text of a token, and a number above all ids to another string.
+// symbols assigns a number to each string. For the text of a token, the number is the token's id. For any other string, it is above all
+// ids.
 type symbols struct {
 	vocab *vocabulary
 	more  map[string]int32

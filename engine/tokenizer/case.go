@@ -1,7 +1,7 @@
 package tokenizer
 
 // caseSplit returns a matcher for the following expression, which matches at every position. In the expression, C stands for
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is set, and for nothing otherwise. digits is the maximum number of digits in a piece.
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is true, and for nothing otherwise. digits is the maximum number of digits in a piece.
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+C|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C|

@@ -34,7 +34,7 @@ func (m *merger) reset() {
 	m.pairs = m.pairs[:0]
 }
 
-// add appends a symbol. Its text begins where the previous symbol ends, and ends at byte end.
+// add appends a symbol. Its text begins where the previous symbol ends. end is the index of the byte after its text.
 func (m *merger) add(id int32, end int) {
 	n := int32(len(m.symbols))
 	s := textSymbol{id: id, end: int32(end), prev: n - 1, next: none}
@@ -45,8 +45,8 @@ func (m *merger) add(id int32, end int) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins neighbours until none can be joined or p stops. join returns the id and the rank of the symbol that replaces two neighbours. ok
-// is false if the two cannot be joined.
+// run joins neighbours until none can be joined or p.stop returns true. join returns the id and the rank of the symbol that replaces two
+// neighbours. ok is false if the two cannot be joined.
 func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool), p *pacer) {
 	for i := 1; i < len(m.symbols) && !p.stop(); i++ {
 		m.consider(int32(i-1), int32(i), join)

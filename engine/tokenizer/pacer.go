@@ -2,7 +2,8 @@ package tokenizer
 
 import "context"
 
-// pacer stops long work when a context is done. It counts steps of the work and checks the context once every paced steps.
+// pacer stops long work when a context is done. It counts the steps of the work. The constant paced is the number of steps between two
+// checks of the context.
 type pacer struct {
 	ctx   context.Context
 	steps int

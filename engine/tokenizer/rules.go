@@ -86,7 +86,7 @@ func punctOr(more string) set {
 	return func(r rune) bool { return classes()[r]&punct != 0 || strings.ContainsRune(more, r) }
 }
 
-// runOf returns a matcher for [in]{1,maxRunes}.
+// runOf returns a matcher for C{1,maxRunes}, where C stands for any character of the given set.
 func runOf(in set, maxRunes int) matcher {
 	return func(s string, i int) (int, bool) {
 		end := i
@@ -104,7 +104,7 @@ func runOf(in set, maxRunes int) matcher {
 	}
 }
 
-// spaceAnd returns a matcher for \s?[in]+.
+// spaceAnd returns a matcher for \s?C+, where C stands for any character of the given set.
 func spaceAnd(in set) matcher {
 	run := runOf(in, unlimited)
 	return func(s string, i int) (int, bool) {

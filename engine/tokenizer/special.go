@@ -44,7 +44,8 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	return s
 }
 
-// fill sets a node and makes the nodes below it. tokens must be sorted by their texts, which have the first depth bytes in common.
+// fill sets a node and makes the nodes below it. tokens must be sorted by their texts. depth is the number of bytes at the beginning that
+// these texts have in common.
 func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	n := specialNode{id: none}
 	switch {

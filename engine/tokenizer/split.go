@@ -6,7 +6,7 @@ import (
 )
 
 // A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match at i, it returns
-// false and a later position; no match begins between the two.
+// false and a later position. No match begins between i and that position.
 type matcher func(s string, i int) (end int, ok bool)
 
 // passes splits a text like a chain of splits in Hugging Face's tokenizers that have the behavior "isolated". The matches of the first
@@ -121,8 +121,8 @@ func deepSeek3(s string, i int) (int, bool) {
 	return i + width, false
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, ignoring case if fold is set; 0 if there is
-// none.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0 if there is none. If fold is true, case is
+// ignored.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0

@@ -95,7 +95,7 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 		return nil, err
 	}
 	if !t.encoder.loses() {
-		t.maxTokenBytes = utf8.UTFMax // length of a character that becomes the unknown token
+		t.maxTokenBytes = utf8.UTFMax // maximum length of a character that becomes the unknown token
 		for _, text := range t.vocab.tokens {
 			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // at least the number of bytes that the token represents, in both kinds of vocabularies
 		}

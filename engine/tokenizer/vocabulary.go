@@ -26,7 +26,7 @@ const (
 type vocabulary struct {
 	tokens        []string
 	kinds         []kind
-	ids           map[string]int32 // by text; without tokens whose text is empty
+	ids           map[string]int32 // ids of the tokens by their texts; tokens with an empty text are left out
 	bos, eos, unk int32            // none if the file does not name the token
 	stop          []int32          // tokens that end an answer; see StopIDs
 	addBOS        bool

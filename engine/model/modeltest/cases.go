@@ -91,9 +91,9 @@ var bundled = map[string]string{
 	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
 }
 
-// Tiny returns the path of tiny-llama or tiny-glm, with exactly the weights of its reference cases. If INGOT_MODELS names the
-// folder of the F16 files, it is the F16 file. Otherwise, it is a copy of the bundled file in float32, with the cases of these
-// weights in the same folder.
+// Tiny returns the path of tiny-llama or tiny-glm, with exactly the weights of its reference cases. If INGOT_MODELS names the folder of the
+// F16 files, this is the F16 file. Otherwise, it is a copy of the bundled file in float32. The cases for these weights are then in the same
+// folder.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
 	if dir := os.Getenv("INGOT_MODELS"); dir != "" {

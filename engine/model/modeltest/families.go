@@ -84,7 +84,7 @@ func readFamily(t *testing.T, path string) *Family {
 	return f
 }
 
-// ways are the ways in which Compare divides sequences among steps: values of the parameter next of Logits.
+// ways are the ways in which Compare divides sequences among steps. Each is a value for the parameter next of Logits.
 var ways = map[string]func(step int, left []int) []int{
 	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
 	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
@@ -97,7 +97,8 @@ var ways = map[string]func(step int, left []int) []int{
 	},
 }
 
-// firstOnly takes at most n rows of the first sequence that has any left.
+// firstOnly takes at most n rows of the first sequence that still has rows, and none of the others. left has the number of rows of each
+// sequence.
 func firstOnly(left []int, n int) []int {
 	rows := make([]int, len(left))
 	for i, have := range left {
@@ -109,8 +110,8 @@ func firstOnly(left []int, n int) []int {
 	return rows
 }
 
-// Logits computes sequences in steps and returns the logits of every token. next returns the number of rows of each sequence in a step;
-// left has the number of tokens of each sequence that are not computed yet.
+// Logits computes sequences in steps and returns the logits of every token. The function next returns the number of rows of each sequence
+// in a step. Its argument left has the number of tokens of each sequence that are not computed yet.
 func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
 	tb.Helper()
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
@@ -149,7 +150,7 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 
 // Compare compares a model with a family's reference for some prompts. It compares the best token if the two highest logits of the
 // reference differ by more than MinGap, and the log-probabilities of the likeliest tokens, which may differ by tolerance. It computes the
-// prompts alone, in chunks and in batches; the logits must have the same bits each time. It returns the maximum difference of
+// prompts alone, in chunks and in batches. The logits must have the same bits each time. It returns the maximum difference of
 // log-probabilities.
 func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
 	tb.Helper()

@@ -33,8 +33,8 @@ func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 	return m
 }
 
-// Batch returns a batch with rows of one sequence, from position first on. Every row is an output. The sequence's pages are in a shuffled
-// order.
+// Batch returns a batch with rows of one sequence. first is the position of the first row. Every row is an output. The sequence's pages are
+// in a shuffled order.
 func Batch(tokens []int32, first int) *compute.Batch {
 	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
 	for i := range b.Seqs[0].Pages {
