@@ -79,7 +79,7 @@ type backendState struct {
 	Reason    string `json:"reason,omitempty"` // why it is not available
 	Device    string `json:"device,omitempty"`
 
-	// The limits of a GPU.
+	// Properties and limits of a GPU.
 	Family            string `json:"family,omitempty"`
 	WorkingSet        int    `json:"working_set,omitempty"`
 	MaxBuffer         int    `json:"max_buffer,omitempty"`

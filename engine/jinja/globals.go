@@ -111,7 +111,7 @@ func strftime(t time.Time, format string) (string, error) {
 			layout = timeLayouts[conversion[0]]
 		}
 		if layout == "" {
-			return "", fmt.Errorf("strftime_now: the conversion %%%.2s is not supported in chat templates", rest)
+			return "", fmt.Errorf("strftime_now: the conversion at the start of %.3q is not supported in chat templates", "%"+rest)
 		}
 		s := t.Format(layout)
 		if unpadded {

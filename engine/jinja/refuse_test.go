@@ -28,8 +28,8 @@ func TestRefused(t *testing.T) {
 		"{{ '{:>5}'.format(x) }}":       "1:18: the format field at the start of \"{:>5}\" is not supported in chat templates; use {} or {name}",
 		"{{ '{a.b}'.format(a=x) }}":     "1:18: the format field at the start of \"{a.b}\" is not supported in chat templates; use {} or {name}",
 		"{{ '{!r}'.format(x) }}":        "1:17: the format field at the start of \"{!r}\" is not supported in chat templates; use {} or {name}",
-		"{{ strftime_now('%U') }}":      "1:16: strftime_now: the conversion %U is not supported in chat templates",
-		"{{ strftime_now('%d %-Q!') }}": "1:16: strftime_now: the conversion %-Q is not supported in chat templates",
+		"{{ strftime_now('%U') }}":      "1:16: strftime_now: the conversion at the start of \"%U\" is not supported in chat templates",
+		"{{ strftime_now('%d %-Q!') }}": "1:16: strftime_now: the conversion at the start of \"%-Q\" is not supported in chat templates",
 	}
 	for _, name := range refusedStatements {
 		refused["{% "+name+" x %}"] = "1:4: the statement '" + name + "' is not supported in chat templates"

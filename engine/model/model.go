@@ -144,7 +144,9 @@ func ReadConfig(f *gguf.File) (Config, error) {
 		return Config{}, err
 	}
 	c := family.config(l)
-	if l.err != nil {
+	if errors.Is(l.err, gguf.ErrMissing) {
+		return Config{}, fmt.Errorf("read the settings of %s: %w: download or convert the model again", f.Path(), l.err)
+	} else if l.err != nil {
 		return Config{}, fmt.Errorf("read the settings of %s: %w", f.Path(), l.err)
 	}
 	return c, nil

@@ -88,12 +88,12 @@ func dot(t gguf.Type, w, x []float32) approx {
 	return approx{sum, tol}
 }
 
-// plus returns a sum, rounded to float32.
+// plus returns the sum. The tolerance allows the backend to round the sum to float32.
 func (a approx) plus(b approx) approx {
 	return approx{a.value + b.value, a.tol + b.tol + 2*float32Step*(math.Abs(a.value)+math.Abs(b.value))}
 }
 
-// times returns a product, rounded to float32.
+// times returns the product. The tolerance allows the backend to round the product to float32.
 func (a approx) times(b approx) approx {
 	x, y := math.Abs(a.value), math.Abs(b.value)
 	return approx{a.value * b.value, x*b.tol + y*a.tol + a.tol*b.tol + 2*float32Step*x*y}

@@ -63,7 +63,7 @@ func (r *rig) topOfBroken(logits [][]float32, k int) error {
 		}
 		for _, id := range row[:k] {
 			if !(id >= 0 && int(id) < len(logits[i])) {
-				return fmt.Errorf("row %d has logits that are not finite: id %g is not the index of one of its %d logits", i, id, len(logits[i]))
+				return fmt.Errorf("row %d has logits that are not finite; the backend returned the id %g, but ids must be from 0 to %d", i, id, len(logits[i])-1)
 			}
 		}
 	}
