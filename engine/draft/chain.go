@@ -129,19 +129,21 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 		if err := c.forward(&c.pass, depth == 0); err != nil {
 			return err
 		}
+		if len(c.pass.seqs) == 0 {
+			return nil // the pass only processed known tokens
+		}
 		c.next.reset()
-		seconds := passes.Seconds(len(c.pass.seqs)) / float64(max(len(c.pass.seqs), 1))
+		seconds := passes.Seconds(len(c.pass.seqs)) / float64(len(c.pass.seqs))
+		best := c.model.Best(0)
 		for i, s := range c.pass.seqs {
-			token, confidence := c.best(i)
+			token, confidence := likeliest(best[i])
 			if s.add(token, confidence, seconds, gate) && !slices.Contains(s.StopIDs, token) {
 				c.next.begin(s.pages())
 				c.next.row(token, s.Length()-c.shift+depth-s.origin, int32(i))
 				c.next.output(s)
 			}
 		}
-		if len(c.pass.seqs) > 0 {
-			passes.Observe(len(c.pass.seqs), time.Since(start).Seconds())
-		}
+		passes.Observe(len(c.pass.seqs), time.Since(start).Seconds())
 		c.pass, c.next = c.next, c.pass
 	}
 	return nil
@@ -210,9 +212,10 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// best returns the likeliest token of an output of the last pass, and its probability. The probability is 0 if the logits are not finite.
-func (c *chain) best(output int) (id int32, probability float64) {
-	b := sample.ReadBest(c.model.Best(0)[output], 1)
+// likeliest returns the likeliest token of an output, and its probability. row is the output's row of model.Best. The probability is 0 if
+// the logits are not finite.
+func likeliest(row []float32) (id int32, probability float64) {
+	b := sample.ReadBest(row, 1)
 	sum, err := b.LogSumExp()
 	if err != nil {
 		return b.ID(0), 0

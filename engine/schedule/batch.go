@@ -13,6 +13,7 @@ type batch struct {
 	seqs    []*sequence // the sequence of each element of Batch.Seqs
 	outputs []output    // the output of each element of Batch.Outputs
 	logits  [][]float32 // [outputs][vocabulary]; nil until an output needs them
+	best    [][]float32 // [outputs] the highest logits of the step that is being delivered; nil until an output needs them
 }
 
 // fill makes the batch from the rows that queue.plan gave to the running sequences. limit is the maximum of Batch.Top.
@@ -20,7 +21,7 @@ func (b *batch) fill(running []*sequence, limit int) {
 	b.Tokens, b.Positions, b.Seqs, b.Outputs = b.Tokens[:0], b.Positions[:0], b.Seqs[:0], b.Outputs[:0]
 	clear(b.seqs)
 	clear(b.outputs)
-	b.seqs, b.outputs, b.logits, b.Top = b.seqs[:0], b.outputs[:0], nil, 0
+	b.seqs, b.outputs, b.logits, b.best, b.Top = b.seqs[:0], b.outputs[:0], nil, nil, 0
 	for _, s := range running {
 		if s.Rows > 0 {
 			b.add(s, limit)
@@ -72,15 +73,19 @@ func (b *batch) advance() bool {
 	}
 	clear(b.seqs[n:])
 	clear(b.outputs[n:])
-	b.seqs, b.outputs = b.seqs[:n], b.outputs[:n]
+	b.seqs, b.outputs, b.best = b.seqs[:n], b.outputs[:n], nil
 	return n > 0
 }
 
-// result returns what a step computed for an output. step is an index among the steps in flight.
+// result returns what the step that is being delivered computed for an output. step is its index among the steps in flight. The highest
+// logits of all outputs are read together, since some devices take long for each read.
 func (b *batch) result(m model.Model, o output, step int) (r result) {
 	r = result{batch: b, model: m, row: o.row}
 	if o.top > 0 {
-		r.best = sample.ReadBest(m.Best(step)[o.row], b.Top)
+		if b.best == nil {
+			b.best = m.Best(step)
+		}
+		r.best = sample.ReadBest(b.best[o.row], b.Top)
 	}
 	return r
 }
