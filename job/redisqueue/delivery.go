@@ -110,11 +110,12 @@ type ownedTask struct {
 
 // owners returns the running rows of a queue with their owners. The row that was taken last comes first.
 func (q *Queue) owners(ctx context.Context, queue string) ([]ownedTask, error) {
-	list, err := ownersScript.Run(ctx, q.rdb, []string{asynqKey(queue, "active")}, taskPrefix(queue)).Slice()
-	if err != nil {
-		return nil, failure(err, "list the owners of queue %s", queue)
-	}
-	var all []ownedTask
+	list, err := ownersScript.Run(ctx, q.rdb, nil, queue).Slice()
+	return ownedTasks(list), failure(err, "list the owners of queue %s", queue)
+}
+
+// ownedTasks reads the reply of owners.lua.
+func ownedTasks(list []any) (all []ownedTask) {
 	for row := range slices.Chunk(list, 3) {
 		id, _ := row[0].(string)
 		owner, _ := row[1].(string)
@@ -123,7 +124,32 @@ func (q *Queue) owners(ctx context.Context, queue string) ([]ownedTask, error) {
 			all = append(all, ownedTask{d, owner, time.Duration(orphaned) * time.Millisecond})
 		}
 	}
-	return all, nil
+	return all
+}
+
+// inspect moves waiting rows of several queues to their pending lists. It returns the running rows of each queue that has some, as owners
+// does. Queues that a worker has inspected within the interval are left out; an interval of 0 inspects all. The scripts that add and take
+// rows move waiting rows too, but take.lua does not fill a list that it finds empty, for example after its tasks were deleted.
+func (q *Queue) inspect(ctx context.Context, queues []string, interval time.Duration) (map[string][]ownedTask, error) {
+	args := []any{interval.Milliseconds()}
+	for _, queue := range queues {
+		args = append(args, queue)
+	}
+	list, err := inspectScript.Run(ctx, q.rdb, nil, args...).Slice()
+	if err != nil {
+		return nil, failure(err, "inspect the queues %s", strings.Join(queues, ", "))
+	}
+	running := map[string][]ownedTask{}
+	for _, reply := range list {
+		if pair, _ := reply.([]any); len(pair) == 2 {
+			queue, _ := pair[0].(string)
+			owners, _ := pair[1].([]any)
+			if tasks := ownedTasks(owners); len(tasks) > 0 {
+				running[queue] = tasks
+			}
+		}
+	}
+	return running, nil
 }
 
 // deaths returns the number of workers that died while they ran a row.

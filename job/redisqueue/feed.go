@@ -25,6 +25,9 @@ const (
 	aheadTime = 100 * time.Millisecond
 	// minAheadShare sets the minimum number of rows ahead: the number of rows that the engine computes at once, divided by minAheadShare.
 	minAheadShare = 4
+	// announcedPoll is the minimum time between two requests to the empty queue of Interactive jobs. Their arrival is announced; only those
+	// that return to the queue are not.
+	announcedPoll = 2 * time.Second
 	// maxGroup is the maximum number of results, and the maximum number of tasks, in one round trip.
 	maxGroup = 128
 	// maxGroupBytes limits the wait for other results: once the results have this total size in bytes, they are recorded.

@@ -63,12 +63,13 @@ func (h *held) hasLease() bool {
 }
 
 // listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel have cancelled, and calls the function
-// arrived when a producer has added an Interactive job.
+// arrived when a producer has added an Interactive job, or may have added one.
 func (m *member) listen(ctx context.Context, arrived func()) {
 	for ctx.Err() == nil {
 		s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivalChannel(m.options.Alias))
 		_, err := s.Receive(ctx)
 		if err == nil {
+			arrived() // jobs may have arrived before the subscription
 			m.hear(ctx, s.Channel(), arrived)
 		}
 		s.Close() //nolint:errcheck // the connection is only for this subscription

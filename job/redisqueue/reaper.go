@@ -48,7 +48,7 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// look declares silent workers lost, and hands over the rows of lost workers.
+// look declares silent workers lost, and hands over the running rows whose owners are not alive.
 func (r *reaper) look(ctx context.Context) error {
 	beats, err := r.queue.beats(ctx)
 	if err != nil {
@@ -68,35 +68,28 @@ func (r *reaper) look(ctx context.Context) error {
 			found = true
 		}
 	}
-	for _, queue := range r.queues {
-		if err := r.lookAt(ctx, queue, found); err != nil {
+	interval := r.watch.Beat * 3 / 4 // per interval, only the first worker inspects a queue
+	if found {
+		interval = 0
+	}
+	all, err := r.queue.inspect(ctx, r.queues, interval)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	// A worker sends its first heartbeat before it owns a row. The heartbeats are read after the owners, so every live owner has one.
+	if beats, err = r.queue.beats(ctx); err != nil {
+		return err
+	}
+	for queue, running := range all {
+		if err := r.handOverFrom(ctx, queue, running, beats); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookAt checks the running rows of a queue, and hands over those whose owners are not alive. Per interval, only the first worker that
-// calls lookAt does the check. If now is true, this worker does the check in any case.
-func (r *reaper) lookAt(ctx context.Context, queue string, now bool) error {
-	if !now {
-		turn, err := r.queue.rdb.SetNX(ctx, "ingot:{"+queue+"}:reaper", 1, r.watch.Beat*3/4).Result()
-		if err != nil || !turn {
-			return failure(err, "reserve the check of queue %s", queue)
-		}
-	}
-	if err := r.queue.fill(ctx, queue); err != nil {
-		return err
-	}
-	running, err := r.queue.owners(ctx, queue)
-	if err != nil || len(running) == 0 {
-		return err
-	}
-	// A worker sends its first heartbeat before it owns a row. The heartbeats are read after the owners, so every live owner has one.
-	beats, err := r.queue.beats(ctx)
-	if err != nil {
-		return err
-	}
+// handOverFrom hands over the rows of a queue whose owners have no heartbeat.
+func (r *reaper) handOverFrom(ctx context.Context, queue string, running []ownedTask, beats map[string]string) error {
 	moved := 0
 	for _, t := range running { // last taken first, so that the row that was taken first ends up at the head
 		_, alive := beats[t.owner]

@@ -63,6 +63,8 @@ var (
 	disownSource string
 	//go:embed lua/owners.lua
 	ownersSource string
+	//go:embed lua/inspect.lua
+	inspectSource string
 	//go:embed lua/revoke.lua
 	revokeSource string
 	//go:embed lua/handover.lua
@@ -86,7 +88,6 @@ var (
 	addScript      = redis.NewScript(fillSource + addSource)
 	deleteScript   = redis.NewScript(deleteSource)
 
-	fillScript    = redis.NewScript(fillSource + "fill(ARGV[1])\nreturn 1\n")
 	waitingScript = redis.NewScript(waitingSource)
 	drainScript   = redis.NewScript(drainSource)
 
@@ -99,7 +100,8 @@ var (
 	takeScript     = redis.NewScript(fillSource + takeSource)
 	ownScript      = redis.NewScript(ownSource)
 	disownScript   = redis.NewScript(disownSource)
-	ownersScript   = redis.NewScript(ownersSource)
+	ownersScript   = redis.NewScript(ownersSource + "return owners(ARGV[1])\n")
+	inspectScript  = redis.NewScript(fillSource + ownersSource + inspectSource)
 	revokeScript   = redis.NewScript(revokeSource)
 	handoverScript = redis.NewScript(handoverSource)
 	continueScript = redis.NewScript(continueSource)

@@ -31,7 +31,9 @@ func (q *Queue) Serve(ctx context.Context, o job.ServeOptions, handle job.Handle
 	feeds := []*feed{s.newFeed(o, queues, o.Concurrency, o.Ahead)}
 	if o.Interactive > 0 {
 		interactive := map[string]int{queueName(o.Alias, job.Interactive): 1}
-		feeds = append(feeds, s.newFeed(o, interactive, o.Interactive, 0))
+		f := s.newFeed(o, interactive, o.Interactive, 0)
+		f.poll = max(f.poll, announcedPoll)
+		feeds = append(feeds, f)
 	}
 	stopping := make(chan struct{})
 	client := newAsynqClient(q.rdb, stopping)
@@ -100,6 +102,9 @@ type server struct {
 	returning  atomic.Bool     // a handler has handed back a job: the server takes no more jobs
 }
 
+// retryInterval is the time between two searches of a worker for tasks whose retry is due.
+const retryInterval = 2 * time.Second
+
 // asynqServer returns a server of asynq that takes no tasks. It queues a task again when the pause before its next delivery is over, or
 // when its lease is over. It also shows the worker to asynq's tools.
 func (s *server) asynqServer(o job.ServeOptions, client asynqClient) *asynq.Server {
@@ -111,7 +116,7 @@ func (s *server) asynqServer(o job.ServeOptions, client asynqClient) *asynq.Serv
 		Concurrency:              o.Concurrency + o.Interactive,
 		Queues:                   queues,
 		TaskCheckInterval:        time.Millisecond,
-		DelayedTaskCheckInterval: time.Second,
+		DelayedTaskCheckInterval: retryInterval,
 		RetryDelayFunc:           func(n int, err error, _ *asynq.Task) time.Duration { return retryDelay(n, err) },
 		IsFailure:                isFailure,
 		Logger:                   asynqLog{o.Logger, s.member.outage},

@@ -20,12 +20,6 @@ func turnsKey(queue string) string { return "ingot:{" + queue + "}:turns" }
 // waitingPrefix returns the beginning of the keys of waiting rows. The batch follows.
 func waitingPrefix(queue string) string { return "ingot:{" + queue + "}:waiting:" }
 
-// fill moves waiting rows to the pending list. The scripts that add and take rows do the same, but take.lua does not fill a list that it
-// finds empty, for example after its tasks were deleted.
-func (q *Queue) fill(ctx context.Context, queue string) error {
-	return failure(fillScript.Run(ctx, q.rdb, nil, queue).Err(), "move waiting rows of queue %s to its pending list", queue)
-}
-
 // waiting returns the number of rows that wait in their batches.
 func (q *Queue) waiting(ctx context.Context, queue string) (int, error) {
 	n, err := waitingScript.Run(ctx, q.rdb, []string{turnsKey(queue)}, waitingPrefix(queue)).Int()
