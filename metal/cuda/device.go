@@ -20,7 +20,7 @@ var ErrClosed = errors.New("the device is closed")
 // minCapability is the minimum compute capability, times 10. The kernels use warp reductions of integers, which exist since 8.0.
 const minCapability = 80
 
-// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local memory and the driver.
+// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local memory and the driver. Graphs take more.
 const reserved = 512 << 20
 
 // Device implements metal.Device.
@@ -120,12 +120,14 @@ func (d *Device) open() error {
 	if err := c.call(cuMemGetInfo, c.outAt(0), c.outAt(1)); err != nil {
 		return err
 	}
-	d.info.Memory = max(int(c.out[0])-reserved, 0)
+	free := int(c.out[0])
+	graphs := graphLimit(free)
+	d.info.Memory = max(free-reserved-graphs*launchBytes, 0)
 	d.info.MaxBuffer = d.info.Memory
 	if err := d.openStaging(); err != nil {
 		return err
 	}
-	return d.openQueue()
+	return d.openQueue(graphs)
 }
 
 // describe reads the properties of the device. It returns an error if the device is too old. arch is the architecture for which code is

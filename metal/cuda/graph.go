@@ -7,16 +7,32 @@ import (
 	"unsafe"
 )
 
-// maxGraphs is the maximum number of retained graphs. Decoding needs one graph for each step in flight.
-const maxGraphs = 64
+const (
+	// launchBytes is the memory of the GPU that a launch takes in a graph: 7.1 KB on an H100 with CUDA 12.
+	launchBytes = 8 << 10
+	// maxGraphLaunches is the maximum number of launches in all graphs together. A step of 64 sequences of different lengths is one of several
+	// hundred submissions: with fewer graphs, they are made again and again.
+	maxGraphLaunches = 64 << 10
+	// graphShare sets how much of the GPU's free memory the graphs may take: that memory divided by graphShare.
+	graphShare = 64
+)
 
 // graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as long as a launch in a graph.
 type graphs struct {
 	seed     maphash.Seed
 	all      map[uint64]*graph
 	uses     uint64 // number of submissions so far
+	launches int    // number of launches in all graphs
+	limit    int    // maximum number of launches, unless a single graph has more
 	building building
 }
+
+func newGraphs(limit int) graphs {
+	return graphs{seed: maphash.MakeSeed(), all: map[uint64]*graph{}, limit: limit}
+}
+
+// graphLimit returns the maximum number of launches in all graphs on a GPU with the given free memory in bytes.
+func graphLimit(memory int) int { return min(memory/graphShare/launchBytes, maxGraphLaunches) }
 
 // building holds the memory that is used to make a graph. Calls get addresses in it, so it must not move.
 type building struct {
@@ -41,6 +57,7 @@ var programmatic = edgeData{fromPort: 1, kind: 1}
 // CUDA graph.
 type graph struct {
 	launches launches
+	count    int     // number of launches
 	exec     uintptr // CUgraphExec; 0 until the submission is repeated
 	used     uint64  // number of the last submission that used the graph, to find the least recently used one
 }
@@ -53,19 +70,14 @@ type nodeParams struct {
 	parameters, extra uintptr
 }
 
-// find returns the graph of launches, and makes it if necessary. It returns nil for launches that are submitted for the first time.
-func (g *graphs) find(d *Device, l launches) (*graph, error) {
+// find returns the graph of a submission with the given number of launches, and makes it if necessary. It returns nil for a submission that
+// comes for the first time.
+func (g *graphs) find(d *Device, l launches, count int) (*graph, error) {
 	g.uses++
 	key := maphash.Bytes(g.seed, l)
 	have := g.all[key]
 	if have == nil || !bytes.Equal(have.launches, l) {
-		if have != nil || len(g.all) >= maxGraphs {
-			if err := g.drop(d, key); err != nil {
-				return nil, err
-			}
-		}
-		g.all[key] = &graph{launches: slices.Clone(l), used: g.uses}
-		return nil, nil
+		return nil, g.add(d, key, &graph{launches: slices.Clone(l), count: count, used: g.uses})
 	}
 	have.used = g.uses
 	if have.exec == 0 {
@@ -77,17 +89,38 @@ func (g *graphs) find(d *Device, l launches) (*graph, error) {
 	return have, nil
 }
 
-// drop removes the graph with the given key. If there is none, it removes the least recently used graph.
-func (g *graphs) drop(d *Device, key uint64) error {
-	if g.all[key] == nil {
-		for other, have := range g.all {
-			if first := g.all[key]; first == nil || have.used < first.used {
-				key = other
-			}
+// add adds a graph. It first drops the graph with the same key, if there is one, and the least recently used graphs if there are too many.
+func (g *graphs) add(d *Device, key uint64, added *graph) error {
+	if g.all[key] != nil {
+		if err := g.drop(d, key); err != nil {
+			return err
 		}
 	}
+	for len(g.all) > 0 && g.launches+added.count > g.limit {
+		if err := g.drop(d, g.oldest()); err != nil {
+			return err
+		}
+	}
+	g.all[key] = added
+	g.launches += added.count
+	return nil
+}
+
+// oldest returns the key of the least recently used graph.
+func (g *graphs) oldest() (key uint64) {
+	for other, have := range g.all {
+		if first := g.all[key]; first == nil || have.used < first.used {
+			key = other
+		}
+	}
+	return key
+}
+
+// drop removes a graph.
+func (g *graphs) drop(d *Device, key uint64) error {
 	have := g.all[key]
 	delete(g.all, key)
+	g.launches -= have.count
 	return d.destroy(have)
 }
 

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"hash/maphash"
 	"math"
 	"time"
 	"unsafe"
@@ -38,9 +37,10 @@ type queue struct {
 	elapsed  float32 // result of cuEventElapsedTime in ms
 }
 
-func (d *Device) openQueue() error {
+// openQueue makes the events of the queue. The parameter graphLaunches is the maximum number of launches in all graphs.
+func (d *Device) openQueue(graphLaunches int) error {
 	q := &d.queue
-	q.graphs = graphs{seed: maphash.MakeSeed(), all: map[uint64]*graph{}}
+	q.graphs = newGraphs(graphLaunches)
 	for i := range q.begun {
 		var err error
 		if q.begun[i], err = d.event(0); err != nil {
@@ -116,7 +116,7 @@ func (d *Device) launchAll() error {
 	var known *graph
 	if !d.debug {
 		var err error
-		if known, err = q.graphs.find(d, q.launches); err != nil {
+		if known, err = q.graphs.find(d, q.launches, len(q.work)); err != nil {
 			return fmt.Errorf("make a graph of %d launches: %w", len(q.work), err)
 		}
 	}
