@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/generation"
@@ -26,12 +27,14 @@ import (
 	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/metal/drivers"
 	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/worker"
 )
 
 const (
-	workRows    = 3200 // of which start and end of a worker take a small part
+	workRows    = 12_800 // so many that start and end of the worker take a small part of the time
 	workPrompt  = 32
 	workAnswer  = 64 // mean number of tokens of an answer
 	workAtOnce  = 16
@@ -41,14 +44,17 @@ const (
 // BenchmarkQueueWork measures the work of the queue. All parts answer prompts for the bundled model, with answers of 32 to 96 tokens.
 //
 // "run" and "redis" compare the engine alone with a run, and with a worker on a real Redis, in turns. The engine leaves one processor to the
-// queue, as a GPU does. The reported overhead is the median of the ratios, once of the elapsed time and once of this process's CPU time.
+// queue, as a GPU does. "gpu" does what "redis" does with an engine on the machine's GPU. The reported overhead is the median of the ratios,
+// once of the elapsed time and once of this process's CPU time.
 //
 // "paced" measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time per row
 // is compared with that of the engine alone on all processors. The worker's time includes parsing the request and writing the answer's JSON,
 // which rows need without a queue too. The waiting is also measured alone, and subtracted in the percentages. "wide" has eight times as many
 // rows at once, as on a GPU.
 func BenchmarkQueueWork(b *testing.B) {
-	spare := openWork(b, max(1, runtime.GOMAXPROCS(0)-1), workAtOnce)
+	b.Run("gpu", func(b *testing.B) { compareGPU(b, workAtOnce) })
+	b.Run("gpu-wide", func(b *testing.B) { compareGPU(b, 8*workAtOnce) })
+	spare := openWork(b, spareProcessor(b), workAtOnce)
 	b.Run("run", func(b *testing.B) {
 		compareWork(b, spare, workAtOnce, func(b *testing.B, file string) (work, finish func()) {
 			out, err := rows.OpenOutput(filepath.Join(b.TempDir(), "out.jsonl"), local.Batch)
@@ -64,18 +70,37 @@ func BenchmarkQueueWork(b *testing.B) {
 		compareWork(b, spare, workAtOnce, throughRedis(b, redistest.Start(b), spare, workAtOnce))
 	})
 	b.Run("redis-wide", func(b *testing.B) {
-		wide := openWork(b, max(1, runtime.GOMAXPROCS(0)-1), 8*workAtOnce)
+		wide := openWork(b, spareProcessor(b), 8*workAtOnce)
 		compareWork(b, wide, 8*workAtOnce, throughRedis(b, redistest.Start(b), wide, 8*workAtOnce))
 	})
-	all := openWork(b, runtime.GOMAXPROCS(0), workAtOnce)
+	backend, err := cpu.New(runtime.GOMAXPROCS(0))
+	require.NoError(b, err)
+	all := openWork(b, backend, workAtOnce)
 	b.Run("paced", func(b *testing.B) { measureParts(b, all, workAtOnce) })
 	b.Run("paced-wide", func(b *testing.B) { measureParts(b, all, 8*workAtOnce) })
 }
 
-// openWork opens an engine that computes a number of rows at once.
-func openWork(b *testing.B, threads, atOnce int) *engine.Engine {
-	backend, err := cpu.New(threads)
+// spareProcessor returns a CPU backend that uses all processors but one.
+func spareProcessor(b *testing.B) compute.Backend {
+	backend, err := cpu.New(max(1, runtime.GOMAXPROCS(0)-1))
 	require.NoError(b, err)
+	return backend
+}
+
+// compareGPU compares an engine on the GPU with a worker on a real Redis.
+func compareGPU(b *testing.B, atOnce int) {
+	device, err := drivers.OpenAuto(0)
+	if err != nil {
+		b.Skipf("needs a GPU: %v", err)
+	}
+	backend, err := metal.New(device, metal.Options{})
+	require.NoError(b, err)
+	eng := openWork(b, backend, atOnce)
+	compareWork(b, eng, atOnce, throughRedis(b, redistest.Start(b), eng, atOnce))
+}
+
+// openWork opens an engine that computes a number of rows at once.
+func openWork(b *testing.B, backend compute.Backend, atOnce int) *engine.Engine {
 	eng, err := engine.Open(filepath.Join("..", "models", "tiny-glm.q8_0.gguf"), backend,
 		engine.Options{Context: 128, MaxSequences: atOnce, Draft: engine.DraftOff, NoSharing: true})
 	require.NoError(b, err)
@@ -234,13 +259,16 @@ func compareWork(b *testing.B, eng *engine.Engine, atOnce int, prepare func(b *t
 		f()
 		return time.Since(start), processorTime(b) - before
 	}
-	alone := func() { generateAll(b, eng, requests, atOnce) }
+	alone := func() { generateAll(b, eng, requests, 2*atOnce) } // as many rows wait in the engine as a worker takes ahead
 	alone() // warm up
 	for n := 0; b.Loop(); n++ {
 		queued, finish := prepare(b, file)
 		var both [2][2]time.Duration
 		for _, i := range [2]int{n % 2, 1 - n%2} {
+			before := eng.Snapshot()
 			both[i][0], both[i][1] = measure([]func(){alone, queued}[i])
+			s := eng.Snapshot()
+			b.Logf("%s: steps %d, mean %v, in steps %v", []string{"alone", "queued"}[i], s.Steps-before.Steps, (s.StepTime-before.StepTime)/time.Duration(s.Steps-before.Steps), s.StepTime-before.StepTime)
 		}
 		finish()
 		elapsed = append(elapsed, float64(both[1][0])/float64(both[0][0]))
