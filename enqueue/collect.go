@@ -178,7 +178,9 @@ func (c *collector) run(ctx context.Context) (job.State, error) {
 		if n == 0 && wait == 0 {
 			return s.State, nil
 		}
-		if n == 0 || n == pageSize || c.options.Immediate {
+		lines, _ := c.out.Counts()
+		last := s.Total > 0 && lines >= s.Total // nothing is left to gather
+		if n == 0 || n == pageSize || c.options.Immediate || last {
 			wait = 0
 		}
 		if err := gather(ctx, wait); err != nil {
