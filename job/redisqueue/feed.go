@@ -34,8 +34,8 @@ const (
 	maxGroupBytes = 512 << 10
 )
 
-// feed takes tasks from queues for a number of handlers. It sends the results of rows together with the next request for tasks, so that
-// many rows share a round trip. A result waits a moment for other results while rows are being answered.
+// feed takes tasks from queues for a number of handlers. In one round trip, it records the results of rows, begins the tasks of the reserve, and
+// requests tasks for the reserve. So many rows share a round trip. A result waits a moment for other results while rows are being answered.
 type feed struct {
 	server   *server
 	queues   map[string]int // weight of each queue
@@ -44,9 +44,10 @@ type feed struct {
 	ahead    int           // how many of these tasks may wait in the engine
 	poll     time.Duration // time between two requests while the queues are empty
 
-	tasks chan *held    // tasks for free handlers
-	wake  chan struct{} // signals that there are results to record or handlers that need tasks
-	full  chan struct{} // signals that the results are to be recorded at once
+	tasks   chan *held    // tasks for free handlers
+	reserve []*held       // tasks that were taken and not begun; only run uses them
+	wake    chan struct{} // signals that there are results to record or handlers that need tasks
+	full    chan struct{} // signals that the results are to be recorded at once
 
 	mu      sync.Mutex
 	held    int // tasks that were taken and whose handlers have not returned
@@ -70,10 +71,15 @@ func (s *server) newFeed(o job.ServeOptions, queues map[string]int, handlers, ah
 func (f *feed) run(ctx context.Context, ended <-chan struct{}) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
+	stopping := ctx.Done()
 	for {
 		select {
 		case <-ended:
 			return
+		case <-stopping:
+			stopping = nil
+			f.returnReserve()
+			continue
 		case <-f.wake:
 			f.wait()
 		case <-poll.C:
@@ -97,8 +103,9 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// room returns the number of tasks to take now, for handlers that are free or will soon be free. The caller holds the mutex.
-func (f *feed) room() int { return max(f.limit()-f.held+f.ending, 0) }
+// room returns the number of tasks to take now: for handlers that are free or will soon be free, and for the reserve. The caller holds the
+// mutex.
+func (f *feed) room() int { return max(f.limit()+f.reserved()-f.held+f.ending, 0) }
 
 // limit returns the number of tasks that may run or wait in the engine at a time. The caller holds the mutex.
 func (f *feed) limit() int { return f.handlers - f.ahead + f.rowsAhead() }
@@ -116,6 +123,39 @@ func (f *feed) rowsAhead() int {
 // group returns how many results are enough to record them without waiting for other results: three quarters of the rows ahead. While they
 // are recorded and more rows are taken, the engine still has the last quarter to compute. The caller holds the mutex.
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
+
+// reserved returns how many tasks to hold in reserve: as many as results are recorded together. These tasks begin in the round trip that
+// records the results. Without a reserve, they would need a second one. There is no reserve while rows take long, since other workers could
+// run these tasks meanwhile. The caller holds the mutex.
+func (f *feed) reserved() int {
+	if f.ahead == 0 || f.mean == 0 {
+		return 0
+	}
+	return min(f.group(), int(time.Duration(f.limit())*maxPause/f.mean)) // the second number is how many results are expected in maxPause
+}
+
+// due removes from the reserve the tasks for which handlers are free or will soon be free, and returns them.
+func (f *feed) due() []*held {
+	n := max(min(f.free(), len(f.reserve)), 0)
+	tasks := f.reserve[:n]
+	f.reserve = f.reserve[n:]
+	return tasks
+}
+
+// free returns the number of handlers that are free or will soon be free. Tasks of the reserve have no handlers.
+func (f *feed) free() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limit() - (f.held - f.ending - len(f.reserve))
+}
+
+// isShort reports whether the engine has fewer than half of the rows ahead. Then tasks of the reserve do not wait for the next round trip.
+func (f *feed) isShort() bool {
+	free := f.free()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return free > f.rowsAhead()/2
+}
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
 func (f *feed) wait() {
@@ -198,7 +238,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// round records results and takes tasks, in one round trip.
+// round records results, begins tasks of the reserve and takes tasks, in one round trip. If the engine would be short of rows, tasks that were
+// taken begin at once, in a second round trip.
 func (f *feed) round(ctx context.Context) {
 	f.mu.Lock()
 	select {
@@ -223,26 +264,38 @@ func (f *feed) round(ctx context.Context) {
 		}
 	}
 	f.mu.Unlock()
+	s := f.server
 	var calls []scriptCall
 	if len(results) > 0 {
 		calls = append(calls, scriptCall{recordScript, recordArgs(results)})
+	}
+	due := f.due()
+	admitted := s.admitAll(due)
+	if len(admitted.rows) > 0 {
+		calls = append(calls, scriptCall{beginScript, admitted.args()})
 	}
 	lease := time.Now().Add(asynqLease)
 	if wanted > 0 {
 		calls = append(calls, scriptCall{takeScript, f.takeArgs(lease, wanted)})
 	}
-	if len(calls) == 0 {
-		return
+	var replies []*redis.Cmd
+	if len(calls) > 0 {
+		replies = runScripts(context.WithoutCancel(ctx), s.queue.rdb, calls)
 	}
-	replies := runScripts(context.WithoutCancel(ctx), f.server.queue.rdb, calls)
 	if len(results) > 0 {
 		rows, err := replies[0].Slice()
 		for i, r := range results {
 			r.reply <- replyTo(rows, i, err)
 		}
+		replies = replies[1:]
 	}
+	if len(admitted.rows) > 0 {
+		admitted.begun(replies[0].Slice())
+		replies = replies[1:]
+	}
+	f.start(ctx, due)
 	if wanted > 0 {
-		f.taken(ctx, replies[len(replies)-1], wanted, asks, lease)
+		f.taken(ctx, replies[0], wanted, asks, lease)
 	}
 }
 
@@ -282,8 +335,9 @@ func (f *feed) order(queues []string) string {
 	return string(digits)
 }
 
-// taken passes tasks to the handlers. If there are fewer tasks than wanted, the queues are empty, and the feed waits before the next
-// request. It does not wait if ask was called after the request began. asks is the value of f.asks when the request began.
+// taken adds tasks to the reserve, and starts them if the engine is short of rows. If there are fewer tasks than wanted, the queues are empty,
+// and the feed waits before the next request. It does not wait if ask was called after the request began. asks is the value of f.asks when
+// the request began.
 func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, lease time.Time) {
 	s := f.server
 	list, err := reply.StringSlice()
@@ -300,25 +354,49 @@ func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, le
 		f.next = time.Now().Add(f.poll/2 + rand.N(f.poll+1))
 	}
 	f.mu.Unlock()
-	tasks := make([]*held, 0, n)
 	for row := range slices.Chunk(list, 3) {
 		h := s.member.hold(s.deliveries, row[0], row[1], lease)
 		h.feed, h.message = f, row[2]
 		h.job, h.unread = h.read()
-		tasks = append(tasks, h)
-	}
-	if ctx.Err() == nil {
-		s.beginAll(context.WithoutCancel(ctx), tasks)
+		f.reserve = append(f.reserve, h)
 	}
 	if ctx.Err() != nil {
-		for _, h := range slices.Backward(tasks) {
-			s.giveBack(h)
-		}
+		f.returnReserve()
+		return
+	}
+	if f.isShort() {
+		due := f.due()
+		s.beginAll(context.WithoutCancel(ctx), due)
+		f.start(ctx, due)
+	}
+}
+
+// start passes tasks to the handlers. If the feed stops, they return to their queues.
+func (f *feed) start(ctx context.Context, tasks []*held) {
+	if ctx.Err() != nil {
+		f.giveBack(tasks)
 		return
 	}
 	for _, h := range tasks {
 		f.tasks <- h
 	}
+}
+
+// giveBack returns tasks that no handler has received to the heads of their queues, in the order in which they were there.
+func (f *feed) giveBack(tasks []*held) {
+	for _, h := range slices.Backward(tasks) {
+		f.server.giveBack(h)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held -= len(tasks)
+}
+
+// returnReserve returns the tasks of the reserve to their queues.
+func (f *feed) returnReserve() {
+	tasks := f.reserve
+	f.reserve = nil
+	f.giveBack(tasks)
 }
 
 // work passes tasks to the handler until ctx is done.

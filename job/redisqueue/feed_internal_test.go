@@ -161,30 +161,59 @@ func TestTasksAreTakenTogether(t *testing.T) {
 }
 
 // A feed takes as many rows ahead as the engine computes in aheadTime, within limits. Results wait for each other until three quarters of
-// these rows are used up.
+// these rows are used up. The reserve has as many rows as results are recorded together, and none if rows are long.
 func TestRowsAhead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		name            string
-		handlers, ahead int
-		mean            time.Duration
-		limit, group    int
+		name                   string
+		handlers, ahead        int
+		mean                   time.Duration
+		limit, group, reserved int
 	}{
-		{"no row has ended", 32, 16, 0, 20, 3},
-		{"short", 32, 16, 10 * time.Millisecond, 32, 12},
-		{"shortest", 32, 16, 1, 32, 12},
-		{"of aheadTime", 32, 16, aheadTime, 32, 12},
-		{"longer", 32, 16, 2 * aheadTime, 24, 6},
-		{"long", 32, 16, time.Minute, 20, 3},
-		{"fewer ahead than allowed", 18, 2, time.Minute, 18, 1},
-		{"many", 1024, 512, time.Millisecond, 1024, maxGroup},
-		{"one at a time, short", 2, 1, time.Millisecond, 2, 1},
-		{"one at a time, long", 2, 1, time.Minute, 1, 1},
-		{"none ahead", 64, 0, time.Millisecond, 64, 1},
+		{"no row has ended", 32, 16, 0, 20, 3, 0},
+		{"short", 32, 16, 10 * time.Millisecond, 32, 12, 12},
+		{"shortest", 32, 16, 1, 32, 12, 12},
+		{"of aheadTime", 32, 16, aheadTime, 32, 12, 12},
+		{"longer", 32, 16, 2 * aheadTime, 24, 6, 6},
+		{"much longer", 32, 16, 5 * aheadTime, 20, 3, 2},
+		{"long", 32, 16, time.Minute, 20, 3, 0},
+		{"fewer ahead than allowed", 18, 2, time.Minute, 18, 1, 0},
+		{"many", 1024, 512, time.Millisecond, 1024, maxGroup, maxGroup},
+		{"one at a time, short", 2, 1, time.Millisecond, 2, 1, 1},
+		{"one at a time, long", 2, 1, time.Minute, 1, 1, 0},
+		{"none ahead", 64, 0, time.Millisecond, 64, 1, 0},
 	} {
 		f := &feed{handlers: c.handlers, ahead: c.ahead, mean: c.mean}
-		require.Equal(t, []int{c.limit, c.group}, []int{f.limit(), f.group()}, c.name)
+		require.Equal(t, []int{c.limit, c.group, c.reserved}, []int{f.limit(), f.group(), f.reserved()}, c.name)
 	}
+}
+
+// Tasks of the reserve count no attempt until handlers are free for them. Then they begin in the round trip that takes more tasks. When the
+// server stops, they return to the head of their queue.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	fl := newFleet(t, 20)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	m, err := fl.queue.join(ctx, job.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	s := &server{queue: fl.queue, member: m, deliveries: t.Context(), admit: func(*job.Job) (func(), bool) { return func() {}, true }}
+	f := s.newFeed(job.ServeOptions{PollInterval: time.Second}, map[string]int{"m:default": 1}, 8, 4)
+	f.mean = time.Millisecond
+	begun := func() int { return int(fl.queue.rdb.HLen(t.Context(), key("b", "attempts")).Val()) }
+	f.round(ctx)
+	require.Equal(t, []int{8, 3, 11, 8}, []int{len(f.tasks), len(f.reserve), f.held, begun()})
+	for range 2 { // two handlers end without a result, for example because their batch was cancelled
+		s.member.release(ctx, <-f.tasks, nil)
+		f.end(&held{})
+	}
+	f.round(ctx)
+	require.Equal(t, []int{8, 3, 11, 10}, []int{len(f.tasks), len(f.reserve), f.held, begun()})
+	stop()
+	f.returnReserve()
+	require.Equal(t, []int{8, 0, 8}, []int{len(f.tasks), len(f.reserve), f.held})
+	pending := fl.queue.rdb.LRange(t.Context(), pendingKey("m:default"), 0, -1).Val()
+	require.Equal(t, []string{"b:13", "b:12", "b:11"}, pending[len(pending)-3:])
 }
 
 // While no row ends, a server takes a quarter more rows than run at once, however many it may take ahead.

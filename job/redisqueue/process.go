@@ -96,31 +96,48 @@ func (h *held) read() (*job.Job, error) {
 	return j, nil
 }
 
-// beginAll begins the jobs that can be admitted without a wait. It leaves a job that was taken from a silent worker to its handler, which
-// first reads how many workers died while they ran the row. If a job is refused, its handler calls Begin and gets the refusal.
-func (s *server) beginAll(ctx context.Context, tasks []*held) {
+// admitAll admits the jobs that can begin without a wait. It leaves a job that was taken from a silent worker to its handler, which first reads
+// how many workers died while they ran the row.
+func (s *server) admitAll(tasks []*held) (all admitted) {
 	if s.admit == nil {
-		return
+		return all
 	}
-	var admitted []beginning
-	var leaves []func()
 	for _, h := range tasks {
 		if h.job == nil || h.number > 0 {
 			continue
 		}
 		if leave, ok := s.admit(h.job); ok {
-			admitted, leaves = append(admitted, beginning{h.job, h}), append(leaves, leave)
+			all.add(beginning{h.job, h}, leave)
 		}
 	}
-	if len(admitted) == 0 {
-		return
-	}
-	for i, b := range s.queue.begin(ctx, admitted) {
+	return all
+}
+
+// admitted has jobs that were admitted and are to begin.
+type admitted struct {
+	beginnings
+	leaves []func()
+}
+
+func (a *admitted) add(b beginning, leave func()) {
+	a.rows, a.leaves = append(a.rows, b), append(a.leaves, leave)
+}
+
+// begun takes the reply of begin.lua. If a job is refused, its handler calls Begin and gets the refusal.
+func (a *admitted) begun(replies []any, err error) {
+	for i, b := range a.results(replies, err) {
 		if b.err != nil {
-			leaves[i]()
+			a.leaves[i]()
 			continue
 		}
-		admitted[i].Begun = &job.Begun{Start: b.start, Leave: leaves[i]}
+		a.rows[i].Begun = &job.Begun{Start: b.start, Leave: a.leaves[i]}
+	}
+}
+
+// beginAll begins the jobs that can be admitted without a wait.
+func (s *server) beginAll(ctx context.Context, tasks []*held) {
+	if all := s.admitAll(tasks); len(all.rows) > 0 {
+		all.begun(beginScript.Run(ctx, s.queue.rdb, nil, all.args()...).Slice())
 	}
 }
 

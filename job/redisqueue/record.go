@@ -23,8 +23,14 @@ func (q *Queue) Recorded(ctx context.Context, batch string) (job.Lines, error) {
 
 // Begin implements job.Store.
 func (q *Queue) Begin(ctx context.Context, j *job.Job) (job.Start, error) {
-	started := q.begin(ctx, []beginning{{j, heldIn(ctx, j.Batch, j.Line, j.Delivery)}})
-	return started[0].start, started[0].err
+	b := q.begin(ctx, []beginning{{j, heldIn(ctx, j.Batch, j.Line, j.Delivery)}})[0]
+	return b.start, b.err
+}
+
+// begin is Begin for several rows, in one round trip.
+func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
+	all := beginnings{rows: rows}
+	return all.results(beginScript.Run(ctx, q.rdb, nil, all.args()...).Slice())
 }
 
 // beginning is a row for which Begin is called. held is nil if Begin is called outside a handler of the row.
@@ -33,45 +39,53 @@ type beginning struct {
 	held *held
 }
 
+// beginnings has rows that begin with one call of begin.lua.
+type beginnings struct {
+	rows []beginning
+	sent []int // indices of the rows in the call; a delivery that has ended is left out
+}
+
 // begun is the result of Begin for one row.
 type begun struct {
 	start job.Start
 	err   error
 }
 
-// begin is Begin for several rows, in one round trip.
-func (q *Queue) begin(ctx context.Context, rows []beginning) []begun {
-	results := make([]begun, len(rows))
-	args := make([]any, 0, 1+8*len(rows))
+// args returns the arguments of begin.lua.
+func (b *beginnings) args() []any {
+	args := make([]any, 0, 1+8*len(b.rows))
 	args = append(args, now())
-	sent := make([]int, 0, len(rows))
-	for i, r := range rows {
+	for i, r := range b.rows {
 		task, owner := "", ""
 		if r.held != nil {
 			var ok bool
 			if owner, ok = r.held.newOwner(); !ok {
-				results[i].err = job.ErrDeliveryEnded
 				continue
 			}
 			task = r.held.key()
 		}
 		args = append(args, r.Batch, r.Line, r.File, r.Delivery, r.Alias, r.Pin, task, owner)
-		sent = append(sent, i)
+		b.sent = append(b.sent, i)
 	}
-	if len(sent) == 0 {
-		return results
+	return args
+}
+
+// results returns the result of each row, given the reply of begin.lua.
+func (b *beginnings) results(replies []any, err error) []begun {
+	results := make([]begun, len(b.rows))
+	for i := range results {
+		results[i].err = job.ErrDeliveryEnded // unless the row was sent
 	}
-	replies, err := beginScript.Run(ctx, q.rdb, nil, args...).Slice()
-	for n, i := range sent {
-		b := &results[i]
+	for n, i := range b.sent {
+		r := &results[i]
 		switch reply := replyTo(replies, n, err).(type) {
 		case []any:
-			b.start, b.err = startOf(reply)
+			r.start, r.err = startOf(reply)
 		default:
-			b.err = replyFailure(reply)
+			r.err = replyFailure(reply)
 		}
-		if b.err != nil && !isRefusal(b.err) {
-			b.err = failure(b.err, "begin line %d of batch %s", rows[i].Line, rows[i].Batch)
+		if r.err != nil && !isRefusal(r.err) {
+			r.err = failure(r.err, "begin line %d of batch %s", b.rows[i].Line, b.rows[i].Batch)
 		}
 	}
 	return results
