@@ -223,5 +223,8 @@ func networkError(doing, address string, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
+	if errors.Is(err, errOffline) {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
 	return fmt.Errorf("%s: reach %s: %w", doing, hostOf(address), err)
 }

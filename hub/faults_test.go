@@ -296,7 +296,7 @@ func TestFaults(t *testing.T) {
 				return err == nil
 			})
 		}, want: "has more than 1000 pages"},
-		{name: "offline", fault: func(b *bundle) { b.env.Offline = true }, want: "HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download"},
+		{name: "offline", fault: func(b *bundle) { b.env.Offline = true }, want: ": HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

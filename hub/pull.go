@@ -249,5 +249,8 @@ func (p *Puller) fill(ctx context.Context, t *transfer) (resumed bool, err error
 	if err := part.complete(); err != nil {
 		return before > 0, diskError(t.what, t.partial, err)
 	}
-	return before > 0, os.Rename(t.partial, t.target)
+	if err := os.Rename(t.partial, t.target); err != nil {
+		return before > 0, fmt.Errorf("pull %s: %w", t.what, err)
+	}
+	return before > 0, nil
 }

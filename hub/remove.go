@@ -78,7 +78,9 @@ func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) 
 			err = errors.Join(err, fmt.Errorf("remove %s: another process is downloading the model; wait until it has ended", n.Text))
 			continue
 		}
-		err = errors.Join(err, os.Remove(m.Path))
+		if removeErr := os.Remove(m.Path); removeErr != nil {
+			err = errors.Join(err, fmt.Errorf("remove %s: %w", n.Text, removeErr))
+		}
 		unlock()
 		removed, freed = m, freed+m.Bytes
 	}

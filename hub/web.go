@@ -14,6 +14,9 @@ import (
 
 // A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
 
+// maxParts is the maximum number of files of a split set.
+const maxParts = 1000
+
 // webFiles returns the addresses and paths of a model on a web server. If the address is that of a split set's first file, it returns
 // those of all files of the set.
 func (e Env) webFiles(n Name) (urls, paths []string, err error) {
@@ -28,7 +31,10 @@ func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 		return []string{n.URL}, []string{filepath.Join(dir, n.base())}, nil
 	}
 	count, _ := strconv.Atoi(match[3])
-	if match[2] != "00001" || count < 1 || count > 1000 {
+	if count > maxParts {
+		return nil, nil, fmt.Errorf("%w: %q: the model has %d files, the maximum is %d", ErrName, n.Text, count, maxParts)
+	}
+	if match[2] != "00001" || count < 1 {
 		return nil, nil, fmt.Errorf("%w: %q: give the address of the first file of the set, which ends in -00001-of-%s.gguf", ErrName, n.Text, match[3])
 	}
 	if n.SHA256 != "" && count > 1 {

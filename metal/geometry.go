@@ -118,6 +118,9 @@ func (c *Choice) check() error {
 		return fmt.Errorf("kernel %q has no geometry: use the name of a kernel that has one, such as product", c.Kernel)
 	}
 	refuse := func(what string, n int, allowed []int) error {
+		if len(allowed) == 0 {
+			return fmt.Errorf("%s: %s does not apply to this kernel: leave it out", c.Kernel, what)
+		}
 		return fmt.Errorf("%s: %s is %d, but must be left out or one of %v", c.Kernel, what, n, allowed)
 	}
 	inputs := 0

@@ -272,7 +272,7 @@ func (c *Client) broken(ctx context.Context, err error) error {
 		err = sent.Err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("the server closed the connection before the end of its answer: %w", err)
+		return errors.New("the server closed the connection before the end of its answer")
 	}
 	return err
 }

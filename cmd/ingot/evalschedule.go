@@ -169,7 +169,7 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 		return err
 	}
 	if c.Cancelled {
-		return fmt.Errorf("read results: batch %s: %w", a.batch, job.ErrCancelled)
+		return fmt.Errorf("read results of %s: %w", a.batch, job.ErrCancelled)
 	}
 	return nil
 }

@@ -294,7 +294,7 @@ func TestCancel(t *testing.T) {
 	r = redis(exitOK, "results", "nightly", "-o", out)
 	require.Contains(t, r.stderr, "1 row, 1 failed: the batch is cancelled, and there are no more\n")
 	r = redis(exitFailure, "results", "nightly", "-o", out, "--follow")
-	require.Contains(t, r.stderr, "ingot: read results: batch nightly: batch is cancelled\n")
+	require.Contains(t, r.stderr, "ingot: read results of nightly: batch is cancelled\n")
 	require.Equal(t, 1, strings.Count(readFile(t, out), "\n"))
 	r = redis(exitFailure, "cancel", "weekly")
 	require.Contains(t, r.stderr, "ingot: cancel batch weekly: no such batch\n")

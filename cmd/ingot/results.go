@@ -150,7 +150,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		r.cmd.PrintErrf("%s: deleted from Redis\n", r.batch)
 	}
 	if r.follow && c.Cancelled {
-		return c, fmt.Errorf("read results: batch %s: %w", r.batch, job.ErrCancelled)
+		return c, fmt.Errorf("read results of %s: %w", r.batch, job.ErrCancelled)
 	}
 	return c, nil
 }

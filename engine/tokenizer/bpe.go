@@ -24,7 +24,7 @@ var byteRunes = func() (t [256]rune) {
 	return t
 }()
 
-// runeBytes is the inverse of byteRunes: the byte for each character; -1 for other characters.
+// runeBytes is the inverse of byteRunes: for each character, the byte that it stands for, or -1 if it stands for none.
 var runeBytes = func() (t [0x144]int16) {
 	for i := range t {
 		t[i] = -1
