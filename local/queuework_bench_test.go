@@ -29,16 +29,17 @@ import (
 	"github.com/ingot-run/ingot/local"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/rows"
 	"github.com/ingot-run/ingot/worker"
 )
 
 const (
-	workRows    = 12_800 // so many that start and end of the worker take a small part of the time
-	workPrompt  = 32
-	workAnswer  = 64 // mean number of tokens of an answer
-	workAtOnce  = 16
-	workRequest = `{"custom_id":"row-%d","prompt":%s,"max_tokens":%d,"temperature":0,"ignore_eos":true}` + "\n"
+	workRows   = 12_800 // so many that start and end of the worker take a small part of the time
+	workPrompt = 32
+	workAnswer = 64 // mean number of tokens of an answer
+	workAtOnce = 16
+	workBody   = `"prompt":%s,"max_tokens":%d,"temperature":0,"ignore_eos":true}`
 )
 
 // BenchmarkQueueWork measures the work of the queue. All parts answer prompts for the bundled model, with answers of 32 to 96 tokens.
@@ -48,9 +49,8 @@ const (
 // once of the elapsed time and once of this process's CPU time.
 //
 // "paced" measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time per row
-// is compared with that of the engine alone on all processors. The worker's time includes parsing the request and writing the answer's JSON,
-// which rows need without a queue too. The waiting is also measured alone, and subtracted in the percentages. "wide" has eight times as many
-// rows at once, as on a GPU.
+// is compared with that of the engine alone on all processors. What rows need without a queue is also measured, and subtracted in the
+// percentages: the request is parsed, the engine waits, and the answer is encoded. "wide" has eight times as many rows at once, as on a GPU.
 func BenchmarkQueueWork(b *testing.B) {
 	b.Run("gpu", func(b *testing.B) { compareGPU(b, workAtOnce) })
 	b.Run("gpu-wide", func(b *testing.B) { compareGPU(b, 8*workAtOnce) })
@@ -110,13 +110,13 @@ func openWork(b *testing.B, backend compute.Backend, atOnce int) *engine.Engine 
 	return eng
 }
 
-// measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of that waiting alone, of a
-// collector, and of the Redis server. The worker answers atOnce rows at a time; the engine answers fewer rows in all.
+// measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of the same rows without a queue, of
+// a collector, and of the Redis server. The worker answers atOnce rows at a time; the engine answers fewer rows in all.
 func measureParts(b *testing.B, eng *engine.Engine, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
 	_, requests := workload(workRows / 8)
-	file, waits := workload(workRows)
+	file, _ := workload(workRows)
 	generateAll(b, eng, requests, workAtOnce) // warm up
 	parts := map[string][]float64{}
 	measure := func(part string, rows int, used func() time.Duration, work func()) {
@@ -127,7 +127,7 @@ func measureParts(b *testing.B, eng *engine.Engine, atOnce int) {
 	process := func() time.Duration { return processorTime(b) }
 	for i := 0; b.Loop(); i++ {
 		measure("engine", len(requests), process, func() { generateAll(b, eng, requests, workAtOnce) })
-		measure("waiting", workRows, process, func() { generateAll(b, newPaced(atOnce), waits, 2*atOnce) })
+		measure("without-queue", workRows, process, func() { answerAll(b, newPaced(atOnce), file, 2*atOnce) })
 		batch := fmt.Sprintf("batch-%d", i)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: batch})
 		require.NoError(b, err)
@@ -148,7 +148,7 @@ func measureParts(b *testing.B, eng *engine.Engine, atOnce int) {
 		}
 		b.ReportMetric(medians[part], unit)
 	}
-	own := medians["worker"] - medians["waiting"]
+	own := medians["worker"] - medians["without-queue"]
 	b.ReportMetric(100*own/medians["engine"], "worker-%-of-engine")
 	b.ReportMetric(100*(own+medians["redis"])/medians["engine"], "worker+redis-%-of-engine")
 }
@@ -260,15 +260,12 @@ func compareWork(b *testing.B, eng *engine.Engine, atOnce int, prepare func(b *t
 		return time.Since(start), processorTime(b) - before
 	}
 	alone := func() { generateAll(b, eng, requests, 2*atOnce) } // as many rows wait in the engine as a worker takes ahead
-	alone() // warm up
+	alone()                                                     // warm up
 	for n := 0; b.Loop(); n++ {
 		queued, finish := prepare(b, file)
 		var both [2][2]time.Duration
 		for _, i := range [2]int{n % 2, 1 - n%2} {
-			before := eng.Snapshot()
 			both[i][0], both[i][1] = measure([]func(){alone, queued}[i])
-			s := eng.Snapshot()
-			b.Logf("%s: steps %d, mean %v, in steps %v", []string{"alone", "queued"}[i], s.Steps-before.Steps, (s.StepTime-before.StepTime)/time.Duration(s.Steps-before.Steps), s.StepTime-before.StepTime)
 		}
 		finish()
 		elapsed = append(elapsed, float64(both[1][0])/float64(both[0][0]))
@@ -293,7 +290,7 @@ func workload(n int) (text string, requests []generation.Request) {
 		}
 		answer := workAnswer/2 + r.IntN(workAnswer+1)
 		requests[i] = generation.Request{Tokens: prompt, MaxTokens: answer, IgnoreEOS: true}
-		fmt.Fprintf(&file, workRequest, i+1, strings.ReplaceAll(fmt.Sprint(prompt), " ", ","), answer)
+		fmt.Fprintf(&file, `{"custom_id":"row-%d",`+workBody+"\n", i+1, strings.ReplaceAll(fmt.Sprint(prompt), " ", ","), answer)
 	}
 	return file.String(), requests
 }
@@ -305,6 +302,36 @@ func generateAll(b *testing.B, eng worker.Engine, requests []generation.Request,
 		group.Go(func() error {
 			_, err := eng.Generate(b.Context(), r)
 			return err
+		})
+	}
+	require.NoError(b, group.Wait())
+}
+
+// answerAll answers the rows of a file without a queue.
+func answerAll(b *testing.B, eng worker.Engine, file string, atOnce int) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	line := 0
+	for text := range strings.Lines(file) {
+		line++
+		id, body, _ := strings.Cut(strings.TrimPrefix(text, `{"custom_id":"`), `",`)
+		j := &job.Job{
+			Batch: "b", Line: line, Sum: "0badcafe", CustomID: id, Endpoint: openai.Completions, Body: []byte("{" + body), EnqueuedMS: time.Now().UnixMilli(),
+		}
+		group.Go(func() error {
+			r, err := j.Parse()
+			if err != nil {
+				return err
+			}
+			done, err := eng.Generate(b.Context(), j.Generation(r, 0))
+			if err != nil {
+				return err
+			}
+			result := job.Answered(j, r, []generation.Completion{done}, time.Now(), job.Stats{Attempts: 1})
+			if result.Failed {
+				return fmt.Errorf("row %d: %s", j.Line, result.Text)
+			}
+			return nil
 		})
 	}
 	require.NoError(b, group.Wait())

@@ -136,25 +136,24 @@ func (f *feed) reserved() int {
 
 // due removes from the reserve the tasks for which handlers are free or will soon be free, and returns them.
 func (f *feed) due() []*held {
-	n := max(min(f.free(), len(f.reserve)), 0)
+	f.mu.Lock()
+	free := f.free()
+	f.mu.Unlock()
+	n := max(min(free, len(f.reserve)), 0)
 	tasks := f.reserve[:n]
 	f.reserve = f.reserve[n:]
 	return tasks
 }
 
-// free returns the number of handlers that are free or will soon be free. Tasks of the reserve have no handlers.
-func (f *feed) free() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.limit() - (f.held - f.ending - len(f.reserve))
-}
+// free returns the number of handlers that are free or will soon be free. Tasks of the reserve have no handlers. The caller holds the mutex.
+func (f *feed) free() int { return f.limit() - (f.held - f.ending - len(f.reserve)) }
 
-// isShort reports whether the engine has fewer than half of the rows ahead. Then tasks of the reserve do not wait for the next round trip.
+// isShort reports whether the engine lacks more than a quarter of the rows ahead. If it lacks fewer, it still has enough rows when the next
+// group of results is recorded.
 func (f *feed) isShort() bool {
-	free := f.free()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return free > f.rowsAhead()/2
+	return f.free() > f.rowsAhead()/4
 }
 
 // wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
@@ -364,7 +363,7 @@ func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int, le
 		f.returnReserve()
 		return
 	}
-	if f.isShort() {
+	if f.isShort() { // a second round trip
 		due := f.due()
 		s.beginAll(context.WithoutCancel(ctx), due)
 		f.start(ctx, due)
