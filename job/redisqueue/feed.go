@@ -40,7 +40,7 @@ type feed struct {
 	server   *server
 	queues   map[string]int // weight of each queue
 	strict   bool
-	handlers int           // maximum number of tasks at once
+	handlers int           // maximum number of tasks at once, without the reserve
 	ahead    int           // how many of these tasks may wait in the engine
 	poll     time.Duration // time between two requests while the queues are empty
 
@@ -72,13 +72,18 @@ func (f *feed) run(ctx context.Context, ended <-chan struct{}) {
 	poll := time.NewTimer(0)
 	defer poll.Stop()
 	stopping := ctx.Done()
+	var returning sync.WaitGroup
+	defer returning.Wait()
 	for {
 		select {
 		case <-ended:
+			f.returnReserve()
 			return
 		case <-stopping:
 			stopping = nil
-			f.returnReserve()
+			tasks := f.reserve
+			f.reserve = nil
+			returning.Go(func() { f.giveBack(tasks) }) // meanwhile, results are recorded
 			continue
 		case <-f.wake:
 			f.wait()
@@ -125,8 +130,8 @@ func (f *feed) rowsAhead() int {
 func (f *feed) group() int { return min(max(1, f.rowsAhead()*3/4), maxGroup) }
 
 // reserved returns how many tasks to hold in reserve: as many as results are recorded together. These tasks begin in the round trip that
-// records the results. Without a reserve, they would need a second one. There is no reserve while rows take long, since other workers could
-// run these tasks meanwhile. The caller holds the mutex.
+// records the results. Without a reserve, they would need a second one. While rows take long, no tasks are taken for the reserve, since other
+// workers could run them meanwhile. The caller holds the mutex.
 func (f *feed) reserved() int {
 	if f.ahead == 0 || f.mean == 0 {
 		return 0
@@ -268,7 +273,10 @@ func (f *feed) round(ctx context.Context) {
 	if len(results) > 0 {
 		calls = append(calls, scriptCall{recordScript, recordArgs(results)})
 	}
-	due := f.due()
+	var due []*held
+	if ctx.Err() == nil {
+		due = f.due()
+	}
 	admitted := s.admitAll(due)
 	if len(admitted.rows) > 0 {
 		calls = append(calls, scriptCall{beginScript, admitted.args()})

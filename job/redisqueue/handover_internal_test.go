@@ -200,7 +200,10 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	}
 	require.NoError(t, f.queue.rdb.HSet(t.Context(), taskKey("m:default", d), "state", "active").Err())
 	h := m.hold(t.Context(), "m:default", d.id(), time.Now().Add(time.Hour))
-	require.Empty(t, owner())
+	h.taken = h.taken.Add(time.Minute)
+	m.ownWaiting(t.Context())
+	require.Empty(t, owner(), "the row was taken since the last heartbeat")
+	h.taken = h.taken.Add(-2 * time.Minute)
 	m.ownWaiting(t.Context())
 	require.Equal(t, m.worker(), owner(), "the worker owns a row that waits in it")
 	s.setCut(true)

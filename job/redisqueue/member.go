@@ -46,6 +46,7 @@ type held struct {
 	ending   bool        // the handler has a result; guarded by the feed's mutex
 
 	// The member's mutex guards these fields.
+	taken time.Time // when the member took the task
 	owner string    // worker id under which the member owns, or may own, the delivery; empty if it does not
 	lost  bool      // the member was declared lost
 	lease time.Time // the end of asynq's lease
@@ -158,7 +159,7 @@ func (m *member) lost(ctx context.Context) {
 
 // hold adds a delivery to those that the member holds. The delivery's context ends when the member is lost or asynq's lease is over.
 func (m *member) hold(ctx context.Context, queue, task string, lease time.Time) *held {
-	h := &held{queue: queue, task: task, member: m, lease: lease}
+	h := &held{queue: queue, task: task, member: m, taken: time.Now(), lease: lease}
 	h.delivery, _ = parseDelivery(task) // an error means that the task is not a row's; its handler reports that
 	ctx, h.end = context.WithCancel(ctx)
 	h.ctx = context.WithValue(ctx, heldKey{}, h)
@@ -183,12 +184,13 @@ func (m *member) release(ctx context.Context, h *held, outcome error) {
 	}
 }
 
-// ownWaiting makes the member the owner of its deliveries for which Begin was not called yet, so that reapers do not take their rows.
+// ownWaiting makes the member the owner of its deliveries for which Begin was not called yet, so that reapers do not take their rows. It leaves
+// out deliveries that were taken since the last heartbeat: most of them begin before the next one.
 func (m *member) ownWaiting(ctx context.Context) {
 	m.mu.Lock()
 	var waiting []*held
 	for h := range m.helds {
-		if h.owner == "" {
+		if h.owner == "" && time.Since(h.taken) >= m.queue.Leases.Beat {
 			waiting = append(waiting, h)
 		}
 	}

@@ -103,7 +103,7 @@ func (s *server) admitAll(tasks []*held) (all admitted) {
 		return all
 	}
 	for _, h := range tasks {
-		if h.job == nil || h.number > 0 {
+		if h.job == nil || h.number > 0 || h.ctx.Err() != nil {
 			continue
 		}
 		if leave, ok := s.admit(h.job); ok {

@@ -20,7 +20,8 @@ var ErrClosed = errors.New("the device is closed")
 // minCapability is the minimum compute capability, times 10. The kernels use warp reductions of integers, which exist since 8.0.
 const minCapability = 80
 
-// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local memory and the driver. Graphs take more.
+// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local memory and the driver. Graphs take memory besides
+// this; see graphLimit.
 const reserved = 512 << 20
 
 // Device implements metal.Device.

@@ -57,7 +57,7 @@ var programmatic = edgeData{fromPort: 1, kind: 1}
 // CUDA graph.
 type graph struct {
 	launches launches
-	count    int     // number of launches
+	count    int     // number of dispatches; nearly all are one launch
 	exec     uintptr // CUgraphExec; 0 until the submission is repeated
 	used     uint64  // number of the last submission that used the graph, to find the least recently used one
 }
