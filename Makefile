@@ -37,7 +37,7 @@ share: build ## write manual pages and shell completions to $SHARE/share (bin)
 snapshot: ## build a release's archives in dist without publishing them, and install from them (needs goreleaser; syft for the SBOMs)
 	goreleaser check
 	goreleaser release --snapshot --clean --skip=docker$$(command -v syft >/dev/null || echo ,sbom)
-	INGOT_ARCHIVES=$(CURDIR)/dist $(GO) test -count=1 ./release
+	INGOT_ARCHIVES=$(CURDIR)/dist $(GO) test -count=1 ./systemtest/release
 
 .PHONY: demo
 demo: build ## answer models/demo.jsonl with the bundled model and show answers and figures
@@ -48,7 +48,7 @@ demo: build ## answer models/demo.jsonl with the bundled model and show answers 
 
 .PHONY: eval
 eval: build ## evaluate each bundled model twice and a damaged copy of it: the gate passes, then fails; writes reports
-	@rm -rf dist/eval && mkdir -p dist/eval && $(GO) build -o dist/eval/damage ./models/damage
+	@rm -rf dist/eval && mkdir -p dist/eval && $(GO) build -o dist/eval/damage ./systemtest/damage
 	@set -e; show() { echo "$$ $$*"; "$$@"; }; \
 	for model in $(EVAL_MODELS); do \
 		runs=dist/eval/$$(basename $$model .gguf); damaged=$$runs.damaged.gguf; \
@@ -75,7 +75,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 
 # SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
-SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(cache|chat|compute/computetest|cost|cpu/kernels|cpu/kernels/generate|draft|gguf|jinja|model|sample|tokenizer)|eval|eval/(report|statistics|task)|export|generation|metal|metal/(drivers|kernelcache|translate)|models|ordered|prompt|release|serve/console|table)$$
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|serve/console|systemtest/release|files/table)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
 UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes
 
@@ -96,7 +96,7 @@ long: ## run all tests, including those that take minutes, such as killing worke
 
 .PHONY: chaos
 chaos: build ## kill, stop and disconnect workers, Redis and collectors for 3 minutes; SHORT=1 takes a minute, SEED=N repeats a run
-	$(GO) run ./chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 400 -for 25s -stop 8s)
+	$(GO) run ./systemtest/chaos $(if $(SEED),-seed $(SEED)) $(if $(SHORT),-rows 400 -for 25s -stop 8s)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s)

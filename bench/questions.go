@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a request for each line: a chat with the

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/viper"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // Config has the settings of all commands. Its values have been checked. Text settings without a value are empty.
@@ -26,7 +26,7 @@ type Config struct {
 	Redis       string // URL of the server; may contain a password
 	Model       string // GGUF file or model name; for run and serve, one or more lines of MODEL or ALIAS=MODEL
 	ModelName   string // alias under which producers and workers know a model
-	Priority    job.Priority
+	Priority    queue.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
 	Device      int            // index of the GPU, from 0; the first of Devices
 	Devices     []int          // indices of a worker's GPUs; other commands have one

@@ -13,9 +13,9 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // isolate runs a test in a new working folder, without settings in the environment and without a config file outside that folder.
@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	c, err := load(t)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
-		ModelName: job.DefaultAlias, Priority: job.Default, Backend: "auto", Devices: []int{0}, Concurrency: 16,
+		ModelName: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0}, Concurrency: 16,
 		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
-		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: job.Bulk, Backend: "cpu", Kernels: metal.FastMath,
+		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: queue.Bulk, Backend: "cpu", Kernels: metal.FastMath,
 		Device: 1, Devices: []int{1, 0}, Threads: 3, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 			StepTime: 20 * time.Millisecond,

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/job"
 	"github.com/ingot-run/ingot/metal/drivers"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // Name is the name of a setting: its key in a config file and, in most commands, its flag.
@@ -68,12 +68,12 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Model = s; return nil },
 	},
 	{
-		name: ModelName, usage: "the model name `ALIAS`, under which producers and workers find each other", def: job.DefaultAlias,
-		set: func(c *Config, s string) error { c.ModelName = s; return job.CheckAlias(s) },
+		name: ModelName, usage: "the model name `ALIAS`, under which producers and workers find each other", def: queue.DefaultAlias,
+		set: func(c *Config, s string) error { c.ModelName = s; return queue.CheckAlias(s) },
 	},
 	{
-		name: Priority, usage: "queue with priority `LEVEL`: critical, default or bulk", def: string(job.Default),
-		set: func(c *Config, s string) (err error) { c.Priority, err = job.ParsePriority(s); return err },
+		name: Priority, usage: "queue with priority `LEVEL`: critical, default or bulk", def: string(queue.Default),
+		set: func(c *Config, s string) (err error) { c.Priority, err = queue.ParsePriority(s); return err },
 	},
 	{
 		name: Backend, usage: "compute with `BACKEND`: auto (a GPU if possible), " + alternatives(backends[1:]) + " (for tests)", def: BackendAuto,

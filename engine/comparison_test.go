@@ -15,8 +15,8 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/generation"
 )
 
 // TestRandomRequestsAreLikeLoneOnes compares the results of requests that run together with those of the same requests alone, bit for bit.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/internal/draft"
 )
 
 // Drafting selects how tokens are drafted (speculative decoding).

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 
 	"github.com/stretchr/testify/require"
 

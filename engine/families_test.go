@@ -8,8 +8,8 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
-	"github.com/ingot-run/ingot/generation"
 )
 
 // TestFamilies answers the prompts of each family's reference in one batch, with drafts, and with small pages. Each answer must be that of

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/ingot-run/ingot/engine/cache"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/internal/cache"
+	"github.com/ingot-run/ingot/engine/internal/draft"
+	"github.com/ingot-run/ingot/engine/internal/schedule"
 	"github.com/ingot-run/ingot/engine/model"
-	"github.com/ingot-run/ingot/engine/schedule"
 )
 
 // Fit describes how an engine divides its memory. The parts are the weights of the model and of the small model that drafts, if any (field

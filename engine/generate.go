@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/tokenizer"
-	"github.com/ingot-run/ingot/generation"
 )
 
 const (

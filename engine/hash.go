@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // digest is the SHA-256 of the model file, or of its parts one after another. It is computed in the background, because this takes many

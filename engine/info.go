@@ -4,8 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/ingot-run/ingot/engine/chat"
-	"github.com/ingot-run/ingot/engine/schedule"
+	"github.com/ingot-run/ingot/engine/internal/chat"
+	"github.com/ingot-run/ingot/engine/internal/schedule"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 

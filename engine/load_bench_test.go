@@ -25,8 +25,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/generation"
 )
 
 // The benchmarks of this file put an engine under load. Run them with -benchtime 1x. Environment variables change them: INGOT_BENCH_MODEL

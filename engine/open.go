@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/ingot-run/ingot/engine/chat"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/cost"
-	"github.com/ingot-run/ingot/engine/draft"
+	"github.com/ingot-run/ingot/engine/internal/chat"
+	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/internal/draft"
+	"github.com/ingot-run/ingot/engine/internal/schedule"
 	"github.com/ingot-run/ingot/engine/model"
-	"github.com/ingot-run/ingot/engine/schedule"
 )
 
 // Engine answers requests with one model on one backend.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/draft"
 	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/internal/draft"
 )
 
 // Options are the sizes and settings of an engine. Zero values select the defaults.

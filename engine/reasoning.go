@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"github.com/ingot-run/ingot/engine/chat"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/internal/chat"
 	"github.com/ingot-run/ingot/engine/tokenizer"
-	"github.com/ingot-run/ingot/generation"
 )
 
 // reasoning separates the reasoning of the answers to a chat from their content. It is nil, and does nothing, if the template has no tags

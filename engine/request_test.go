@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/ordered"
 
 	"github.com/stretchr/testify/require"
 

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // progress returns the progress of a request that was interrupted. It has the first cut(i, n) of the n tokens of choice i.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 
 	"github.com/stretchr/testify/require"
 

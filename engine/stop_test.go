@@ -3,7 +3,7 @@ package engine_test
 import (
 	"testing"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 
 	"github.com/stretchr/testify/require"
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -26,11 +26,11 @@ const (
 
 // CollectOptions are the settings of Collect.
 type CollectOptions struct {
-	Follow    bool                             // wait for rows until the batch has ended
-	Immediate bool                             // with Follow: write each result at once; otherwise results are gathered for 100 ms
-	Free      bool                             // delete results from the store once the output, a file, has them on the disk
-	Progress  func(job.Status)                 // called after every page and at the end; may be nil
-	Written   func(rows []job.Recording) error // called after every page was written to the output, with the page's results; may be nil
+	Follow    bool                               // wait for rows until the batch has ended
+	Immediate bool                               // with Follow: write each result at once; otherwise results are gathered for 100 ms
+	Free      bool                               // delete results from the store once the output, a file, has them on the disk
+	Progress  func(queue.Status)                 // called after every page and at the end; may be nil
+	Written   func(rows []queue.Recording) error // called after every page was written to the output, with the page's results; may be nil
 }
 
 // Collected counts the lines of an output.
@@ -50,12 +50,12 @@ type Collected struct {
 
 // Collect writes the results of a batch to the output, except those that the output already holds. It can be interrupted and repeated at
 // any time; the output gets each row exactly once. Collect removes the error lines of rows that were queued again. If the batch's deadline
-// has passed, it first records the rows that are still in the queue as expired. The error is job.ErrNoBatch for an unknown batch, and
+// has passed, it first records the rows that are still in the queue as expired. The error is queue.ErrNoBatch for an unknown batch, and
 // rows.ErrOtherFile if a line of the output was made from another input line than the batch's row with the same line number. Collect checks
 // this before it writes.
-func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
-	c := collector{queue: queue, out: out, options: o, overdue: expirer{queue: queue}, freed: map[int]bool{}}
-	var end job.State
+func Collect(ctx context.Context, q queue.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
+	c := collector{queue: q, out: out, options: o, overdue: expirer{queue: q}, freed: map[int]bool{}}
+	var end queue.State
 	err := c.compare(ctx)
 	if err == nil {
 		end, err = c.run(ctx)
@@ -66,7 +66,7 @@ func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOp
 	lines, failed := out.Counts()
 	kept := out.Kept()
 	result := Collected{
-		Kept: kept, Written: lines - kept, Failed: failed, Finished: end == job.Completed, Cancelled: end == job.Cancelled,
+		Kept: kept, Written: lines - kept, Failed: failed, Finished: end == queue.Completed, Cancelled: end == queue.Cancelled,
 		Freed: len(c.freed), Damaged: c.damaged, FirstDamage: c.firstDamage,
 	}
 	if err == nil && result.Finished && kept > 0 {
@@ -76,25 +76,25 @@ func Collect(ctx context.Context, queue job.Queue, out *rows.Output, o CollectOp
 }
 
 type collector struct {
-	queue   job.Queue
+	queue   queue.Queue
 	out     *rows.Output
 	options CollectOptions
 	overdue expirer
 	after   string // ID of the last entry read from the stream
 
-	toFree      []job.Recording // written rows whose results are to be freed; empty without options.Free
-	freed       map[int]bool    // lines that the output lacks because their results were freed
+	toFree      []queue.Recording // written rows whose results are to be freed; empty without options.Free
+	freed       map[int]bool      // lines that the output lacks because their results were freed
 	damaged     int
 	firstDamage string
 }
 
 // scan passes every stream entry after the given ID to the function each, except damaged entries. The entries are read without their
 // results.
-func (c *collector) scan(ctx context.Context, after string, each func(job.Recording) error) error {
+func (c *collector) scan(ctx context.Context, after string, each func(queue.Recording) error) error {
 	for {
-		var rows []job.Recording
+		var rows []queue.Recording
 		err := retry(ctx, func() (err error) {
-			rows, err = c.queue.Read(ctx, c.out.Batch(), job.Page{
+			rows, err = c.queue.Read(ctx, c.out.Batch(), queue.Page{
 				After: after, Count: comparedAtOnce, Want: func(int) bool { return false },
 			})
 			return err
@@ -121,7 +121,7 @@ func (c *collector) compare(ctx context.Context) error {
 		return nil
 	}
 	var requeued []string
-	err := c.scan(ctx, c.after, func(r job.Recording) error {
+	err := c.scan(ctx, c.after, func(r queue.Recording) error {
 		if r.Requeued != "" && c.out.HasError(r.Requeued) {
 			requeued = append(requeued, r.Requeued)
 		}
@@ -138,7 +138,7 @@ func (c *collector) compare(ctx context.Context) error {
 // foreign returns the number of lines that the output had before Collect but that the stream does not have.
 func (c *collector) foreign(ctx context.Context) (int, error) {
 	n := c.out.Kept()
-	err := c.scan(ctx, "", func(r job.Recording) error {
+	err := c.scan(ctx, "", func(r queue.Recording) error {
 		present, err := c.out.CheckSum(r.Line, r.Sum)
 		if present && r.Requeued == "" {
 			n--
@@ -150,9 +150,9 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 
 // run reads to the end of the stream or, with Follow, to the end of the batch. It returns the state of the batch before the last page was
 // read.
-func (c *collector) run(ctx context.Context) (job.State, error) {
+func (c *collector) run(ctx context.Context) (queue.State, error) {
 	for {
-		var s job.Status
+		var s queue.Status
 		err := retry(ctx, func() (err error) {
 			s, err = c.queue.Status(ctx, c.out.Batch())
 			return err
@@ -202,9 +202,9 @@ func gather(ctx context.Context, wait time.Duration) error {
 
 // page writes the next page of results. It returns the number of stream entries that it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
-	var rows []job.Recording
+	var rows []queue.Recording
 	err := retry(ctx, func() (err error) {
-		rows, err = c.queue.Read(ctx, c.out.Batch(), job.Page{
+		rows, err = c.queue.Read(ctx, c.out.Batch(), queue.Page{
 			After: c.after, Count: pageSize, MaxBytes: pageBytes, Wait: wait,
 			Want: func(line int) bool { return !c.out.Has(line) },
 		})
@@ -213,7 +213,7 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	if slices.ContainsFunc(rows, func(r job.Recording) bool { return r.Requeued != "" && c.out.HasError(r.Requeued) }) {
+	if slices.ContainsFunc(rows, func(r queue.Recording) bool { return r.Requeued != "" && c.out.HasError(r.Requeued) }) {
 		return len(rows), c.compare(ctx) // the page is then read again, since it may have new results of these rows
 	}
 	for _, r := range rows { // all rows are compared before the first one is written
@@ -244,7 +244,7 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 
 // write writes the result of a row that the output does not hold. It first checks that the text from the store is this row's result, since
 // any other line would make the output unusable.
-func (c *collector) write(r job.Recording) error {
+func (c *collector) write(r queue.Recording) error {
 	if r.Damage != "" {
 		c.damage(r.Damage)
 		return nil
@@ -268,7 +268,7 @@ func (c *collector) write(r job.Recording) error {
 		}
 	}
 	if c.options.Free && !r.Failed { // an error line is small, and its row may be queued again
-		c.toFree = append(c.toFree, job.Recording{ID: r.ID, Line: r.Line})
+		c.toFree = append(c.toFree, queue.Recording{ID: r.ID, Line: r.Line})
 	}
 	return nil
 }

@@ -16,27 +16,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
 // makeBatch creates batch b.
-func makeBatch(t testing.TB, s job.Store) {
+func makeBatch(t testing.TB, s queue.Store) {
 	t.Helper()
-	_, _, err := s.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
+	_, _, err := s.Create(t.Context(), queue.Batch{ID: "b", Alias: "m", Priority: queue.Default, Retention: time.Hour})
 	require.NoError(t, err)
 }
 
 // finish records the result of a line. Every tenth result is an error.
-func finish(t testing.TB, s job.Store, line int) {
+func finish(t testing.TB, s queue.Store, line int) {
 	t.Helper()
-	j := &job.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line)}
-	r := job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{})
+	j := &queue.Job{Batch: "b", Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line)}
+	r := queue.Answered(j, new(openai.Request), nil, time.Now(), queue.Stats{})
 	if line%10 == 0 {
-		r = job.Failure(j, openai.Error{Code: openai.CodeFailed, Message: "no"}, job.Stats{})
+		r = queue.Failure(j, openai.Error{Code: openai.CodeFailed, Message: "no"}, queue.Stats{})
 	}
 	_, err := s.Record(t.Context(), "b", r)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func requireRows(t testing.TB, output string, n int) {
 	t.Helper()
 	seen := map[string]bool{}
 	for text := range strings.Lines(output) {
-		var l job.Line
+		var l queue.Line
 		require.NoError(t, json.Unmarshal([]byte(text), &l), text)
 		require.False(t, seen[l.CustomID], "%s is in the output twice", l.CustomID)
 		seen[l.CustomID] = true
@@ -59,7 +59,7 @@ func requireRows(t testing.TB, output string, n int) {
 }
 
 func TestCollect(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)
 		path := filepath.Join(t.TempDir(), "out.jsonl")
 		collect := func(want enqueue.Collected) {
@@ -106,7 +106,7 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		pages := 0
-		_, err = enqueue.Collect(ctx, q, out, enqueue.CollectOptions{Written: func([]job.Recording) error {
+		_, err = enqueue.Collect(ctx, q, out, enqueue.CollectOptions{Written: func([]queue.Recording) error {
 			if pages++; pages == 3 {
 				cancel()
 			}
@@ -132,20 +132,20 @@ func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 }
 
 func TestFollowEndsWithTheBatch(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)
 		const total = 100
 		var written bytes.Buffer
 		var got enqueue.Collected
 		var err error
-		var last job.Status
+		var last queue.Status
 		progressed := make(chan struct{}, total+10)
 		var following sync.WaitGroup
 		following.Go(func() {
 			got, err = enqueue.Collect(t.Context(), q, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
 				Follow:   true,
-				Progress: func(st job.Status) { last = st },
-				Written:  func(rows []job.Recording) error { progressed <- struct{}{}; return nil },
+				Progress: func(st queue.Status) { last = st },
+				Written:  func(rows []queue.Recording) error { progressed <- struct{}{}; return nil },
 			})
 		})
 		for line := range total - 1 {
@@ -172,7 +172,7 @@ func TestFollowStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var written bytes.Buffer
 	got, err := enqueue.Collect(ctx, q, rows.NewOutput(&written, "b"), enqueue.CollectOptions{
-		Follow: true, Written: func([]job.Recording) error { cancel(); return nil },
+		Follow: true, Written: func([]queue.Recording) error { cancel(); return nil },
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, enqueue.Collected{Written: 1}, got)
@@ -181,7 +181,7 @@ func TestFollowStops(t *testing.T) {
 
 // An output that holds answers to another file is refused and left unchanged, whether or not the batch is finished.
 func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)
 		for line := range 5 {
 			finish(t, q, line+1)
@@ -203,11 +203,11 @@ func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 		require.NoError(t, q.Purge(t.Context(), "b")) // the batch id is now free for another file
 		makeBatch(t, q)
 		for line := range 8 {
-			j := &job.Job{Batch: "b", Line: line + 1, Sum: fmt.Sprintf("%08x", line+1), CustomID: rows.DefaultID(line + 1)}
+			j := &queue.Job{Batch: "b", Line: line + 1, Sum: fmt.Sprintf("%08x", line+1), CustomID: rows.DefaultID(line + 1)}
 			if line == 4 {
 				j.Sum = "ffffffff"
 			}
-			_, err := q.Record(t.Context(), "b", job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{}))
+			_, err := q.Record(t.Context(), "b", queue.Answered(j, new(openai.Request), nil, time.Now(), queue.Stats{}))
 			require.NoError(t, err)
 		}
 		for range 2 {
@@ -233,7 +233,7 @@ func TestFollowRefusesAnOutputOfAnotherFile(t *testing.T) {
 	out, err := rows.OpenOutput(path, "b")
 	require.NoError(t, err)
 	recorded := false
-	_, err = enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{Follow: true, Progress: func(job.Status) {
+	_, err = enqueue.Collect(t.Context(), q, out, enqueue.CollectOptions{Follow: true, Progress: func(queue.Status) {
 		if !recorded {
 			recorded = true
 			finish(t, q, 1)
@@ -267,19 +267,19 @@ func TestCollectOfNoBatch(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
 	_, err := enqueue.Collect(t.Context(), q, rows.NewOutput(&bytes.Buffer{}, "b"), enqueue.CollectOptions{Follow: true})
-	require.ErrorIs(t, err, job.ErrNoBatch)
+	require.ErrorIs(t, err, queue.ErrNoBatch)
 	_, err = q.Status(t.Context(), "b")
-	require.ErrorIs(t, err, job.ErrNoBatch)
+	require.ErrorIs(t, err, queue.ErrNoBatch)
 }
 
 func TestStatusFigures(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)
 		for line := 1; line <= 4; line++ {
-			_, err := q.Begin(t.Context(), &job.Job{Batch: "b", Line: line})
+			_, err := q.Begin(t.Context(), &queue.Job{Batch: "b", Line: line})
 			require.NoError(t, err)
 		}
-		_, err := q.Record(t.Context(), "b", job.Result{Line: 1, Text: []byte("{}"), Stats: job.Stats{
+		_, err := q.Record(t.Context(), "b", queue.Result{Line: 1, Text: []byte("{}"), Stats: queue.Stats{
 			PromptTokens: 100, CachedTokens: 40, CompletionTokens: 50, DraftTokens: 9, AcceptedTokens: 6,
 		}})
 		require.NoError(t, err)

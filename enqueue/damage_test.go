@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // Collect does not trust what Redis returns. It leaves out and reports entries and results that are not a row's, and the output can still
@@ -73,7 +73,7 @@ func TestCollectLeavesOutWhatIsDamaged(t *testing.T) {
 // Results are freed once an output has them on the disk. The batch can still be compared with that output. Another output is reported as
 // incomplete.
 func TestCollectedResultsAreFreed(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)
 		path := filepath.Join(t.TempDir(), "out.jsonl")
 		collect := func(path string, free bool) (enqueue.Collected, error) {
@@ -89,7 +89,7 @@ func TestCollectedResultsAreFreed(t *testing.T) {
 		c, err := collect(path, true)
 		require.NoError(t, err)
 		require.Equal(t, []int{n, 0}, []int{c.Written, c.Freed})
-		held, err := q.Read(t.Context(), "b", job.Page{Count: 2 * n, MaxBytes: 1 << 30, Want: func(int) bool { return true }})
+		held, err := q.Read(t.Context(), "b", queue.Page{Count: 2 * n, MaxBytes: 1 << 30, Want: func(int) bool { return true }})
 		require.NoError(t, err)
 		require.Len(t, held, n)
 		for _, h := range held {

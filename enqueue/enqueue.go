@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -41,7 +41,7 @@ type Summary struct {
 // Enqueue queues a job for each row of the input. It can be repeated after an interruption: it skips rows of the batch that are queued,
 // running or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this check,
 // Enqueue reads the input twice; if the input cannot seek, Enqueue first copies it to a temporary file.
-func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Summary, error) {
+func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summary, error) {
 	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {
 		return Summary{Batch: o.Batch}, err
@@ -51,20 +51,20 @@ func Enqueue(ctx context.Context, queue job.Queue, in io.Reader, o Options) (Sum
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown}
 	if !o.ByModel {
-		read.Models = []string{cmp.Or(o.Alias, job.DefaultAlias)}
+		read.Models = []string{cmp.Or(o.Alias, queue.DefaultAlias)}
 	}
-	q := pipeline{
+	work := pipeline{
 		batch: o.Batch, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
-		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, queue, o, file.sha256) },
+		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, q, o, file.sha256) },
 	}
-	sum, err := q.run(ctx)
+	sum, err := work.run(ctx)
 	if err != nil {
 		return sum, err
 	}
 	if hex.EncodeToString(whole.Sum(nil)) != file.sha256 {
 		return sum, fmt.Errorf("the input file changed while it was read, so its batch was %w: enqueue the file again as a new batch", rows.ErrOtherFile)
 	}
-	return sum, q.producer.Seal(ctx, sum.Rows, file.sha256)
+	return sum, work.producer.Seal(ctx, sum.Rows, file.sha256)
 }
 
 // pipeline passes rows from a reader to the goroutines that queue them.

@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
 // prompts returns a file of n valid rows.
@@ -31,18 +31,18 @@ func prompts(n int) string {
 }
 
 // requireNothing checks that there is no batch and no job.
-func requireNothing(t testing.TB, q job.Queue) {
+func requireNothing(t testing.TB, q queue.Queue) {
 	t.Helper()
 	all, err := q.Batches(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all)
-	jobtest.Take(t, q, job.DefaultAlias, job.Default, 0)
+	queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 0)
 }
 
 func TestEachRowIsQueuedOnce(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		file := prompts(500) + "{\"custom_id\":\"row-1\",\"prompt\":\"again\"}\n\nnonsense\n"
-		options := enqueue.Options{Batch: "b", Alias: "m", Priority: job.Bulk, Version: "v1"}
+		options := enqueue.Options{Batch: "b", Alias: "m", Priority: queue.Bulk, Version: "v1"}
 		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), options)
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 502, Rows: 502, Added: 500, Rejected: 2}, sum)
@@ -54,9 +54,9 @@ func TestEachRowIsQueuedOnce(t *testing.T) {
 		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
 		require.Equal(t, []int{502, 0, 2, 500}, []int{st.Total, st.Done, st.Failed, st.Waiting()})
-		require.Equal(t, job.InProgress, st.State)
+		require.Equal(t, queue.InProgress, st.State)
 		require.Len(t, st.FileSHA, 64)
-		jobtest.Take(t, q, "m", job.Bulk, 500)
+		queuetest.Take(t, q, "m", queue.Bulk, 500)
 	})
 }
 
@@ -68,10 +68,10 @@ func TestAJobCarriesItsRow(t *testing.T) {
 		Batch: "b", Timeout: 10 * time.Minute, MaxAttempts: 3,
 	})
 	require.NoError(t, err)
-	j := jobtest.Take(t, q, job.DefaultAlias, job.Default, 1)[0]
+	j := queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 1)[0]
 	require.WithinRange(t, time.UnixMilli(j.EnqueuedMS), before.Add(-time.Second), time.Now().Add(time.Second))
 	sum := sha256.Sum256([]byte("\n" + prompts(1)))
-	require.Equal(t, &job.Job{
+	require.Equal(t, &queue.Job{
 		Batch: "b", Line: 2, Sum: j.Sum, File: hex.EncodeToString(sum[:8]), CustomID: "row-1", Endpoint: openai.Completions,
 		Body: []byte(`{"custom_id":"row-1","prompt":"hello 1"}`), EnqueuedMS: j.EnqueuedMS, TimeoutMS: 600_000, MaxAttempts: 3,
 	}, j)
@@ -94,14 +94,14 @@ func TestAFileWithoutRowsCreatesNoBatch(t *testing.T) {
 	require.Equal(t, enqueue.Summary{Batch: "b"}, sum)
 	st, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
-	require.Equal(t, job.Completed, st.State, "a batch without rows is complete")
+	require.Equal(t, queue.Completed, st.State, "a batch without rows is complete")
 }
 
 // onlyReader is a reader that cannot seek.
 type onlyReader struct{ io.Reader }
 
 func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		file := prompts(300)
 		options := enqueue.Options{Batch: "b"}
 		broken := errors.New("unplugged")
@@ -110,10 +110,10 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 		require.ErrorIs(t, err, broken)
 		st, err := q.Status(t.Context(), "b")
 		require.NoError(t, err)
-		require.Equal(t, job.Enqueueing, st.State)
+		require.Equal(t, queue.Enqueueing, st.State)
 
 		// A row that has been recorded in the meantime is not queued again.
-		_, err = q.Record(t.Context(), "b", job.Result{Line: 300, Text: []byte("{}")})
+		_, err = q.Record(t.Context(), "b", queue.Result{Line: 300, Text: []byte("{}")})
 		require.NoError(t, err)
 
 		sum, err := enqueue.Enqueue(t.Context(), q, onlyReader{strings.NewReader(file)}, options)
@@ -122,7 +122,7 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 		require.Equal(t, 300, sum.Added+sum.Known)
 		require.Positive(t, sum.Known)
 		lines := map[int]bool{}
-		for _, j := range jobtest.Take(t, q, job.DefaultAlias, job.Default, 299) {
+		for _, j := range queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 299) {
 			require.False(t, lines[j.Line])
 			require.Less(t, j.Line, 300)
 			lines[j.Line] = true
@@ -167,7 +167,7 @@ func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
 // An interrupted pipe leaves no batch and no jobs, so that rows of another file cannot be mixed with its rows. A refused pipe queues
 // nothing.
 func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		options := enqueue.Options{Batch: "b"}
 		broken := errors.New("unplugged")
 		_, err := enqueue.Enqueue(t.Context(), q, io.MultiReader(strings.NewReader(prompts(300)), iotestErr{broken}), options)
@@ -184,7 +184,7 @@ func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 		again, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(other), options)
 		require.NoError(t, err)
 		require.Equal(t, 100, again.Known)
-		jobtest.Take(t, q, job.DefaultAlias, job.Default, 100) // no row of the other file is queued
+		queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 100) // no row of the other file is queued
 	})
 }
 
@@ -215,14 +215,14 @@ func TestABatchKeepsItsFileItsModelAndItsPriority(t *testing.T) {
 	require.ErrorIs(t, run(strings.NewReader(prompts(4)), enqueue.Options{}), rows.ErrOtherFile)
 	require.ErrorIs(t, run(onlyReader{strings.NewReader(prompts(2))}, enqueue.Options{}), rows.ErrOtherFile)
 	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Alias: "m"}), "was queued for model name default")
-	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: job.Bulk}), "with priority default")
+	require.ErrorContains(t, run(strings.NewReader(prompts(3)), enqueue.Options{Priority: queue.Bulk}), "with priority default")
 	require.NoError(t, run(strings.NewReader(prompts(3)), enqueue.Options{}))
-	jobtest.Take(t, q, job.DefaultAlias, job.Default, 3) // no row of the other file is queued
+	queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 3) // no row of the other file is queued
 }
 
 // Enqueueing the same file again queues rows whose jobs Redis has lost.
 func TestLostRowsAreQueuedAgain(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		run := func() enqueue.Summary {
 			sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
 			require.NoError(t, err)
@@ -237,9 +237,9 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 		}
 		run()
 		require.Zero(t, lost())
-		_, err := q.Record(t.Context(), "b", job.Result{Line: 3, Text: []byte("{}")})
+		_, err := q.Record(t.Context(), "b", queue.Result{Line: 3, Text: []byte("{}")})
 		require.NoError(t, err)
-		jobtest.Take(t, q, job.DefaultAlias, job.Default, 5)
+		queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 5)
 		require.Equal(t, 4, lost())
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 5, Rows: 5, Added: 4, Known: 1}, run())
 		require.Zero(t, lost())
@@ -248,7 +248,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 
 // After a batch is purged, a new batch with the same id has none of its jobs.
 func TestAPurgedBatchLeavesNoJobs(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(5)), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
 		_, err = q.Cancel(t.Context(), "b")
@@ -258,7 +258,7 @@ func TestAPurgedBatchLeavesNoJobs(t *testing.T) {
 		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(other), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Summary{Batch: "b", Total: 3, Rows: 3, Added: 3}, sum)
-		for _, j := range jobtest.Take(t, q, job.DefaultAlias, job.Default, 3) {
+		for _, j := range queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 3) {
 			require.Contains(t, string(j.Body), "goodbye", j.Line)
 		}
 	})
@@ -304,12 +304,12 @@ func TestEnqueueStopsWithTheContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	st, err := q.Status(t.Context(), "b")
 	require.NoError(t, err)
-	require.Equal(t, job.Enqueueing, st.State)
+	require.Equal(t, queue.Enqueueing, st.State)
 }
 
 func TestBatchIDs(t *testing.T) {
 	t.Parallel()
 	a, b := enqueue.NewBatchID(), enqueue.NewBatchID()
 	require.NotEqual(t, a, b)
-	require.NoError(t, job.CheckBatch(a))
+	require.NoError(t, queue.CheckBatch(a))
 }

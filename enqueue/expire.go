@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // expireInterval is the time between two attempts to expire the rows of a batch.
@@ -12,12 +12,12 @@ const expireInterval = 10 * time.Second
 
 // expirer records rows as expired after the deadline of their batch, since there may be no worker that does so.
 type expirer struct {
-	queue job.Queue
+	queue queue.Queue
 	next  time.Time // time of the next attempt
 }
 
 // check expires the rows of the batch if its deadline has passed and the last attempt was at least expireInterval ago.
-func (e *expirer) check(ctx context.Context, s job.Status) error {
+func (e *expirer) check(ctx context.Context, s queue.Status) error {
 	if !s.Overdue() || time.Now().Before(e.next) {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
 )
 
 // input is a file of rows. Its SHA-256 and its number of rows are known before the first row is read.

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // A row that is too large for Redis becomes an error line, and the other rows are queued.

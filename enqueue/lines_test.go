@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // Jobs and results with line numbers beyond the batch's file are refused, so that the bitmap of lines stays small.
@@ -26,13 +26,13 @@ func TestABatchHasTheLinesOfItsFile(t *testing.T) {
 		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
 		require.Equal(t, sum.Rows, sum.Added)
-		for _, line := range []int{last + 1, job.MaxLineNumber} {
-			_, err = q.Begin(t.Context(), &job.Job{Batch: "b", Line: line})
-			require.ErrorIs(t, err, job.ErrNoRow, file)
-			_, err = q.Record(t.Context(), "b", job.Result{Line: line, Sum: "00000000", Text: []byte("{}")})
-			require.ErrorIs(t, err, job.ErrNoRow, file)
+		for _, line := range []int{last + 1, queue.MaxLineNumber} {
+			_, err = q.Begin(t.Context(), &queue.Job{Batch: "b", Line: line})
+			require.ErrorIs(t, err, queue.ErrNoRow, file)
+			_, err = q.Record(t.Context(), "b", queue.Result{Line: line, Sum: "00000000", Text: []byte("{}")})
+			require.ErrorIs(t, err, queue.ErrNoRow, file)
 		}
-		_, err = q.Record(t.Context(), "b", job.Result{Line: last, Sum: "00000000", Text: []byte("{}")})
+		_, err = q.Record(t.Context(), "b", queue.Result{Line: last, Sum: "00000000", Text: []byte("{}")})
 		require.NoError(t, err, file)
 		require.LessOrEqual(t, r.Client.StrLen(t.Context(), "ingot:{b}:done").Val(), int64(1))
 	}
@@ -46,13 +46,13 @@ func TestMixModelsIsOfTheBatch(t *testing.T) {
 	for _, mix := range []bool{false, true} {
 		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader("{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}"), enqueue.Options{Batch: "b", MixModels: mix})
 		require.NoError(t, err)
-		_, err = q.Record(t.Context(), "b", job.Result{Line: 1, Sum: "00000000", Text: []byte("{}"), Pin: "one"})
+		_, err = q.Record(t.Context(), "b", queue.Result{Line: 1, Sum: "00000000", Text: []byte("{}"), Pin: "one"})
 		require.NoError(t, err)
-		_, err = q.Begin(t.Context(), &job.Job{Batch: "b", Line: 2, Pin: "two"})
+		_, err = q.Begin(t.Context(), &queue.Job{Batch: "b", Line: 2, Pin: "two"})
 		if mix {
 			require.NoError(t, err)
 		} else {
-			require.ErrorIs(t, err, job.ErrOtherModel)
+			require.ErrorIs(t, err, queue.ErrOtherModel)
 		}
 	}
 }

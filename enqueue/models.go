@@ -3,9 +3,9 @@ package enqueue
 import (
 	"fmt"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // MaxModels is the maximum number of model aliases to which the rows of a file go. Without this limit, a file
@@ -29,7 +29,7 @@ func (m *Models) Of(row rows.Row) (alias string, err *openai.Error) {
 		alias = row.Model
 	}
 	if m.rows[alias] == 0 {
-		reason := job.CheckAlias(alias)
+		reason := queue.CheckAlias(alias)
 		if reason == nil && len(m.rows) == MaxModels {
 			reason = fmt.Errorf("model %q: the rows before name %d other models, which is the maximum", alias, MaxModels)
 		}

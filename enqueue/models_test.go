@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
 // Each row is in the queue of the model that it names. Queueing the file again adds nothing, even without
 // ByModel.
 func TestRowsGoToTheModelsThatTheyName(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		const n = 600
 		models := []string{"", "glm", "default", "org/small"}
 		var file strings.Builder
@@ -44,9 +44,9 @@ func TestRowsGoToTheModelsThatTheyName(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"default", "glm", "org/small"}, s.Aliases())
 		for alias, rows := range counts {
-			for _, j := range jobtest.Take(t, q, alias, job.Default, rows) {
-				require.Equal(t, alias, cmp.Or(models[(j.Line-1)%len(models)], job.DefaultAlias))
-				require.Equal(t, alias, cmp.Or(j.Alias, job.DefaultAlias))
+			for _, j := range queuetest.Take(t, q, alias, queue.Default, rows) {
+				require.Equal(t, alias, cmp.Or(models[(j.Line-1)%len(models)], queue.DefaultAlias))
+				require.Equal(t, alias, cmp.Or(j.Alias, queue.DefaultAlias))
 			}
 		}
 	})
@@ -54,7 +54,7 @@ func TestRowsGoToTheModelsThatTheyName(t *testing.T) {
 
 // A file can name MaxModels models. Rows that name another one are errors, whatever was queued before.
 func TestAFileNamesALimitedNumberOfModels(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		var file strings.Builder
 		for i := range 2 * (enqueue.MaxModels + 5) {
 			fmt.Fprintf(&file, `{"prompt":"a","model":"m%d"}`+"\n", i%(enqueue.MaxModels+5))
@@ -71,7 +71,7 @@ func TestAFileNamesALimitedNumberOfModels(t *testing.T) {
 			require.Equal(t, want, []int{sum.Added, sum.Rejected, len(sum.Models)})
 		}
 		var message string
-		require.NoError(t, job.Errors(t.Context(), q, "by-model-true", func(e job.RowError) error {
+		require.NoError(t, queue.Errors(t.Context(), q, "by-model-true", func(e queue.RowError) error {
 			message = e.Code + ": " + e.Message
 			return nil
 		}))

@@ -11,9 +11,9 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // The defaults of Options.
@@ -31,29 +31,29 @@ const MaxWeight = 1000
 
 // Options are the settings of a batch. A zero value stands for the default that the field's comment names.
 type Options struct {
-	Batch         string        // batch id, required; NewBatchID makes a new id
-	Alias         string        // model name that workers serve; default job.DefaultAlias
-	ByModel       bool          // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
-	Priority      job.Priority  // default job.Default
-	Format        rows.Format   // format of the input; default rows.FormatAuto
-	IgnoreUnknown bool          // accept rows with unknown fields or names of other models
-	MixModels     bool          // let different model files under one model name answer the batch, even if the batch exists already
-	Lines         int           // number of lines of the file, set by Enqueue; 0 if not known
-	MaxAttempts   int           // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
-	Timeout       time.Duration // maximum time of one attempt; default DefaultTimeout
-	Retention     time.Duration // time that results are kept after the end of the batch; default DefaultRetention
-	Version       string        // version of the program, for the results of rows that cannot be used
-	Weight        int           // share among batches of the same priority, from 1 to MaxWeight; 0 means 1 for a new batch, and no change for an existing batch
-	Deadline      time.Time     // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
-	Progress      func(Summary) // called every 1000 rows from one goroutine, and at the end; may be nil
+	Batch         string         // batch id, required; NewBatchID makes a new id
+	Alias         string         // model name that workers serve; default queue.DefaultAlias
+	ByModel       bool           // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
+	Priority      queue.Priority // default job.Default
+	Format        rows.Format    // format of the input; default rows.FormatAuto
+	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
+	MixModels     bool           // let different model files under one model name answer the batch, even if the batch exists already
+	Lines         int            // number of lines of the file, set by Enqueue; 0 if not known
+	MaxAttempts   int            // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
+	Timeout       time.Duration  // maximum time of one attempt; default DefaultTimeout
+	Retention     time.Duration  // time that results are kept after the end of the batch; default DefaultRetention
+	Version       string         // version of the program, for the results of rows that cannot be used
+	Weight        int            // share among batches of the same priority, from 1 to MaxWeight; 0 means 1 for a new batch, and no change for an existing batch
+	Deadline      time.Time      // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
+	Progress      func(Summary)  // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Alias == "" {
-		o.Alias = job.DefaultAlias
+		o.Alias = queue.DefaultAlias
 	}
 	if o.Priority == "" {
-		o.Priority = job.Default
+		o.Priority = queue.Default
 	}
 	if o.MaxAttempts == 0 {
 		o.MaxAttempts = DefaultMaxAttempts
@@ -70,8 +70,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Weight < 0 || o.Weight > MaxWeight {
 		return o, fmt.Errorf("the weight %d is not between 1 and %d", o.Weight, MaxWeight)
 	}
-	_, err := job.ParsePriority(string(o.Priority))
-	return o, errors.Join(job.CheckLimits(o.Timeout, o.MaxAttempts), job.CheckBatch(o.Batch), job.CheckAlias(o.Alias), err)
+	_, err := queue.ParsePriority(string(o.Priority))
+	return o, errors.Join(queue.CheckLimits(o.Timeout, o.MaxAttempts), queue.CheckBatch(o.Batch), queue.CheckAlias(o.Alias), err)
 }
 
 // NewBatchID makes a batch id: a ULID. ULIDs sort by time.
@@ -92,8 +92,8 @@ type Producer struct {
 	batch    string
 	options  Options
 	file     string // job.FileID of the batch's file; empty if the file's SHA-256 is not known
-	recorded job.Lines
-	queue    job.Queue
+	recorded queue.Lines
+	queue    queue.Queue
 	maxBody  int     // maximum size of a request body that the queue accepts, in bytes
 	models   *Models // nil if all rows go to options.Alias
 }
@@ -103,21 +103,21 @@ const jobFields = 16 << 10
 
 // NewProducer creates the batch that o describes, or resumes it if it exists. fileSHA is the SHA-256 of the batch's file, or empty if it
 // is not known before all rows are read.
-func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string) (*Producer, error) {
+func NewProducer(ctx context.Context, q queue.Queue, o Options, fileSHA string) (*Producer, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{batch: o.Batch, options: o, file: job.FileID(fileSHA), queue: queue}
-	var known job.Batch
+	p := &Producer{batch: o.Batch, options: o, file: queue.FileID(fileSHA), queue: q}
+	var known queue.Batch
 	var created bool
 	err = retryUnlessFull(ctx, func() error {
-		maxBytes, err := queue.MaxBytes(ctx)
+		maxBytes, err := q.MaxBytes(ctx)
 		if err != nil {
 			return err
 		}
 		p.maxBody = maxBytes - jobFields
-		known, created, err = p.queue.Create(ctx, job.Batch{
+		known, created, err = p.queue.Create(ctx, queue.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
 			Lines: o.Lines, MixModels: o.MixModels, Weight: o.Weight, ByModel: o.ByModel,
 		})
@@ -131,7 +131,7 @@ func NewProducer(ctx context.Context, queue job.Queue, o Options, fileSHA string
 	}
 	p.options.Deadline = known.Deadline
 	if known.Cancelled {
-		return nil, fmt.Errorf("continue batch %s: %w: give another batch id", o.Batch, job.ErrCancelled)
+		return nil, fmt.Errorf("continue batch %s: %w: give another batch id", o.Batch, queue.ErrCancelled)
 	}
 	if known.Alias != o.Alias || known.Priority != o.Priority {
 		return nil, fmt.Errorf("batch %s was queued for model name %s with priority %s: give the same model name and priority, or another batch id",
@@ -177,8 +177,8 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 			outcomes[i] = Known
 		case row.Err != nil:
 			outcomes[i] = Rejected
-			version := job.Stats{Origin: job.Origin{Version: p.options.Version}}
-			failure := job.Failure(j, *row.Err, version)
+			version := queue.Stats{Origin: queue.Origin{Version: p.options.Version}}
+			failure := queue.Failure(j, *row.Err, version)
 			err := retryUnlessFull(ctx, func() error {
 				_, err := p.queue.Record(ctx, p.batch, failure)
 				return err
@@ -206,13 +206,13 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 
 // queuedRow is a job with the index of its row among the rows of a call of Add.
 type queuedRow struct {
-	*job.Job
+	*queue.Job
 	index int
 }
 
 // addJobs queues jobs of one alias and sets their outcomes.
 func (p *Producer) addJobs(ctx context.Context, queued []queuedRow, outcomes []Outcome) error {
-	jobs := make([]*job.Job, len(queued))
+	jobs := make([]*queue.Job, len(queued))
 	for i, r := range queued {
 		jobs[i] = r.Job
 	}
@@ -231,8 +231,8 @@ func (p *Producer) addJobs(ctx context.Context, queued []queuedRow, outcomes []O
 	})
 }
 
-func (p *Producer) job(row rows.Row) *job.Job {
-	j := &job.Job{
+func (p *Producer) job(row rows.Row) *queue.Job {
+	j := &queue.Job{
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,

@@ -16,11 +16,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // retried is a batch whose rows fail and are queued again.
@@ -32,8 +32,8 @@ type retried struct {
 	tries int // number of recorded results, so that each result is different
 }
 
-func (b *retried) newJob(line int) *job.Job {
-	return &job.Job{
+func (b *retried) newJob(line int) *queue.Job {
+	return &queue.Job{
 		Batch: b.batch, Line: line, Sum: fmt.Sprintf("%08x", line), CustomID: rows.DefaultID(line),
 		Endpoint: openai.Completions, Body: []byte("{}"), TimeoutMS: 1000, MaxAttempts: 1,
 	}
@@ -45,10 +45,10 @@ func (b *retried) record(line int, code string, usable bool) string {
 	ctx := context.Background()
 	j := b.newJob(line)
 	b.tries++
-	stats := job.Stats{Attempts: b.tries}
-	r := job.Answered(j, new(openai.Request), nil, time.Unix(0, 0), stats)
+	stats := queue.Stats{Attempts: b.tries}
+	r := queue.Answered(j, new(openai.Request), nil, time.Unix(0, 0), stats)
 	if code != "" {
-		r = job.Failure(j, openai.Error{Code: code, Message: "no"}, stats)
+		r = queue.Failure(j, openai.Error{Code: code, Message: "no"}, stats)
 		if usable {
 			var err error
 			r.Job, err = j.Encode()
@@ -60,7 +60,7 @@ func (b *retried) record(line int, code string, usable bool) string {
 	if !first {
 		return ""
 	}
-	err = asynq.NewInspectorFromRedisClient(b.redis.Client).DeleteTask("m:default", job.TaskID(b.batch, line))
+	err = asynq.NewInspectorFromRedisClient(b.redis.Client).DeleteTask("m:default", queue.TaskID(b.batch, line))
 	require.True(b, err == nil || strings.Contains(err.Error(), "not found"), "%v", err)
 	return string(r.Text)
 }
@@ -92,14 +92,14 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 		batches++
 		b := &retried{t, q, server, fmt.Sprintf("b%d", batches), 0}
 		ctx := t.Context()
-		_, _, err := q.Create(ctx, job.Batch{ID: b.batch, Alias: "m", Priority: job.Default, Retention: time.Hour})
+		_, _, err := q.Create(ctx, queue.Batch{ID: b.batch, Alias: "m", Priority: queue.Default, Retention: time.Hour})
 		require.NoError(t, err)
 		n := rapid.IntRange(1, 12).Draw(t, "rows")
-		var jobs []*job.Job
+		var jobs []*queue.Job
 		for line := range n {
 			jobs = append(jobs, b.newJob(line+1))
 		}
-		_, err = q.Add(ctx, "m", job.Default, jobs)
+		_, err = q.Add(ctx, "m", queue.Default, jobs)
 		require.NoError(t, err)
 		require.NoError(t, q.Seal(ctx, b.batch, n, ""))
 		outputs := []string{filepath.Join(dir, b.batch+"-1"), filepath.Join(dir, b.batch+"-2"), filepath.Join(dir, b.batch+"-3")}
@@ -139,8 +139,8 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 				s, err := q.Status(ctx, b.batch)
 				require.NoError(t, err)
 				require.Equal(t, len(last), s.Done+s.Failed)
-				require.Equal(t, len(last) == n, s.State == job.Completed)
-				require.Equal(t, s.State == job.Completed, s.Expires != nil, "only a batch that has ended expires")
+				require.Equal(t, len(last) == n, s.State == queue.Completed)
+				require.Equal(t, s.State == queue.Completed, s.Expires != nil, "only a batch that has ended expires")
 			case 3:
 				path := outputs[rapid.IntRange(0, 1).Draw(t, "output")]
 				b.collect(path)
@@ -185,7 +185,7 @@ func TestFollowReplacesErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	b := &retried{t, redisqueue.New(server.Client), server, "b", 0}
-	_, _, err := b.q.Create(t.Context(), job.Batch{ID: "b", Alias: "m", Priority: job.Default, Retention: time.Hour})
+	_, _, err := b.q.Create(t.Context(), queue.Batch{ID: "b", Alias: "m", Priority: queue.Default, Retention: time.Hour})
 	require.NoError(t, err)
 	b.record(1, "", false)
 	b.record(2, openai.CodeTimeout, true)
@@ -197,7 +197,7 @@ func TestFollowReplacesErrors(t *testing.T) {
 	text, reads := "", 0
 	c, err := enqueue.Collect(t.Context(), b.q, out, enqueue.CollectOptions{
 		Follow: true,
-		Progress: func(job.Status) {
+		Progress: func(queue.Status) {
 			switch reads++; reads {
 			case 1: // after the output was compared, before the first page
 				b.record(3, openai.CodeFailed, true)

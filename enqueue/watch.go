@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // watchInterval is the time between two reads of the status of a batch that is watched.
@@ -12,14 +12,14 @@ const watchInterval = time.Second
 
 // Watch calls the function show with the progress of a batch, at once and then every second, until the batch has ended or ctx is done. If
 // the batch's deadline has passed, Watch records the rows that are still in the queue as expired.
-func Watch(ctx context.Context, queue job.Queue, batch string, show func(job.Status)) error {
+func Watch(ctx context.Context, q queue.Queue, batch string, show func(queue.Status)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	overdue := expirer{queue: queue}
+	overdue := expirer{queue: q}
 	for {
-		var s job.Status
+		var s queue.Status
 		err := retry(ctx, func() (err error) {
-			s, err = queue.Status(ctx, batch)
+			s, err = q.Status(ctx, batch)
 			return err
 		})
 		if err != nil {

@@ -13,8 +13,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
 )
 
 // Cache is a folder with the answers of earlier runs. An answer is found by Identity, endpoint and request body, so the same request

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
-	"github.com/ingot-run/ingot/local"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 var (

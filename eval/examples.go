@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ingot-run/ingot/eval/task"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // examples are the rows from which the few-shot examples of a task's prompts are chosen.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/internal/ordered"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/ordered"
 )
 
 // Names of the judge's files in the directory of a run. Only runs with tasks of type judge have them.

@@ -11,7 +11,7 @@ import (
 	"os"
 
 	"github.com/ingot-run/ingot/eval/task"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Item is a row of a task with its prompt.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/ordered"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"

@@ -8,7 +8,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // object is a JSON object. Reading a field checks its type. err is the error of the first field that failed its check; after that, all

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // minLogprob stands for minus infinity, which JSON lacks. OpenAI's responses use the same number.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // maxStops is the maximum number of stop strings. OpenAI allows 4.

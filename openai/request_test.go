@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // testSeed is the seed of requests that do not set one.

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // usage has OpenAI's counts of a response's tokens.

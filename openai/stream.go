@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // Stream makes the chunks of a streamed response in OpenAI's order. Each choice has a chunk with the role (only in chats), chunks with

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // maxPromptsAtOnce is the maximum number of prompts of one request that are in the engine at once.
@@ -25,20 +25,20 @@ type Alone struct {
 	engines map[string]*engine.Engine
 	version string
 	since   time.Time
-	speeds  map[string]*job.Speed // speed of each engine, by alias
+	speeds  map[string]*queue.Speed // speed of each engine, by alias
 }
 
 // NewAlone makes an Answerer that uses the given engines. The keys are their aliases. The caller closes the engines after the server has
 // ended.
 func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error) {
 	for alias := range engines {
-		if err := job.CheckAlias(alias); err != nil {
+		if err := queue.CheckAlias(alias); err != nil {
 			return nil, err
 		}
 	}
-	a := &Alone{engines: engines, version: version, since: time.Now(), speeds: map[string]*job.Speed{}}
+	a := &Alone{engines: engines, version: version, since: time.Now(), speeds: map[string]*queue.Speed{}}
 	for alias := range engines {
-		a.speeds[alias] = &job.Speed{}
+		a.speeds[alias] = &queue.Speed{}
 	}
 	return a, nil
 }
@@ -57,11 +57,11 @@ func (a *Alone) Models(context.Context) ([]Model, error) {
 func (a *Alone) Engine(alias string) *engine.Engine { return a.engines[alias] }
 
 // Workers returns one record for each engine.
-func (a *Alone) Workers(context.Context) ([]job.Worker, error) {
-	var workers []job.Worker
+func (a *Alone) Workers(context.Context) ([]queue.Worker, error) {
+	var workers []queue.Worker
 	for _, alias := range slices.Sorted(maps.Keys(a.engines)) {
 		info, now := a.engines[alias].Info(), a.engines[alias].Snapshot()
-		workers = append(workers, job.Worker{
+		workers = append(workers, queue.Worker{
 			Name: "this server", Aliases: []string{alias}, Model: info.Model, Version: a.version, Backend: info.Backend, Device: info.Device,
 			Rows: now.Running, TokensPerSecond: a.speeds[alias].Measure(now.GeneratedTokens, time.Now()), Started: a.since,
 		})
@@ -107,7 +107,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	stats := job.Stats{Attempts: 1, Origin: job.Origin{
+	stats := queue.Stats{Attempts: 1, Origin: queue.Origin{
 		Backend: info.Backend, Device: info.Device, Model: info.Model, ModelSHA256: sha, Version: a.version,
 	}}
 	stats.Add(done)

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // Answerer answers requests, either with engines in this process or with a fleet's workers.
@@ -19,7 +19,7 @@ type Answerer interface {
 	Engine(alias string) *engine.Engine
 
 	// Workers returns the processes that answer, and those that were lost within the last hour.
-	Workers(ctx context.Context) ([]job.Worker, error)
+	Workers(ctx context.Context) ([]queue.Worker, error)
 
 	// Answer answers a request with interactive priority. When ctx is done, it returns at once, and the generation stops within one step.
 	// Errors are those of the engine and of the queue.
@@ -51,5 +51,5 @@ type Call struct {
 // Answer is the result of a call.
 type Answer struct {
 	Body  any // body of the response, as JSON
-	Stats job.Stats
+	Stats queue.Stats
 }

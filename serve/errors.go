@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // handler answers a request. A handler that returns an error must not have written anything, since the error becomes the response.
@@ -65,7 +65,7 @@ func asHTTP(err error) *httpError {
 		err = failf(http.StatusBadRequest, "", openai.CodeInvalidValue, "%v", err)
 	case errors.Is(err, context.Canceled):
 		err = failf(statusClientGone, "", "", "the client has left")
-	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, job.ErrUnavailable),
+	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, queue.ErrUnavailable),
 		errors.Is(err, context.DeadlineExceeded): // before the next case, since the queue's network can time out too
 		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():

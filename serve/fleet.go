@@ -16,9 +16,9 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 // Fleet is an Answerer that uses the workers of a queue. Each request is a job with priority Interactive, and is the only row of its batch.
 // The pieces of the answer arrive as events, and the result is recorded like that of any row.
 type Fleet struct {
-	queue   job.Queue
+	queue   queue.Queue
 	channel string // name of the channel on which workers send events to this server
 	log     *slog.Logger
 	since   time.Time
@@ -55,12 +55,12 @@ type Fleet struct {
 // fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
-	events []job.Event   // events that arrived and were not used yet
+	events []queue.Event // events that arrived and were not used yet
 	news   chan struct{} // receives a value when an event was added
 }
 
 // NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it uses the Fleet.
-func NewFleet(queue job.Queue, log *slog.Logger) *Fleet {
+func NewFleet(queue queue.Queue, log *slog.Logger) *Fleet {
 	return &Fleet{queue: queue, channel: "front-" + ulid.Make().String(), log: log, since: time.Now(), calls: map[string]*fleetCall{}}
 }
 
@@ -72,7 +72,7 @@ func (f *Fleet) Run(ctx context.Context, ready func()) error {
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // ctx is done
 		}
-		if err != nil && !errors.Is(err, job.ErrUnavailable) {
+		if err != nil && !errors.Is(err, queue.ErrUnavailable) {
 			return fmt.Errorf("listen to events of workers: %w", err)
 		}
 		f.log.Warn("cannot listen to events of workers: streamed answers arrive in one piece until the queue can be reached", "error", err)
@@ -86,7 +86,7 @@ func (f *Fleet) Run(ctx context.Context, ready func()) error {
 
 // receive passes an event to the call that it belongs to.
 func (f *Fleet) receive(message []byte) {
-	e, err := job.DecodeEvent(message)
+	e, err := queue.DecodeEvent(message)
 	if err != nil {
 		f.log.Warn("could not decode an event of a worker", "error", err)
 		return
@@ -138,7 +138,7 @@ func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
 func (f *Fleet) Engine(string) *engine.Engine { return nil }
 
 // Workers returns the workers of the queue.
-func (f *Fleet) Workers(ctx context.Context) ([]job.Worker, error) { return f.queue.Fleet(ctx) }
+func (f *Fleet) Workers(ctx context.Context) ([]queue.Worker, error) { return f.queue.Fleet(ctx) }
 
 // Answer queues a call as a job and waits for a worker's answer.
 func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
@@ -156,7 +156,7 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 	if err := f.add(ctx, batch, c); err != nil {
 		return Answer{}, err
 	}
-	stream := &fleetStream{call: c, have: map[position]job.Progress{}, done: map[position]bool{}}
+	stream := &fleetStream{call: c, have: map[position]queue.Progress{}, done: map[position]bool{}}
 	poll := time.NewTicker(resultPoll)
 	defer poll.Stop()
 	for {
@@ -176,7 +176,7 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 			continue
 		}
 		answer, found, err := f.result(ctx, batch, stream)
-		if err != nil && !errors.Is(err, job.ErrUnavailable) || found {
+		if err != nil && !errors.Is(err, queue.ErrUnavailable) || found {
 			return answer, err
 		}
 	}
@@ -184,19 +184,19 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 
 // add queues a call as a job in a new batch.
 func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
-	_, _, err := f.queue.Create(ctx, job.Batch{ID: batch, Alias: c.Model, Priority: job.Interactive, Retention: fleetRetention, Lines: 1})
+	_, _, err := f.queue.Create(ctx, queue.Batch{ID: batch, Alias: c.Model, Priority: queue.Interactive, Retention: fleetRetention, Lines: 1})
 	if err != nil {
 		return err
 	}
-	j := &job.Job{
+	j := &queue.Job{
 		Batch: batch, Line: 1, Sum: "00000000", CustomID: c.ID, Endpoint: c.Request.Endpoint(), Body: c.Body,
 		EnqueuedMS: c.Created.UnixMilli(), TimeoutMS: fleetTimeout.Milliseconds(), MaxAttempts: fleetAttempts,
-		Live: &job.Live{Channel: f.channel, Seed: c.Seed},
+		Live: &queue.Live{Channel: f.channel, Seed: c.Seed},
 	}
 	if most, err := f.queue.MaxBytes(ctx); err != nil || len(c.Body) > most-jobFields {
 		return cmp.Or(err, failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, but the queue accepts at most %d", len(c.Body), most-jobFields))
 	}
-	if _, err := f.queue.Add(ctx, c.Model, job.Interactive, []*job.Job{j}); err != nil {
+	if _, err := f.queue.Add(ctx, c.Model, queue.Interactive, []*queue.Job{j}); err != nil {
 		return err
 	}
 	return f.queue.Seal(ctx, batch, 1, "")
@@ -207,7 +207,7 @@ const jobFields = 16 << 10
 
 // result returns the recorded result of a call, if there is one.
 func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (answer Answer, found bool, err error) {
-	recorded, err := f.queue.Read(ctx, batch, job.Page{Count: 1, MaxBytes: openai.MaxOutputLine, Want: func(int) bool { return true }})
+	recorded, err := f.queue.Read(ctx, batch, queue.Page{Count: 1, MaxBytes: openai.MaxOutputLine, Want: func(int) bool { return true }})
 	if err != nil || len(recorded) == 0 || recorded[0].Text == nil {
 		return Answer{}, false, err
 	}
@@ -216,7 +216,7 @@ func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (
 			Body json.RawMessage `json:"body"`
 		} `json:"response"`
 		Error *openai.Error `json:"error"`
-		Stats job.Stats     `json:"stats"`
+		Stats queue.Stats   `json:"stats"`
 	}
 	if err := json.Unmarshal(recorded[0].Text, &line); err != nil {
 		return Answer{}, true, fmt.Errorf("read the result of a worker: %w", err)
@@ -256,7 +256,7 @@ func (f *Fleet) end(ctx context.Context, batch string) {
 	if err == nil && finished { // a cancelled batch stays, since its worker must read that it was cancelled
 		err = f.queue.Purge(ctx, batch)
 	}
-	if err != nil && !errors.Is(err, job.ErrNoBatch) {
+	if err != nil && !errors.Is(err, queue.ErrNoBatch) {
 		f.log.Warn("could not end the job of a request", "batch", batch, "error", err)
 	}
 }

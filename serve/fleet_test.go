@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 	"github.com/ingot-run/ingot/serve"
 	"github.com/ingot-run/ingot/worker"
 )
 
 // setUpFleet starts a server in front of a worker that uses the shared engine.
-func setUpFleet(t testing.TB, q job.Queue) *bench {
+func setUpFleet(t testing.TB, q queue.Queue) *bench {
 	t.Helper()
 	eng, err := shared()
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func setUpFleet(t testing.TB, q job.Queue) *bench {
 }
 
 // setUpFront starts a server in front of the workers of a queue.
-func setUpFront(t testing.TB, q job.Queue, eng *engine.Engine) *bench {
+func setUpFront(t testing.TB, q queue.Queue, eng *engine.Engine) *bench {
 	t.Helper()
 	fleet := serve.NewFleet(q, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background()) //nolint:usetesting // the context must outlive the server
@@ -50,7 +50,7 @@ func setUpFront(t testing.TB, q job.Queue, eng *engine.Engine) *bench {
 }
 
 // startWorker starts a worker until the test ends, or until stop is called.
-func startWorker(t testing.TB, q job.Queue, eng worker.Engine) (stop func()) {
+func startWorker(t testing.TB, q queue.Queue, eng worker.Engine) (stop func()) {
 	t.Helper()
 	w, err := worker.New(eng, q, worker.Config{
 		Alias: "tiny", Concurrency: 1, Interactive: 4, PollInterval: 5 * time.Millisecond, ShutdownTimeout: time.Millisecond,
@@ -79,7 +79,7 @@ func startWorker(t testing.TB, q job.Queue, eng worker.Engine) (stop func()) {
 // A request to a fleet gets the same error as a request to a server with its own engine.
 func TestFleetErrors(t *testing.T) {
 	t.Parallel()
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		b := setUpFleet(t, q)
 		long := strings.Repeat("word ", 5000)
 		for _, body := range []string{
@@ -96,7 +96,7 @@ func TestFleetErrors(t *testing.T) {
 // A fleet's models are those that live workers serve.
 func TestFleetModelsAreThoseOfWorkers(t *testing.T) {
 	t.Parallel()
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		eng, err := shared()
 		require.NoError(t, err)
 		b := setUpFront(t, q, eng)
@@ -115,7 +115,7 @@ func TestFleetModelsAreThoseOfWorkers(t *testing.T) {
 // If the client leaves, the worker stops the generation.
 func TestClientLeavesFleet(t *testing.T) {
 	t.Parallel()
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		eng, err := open("tiny-llama.q4_0.gguf")
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, eng.Close()) })
@@ -150,7 +150,7 @@ func (s *stuck) Generate(ctx context.Context, req generation.Request) (generatio
 // A stream continues without a gap or repetition when another worker takes over its request.
 func TestStreamOutlivesItsWorker(t *testing.T) {
 	t.Parallel()
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		eng, err := shared()
 		require.NoError(t, err)
 		first := &stuck{Engine: eng, pieces: 1, stuck: make(chan struct{})}

@@ -3,8 +3,8 @@ package serve
 import (
 	"errors"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // position identifies a choice by the index of its prompt and its own index.
@@ -13,8 +13,8 @@ type position struct{ prompt, choice int }
 // fleetStream passes the pieces of a call to the client, each piece once and in order.
 type fleetStream struct {
 	call Call
-	have map[position]job.Progress // what was sent of each choice
-	done map[position]bool         // choices whose last piece was sent
+	have map[position]queue.Progress // what was sent of each choice
+	done map[position]bool           // choices whose last piece was sent
 }
 
 // use sends the pieces that have arrived. ended reports whether the worker has announced the end.
@@ -39,7 +39,7 @@ func (s *fleetStream) use(c *fleetCall) (ended bool, err error) {
 }
 
 // pass sends the part of an event that was not sent yet.
-func (s *fleetStream) pass(e job.Event) error {
+func (s *fleetStream) pass(e queue.Event) error {
 	at := position{e.Prompt, e.Piece.Choice}
 	piece, ok := e.Since(s.have[at])
 	if !ok {

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // generate returns the handler of an endpoint that generates text.
@@ -109,7 +109,7 @@ func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, er
 func randomSeed() int64 { return rand.Int64N(1 << 53) }
 
 // setFigures adds headers with a request's time to the first token, in milliseconds, and its speeds in tokens per second.
-func setFigures(h http.Header, s job.Stats) {
+func setFigures(h http.Header, s queue.Stats) {
 	h.Set("X-Ingot-Ttft-Ms", number(s.TTFTMS))
 	h.Set("X-Ingot-Prefill-Tps", number(s.PrefillTPS))
 	h.Set("X-Ingot-Decode-Tps", number(s.DecodeTPS))

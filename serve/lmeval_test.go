@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/tokenizer"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // lmEvalPair is a context and its continuation, as lm-eval scores them. lm-eval tokenizes both as one text, and counts as continuation

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/worker"
 )
 
@@ -62,7 +62,7 @@ func newMetrics(a Answerer) *metrics {
 }
 
 // count adds the tokens of an answered request.
-func (m *metrics) count(model string, s job.Stats) {
+func (m *metrics) count(model string, s queue.Stats) {
 	m.prompt.WithLabelValues(model).Add(float64(s.PromptTokens))
 	m.cached.WithLabelValues(model).Add(float64(s.CachedTokens))
 	m.completion.WithLabelValues(model).Add(float64(s.CompletionTokens))

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
 )
 

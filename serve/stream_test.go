@@ -12,9 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 	"github.com/ingot-run/ingot/serve"
 )
 
@@ -105,7 +105,7 @@ func TestStreamIsTheResponse(t *testing.T) {
 		t.Parallel()
 		testStreams(t, setUp(t, nil))
 	})
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) { testStreams(t, setUpFleet(t, q)) })
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) { testStreams(t, setUpFleet(t, q)) })
 }
 
 func testStreams(t *testing.T, b *bench) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/tokenizer"
-	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/queue/memqueue"
 )
 
 type tokens struct {

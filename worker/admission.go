@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -37,7 +37,7 @@ func newAdmission() *admission {
 
 // enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining if close was called, or
 // ctx's error.
-func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err error) {
+func (a *admission) enter(ctx context.Context, j *queue.Job) (leave func(), err error) {
 	select {
 	case <-a.closed:
 		return nil, errDraining
@@ -66,7 +66,7 @@ func (a *admission) enter(ctx context.Context, j *job.Job) (leave func(), err er
 }
 
 // tryEnter admits a row that can begin without a wait. ok is false if the row would have to wait, or after close.
-func (a *admission) tryEnter(j *job.Job) (leave func(), ok bool) {
+func (a *admission) tryEnter(j *queue.Job) (leave func(), ok bool) {
 	select {
 	case <-a.closed:
 		return nil, false
@@ -77,7 +77,7 @@ func (a *admission) tryEnter(j *job.Job) (leave func(), ok bool) {
 }
 
 // room returns the part of maxAdmitted that a row takes.
-func room(j *job.Job) int64 {
+func room(j *queue.Job) int64 {
 	if j.Deaths >= suspectDeaths {
 		return maxAdmitted
 	}

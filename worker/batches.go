@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // watchInterval is the time between two checks of all batches.
@@ -52,7 +52,7 @@ func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) erro
 
 // warnOfLost logs the batches that have lost rows. It logs each batch once: warned has the batches that were logged. A lost row is neither
 // recorded nor queued, so its body exists only in the batch's file.
-func (w *Worker) warnOfLost(ctx context.Context, batches []job.Status, warned map[string]bool) error {
+func (w *Worker) warnOfLost(ctx context.Context, batches []queue.Status, warned map[string]bool) error {
 	if s := w.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // this worker's rows may still be in the queue
 	}

@@ -11,17 +11,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/memqueue"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
 // Rows that are left over from an earlier batch with the same id are not answered in the new batch.
 func TestRowsOfAnEarlierBatchAreDropped(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		b := setUp(t, q, nil, Config{})
 		b.enqueue(t, prompts(9), enqueue.Options{})
 		_, err := q.Cancel(t.Context(), "b")
@@ -50,8 +50,8 @@ func TestLostRowsAreReported(t *testing.T) {
 	warned := map[string]bool{}
 	require.NoError(t, b.worker.lookAtBatches(t.Context(), warned))
 	require.Empty(t, log.String())
-	for _, alias := range []string{job.DefaultAlias, "other"} {
-		jobtest.Take(t, q, alias, job.Default, map[string]int{job.DefaultAlias: 5, "other": 2}[alias])
+	for _, alias := range []string{queue.DefaultAlias, "other"} {
+		queuetest.Take(t, q, alias, queue.Default, map[string]int{queue.DefaultAlias: 5, "other": 2}[alias])
 	}
 	for range 2 {
 		require.NoError(t, b.worker.lookAtBatches(t.Context(), warned))
@@ -63,7 +63,7 @@ func TestLostRowsAreReported(t *testing.T) {
 // A starting worker records all overdue rows as expired, even those of other model names. A row that runs at its deadline is ended and
 // not tried again.
 func TestOverdueRowsExpire(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		var generated atomic.Int64
 		b := setUp(t, q, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 			generated.Add(1)
@@ -76,7 +76,7 @@ func TestOverdueRowsExpire(t *testing.T) {
 		lines := b.results(t)
 		require.Eventually(t, func() bool {
 			s, err := q.Status(t.Context(), "other")
-			return err == nil && s.State == job.Completed && s.Failed == 2
+			return err == nil && s.State == queue.Completed && s.Failed == 2
 		}, time.Minute, time.Millisecond)
 		stop()
 		require.Len(t, lines, 3)

@@ -10,25 +10,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/memqueue"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // BenchmarkQueue passes rows through a queue, a worker with an engine that computes nothing, and a collector. Half the time of a row
 // goes into reading and writing its JSON.
 func BenchmarkQueue(b *testing.B) {
-	for name, open := range map[string]func() job.Queue{
-		"redis": func() job.Queue {
+	for name, open := range map[string]func() queue.Queue{
+		"redis": func() queue.Queue {
 			r := redistest.Start(b)
 			require.NoError(b, r.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err()) // the default of Redis
 			return redisqueue.New(r.Client)
 		},
-		"memory": func() job.Queue { return memqueue.New() },
+		"memory": func() queue.Queue { return memqueue.New() },
 	} {
 		b.Run(name, func(b *testing.B) {
 			const n = 20_000

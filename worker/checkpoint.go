@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -26,13 +26,13 @@ const (
 
 // progress holds the tokens that the engine has generated for a delivery.
 type progress struct {
-	job *job.Job
+	job *queue.Job
 	end context.CancelFunc // ends the delivery
 	// every is the interval between two reports of the engine.
 	every time.Duration
 
 	mu     sync.Mutex
-	point  job.Checkpoint
+	point  queue.Checkpoint
 	stored int // number of tokens in the last stored checkpoint
 }
 
@@ -49,7 +49,7 @@ func (p *progress) reporting(i int) generation.Reporting {
 }
 
 // checkpoint returns the encoded progress and its number of tokens. encoded is nil if too few tokens are new, or if the progress is larger
-// than job.MaxCheckpoint.
+// than queue.MaxCheckpoint.
 func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *tracked) list() []*progress {
 }
 
 // track collects the progress of a delivery until untrack is called. The returned context ends if the row was taken from this worker.
-func (w *Worker) track(ctx context.Context, j *job.Job) (context.Context, *progress) {
+func (w *Worker) track(ctx context.Context, j *queue.Job) (context.Context, *progress) {
 	ctx, end := context.WithCancel(ctx)
 	p := &progress{job: j, end: end, every: w.checkpointInterval}
 	w.tracked.mu.Lock()
@@ -132,7 +132,7 @@ func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
 		switch {
 		case err == nil:
 			p.wasStored(tokens)
-		case errors.Is(err, job.ErrSuperseded):
+		case errors.Is(err, queue.ErrSuperseded):
 			p.end()
 		case ctx.Err() == nil:
 			w.log.Debug("could not store the progress of a row", "batch", p.job.Batch, "line", p.job.Line, "error", err)
@@ -141,8 +141,8 @@ func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
 }
 
 // readCheckpoint returns the progress of an earlier attempt, or nil if this worker cannot continue from it.
-func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *job.Checkpoint {
-	c, err := job.DecodeCheckpoint(encoded)
+func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *queue.Checkpoint {
+	c, err := queue.DecodeCheckpoint(encoded)
 	if err != nil {
 		log.Warn("could not use the checkpoint of a row: the row starts from the beginning", "error", err)
 		return nil

@@ -3,13 +3,13 @@ package worker
 import (
 	"time"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // describe returns the worker's record for the list of workers.
-func (w *Worker) describe() job.Worker {
+func (w *Worker) describe() queue.Worker {
 	o := w.origin
-	record := job.Worker{
+	record := queue.Worker{
 		Name: o.Worker, Model: o.Model, Version: o.Version, Backend: o.Backend, Device: o.Device, Context: w.context,
 		TokensPerSecond: w.speed.Measure(w.snapshot().GeneratedTokens, time.Now()),
 	}

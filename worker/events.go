@@ -3,17 +3,17 @@ package worker
 import (
 	"context"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // announcing returns the Stream function of the engine's request for one prompt of a job. It sends each piece of the answer to the job's
 // client.
-func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(generation.Piece) error {
-	before := map[int]job.Progress{}
+func (w *Worker) announcing(ctx context.Context, j *queue.Job, prompt int) func(generation.Piece) error {
+	before := map[int]queue.Progress{}
 	return func(p generation.Piece) error {
 		so := before[p.Choice]
-		w.announce(ctx, j, job.Event{Prompt: prompt, Before: so, Piece: p})
+		w.announce(ctx, j, queue.Event{Prompt: prompt, Before: so, Piece: p})
 		so.Add(p)
 		before[p.Choice] = so
 		return ctx.Err()
@@ -22,7 +22,7 @@ func (w *Worker) announcing(ctx context.Context, j *job.Job, prompt int) func(ge
 
 // announce sends an event to the client of a job. For a row of a file it does nothing. A failure is only logged, since the client still
 // gets the recorded result.
-func (w *Worker) announce(ctx context.Context, j *job.Job, e job.Event) {
+func (w *Worker) announce(ctx context.Context, j *queue.Job, e queue.Event) {
 	if j.Live == nil {
 		return
 	}

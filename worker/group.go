@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // Device is an engine and the number of the GPU on which it runs.
@@ -27,7 +27,7 @@ type Group struct {
 
 // NewGroup makes a worker on each engine. c applies to each worker, including its Concurrency. If there are several engines, the device
 // number is part of each worker's name and a label of its metrics.
-func NewGroup(devices []Device, queue job.Queue, c Config) (*Group, error) {
+func NewGroup(devices []Device, queue queue.Queue, c Config) (*Group, error) {
 	g := &Group{registry: newRegistry()}
 	rows := newAdmission() // shared by all workers, since a row that kills the process kills all of them
 	for _, d := range devices {

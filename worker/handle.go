@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // maxPromptsAtOnce is the maximum number of prompts of one row that are in the engine at once.
@@ -20,7 +20,7 @@ const maxPromptsAtOnce = 16
 
 // handle answers one delivery of a job. It returns nil when the row's result, an answer or an error, is recorded, or when the job was
 // dropped because its batch needs no result.
-func (w *Worker) handle(ctx context.Context, j *job.Job) error {
+func (w *Worker) handle(ctx context.Context, j *queue.Job) error {
 	w.pulse.begin()
 	defer func() { w.pulse.end(time.Now()) }()
 	log := w.log.With("batch", j.Batch, "line", j.Line)
@@ -29,23 +29,23 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 		defer leave()
 	}
 	switch {
-	case errors.Is(err, job.ErrRecorded):
+	case errors.Is(err, queue.ErrRecorded):
 		return nil // an earlier worker recorded the row and then died or lost its lease
-	case errors.Is(err, job.ErrNoBatch):
+	case errors.Is(err, queue.ErrNoBatch):
 		log.Warn("dropped a job: its batch does not exist any more")
 		return nil
-	case errors.Is(err, job.ErrOtherFile):
+	case errors.Is(err, queue.ErrOtherFile):
 		log.Warn("dropped a job: it is left over from an earlier batch with the same id")
 		return nil
-	case errors.Is(err, job.ErrCancelled):
+	case errors.Is(err, queue.ErrCancelled):
 		log.Debug("dropped a job: its batch is cancelled")
 		return nil
-	case errors.Is(err, job.ErrNoRow):
+	case errors.Is(err, queue.ErrNoRow):
 		log.Warn("dropped a job: the file of its batch has no such line")
 		return nil
-	case errors.Is(err, job.ErrOtherModel):
+	case errors.Is(err, queue.ErrOtherModel):
 		return w.refuse(ctx, j, err)
-	case errors.Is(err, job.ErrSuperseded):
+	case errors.Is(err, queue.ErrSuperseded):
 		log.Debug("dropped a delivery: another worker has the job")
 		return err
 	case err != nil:
@@ -65,27 +65,27 @@ func (w *Worker) handle(ctx context.Context, j *job.Job) error {
 	if err := w.record(ctx, j, result, log); err != nil {
 		return err
 	}
-	w.announce(context.WithoutCancel(ctx), j, job.Event{Ended: true})
+	w.announce(context.WithoutCancel(ctx), j, queue.Event{Ended: true})
 	return nil
 }
 
 // admit admits a job that can begin without a wait. The queue then calls Begin for the job.
-func (w *Worker) admit(j *job.Job) (leave func(), ok bool) {
+func (w *Worker) admit(j *queue.Job) (leave func(), ok bool) {
 	j.Pin = w.pin()
 	return w.admission.tryEnter(j)
 }
 
 // begin admits a job and calls Begin, unless the queue has done both. If leave is not nil, the caller must call it when the job ends.
-func (w *Worker) begin(ctx context.Context, j *job.Job) (leave func(), start job.Start, err error) {
+func (w *Worker) begin(ctx context.Context, j *queue.Job) (leave func(), start queue.Start, err error) {
 	if j.Begun != nil {
 		return j.Begun.Leave, j.Begun.Start, nil
 	}
 	leave, err = w.admission.enter(ctx, j)
 	switch {
 	case errors.Is(err, errDraining):
-		return nil, start, job.ErrHandedBack
+		return nil, start, queue.ErrHandedBack
 	case err != nil:
-		return nil, start, job.ErrDeliveryEnded
+		return nil, start, queue.ErrDeliveryEnded
 	}
 	j.Pin = w.pin()
 	start, err = w.queue.Begin(ctx, j)
@@ -94,18 +94,18 @@ func (w *Worker) begin(ctx context.Context, j *job.Job) (leave func(), start job
 
 // delivery is one delivery of a job to this worker.
 type delivery struct {
-	*job.Job
+	*queue.Job
 	attempt  int
 	start    time.Time
-	resume   *job.Checkpoint // progress of an earlier attempt; nil if there is none
-	progress *progress       // progress of this delivery
-	memory   *reservation    // memory for the results
+	resume   *queue.Checkpoint // progress of an earlier attempt; nil if there is none
+	progress *progress         // progress of this delivery
+	memory   *reservation      // memory for the results
 }
 
 func (d delivery) wait() time.Duration { return max(0, d.start.Sub(time.UnixMilli(d.EnqueuedMS))) }
 
 // answer returns the result of a job, an answer or an error line. If answer returns an error, the job returns to the queue.
-func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.Result, error) {
+func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (queue.Result, error) {
 	switch {
 	case d.Deaths >= maxDeaths:
 		return w.failure(d, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row; the last %d of them ran no other row",
@@ -136,16 +136,16 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 		return w.failure(d, openai.CodeBadRequest, err.Error()), nil
 	case errors.Is(err, generation.ErrEngineFailed):
 		w.stop(err)
-		return job.Result{}, w.handBack(ctx, d, log)
+		return queue.Result{}, w.handBack(ctx, d, log)
 	case w.stopping.Load() && ctx.Err() != nil || errors.Is(err, generation.ErrClosed):
-		return job.Result{}, w.handBack(ctx, d, log)
+		return queue.Result{}, w.handBack(ctx, d, log)
 	case ctx.Err() != nil && w.cancelled(ctx, d):
 		log.Debug("dropped a job: its batch was cancelled")
-		return job.Result{}, job.ErrDeliveryEnded // the next delivery is dropped by handle
+		return queue.Result{}, queue.ErrDeliveryEnded // the next delivery is dropped by handle
 	case ctx.Err() != nil:
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("lost the lease of a job: the machine was suspended, or redis was unreachable; the job is delivered again")
-		return job.Result{}, job.ErrDeliveryEnded
+		return queue.Result{}, queue.ErrDeliveryEnded
 	case errors.Is(err, context.DeadlineExceeded) && d.Overdue():
 		return w.expired(d), nil
 	case errors.Is(err, context.DeadlineExceeded):
@@ -157,7 +157,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 	if d.attempt < d.MaxAttempts {
 		w.metrics.jobs.WithLabelValues("retried").Inc()
 		log.Warn("attempt failed", "attempt", d.attempt, "of", d.MaxAttempts, "error", err)
-		return job.Result{}, err
+		return queue.Result{}, err
 	}
 	return w.failure(d, code, fmt.Sprintf("%v (attempt %d of %d)", err, d.attempt, d.MaxAttempts)), nil
 }
@@ -166,7 +166,7 @@ func (w *Worker) answer(ctx context.Context, d delivery, log *slog.Logger) (job.
 func (w *Worker) handBack(ctx context.Context, d delivery, log *slog.Logger) error {
 	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	log.Info("returned a job to the queue")
-	return errors.Join(job.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Job))
+	return errors.Join(queue.ErrHandedBack, w.queue.Release(context.WithoutCancel(ctx), d.Job))
 }
 
 // cancelled reports whether the batch of a delivery is cancelled.
@@ -176,7 +176,7 @@ func (w *Worker) cancelled(ctx context.Context, d delivery) bool {
 }
 
 // attempt answers a job with the engine. A panic becomes an error.
-func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, err error) {
+func (w *Worker) attempt(ctx context.Context, d delivery) (result queue.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = w.panicked(d, p)
@@ -184,18 +184,18 @@ func (w *Worker) attempt(ctx context.Context, d delivery) (result job.Result, er
 	}()
 	request, err := d.Parse()
 	if err != nil {
-		return job.Result{}, err
+		return queue.Result{}, err
 	}
 	done, err := w.complete(ctx, d, request)
 	if err != nil {
-		return job.Result{}, err
+		return queue.Result{}, err
 	}
 	origin := w.origin
 	if origin.ModelSHA256, err = w.sha256(ctx); err != nil {
-		return job.Result{}, err
+		return queue.Result{}, err
 	}
-	d.Pin = job.Pin(origin.ModelSHA256)
-	return job.Answered(d.Job, request, done, time.Now(), job.Stats{
+	d.Pin = queue.Pin(origin.ModelSHA256)
+	return queue.Answered(d.Job, request, done, time.Now(), queue.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()), Attempts: d.attempt + d.Deaths, Origin: origin,
 	}), nil
 }
@@ -253,13 +253,13 @@ func (w *Worker) generateOne(ctx context.Context, d delivery, r generation.Reque
 	return w.generate(ctx, r)
 }
 
-func (w *Worker) expired(d delivery) job.Result {
-	e := job.ExpiredError(d.Job)
+func (w *Worker) expired(d delivery) queue.Result {
+	e := queue.ExpiredError(d.Job)
 	return w.failure(d, e.Code, e.Message)
 }
 
-func (w *Worker) failure(d delivery, code, message string) job.Result {
-	r := job.Failure(d.Job, openai.Error{Code: code, Message: message}, job.Stats{
+func (w *Worker) failure(d delivery, code, message string) queue.Result {
+	r := queue.Failure(d.Job, openai.Error{Code: code, Message: message}, queue.Stats{
 		QueueWaitMS: float64(d.wait().Milliseconds()),
 		TotalMS:     float64(time.Since(d.start).Milliseconds()),
 		Attempts:    d.attempt + d.Deaths,
@@ -276,30 +276,30 @@ func (w *Worker) failure(d delivery, code, message string) job.Result {
 const alwaysTaken = 1 << 20
 
 // limited returns r, or an error result if r is larger than the queue accepts.
-func (w *Worker) limited(ctx context.Context, j *job.Job, r job.Result) job.Result {
+func (w *Worker) limited(ctx context.Context, j *queue.Job, r queue.Result) queue.Result {
 	if len(r.Text) <= alwaysTaken {
 		return r
 	}
 	most := 0
-	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
+	err := queue.Retry(w.waiting, maxRecordWait, func() (err error) {
 		most, err = w.queue.MaxBytes(ctx)
 		return err
 	})
 	if err != nil || len(r.Text) <= most {
 		return r // if the queue cannot be reached, recording the result fails too and reports it
 	}
-	return job.TooLarge(j, len(r.Text), most, r.Stats)
+	return queue.TooLarge(j, len(r.Text), most, r.Stats)
 }
 
 // record records a result. It does so even if the lease is lost, since only the first result of a row counts. While the queue cannot be
 // reached, record retries, but not longer than maxRecordWait, and not after the shutdown timeout of Run.
-func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog.Logger) error {
+func (w *Worker) record(ctx context.Context, j *queue.Job, r queue.Result, log *slog.Logger) error {
 	ctx = context.WithoutCancel(ctx)
 	r = w.limited(ctx, j, r)
 	first := false
-	err := job.Retry(w.waiting, maxRecordWait, func() (err error) {
+	err := queue.Retry(w.waiting, maxRecordWait, func() (err error) {
 		first, err = w.queue.Record(ctx, j.Batch, r)
-		if notTaken(err) || errors.Is(err, job.ErrSuperseded) || errors.Is(err, job.ErrOtherModel) { // the queue answered
+		if notTaken(err) || errors.Is(err, queue.ErrSuperseded) || errors.Is(err, queue.ErrOtherModel) { // the queue answered
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)
@@ -310,9 +310,9 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 	case notTaken(err):
 		log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 		return nil
-	case errors.Is(err, job.ErrOtherModel): // meanwhile, the batch has recorded the answer of another model
+	case errors.Is(err, queue.ErrOtherModel): // meanwhile, the batch has recorded the answer of another model
 		return errors.Join(w.refuse(ctx, j, err), w.queue.Release(ctx, j))
-	case errors.Is(err, job.ErrSuperseded):
+	case errors.Is(err, queue.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		log.Warn("dropped a result: this worker sent no heartbeats for too long, so another worker has the job")
 		return err
@@ -328,6 +328,6 @@ func (w *Worker) record(ctx context.Context, j *job.Job, r job.Result, log *slog
 
 // notTaken reports whether an error means that the batch accepts no more results. The queue itself works.
 func notTaken(err error) bool {
-	return errors.Is(err, job.ErrNoBatch) || errors.Is(err, job.ErrCancelled) || errors.Is(err, job.ErrOtherFile) ||
-		errors.Is(err, job.ErrNoRow)
+	return errors.Is(err, queue.ErrNoBatch) || errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.ErrOtherFile) ||
+		errors.Is(err, queue.ErrNoRow)
 }

@@ -14,13 +14,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // quick are short leases for tests with one live worker at a time. With no other worker to watch it, a slow worker cannot be declared
@@ -89,12 +89,12 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	t.Parallel()
 	const tokens, killedAt = 2000, 1500
 	r := redistest.Start(t)
-	queue := redisqueue.New(r.Client)
-	queue.Leases = quick
+	q := redisqueue.New(r.Client)
+	q.Leases = quick
 	eng := openModel(t, tiny)
 	row := fmt.Sprintf("{\"custom_id\":\"row\",\"prompt\":\"Once upon a time\",\"max_tokens\":%d,\"temperature\":0.8,\"seed\":7,"+
 		"\"presence_penalty\":0.5,\"ignore_eos\":true,\"return_token_ids\":true}\n", tokens)
-	b := &bench{queue: queue}
+	b := &bench{queue: q}
 	b.enqueue(t, row, enqueue.Options{})
 	doomed := process{Model: tiny, Leases: quick, Checkpoint: 5 * time.Millisecond, FreezeAt: killedAt}.start(t, r)
 	stored := 0
@@ -103,7 +103,7 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		c, err := job.DecodeCheckpoint(text)
+		c, err := queue.DecodeCheckpoint(text)
 		require.NoError(t, err)
 		stored = c.Tokens()
 		return stored > killedAt-killedAt/checkpointGrowth // no later checkpoint is possible before killedAt
@@ -112,10 +112,10 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	require.Error(t, doomed.Wait())
 	text, err := r.Client.HGet(t.Context(), "ingot:{b}:checkpoints", "1").Bytes()
 	require.NoError(t, err)
-	last, err := job.DecodeCheckpoint(text)
+	last, err := queue.DecodeCheckpoint(text)
 	require.NoError(t, err)
 
-	w, err := New(eng, queue, Config{Concurrency: 1, PollInterval: 20 * time.Millisecond})
+	w, err := New(eng, q, Config{Concurrency: 1, PollInterval: 20 * time.Millisecond})
 	require.NoError(t, err)
 	b.worker = w
 	b.start(t)
@@ -218,7 +218,7 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	requireLongAnswers(t, b.results(t), n) // the other worker answers the rows that the stopped worker held
 	fleet, err := b.queue.Fleet(t.Context())
 	require.NoError(t, err)
-	lost := slices.ContainsFunc(fleet, func(w job.Worker) bool { return !w.Live() && isOf(sleeper, w.Name) })
+	lost := slices.ContainsFunc(fleet, func(w queue.Worker) bool { return !w.Live() && isOf(sleeper, w.Name) })
 	require.True(t, lost, "the stopped worker was declared lost")
 	if !long {
 		require.NoError(t, sleeper.Process.Signal(syscall.SIGCONT))
@@ -227,14 +227,14 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		fleet, err := b.queue.Fleet(t.Context())
 		require.NoError(t, err)
-		return slices.ContainsFunc(fleet, func(w job.Worker) bool { return w.Live() && isOf(sleeper, w.Name) })
+		return slices.ContainsFunc(fleet, func(w queue.Worker) bool { return w.Live() && isOf(sleeper, w.Name) })
 	}, time.Minute, 100*time.Millisecond)
 	for _, p := range []*exec.Cmd{sleeper, other} {
 		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, p.Wait())
 	}
-	for p := range job.Priorities() {
-		jobtest.Take(t, b.queue, job.DefaultAlias, p, 0)
+	for p := range queue.Priorities() {
+		queuetest.Take(t, b.queue, queue.DefaultAlias, p, 0)
 	}
 }
 

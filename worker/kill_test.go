@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 // longPrompts returns a file of n rows. Their answers are long and of different lengths, so that a worker always has unfinished rows.
@@ -52,7 +52,7 @@ func TestNoRowIsLostWithAWorker(t *testing.T) {
 	var killed, survivor *exec.Cmd
 	got, err := enqueue.Collect(t.Context(), b.queue, out, enqueue.CollectOptions{
 		Follow: true,
-		Written: func(rows []job.Recording) error {
+		Written: func(rows []queue.Recording) error {
 			if lines, _ := out.Counts(); lines < n/3 || killed != nil {
 				return nil
 			}
@@ -111,7 +111,7 @@ func TestNoRowIsLostWithRedis(t *testing.T) {
 	kills := 0
 	got, err := enqueue.Collect(t.Context(), b.queue, out, enqueue.CollectOptions{
 		Follow: true,
-		Written: func([]job.Recording) error {
+		Written: func([]queue.Recording) error {
 			if lines, _ := out.Counts(); lines > (kills+1)*n/4 {
 				kills++
 				r.Restart(t)

@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // metrics are a worker's metrics for Prometheus.
@@ -68,7 +68,7 @@ func seconds(name, help string, low float64, n int) prometheus.Histogram {
 }
 
 // observe counts a newly recorded result.
-func (m *metrics) observe(r job.Result) {
+func (m *metrics) observe(r queue.Result) {
 	s := r.Stats
 	m.queueWait.Observe(s.QueueWaitMS / 1000)
 	if r.Failed {

@@ -11,11 +11,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // A worker that is stopped while Redis is unreachable ends within its shutdown timeout, although it has an answer that it cannot record.
@@ -37,7 +37,7 @@ func TestAWorkerWithoutRedisEndsInTime(t *testing.T) {
 	cancel()
 	close(finish)
 	start := time.Now()
-	require.ErrorIs(t, <-ended, job.ErrUnavailable, "the worker's record could not be removed from Redis")
+	require.ErrorIs(t, <-ended, queue.ErrUnavailable, "the worker's record could not be removed from Redis")
 	require.Less(t, time.Since(start), maxRecordWait/2)
 }
 
@@ -66,7 +66,7 @@ func TestAWorkerWithAStalledRedisEnds(t *testing.T) {
 	cancel()
 	select {
 	case err := <-ended:
-		require.ErrorIs(t, err, job.ErrUnavailable)
+		require.ErrorIs(t, err, queue.ErrUnavailable)
 	case <-time.After(time.Minute):
 		require.Fail(t, "the stopped worker still waits for Redis")
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -24,7 +24,7 @@ type refusals struct {
 
 // refuse leaves a row to workers with the model that has answered other rows of the batch. It waits for refusalPause and returns the given
 // error, with which the queue delivers the row again later. The delivery does not count as an attempt.
-func (w *Worker) refuse(ctx context.Context, j *job.Job, reason error) error {
+func (w *Worker) refuse(ctx context.Context, j *queue.Job, reason error) error {
 	if w.refusals.due(j.Batch, time.Now()) {
 		w.log.Error("refused a row: its batch has answers of another model file, or with other sampling defaults: start this worker with that model file, "+
 			"or enqueue the file of the batch again with --mix-models", "batch", j.Batch, "this worker", j.Pin)
@@ -54,7 +54,7 @@ func (r *refusals) due(batch string, now time.Time) bool {
 // pin returns the Pin of the worker's model. It is empty until the model file is hashed.
 func (w *Worker) pin() string {
 	if hash := w.hash.Load(); hash != nil {
-		return job.Pin(*hash)
+		return queue.Pin(*hash)
 	}
 	return ""
 }

@@ -11,15 +11,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
 // answering returns a worker whose model file has the given hash and whose answers are text.
-func answering(t *testing.T, q job.Queue, hash, text string) *bench {
+func answering(t *testing.T, q queue.Queue, hash, text string) *bench {
 	t.Helper()
 	b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {
 		return generation.Completion{Choices: []generation.Choice{{Text: text, FinishReason: generation.FinishStop}}}, nil
@@ -33,13 +33,13 @@ func answering(t *testing.T, q job.Queue, hash, text string) *bench {
 // Workers with different model files under one alias do not mix their answers. The worker whose model did not give the first answer
 // leaves the rows to the other worker and logs the reason once.
 func TestAnotherModelLeavesTheRows(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		right, wrong := answering(t, q, strings.Repeat("a", 64), "right"), answering(t, q, strings.Repeat("b", 64), "wrong")
 		var log bytes.Buffer
 		wrong.worker.log = slog.New(slog.NewJSONHandler(&log, nil))
 		right.enqueue(t, prompts(30), enqueue.Options{MaxAttempts: 1})
-		j := &job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1", Pin: right.worker.pin()}
-		_, err := q.Record(t.Context(), "b", job.Answered(j, new(openai.Request), nil, time.Now(), job.Stats{}))
+		j := &queue.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1", Pin: right.worker.pin()}
+		_, err := q.Record(t.Context(), "b", queue.Answered(j, new(openai.Request), nil, time.Now(), queue.Stats{}))
 		require.NoError(t, err)
 
 		stopWrong := wrong.start(t)

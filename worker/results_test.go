@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // A result waits for room until earlier rows are recorded. The wait can be cancelled.

@@ -15,14 +15,14 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // microLlama returns a model with random weights that is part of the repository.
@@ -43,12 +43,12 @@ func openModel(t testing.TB, path string) *engine.Engine {
 
 // bench is a worker and its queue. Tests queue their rows as batch b.
 type bench struct {
-	queue  job.Queue
+	queue  queue.Queue
 	worker *Worker
 }
 
 // setUp makes a worker. If generate is not nil, it replaces the engine's Generate, to inject faults.
-func setUp(t testing.TB, q job.Queue, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
+func setUp(t testing.TB, q queue.Queue, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
 	t.Helper()
 	if c.Concurrency == 0 {
 		c.Concurrency = 4
@@ -118,7 +118,7 @@ type resultLine struct {
 		} `json:"body"`
 	} `json:"response"`
 	Error *openai.Error `json:"error"`
-	Stats job.Stats     `json:"stats"`
+	Stats queue.Stats   `json:"stats"`
 }
 
 // results collects batch b to its end and returns its lines by custom_id.
@@ -155,8 +155,8 @@ func (b *bench) waitForQueue(t testing.TB) {
 // requireEmptyQueue checks that the queue holds no job.
 func (b *bench) requireEmptyQueue(t testing.TB) {
 	t.Helper()
-	for p := range job.Priorities() {
-		jobtest.Take(t, b.queue, b.worker.config.Alias, p, 0)
+	for p := range queue.Priorities() {
+		queuetest.Take(t, b.queue, b.worker.config.Alias, p, 0)
 	}
 }
 

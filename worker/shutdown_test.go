@@ -10,13 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/memqueue"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/queue/queuetest"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // count returns the number of deliveries with an outcome.
@@ -28,7 +28,7 @@ func (b *bench) count(t testing.TB, outcome string) int {
 }
 
 func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		taken := make(chan struct{}, 10)
 		b := setUp(t, q, func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 			taken <- struct{}{}
@@ -51,7 +51,7 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 
 // requireFirstAttempts starts a worker, and requires that it answers n rows in their first attempts: returning a job to the queue does not
 // count as an attempt.
-func requireFirstAttempts(t *testing.T, q job.Queue, n int) {
+func requireFirstAttempts(t *testing.T, q queue.Queue, n int) {
 	t.Helper()
 	next := setUp(t, q, (&faults{}).generate, Config{})
 	next.start(t)
@@ -65,7 +65,7 @@ func requireFirstAttempts(t *testing.T, q job.Queue, n int) {
 
 // If the engine fails and stops, the worker returns its jobs to the queue and shuts down. Run returns the engine's error.
 func TestAFailedEngineEndsTheWorker(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {
 			return generation.Completion{}, fmt.Errorf("%w: oops", generation.ErrEngineFailed)
 		}, Config{Concurrency: 2})

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // The defaults of Config.
@@ -35,7 +35,7 @@ const stopPatience = 2 * time.Second
 
 // Config has the settings of a worker. A zero value stands for the default that the field's comment names.
 type Config struct {
-	Alias           string        // model alias whose queues are served; default job.DefaultAlias
+	Alias           string        // model alias whose queues are served; default queue.DefaultAlias
 	Name            string        // name of the worker in results; default HOST:PID
 	Version         string        // version of the program in results
 	Concurrency     int           // maximum number of jobs that the engine computes at once, at least 1
@@ -50,9 +50,9 @@ type Config struct {
 // Worker serves the queues of one model alias.
 type Worker struct {
 	config   Config
-	queue    job.Queue
-	origin   job.Origin // without ModelSHA256
-	context  int        // maximum tokens of prompt and answer
+	queue    queue.Queue
+	origin   queue.Origin // without ModelSHA256
+	context  int          // maximum tokens of prompt and answer
 	log      *slog.Logger
 	metrics  *metrics
 	registry *prometheus.Registry
@@ -68,7 +68,7 @@ type Worker struct {
 	admission *admission
 	tracked   tracked                // deliveries that are running
 	hash      atomic.Pointer[string] // SHA-256 of the model file in hex; nil until the file is hashed
-	speed     job.Speed
+	speed     queue.Speed
 
 	checkpointInterval time.Duration
 
@@ -103,16 +103,16 @@ func (c *Config) name() string {
 }
 
 // New returns a worker that answers jobs with an engine. The caller closes the engine after Run has returned.
-func New(eng Engine, queue job.Queue, c Config) (*Worker, error) {
+func New(eng Engine, queue queue.Queue, c Config) (*Worker, error) {
 	r := newRegistry()
 	return newWorker(eng, queue, c, r, r, newAdmission())
 }
 
 // newWorker is New with metrics and admission given. The parameter to is the Registerer of the worker's metrics. Handler serves the metrics
 // in registry. rows is the admission, which workers of one process may share.
-func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
+func newWorker(eng Engine, q queue.Queue, c Config, registry *prometheus.Registry, to prometheus.Registerer, rows *admission) (*Worker, error) {
 	if c.Alias == "" {
-		c.Alias = job.DefaultAlias
+		c.Alias = queue.DefaultAlias
 	}
 	c.Name = c.name()
 	if c.ShutdownTimeout == 0 {
@@ -127,14 +127,14 @@ func newWorker(eng Engine, queue job.Queue, c Config, registry *prometheus.Regis
 	if c.Concurrency < 1 {
 		return nil, fmt.Errorf("start worker: concurrency is %d: it must be at least 1", c.Concurrency)
 	}
-	if err := job.CheckAlias(c.Alias); err != nil {
+	if err := queue.CheckAlias(c.Alias); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	info := eng.Info()
 	return &Worker{
 		config: c,
-		queue:  queue,
-		origin: job.Origin{
+		queue:  q,
+		origin: queue.Origin{
 			Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		},
 		context:  info.Context,
@@ -202,7 +202,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	background.Go(func() { w.learnHash(serving) })
 	checkpoints, stopCheckpoints := context.WithCancel(context.WithoutCancel(ctx)) // checkpoints continue while running jobs finish
 	background.Go(func() { w.saveCheckpoints(checkpoints) })
-	err := w.queue.Serve(serving, job.ServeOptions{
+	err := w.queue.Serve(serving, queue.ServeOptions{
 		Alias:           w.config.Alias,
 		Concurrency:     w.config.Concurrency + w.config.Ahead,
 		Ahead:           w.config.Ahead,

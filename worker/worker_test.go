@@ -14,17 +14,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/generation"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/jobtest"
-	"github.com/ingot-run/ingot/job/memqueue"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
 func TestRowsAreAnsweredByTheEngine(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		b := setUp(t, q, nil, Config{Alias: "micro", Name: "mac", Version: "v1"})
 		rows := prompts(40) +
 			`{"custom_id":"many","body":{"prompt":["one","two","three"],"n":2,"max_tokens":3,"ignore_eos":true}}` + "\n" +
@@ -32,7 +32,7 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 			`{"custom_id":"long","body":{"prompt":[` + strings.Repeat("5,", 9000) + `5]}}` + "\n" +
 			`{"custom_id":"outside","body":{"prompt":[1000000]}}` + "\n" +
 			`{"custom_id":"wrong","body":{"prompt":"a","temperature":"b"}}` + "\n"
-		b.enqueue(t, rows, enqueue.Options{Alias: "micro", Priority: job.Bulk})
+		b.enqueue(t, rows, enqueue.Options{Alias: "micro", Priority: queue.Bulk})
 		stop := b.start(t)
 		lines := b.results(t)
 		require.Len(t, lines, 45)
@@ -184,7 +184,7 @@ func TestAJobThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{MaxAttempts: 3})
 	for range 3 { // three workers took the row and died
-		_, err := b.queue.Begin(t.Context(), &job.Job{Batch: "b", Line: 1})
+		_, err := b.queue.Begin(t.Context(), &queue.Job{Batch: "b", Line: 1})
 		require.NoError(t, err)
 	}
 	b.start(t)
@@ -200,8 +200,8 @@ func TestARecordedRowIsNotAnsweredAgain(t *testing.T) {
 	}, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
 	// An earlier worker recorded the row and died before asynq removed the task.
-	_, err := b.queue.Record(t.Context(), "b", job.Answered(
-		&job.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), job.Stats{}))
+	_, err := b.queue.Record(t.Context(), "b", queue.Answered(
+		&queue.Job{Batch: "b", Line: 1, Sum: "00000001", CustomID: "row-1"}, new(openai.Request), nil, time.Now(), queue.Stats{}))
 	require.NoError(t, err)
 	stop := b.start(t)
 	require.Nil(t, b.results(t)["row-1"].Error)
@@ -215,7 +215,7 @@ func TestJobsOfAnUnknownBatchAreDropped(t *testing.T) {
 	q := memqueue.New()
 	b := setUp(t, q, nil, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	j := jobtest.Take(t, q, job.DefaultAlias, job.Default, 1)[0]
+	j := queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 1)[0]
 	_, err := q.Cancel(t.Context(), "b")
 	require.NoError(t, err)
 	require.NoError(t, b.worker.handle(t.Context(), j))
@@ -228,14 +228,14 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	q := memqueue.New()
 	b := setUp(t, q, nil, Config{})
 	b.enqueue(t, prompts(1), enqueue.Options{})
-	j := jobtest.Take(t, q, job.DefaultAlias, job.Default, 1)[0]
+	j := queuetest.Take(t, q, queue.DefaultAlias, queue.Default, 1)[0]
 	ctx, lose := context.WithCancel(t.Context())
 	b.worker.generate = func(ctx context.Context, _ generation.Request) (generation.Completion, error) {
 		lose()
 		<-ctx.Done()
 		return generation.Completion{}, ctx.Err()
 	}
-	require.ErrorIs(t, b.worker.handle(ctx, j), job.ErrDeliveryEnded)
+	require.ErrorIs(t, b.worker.handle(ctx, j), queue.ErrDeliveryEnded)
 
 	// The row is delivered again, and this counts as a second attempt.
 	b.worker.generate = (&faults{}).generate
@@ -245,7 +245,7 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 
 // When a batch is cancelled, its running row is stopped and its waiting rows are dropped. Other batches are not affected.
 func TestACancelledBatchIsDropped(t *testing.T) {
-	jobtest.OnEach(t, func(t *testing.T, q job.Queue) {
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
 		b := setUp(t, q, func(ctx context.Context, req generation.Request) (generation.Completion, error) {
 			if req.Text != "hold" {
@@ -256,16 +256,16 @@ func TestACancelledBatchIsDropped(t *testing.T) {
 			stopped <- struct{}{}
 			return generation.Completion{}, ctx.Err()
 		}, Config{Concurrency: 1, Strict: true})
-		workers, err := q.Workers(t.Context(), job.DefaultAlias)
+		workers, err := q.Workers(t.Context(), queue.DefaultAlias)
 		require.NoError(t, err)
 		require.Zero(t, workers)
 		unwanted := strings.Repeat("{\"prompt\": \"hold\"}\n", 50)
-		b.enqueue(t, unwanted, enqueue.Options{Batch: "unwanted", Priority: job.Critical})
+		b.enqueue(t, unwanted, enqueue.Options{Batch: "unwanted", Priority: queue.Critical})
 		b.enqueue(t, `{"id": "row-1", "prompt": "other"}`, enqueue.Options{})
 		stop := b.start(t)
 		<-begun
 		require.Eventually(t, func() bool {
-			workers, err := q.Workers(t.Context(), job.DefaultAlias)
+			workers, err := q.Workers(t.Context(), queue.DefaultAlias)
 			return err == nil && workers == 1
 		}, time.Minute, time.Millisecond)
 		workers, err = q.Workers(t.Context(), "other")
@@ -282,10 +282,10 @@ func TestACancelledBatchIsDropped(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, enqueue.Collected{Cancelled: true}, got)
 		stop()
-		jobtest.Take(t, q, job.DefaultAlias, job.Critical, 0)
+		queuetest.Take(t, q, queue.DefaultAlias, queue.Critical, 0)
 		_, err = enqueue.Enqueue(t.Context(), q, strings.NewReader(unwanted),
-			enqueue.Options{Batch: "unwanted", Priority: job.Critical})
-		require.ErrorIs(t, err, job.ErrCancelled)
+			enqueue.Options{Batch: "unwanted", Priority: queue.Critical})
+		require.ErrorIs(t, err, queue.ErrCancelled)
 		require.ErrorContains(t, err, "give another batch id")
 	})
 }
@@ -298,7 +298,7 @@ func TestPriorities(t *testing.T) {
 		order = append(order, req.Text) // one at a time
 		return generation.Completion{Choices: []generation.Choice{{}}}, nil
 	}, Config{Concurrency: 1, Strict: true})
-	for _, p := range []job.Priority{job.Bulk, job.Default, job.Critical} {
+	for _, p := range []queue.Priority{queue.Bulk, queue.Default, queue.Critical} {
 		b.enqueue(t, strings.Repeat(fmt.Sprintf("{\"prompt\":%q}\n", p), 3), enqueue.Options{Batch: string(p), Priority: p})
 	}
 	b.enqueue(t, `{"prompt":"other model"}`, enqueue.Options{Batch: "other", Alias: "other"})

@@ -17,9 +17,9 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
-	"github.com/ingot-run/ingot/progress"
 )
 
 // launch opens the backend that the settings select. A command that loads several models opens it several times.

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/generation"
 )
 
 func newBench() *cobra.Command {

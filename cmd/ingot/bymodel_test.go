@@ -12,7 +12,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // TestBatchOfSeveralModels follows a batch whose rows name models. Two workers with different models answer it, and nobody serves a third

@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
-	"github.com/ingot-run/ingot/job/redisqueue"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/drivers"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newDoctor() *cobra.Command {

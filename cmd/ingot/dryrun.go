@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
 )
 
 // dryLine is a line that --dry-run prints: a request as a line of OpenAI's Batch API, with the number of its prompt tokens. The output can be

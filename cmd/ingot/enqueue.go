@@ -12,10 +12,10 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/progress"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/progress"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newEnqueue() *cobra.Command {
@@ -62,7 +62,7 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 			}
 			if batch == "" {
 				batch = enqueue.NewBatchID()
-			} else if err := job.CheckBatch(batch); err != nil {
+			} else if err := queue.CheckBatch(batch); err != nil {
 				return &usageError{err}
 			}
 			if limit < 0 {
@@ -180,7 +180,7 @@ func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil {
 		return fmt.Errorf("stopped before all rows were queued: run the same command with --batch %s to queue the others", sum.Batch)
 	}
-	incomplete := sum.Rows > 0 || errors.Is(err, job.ErrUnavailable) // if true, the batch may exist
+	incomplete := sum.Rows > 0 || errors.Is(err, queue.ErrUnavailable) // if true, the batch may exist
 	if !incomplete || errors.Is(err, rows.ErrOtherFile) {
 		return err
 	}

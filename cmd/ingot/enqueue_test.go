@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // TestEnqueueStopsOnInterrupt: an interrupt ends enqueue even while it waits for rows on stdin. No row is queued then.
@@ -100,7 +100,7 @@ func TestEnqueueSetsRetentionAndWeight(t *testing.T) {
 	url := redistest.Start(t).URL
 	in := write(t, "in.jsonl", askMarch)
 	redis := withRedis(t, url, "")
-	status := func() (s job.Status) {
+	status := func() (s queue.Status) {
 		t.Helper()
 		require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "b", "--json").stdout), &s))
 		return s

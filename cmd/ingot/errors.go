@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newErrors() *cobra.Command {
@@ -33,10 +33,10 @@ queue such rows again.`,
 			if asJSON {
 				enc := json.NewEncoder(out)
 				enc.SetEscapeHTML(false)
-				return job.Errors(cmd.Context(), q, args[0], func(e job.RowError) error { return enc.Encode(e) })
+				return queue.Errors(cmd.Context(), q, args[0], func(e queue.RowError) error { return enc.Encode(e) })
 			}
 			g := errorGroups{}
-			if err := job.Errors(cmd.Context(), q, args[0], g.add); err != nil {
+			if err := queue.Errors(cmd.Context(), q, args[0], g.add); err != nil {
 				return err
 			}
 			return g.write(out)
@@ -50,7 +50,7 @@ queue such rows again.`,
 // errorGroups has the input's line numbers of failed rows, first by error code and then by message.
 type errorGroups map[string]map[string][]int
 
-func (g errorGroups) add(e job.RowError) error {
+func (g errorGroups) add(e queue.RowError) error {
 	if g[e.Code] == nil {
 		g[e.Code] = map[string][]int{}
 	}

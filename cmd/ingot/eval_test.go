@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // quiz writes a task that asks the first rows of models/heldout.jsonl, and returns its path.

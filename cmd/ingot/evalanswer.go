@@ -19,11 +19,11 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/local"
-	"github.com/ingot-run/ingot/progress"
-	"github.com/ingot-run/ingot/remote"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/eval/remote"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/progress"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 // openAIKey is the environment variable from which OpenAI's own clients read the API key.
@@ -288,11 +288,11 @@ func templateSum(path string) (string, error) {
 
 // answerByFleet queues the requests as a batch and waits for the results. The batch id is stored in the run's directory.
 func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string) error {
-	queue, err := dial(e.cmd, cfg)
+	q, err := dial(e.cmd, cfg)
 	if err != nil {
 		return err
 	}
-	defer queue.Close() //nolint:errcheck // Redis has answered every command
+	defer q.Close() //nolint:errcheck // Redis has answered every command
 	batch, err := e.batch(filepath.Base(answers))
 	if err != nil {
 		return err
@@ -302,11 +302,11 @@ func (e *evaluation) answerByFleet(cfg *config.Config, requests, answers string)
 		return fmt.Errorf("read requests: %w", err)
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
-	_, err = enqueue.Enqueue(e.cmd.Context(), queue, in, enqueue.Options{Batch: batch, Alias: cfg.ModelName, Priority: job.Default, Version: programVersion()})
+	_, err = enqueue.Enqueue(e.cmd.Context(), q, in, enqueue.Options{Batch: batch, Alias: cfg.ModelName, Priority: queue.Default, Version: programVersion()})
 	if err != nil {
 		return err
 	}
-	r := collecting{cmd: e.cmd, queue: queue, batch: batch, output: answersFile(answers), follow: true}
+	r := collecting{cmd: e.cmd, queue: q, batch: batch, output: answersFile(answers), follow: true}
 	c, err := r.run(e.cmd.Context())
 	if err == nil && !c.Finished {
 		err = errors.New("the batch has not finished: run the same command again to wait for it")

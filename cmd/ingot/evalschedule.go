@@ -23,9 +23,9 @@ import (
 	"github.com/ingot-run/ingot/eval/schedule"
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newEvalSchedule() *cobra.Command {
@@ -107,7 +107,7 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 		}
 		err = n.answer(ctx, e, asked{e.Judge, "judge-" + run, filepath.Join(dir, eval.JudgeRequestsFile), filepath.Join(dir, eval.JudgeAnswersFile)})
 	}
-	if errors.Is(err, rows.ErrOtherFile) || errors.Is(err, job.ErrCancelled) {
+	if errors.Is(err, rows.ErrOtherFile) || errors.Is(err, queue.ErrCancelled) {
 		return failed(err)
 	}
 	if err != nil {
@@ -152,7 +152,7 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 		n.log.WarnContext(ctx, "no worker serves the model name: the rows wait for one until the deadline", "batch", a.batch, "model", a.model)
 	}
 	_, err = enqueue.Enqueue(ctx, n.queue, in, enqueue.Options{
-		Batch: a.batch, Alias: a.model, Priority: job.Default, Format: rows.FormatJSONL, Version: programVersion(), Deadline: time.Now().Add(e.Deadline),
+		Batch: a.batch, Alias: a.model, Priority: queue.Default, Format: rows.FormatJSONL, Version: programVersion(), Deadline: time.Now().Add(e.Deadline),
 	})
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (n *nightly) answer(ctx context.Context, e *schedule.Entry, a asked) error 
 		return err
 	}
 	if c.Cancelled {
-		return fmt.Errorf("read results of %s: %w", a.batch, job.ErrCancelled)
+		return fmt.Errorf("read results of %s: %w", a.batch, queue.ErrCancelled)
 	}
 	return nil
 }

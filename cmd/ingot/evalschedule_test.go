@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval/schedule"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // startScheduler runs a scheduler in this process. stop ends it and waits until it has ended.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/table"
 )
 
 func newExport() *cobra.Command {

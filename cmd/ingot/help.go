@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/table"
 )
 
 // Commands are listed in the order of addCommands.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-run/ingot/prompt"
-	"github.com/ingot-run/ingot/rows"
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/prompt"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
 )
 
 // inputFlags has the flags that select the input and describe how it becomes requests.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 const people = "\ufeffid,text,lang\r\n" +

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 // stdio is the path that means stdin or stdout.
@@ -122,7 +122,7 @@ func sameFile(a, b string) bool {
 // dialBatch connects to Redis for a command whose argument, if any, is a batch id.
 func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisqueue.Queue, error) {
 	for _, batch := range args {
-		if err := job.CheckBatch(batch); err != nil {
+		if err := queue.CheckBatch(batch); err != nil {
 			return nil, &usageError{err}
 		}
 	}

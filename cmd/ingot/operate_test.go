@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // TestRetry: rows that are too long for a worker fail and are listed as errors. After a retry, a worker with a longer context answers
@@ -30,12 +30,12 @@ func TestRetry(t *testing.T) {
 	require.Contains(t, r.stderr, "no worker serves model name \"default\": the rows wait for one\n")
 	require.Equal(t, "missing_field: 1 row\n", strings.SplitAfter(redis(exitOK, "errors", "b").stdout, "\n")[0])
 
-	w := startWorker(t, url, job.DefaultAlias, "--context", "64")
+	w := startWorker(t, url, queue.DefaultAlias, "--context", "64")
 	redis(exitOK, "results", "b", "-o", out, "--follow")
 	w.stop(t)
 	r = redis(exitOK, "errors", "b")
 	require.Regexp(t, `^bad_request: 2 rows\n  lines 2, 5: .*64.*\nmissing_field: 1 row\n  line 3: .*\n$`, r.stdout)
-	var e job.RowError
+	var e queue.RowError
 	require.NoError(t, json.Unmarshal([]byte(strings.SplitAfter(redis(exitOK, "errors", "b", "--json").stdout, "\n")[1]), &e))
 	require.Equal(t, "bad_request", e.Code)
 	before := readAnswers(t, readFile(t, out))
@@ -48,7 +48,7 @@ func TestRetry(t *testing.T) {
 	redis(exitOK, "results", "b", "-o", out)
 	require.Len(t, readAnswers(t, readFile(t, out)), 2, "the old errors are gone")
 
-	startWorker(t, url, job.DefaultAlias)
+	startWorker(t, url, queue.DefaultAlias)
 	r = redis(exitOK, "results", "b", "-o", out, "--follow")
 	require.Contains(t, r.stderr, "4 rows, 2 of them new, 1 failed: the batch is finished\n")
 	after := readAnswers(t, readFile(t, out))
@@ -103,7 +103,7 @@ func TestDeadline(t *testing.T) {
 
 	require.Equal(t, "b: 2 rows queued again\n", redis(exitOK, "retry", "b").stderr)
 	require.NotContains(t, redis(exitOK, "status", "b").stdout, "deadline")
-	startWorker(t, url, job.DefaultAlias)
+	startWorker(t, url, queue.DefaultAlias)
 	require.Contains(t, redis(exitOK, "results", "b", "-o", "-", "--follow").stdout, "April.")
 	require.Equal(t, exitUsage, ingot(t, "", "enqueue", "-", "--redis", url, "--deadline", "-1h").code)
 }
@@ -163,15 +163,15 @@ func TestRollingUpgrade(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	finished := func(rows int) func() bool {
 		return func() bool {
-			var s job.Status
+			var s queue.Status
 			r := ingot(t, "", "status", "b", "--redis", url, "--json")
 			return json.Unmarshal([]byte(r.stdout), &s) == nil && s.Done >= rows
 		}
 	}
-	fleet := []*workerProcess{startWorker(t, url, job.DefaultAlias), startWorker(t, url, job.DefaultAlias)}
+	fleet := []*workerProcess{startWorker(t, url, queue.DefaultAlias), startWorker(t, url, queue.DefaultAlias)}
 	for i := range fleet {
 		require.Eventually(t, finished(10*(i+1)), time.Minute, 5*time.Millisecond)
-		next := startWorker(t, url, job.DefaultAlias)
+		next := startWorker(t, url, queue.DefaultAlias)
 		fleet[i].stop(t) // with rows in flight
 		fleet[i] = next
 	}
@@ -188,7 +188,7 @@ func TestASecondSignalEndsAWorkerAtOnce(t *testing.T) {
 	long := `{"prompt":["Tell me a story."` + strings.Repeat(`,"And then?"`, 2000) + `],"max_tokens":100,"ignore_eos":true}` + "\n"
 	r := ingot(t, long, "enqueue", "-", "--redis", url, "--batch", "b")
 	require.Equal(t, exitOK, r.code, r.stderr)
-	w := startWorker(t, url, job.DefaultAlias)
+	w := startWorker(t, url, queue.DefaultAlias)
 	require.Eventually(t, func() bool {
 		return strings.Contains(ingot(t, "", "status", "b", "--redis", url).stdout, "1 running")
 	}, time.Minute, 5*time.Millisecond)
@@ -221,7 +221,7 @@ func TestErrorsAndWorkersPrintNoEscapes(t *testing.T) {
 	bad := `{"custom_id":"\u001b[31m","prompt":"x","\u001b[31mred":1}` + "\n" + `{"prompt":"x","model":"\u009b31m"}` + "\n"
 	require.Equal(t, exitOK, ingot(t, bad, "enqueue", "-", "--redis", server.URL, "--batch", "b").code)
 	escape := "\x1b]0;x\a"
-	record, err := json.Marshal(job.Worker{Name: escape, Model: escape, ModelSHA256: escape, Version: escape, Device: escape, Aliases: []string{escape}})
+	record, err := json.Marshal(queue.Worker{Name: escape, Model: escape, ModelSHA256: escape, Version: escape, Device: escape, Aliases: []string{escape}})
 	require.NoError(t, err)
 	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{:fleet}:records", "w", record).Err())
 	require.NoError(t, server.Client.HSet(t.Context(), "ingot:{:fleet}:beats", "w", time.Now().UnixMilli()).Err())

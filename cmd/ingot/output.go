@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ingot-run/ingot/export"
-	"github.com/ingot-run/ingot/rows"
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/export"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
 )
 
 // outputFlags has the flags that describe the output.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newPause() *cobra.Command {
@@ -43,7 +43,7 @@ func optionalArgument(_ *cobra.Command, args []string) error {
 func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, alias := range args {
-			if err := job.CheckAlias(alias); err != nil {
+			if err := queue.CheckAlias(alias); err != nil {
 				return &usageError{err}
 			}
 		}

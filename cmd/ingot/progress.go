@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/local"
-	"github.com/ingot-run/ingot/progress"
+	"github.com/ingot-run/ingot/internal/progress"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 // isTerminal reports whether w is a terminal.
@@ -31,7 +31,7 @@ func runCounts(p local.Progress) progress.Counts {
 }
 
 // batchCounts returns the counts of a batch on the queue.
-func batchCounts(s job.Status) progress.Counts {
+func batchCounts(s queue.Status) progress.Counts {
 	return progress.Counts{Total: s.Total, Done: s.Done, Failed: s.Failed, Tokens: s.CompletionTokens}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/local"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 func TestSummary(t *testing.T) {

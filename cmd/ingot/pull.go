@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/hub"
-	"github.com/ingot-run/ingot/progress"
+	"github.com/ingot-run/ingot/internal/progress"
 )
 
 func newPull() *cobra.Command {

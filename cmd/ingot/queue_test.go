@@ -18,8 +18,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // workerProcess is a worker in its own process.
@@ -101,11 +101,11 @@ func TestQueue(t *testing.T) {
 		t.Helper()
 		return ingot(t, "", append(args, "--redis", url)...)
 	}
-	status := func() job.Status {
+	status := func() queue.Status {
 		t.Helper()
 		r := redis("status", "nightly", "--json")
 		require.Equal(t, exitOK, r.code, r.stderr)
-		var s job.Status
+		var s queue.Status
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &s))
 		return s
 	}
@@ -126,7 +126,7 @@ func TestQueue(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stderr, "41 rows: 0 queued, 41 already in the batch")
 	s := status()
-	require.Equal(t, []any{job.InProgress, n + 1, 0, 1, "tiny", job.Bulk}, []any{s.State, s.Total, s.Done, s.Failed, s.Alias, s.Priority})
+	require.Equal(t, []any{queue.InProgress, n + 1, 0, 1, "tiny", queue.Bulk}, []any{s.State, s.Total, s.Done, s.Failed, s.Alias, s.Priority})
 	require.Regexp(t, `(?m)^rows +41: 0 answered, 1 failed, 0 running, 40 waiting$`, redis("status", "nightly").stdout)
 
 	first := startWorker(t, url, "tiny")
@@ -151,7 +151,7 @@ func TestQueue(t *testing.T) {
 	require.Contains(t, r.stderr, fmt.Sprintf("41 rows, %d of them new, 1 failed: the batch is finished\n", n+1-some))
 	require.Len(t, readAnswers(t, readFile(t, out)), n+1)
 	s = status()
-	require.Equal(t, []any{job.Completed, n, 1, 48 * n}, []any{s.State, s.Done, s.Failed, s.CompletionTokens})
+	require.Equal(t, []any{queue.Completed, n, 1, 48 * n}, []any{s.State, s.Done, s.Failed, s.CompletionTokens})
 
 	all := readFile(t, out)
 	r = redis("results", "nightly", "-o", out)
@@ -239,7 +239,7 @@ func TestNightly(t *testing.T) {
 	require.NoError(t, err)
 	questions := write(t, "questions.jsonl", `{"id":"a","answer":"April.",`+askMarch[1:len(askMarch)-len(`,"id":"march"}`)]+"}\n"+
 		`{"id":"b","answer":"Paris.",`+askFinland[1:]+"\n")
-	startWorker(t, url, job.DefaultAlias)
+	startWorker(t, url, queue.DefaultAlias)
 	nightly := func() (string, error) {
 		cmd := exec.CommandContext(t.Context(), script, questions)
 		cmd.Dir = dir
@@ -286,10 +286,10 @@ func TestCancel(t *testing.T) {
 	require.Regexp(t, `(?m)^rows +0 answered, 1 failed, the rest cancelled$`, text)
 	require.Regexp(t, `(?m)^kept until `, text)
 	require.NotContains(t, text, "workers")
-	var all []job.Status
+	var all []queue.Status
 	require.NoError(t, json.Unmarshal([]byte(redis(exitOK, "status", "--json").stdout), &all))
 	require.Len(t, all, 1)
-	require.Equal(t, job.Cancelled, all[0].State)
+	require.Equal(t, queue.Cancelled, all[0].State)
 
 	r = redis(exitOK, "results", "nightly", "-o", out)
 	require.Contains(t, r.stderr, "1 row, 1 failed: the batch is cancelled, and there are no more\n")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/table"
 )
 
 // recipe returns the commands of a recipe in the README: those below the paragraph that begins with title.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/rows"
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newResults() *cobra.Command {
@@ -150,7 +150,7 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		r.cmd.PrintErrf("%s: deleted from Redis\n", r.batch)
 	}
 	if r.follow && c.Cancelled {
-		return c, fmt.Errorf("read results of %s: %w", r.batch, job.ErrCancelled)
+		return c, fmt.Errorf("read results of %s: %w", r.batch, queue.ErrCancelled)
 	}
 	return c, nil
 }
@@ -172,13 +172,13 @@ func problem(c enqueue.Collected, batch, out string) error {
 }
 
 // collect writes the results, shows the progress, and returns the last status of the batch.
-func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.Collected, job.Status, error) {
+func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.Collected, queue.Status, error) {
 	d := newDisplay(r.cmd.ErrOrStderr())
 	defer d.Close()
-	var last job.Status
+	var last queue.Status
 	c, err := enqueue.Collect(ctx, r.queue, output, enqueue.CollectOptions{
 		Follow: r.follow, Free: r.forget,
-		Progress: func(s job.Status) {
+		Progress: func(s queue.Status) {
 			last = s
 			d.Show(batchCounts(s))
 		},
@@ -187,7 +187,7 @@ func (r *collecting) collect(ctx context.Context, output *rows.Output) (enqueue.
 }
 
 // report prints a summary of the output. If the batch has ended, it also prints the batch's figures and errors.
-func (r *collecting) report(c enqueue.Collected, s job.Status, output *rows.Output) {
+func (r *collecting) report(c enqueue.Collected, s queue.Status, output *rows.Output) {
 	r.cmd.PrintErrln(collected(c))
 	if s.Ended() {
 		r.cmd.PrintErrln(tokenFigures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))

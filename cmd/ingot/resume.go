@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newResume() *cobra.Command {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newRetry() *cobra.Command {

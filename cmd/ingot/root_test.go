@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/table"
+	"github.com/ingot-run/ingot/files/table"
 )
 
 func TestUsageErrors(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/local"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 func newRun() *cobra.Command {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job/redistest"
+	"github.com/ingot-run/ingot/queue/redistest"
 )
 
 // serveProcess is a server in its own process.

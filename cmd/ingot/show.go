@@ -16,10 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/ordered"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/ordered"
-	"github.com/ingot-run/ingot/rows"
-	"github.com/ingot-run/ingot/table"
 )
 
 func newShow() *cobra.Command {

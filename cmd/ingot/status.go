@@ -15,8 +15,8 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newStatus() *cobra.Command {
@@ -80,20 +80,20 @@ left. When the batch has ended, it prints the status.`,
 
 // batchStatus is the state of a batch as status prints it.
 type batchStatus struct {
-	job.Status
+	queue.Status
 	Models []servedModel `json:"models"` // the model names of the batch
 	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
 }
 
 // servedModel is a model name of a batch, with the workers that serve it.
 type servedModel struct {
-	job.Model
+	queue.Model
 	Workers int  `json:"workers"` // number of workers that serve the name
 	Paused  bool `json:"paused"`  // workers take none of its rows
 }
 
 // servedModels returns the model names of a batch.
-func servedModels(cmd *cobra.Command, queue *redisqueue.Queue, s job.Status) ([]servedModel, error) {
+func servedModels(cmd *cobra.Command, queue *redisqueue.Queue, s queue.Status) ([]servedModel, error) {
 	paused, err := queue.Aliases(cmd.Context())
 	if err != nil {
 		return nil, err
@@ -110,31 +110,31 @@ func servedModels(cmd *cobra.Command, queue *redisqueue.Queue, s job.Status) ([]
 }
 
 // watchBatch shows the progress of a batch until it has ended.
-func watchBatch(cmd *cobra.Command, queue *redisqueue.Queue, batch string) error {
+func watchBatch(cmd *cobra.Command, q *redisqueue.Queue, batch string) error {
 	d := newDisplay(cmd.ErrOrStderr())
 	defer d.Close()
-	return enqueue.Watch(cmd.Context(), queue, batch, func(s job.Status) { d.Show(batchCounts(s)) })
+	return enqueue.Watch(cmd.Context(), q, batch, func(s queue.Status) { d.Show(batchCounts(s)) })
 }
 
-func listBatches(cmd *cobra.Command, queue *redisqueue.Queue, asJSON bool) error {
-	all, err := queue.Batches(cmd.Context())
+func listBatches(cmd *cobra.Command, q *redisqueue.Queue, asJSON bool) error {
+	all, err := q.Batches(cmd.Context())
 	if err != nil {
 		return fmt.Errorf("read status: %w", err)
 	}
-	all = slices.DeleteFunc(all, func(s job.Status) bool {
+	all = slices.DeleteFunc(all, func(s queue.Status) bool {
 		if s.Damage != "" {
 			cmd.PrintErrf("skipped %s\n", printable(s.Damage))
 		}
 		return s.Damage != ""
 	})
 	if asJSON {
-		return writeJSON(cmd.OutOrStdout(), append([]job.Status{}, all...)) // an empty list is written as [], not null
+		return writeJSON(cmd.OutOrStdout(), append([]queue.Status{}, all...)) // an empty list is written as [], not null
 	}
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "batch\tstate\trows\tanswered\tfailed\tmodel name\tpriority\tcreated") //nolint:errcheck // Flush reports it
 	for _, s := range all {
 		total := "?" // more rows are being queued
-		if s.Total > 0 || s.State == job.Completed {
+		if s.Total > 0 || s.State == queue.Completed {
 			total = strconv.Itoa(s.Total)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", s.Batch, s.State, total, s.Done, s.Failed, strings.Join(s.Aliases(), ","), s.Priority, //nolint:errcheck // Flush reports it
@@ -169,9 +169,9 @@ func writeStatus(w io.Writer, s batchStatus) error {
 	}
 	line("state", "%s", s.State)
 	switch s.State {
-	case job.Enqueueing:
+	case queue.Enqueueing:
 		line("rows", "%d answered, %d failed, %d running, more to come", s.Done, s.Failed, s.Running)
-	case job.Cancelled:
+	case queue.Cancelled:
 		line("rows", "%d answered, %d failed, the rest cancelled", s.Done, s.Failed)
 	default:
 		line("rows", "%d: %d answered, %d failed, %d running, %d waiting", s.Total, s.Done, s.Failed, s.Running, s.Waiting())

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
 func newWorkers() *cobra.Command {
@@ -53,10 +53,10 @@ took its rows; it is listed for an hour. Paused model names are listed below the
 // workerState is a worker as "ingot workers" prints it.
 type workerState struct {
 	State string `json:"state"` // live, paused, silent or lost
-	job.Worker
+	queue.Worker
 }
 
-func newWorkerState(w job.Worker, paused map[string]bool, silent bool) workerState {
+func newWorkerState(w queue.Worker, paused map[string]bool, silent bool) workerState {
 	switch {
 	case !w.Live():
 		return workerState{"lost", w}

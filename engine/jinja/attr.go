@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // getAttr returns object.name: a method or attribute that the object's type has in Python or, if there is none, the item whose key is name.

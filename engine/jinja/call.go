@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // args are the arguments of a call.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // conformance is the content of testdata/conformance.json, which testdata/conformance.py writes. It has the results of Python's jinja2 for

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Dictionaries are *ordered.Object, whose keys are strings. Templates also use integers as keys: such a key is stored as intKey

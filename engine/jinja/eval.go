@@ -1,6 +1,6 @@
 package jinja
 
-import "github.com/ingot-run/ingot/ordered"
+import "github.com/ingot-run/ingot/internal/ordered"
 
 // An expression that can fail first computes its operands and then sets r.at to its own offset. An error therefore has the position of the
 // innermost operation.

@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 func filterList(r *render, v Value, _ args) Value {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // FuzzTemplate parses and renders arbitrary text. The result must be a prompt or an *Error. A second rendering must give the same

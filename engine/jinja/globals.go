@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // globals has the functions that every template can call.

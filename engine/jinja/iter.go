@@ -1,6 +1,6 @@
 package jinja
 
-import "github.com/ingot-run/ingot/ordered"
+import "github.com/ingot-run/ingot/internal/ordered"
 
 // cursor iterates over the elements of a value. The elements are the results of next until it returns false or, if next is nil, the
 // elements in items.

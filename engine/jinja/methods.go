@@ -3,7 +3,7 @@ package jinja
 import (
 	"strings"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 var strMethods, listMethods, dictMethods map[string]*builtin

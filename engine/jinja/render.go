@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Limits of a template and of one rendering of it.

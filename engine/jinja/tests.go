@@ -3,7 +3,7 @@ package jinja
 import (
 	"math/big"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // tests has all tests by name.

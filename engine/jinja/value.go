@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/big"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Value is a value in a template. A context has values of the types of ordered.Value; dictionaries are *ordered.Object. Rendering does not

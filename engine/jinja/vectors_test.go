@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // vectorsNow is the time at which the recorded prompts were rendered.

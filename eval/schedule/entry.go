@@ -21,7 +21,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ingot-run/ingot/eval/names"
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // MissedPolicy selects which missed slots are run later. A slot is missed if no scheduler was running at its time.
@@ -140,7 +140,7 @@ func (e *Entry) complete(folder string) (err error) {
 		e.Deadline = DefaultDeadline
 	}
 	if e.Model == "" {
-		e.Model = job.DefaultAlias
+		e.Model = queue.DefaultAlias
 	}
 	switch {
 	case !slices.Contains([]MissedPolicy{RunLatest, RunAll, Skip}, e.Missed):
@@ -153,7 +153,7 @@ func (e *Entry) complete(folder string) (err error) {
 		return fmt.Errorf("limit: %d is negative: use 0 for all rows", e.Limit)
 	}
 	for _, alias := range []string{e.Model, cmp.Or(e.Judge, e.Model)} {
-		if err := job.CheckAlias(alias); err != nil {
+		if err := queue.CheckAlias(alias); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ingot-run/ingot/engine/jinja"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Field computes a value from a row. It is the name of a column, a Jinja template over the columns, a constant, or a function of the harness.

@@ -11,7 +11,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Task files of the harness name Python functions, as module.function. The functions in the tables below are implemented here; all others are

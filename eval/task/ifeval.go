@@ -11,7 +11,7 @@ import (
 
 	"github.com/dlclark/regexp2/v2"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // The metrics of IFEval: the share of rows whose instructions are all followed, and the share of instructions that are followed. The loose

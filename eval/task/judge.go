@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ingot-run/ingot/engine/jinja"
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Rubric defines how a second model, the judge, scores the answers of a Judge task.

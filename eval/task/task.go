@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ingot-run/ingot/ordered"
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // Type selects how a row is scored.

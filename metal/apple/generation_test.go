@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/compute/computetest"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
-	"github.com/ingot-run/ingot/generation"
 	"github.com/ingot-run/ingot/metal"
 	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/ebitengine/purego"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/kernelcache"
+	"github.com/ingot-run/ingot/metal/internal/kernelcache"
 )
 
 // compiler is NVRTC, NVIDIA's compiler library, with the folder in which compiled kernels are cached.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-run/ingot/metal/translate"
+	"github.com/ingot-run/ingot/metal/internal/translate"
 )
 
 var (

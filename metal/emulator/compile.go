@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/kernelcache"
-	"github.com/ingot-run/ingot/metal/translate"
+	"github.com/ingot-run/ingot/metal/internal/kernelcache"
+	"github.com/ingot-run/ingot/metal/internal/translate"
 )
 
 var (

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/kernelcache"
+	"github.com/ingot-run/ingot/metal/internal/kernelcache"
 )
 
 // Options are the settings of a device. The zero value gives the defaults.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/ingot-run/ingot/metal/translate"
+	"github.com/ingot-run/ingot/metal/internal/translate"
 )
 
 // indices are the C++ expressions for Metal's position and size attributes.

@@ -9,9 +9,9 @@ import (
 	"os"
 	"slices"
 
-	"github.com/ingot-run/ingot/local"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/worker"
+	"github.com/ingot-run/ingot/worker/local"
 )
 
 // Alone is a Runner that uses engines in this process. The batches of a model are answered one after another.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/progress"
-	"github.com/ingot-run/ingot/rows"
 )
 
 // Status is the state of a batch in OpenAI's API.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/enqueue"
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // maxQueued is the maximum number of a model's batches that this server has in the queue at once. Workers answer them one after another.
@@ -23,7 +23,7 @@ const lostInterval = 30 * time.Second
 
 // Fleet is a Runner that uses the workers of a queue. A batch has the same id in the queue as in the Store.
 type Fleet struct {
-	queue    job.Queue
+	queue    queue.Queue
 	version  string
 	interval time.Duration // time between two searches for lost rows
 
@@ -32,7 +32,7 @@ type Fleet struct {
 }
 
 // NewFleet returns a Fleet. version is the version of the program, for the results of rows that cannot be used.
-func NewFleet(queue job.Queue, version string) *Fleet {
+func NewFleet(queue queue.Queue, version string) *Fleet {
 	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
 }
 
@@ -66,7 +66,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 		err := f.turnsOf(t.Model).take(waiting, t.Batch)
 		if err == nil {
 			defer f.turnsOf(t.Model).giveBack()
-			err = ignore(f.enqueue(waiting, t), job.ErrCancelled) // collect returns the error
+			err = ignore(f.enqueue(waiting, t), queue.ErrCancelled) // collect returns the error
 		}
 		if err != nil && stopped.Err() == nil {
 			return err
@@ -83,11 +83,11 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	defer abandon(nil)
 	watching.Go(func() { f.watch(collecting, t.Batch, abandon) })
 	detach := context.AfterFunc(stopped, func() {
-		err := job.Retry(ctx, maxCancelWait, func() error {
+		err := queue.Retry(ctx, maxCancelWait, func() error {
 			_, err := f.queue.Cancel(ctx, t.Batch)
 			return err
 		})
-		if ignore(err, job.ErrNoBatch) != nil {
+		if ignore(err, queue.ErrNoBatch) != nil {
 			abandon(err)
 		}
 	})
@@ -98,8 +98,8 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	}
 	switch {
 	case stopped.Err() != nil:
-		return ignore(ignore(err, job.ErrNoBatch), job.ErrCancelled)
-	case errors.Is(err, job.ErrCancelled):
+		return ignore(ignore(err, queue.ErrNoBatch), queue.ErrCancelled)
+	case errors.Is(err, queue.ErrCancelled):
 		return fmt.Errorf("%w: the batch was cancelled in the queue", ErrHopeless)
 	}
 	return err
@@ -145,7 +145,7 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = enqueue.Enqueue(ctx, f.queue, in, enqueue.Options{
-		Batch: t.Batch, Alias: t.Model, Priority: job.Bulk, Format: rows.FormatJSONL, Version: f.version,
+		Batch: t.Batch, Alias: t.Model, Priority: queue.Bulk, Format: rows.FormatJSONL, Version: f.version,
 		Deadline: time.Unix(t.Expires, 0),
 	})
 	if errors.Is(err, rows.ErrOtherFile) {
@@ -159,7 +159,7 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	c, err := enqueue.Collect(ctx, f.queue, out, enqueue.CollectOptions{
 		Follow: true, Free: true,
-		Progress: func(s job.Status) { t.Report(Tokens{s.PromptTokens, s.CompletionTokens}) },
+		Progress: func(s queue.Status) { t.Report(Tokens{s.PromptTokens, s.CompletionTokens}) },
 	})
 	switch {
 	case errors.Is(err, rows.ErrOtherFile):
@@ -167,12 +167,12 @@ func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	case err == nil && c.Foreign > 0:
 		return fmt.Errorf("%w: its results file has %d rows that the queue does not have", ErrHopeless, c.Foreign)
 	case err == nil && c.Cancelled:
-		return job.ErrCancelled
+		return queue.ErrCancelled
 	}
 	return err
 }
 
 // Forget implements Runner.
 func (f *Fleet) Forget(ctx context.Context, batch string) error {
-	return ignore(f.queue.Purge(ctx, batch), job.ErrNoBatch)
+	return ignore(f.queue.Purge(ctx, batch), queue.ErrNoBatch)
 }

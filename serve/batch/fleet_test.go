@@ -6,10 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/ingot-run/ingot/job"
-	"github.com/ingot-run/ingot/job/redisqueue"
-	"github.com/ingot-run/ingot/job/redistest"
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/queue/redistest"
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
@@ -176,7 +176,7 @@ func TestFleetReportsLostResults(t *testing.T) {
 		s, err := f.queue.Status(t.Context(), b.ID)
 		return err == nil && s.Done == 20
 	}, patience, time.Millisecond)
-	require.NoError(t, f.queue.Free(t.Context(), b.ID, []job.Recording{{Line: 20}}))
+	require.NoError(t, f.queue.Free(t.Context(), b.ID, []queue.Recording{{Line: 20}}))
 	f.bench = start(t, f.folder, gated{}, batch.NewFleet(f.queue, "test"))
 	b = await(t, f.Store, b.ID, ended)
 	require.Equal(t, batch.Completed, b.Status)

@@ -3,7 +3,7 @@ package batch
 import (
 	"time"
 
-	"github.com/ingot-run/ingot/progress"
+	"github.com/ingot-run/ingot/internal/progress"
 )
 
 // Progress is a batch with its progress.

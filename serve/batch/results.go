@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // finalize writes the batch's files and ends the batch. It can be repeated after a crash at any point.
@@ -225,7 +225,7 @@ func (f *files) failure(text []byte, e *openai.Error) error {
 		line.Error = notRun(Expired)
 	} else {
 		status, body := response(e)
-		line.Response = &openai.Response{StatusCode: status, RequestID: job.TaskID(batch, number), Body: body}
+		line.Response = &openai.Response{StatusCode: status, RequestID: queue.TaskID(batch, number), Body: body}
 	}
 	return f.errors.marshal(line)
 }

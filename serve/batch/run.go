@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/files/rows"
 )
 
 // Runner answers the rows of batches. Alone and Fleet implement it.

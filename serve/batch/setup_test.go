@@ -16,7 +16,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/generation"
+	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/serve/batch"
 	"github.com/ingot-run/ingot/worker"

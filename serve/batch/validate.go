@@ -12,9 +12,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/ingot-run/ingot/job"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
-	"github.com/ingot-run/ingot/rows"
+	"github.com/ingot-run/ingot/queue"
 )
 
 // Codes of faults in batches of the HTTP API. Rows of `ingot run` cannot have these faults.
@@ -58,7 +58,7 @@ func (v *validation) read(ctx context.Context, in io.Reader) error {
 			return err
 		}
 		v.total++
-		if l.Number > job.MaxLineNumber || v.total > MaxRows {
+		if l.Number > queue.MaxLineNumber || v.total > MaxRows {
 			v.fault(Fault{Code: codeTooManyRows, Message: fmt.Sprintf("the file has more than %d lines: divide it into several batches", MaxRows)})
 			return nil
 		}
@@ -148,7 +148,7 @@ func (v *validation) checkModel(name string) *openai.Error {
 		return fail(openai.CodeUnknownModel, "is %.128q: use %s", name, strings.Join(v.models, " or "))
 	case v.allowed != nil && !slices.Contains(v.allowed, name):
 		return fail(openai.CodeUnknownModel, "is %.128q, which the API key may not use", name)
-	case job.CheckAlias(name) != nil:
+	case queue.CheckAlias(name) != nil:
 		return fail(openai.CodeUnknownModel, "is %.128q, which is not a valid model name", name)
 	}
 	v.model = name

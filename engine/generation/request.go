@@ -1,0 +1,132 @@
+// Package generation defines requests to the engine and their completions. It does not import the engine, so that the wire format
+// and producers do not depend on an engine.
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ingot-run/ingot/internal/ordered"
+)
+
+// Errors that callers distinguish. If an error wraps ErrBadRequest, the request would fail in the same way at every attempt.
+var (
+	// ErrBadRequest means that the request itself cannot be answered: an empty prompt, an id outside the vocabulary, a
+	// prompt longer than the context, messages that the chat template refuses, a setting out of range.
+	ErrBadRequest = errors.New("bad request")
+	// ErrClosed means that the engine was closed before the request was done.
+	ErrClosed = errors.New("engine is closed")
+	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted any more. The request is not
+	// necessarily the cause: another process should try it.
+	ErrEngineFailed = errors.New("engine has failed")
+	// ErrNotFinite means that the logits contain a NaN or an infinity. Usually, the model file is broken or a step of the device failed.
+	ErrNotFinite = errors.New("logits are not finite")
+)
+
+// Request is a prompt with the settings for its answer. Exactly one of Chat, Text and Tokens is the prompt.
+type Request struct {
+	// Chat has the variables of the model's chat template: "messages", and optionally "tools" and others that the template reads. The
+	// engine adds bos_token, eos_token and, if absent, add_generation_prompt (true), tools and documents (none). The engine does not
+	// modify the object.
+	Chat   *ordered.Object
+	Text   string  // a prompt as text; the engine adds BOS if the model expects it
+	Tokens []int32 // a prompt as token ids; the engine adds nothing
+	// Date is the day that a chat template prints; zero means today. A retry of the request should set the same date, so that the prompt
+	// stays the same.
+	Date time.Time
+
+	// Interactive means that a person waits for the answer. An interactive request is admitted and computed before others. If too many
+	// sequences run or too few pages are free, other requests are preempted for it. They keep their tokens and compute their part of the KV
+	// cache again.
+	Interactive bool
+
+	Sampling  Sampling
+	N         int      // number of choices to generate, at most 128; 0 means 1
+	MaxTokens int      // maximum number of tokens of a choice; 0 for as many as fit into the context
+	MinTokens int      // until a choice has this many tokens, stop tokens are not sampled and stop strings are ignored
+	Stop      []string // strings that end a choice; the text does not include them
+	StopIDs   []int32  // ids of tokens that end a choice, in addition to the model's stop tokens
+	IgnoreEOS bool     // the model's stop tokens do not end a choice
+
+	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most likely tokens at its position.
+	Logprobs    bool
+	TopLogprobs int
+	// PromptLogprobs requests the log-probability of each prompt token, and of the TopLogprobs most likely tokens at its position.
+	PromptLogprobs bool
+	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine calls it before it makes the completion.
+	// bytes is the memory of the completion and of the JSON made from it. Reserve waits until there is room, or returns an error, which
+	// ends the request.
+	Reserve func(ctx context.Context, bytes int64) error
+	// Timed requests the time of each generated token: Choice.Times.
+	Timed bool
+	// PromptOnly computes the prompt and generates nothing. The choices are empty and have the finish reason FinishLength.
+	PromptOnly bool
+
+	// Resume is the progress of an earlier attempt, from which the request continues. With nil, the request starts after the prompt. Resume
+	// is ignored if it is the progress of a different request, or if this request is not Resumable. Stats.ResumedTokens is the number of
+	// tokens taken from it.
+	Resume *Progress
+	// Progress requests reports of the generated tokens, if Progress.To is not nil and the request is Resumable.
+	Progress Reporting
+	// Stream, if not nil, receives the choices while they are generated, including tokens from Resume. It is called on the goroutine that
+	// called Generate, and never after Generate has returned. The engine does not wait for Stream: the next piece has everything that was
+	// generated meanwhile. An error ends the request, and Generate returns it.
+	Stream func(Piece) error
+}
+
+// Resumable reports whether another attempt can continue from the generated tokens alone. This is not possible if the completion also has
+// log-probabilities or times.
+func (r *Request) Resumable() bool {
+	return !r.Logprobs && !r.PromptLogprobs && !r.Timed && !r.PromptOnly
+}
+
+// maxChoices is the maximum of Request.N.
+const maxChoices = 128
+
+// Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
+// It does not check the prompt.
+func (r *Request) Validate(vocab int) error {
+	switch {
+	case r.N < 0 || r.N > maxChoices:
+		return BadRequest("n is %d; it must be from 1 to %d", r.N, maxChoices)
+	case r.MaxTokens < 0:
+		return BadRequest("max_tokens is %d; it must be at least 1", r.MaxTokens)
+	case r.MinTokens < 0:
+		return BadRequest("min_tokens is %d; it must be at least 0", r.MinTokens)
+	case r.MaxTokens > 0 && r.MinTokens > r.MaxTokens:
+		return BadRequest("min_tokens is %d, which is more than max_tokens (%d)", r.MinTokens, r.MaxTokens)
+	case r.TopLogprobs < 0 || r.TopLogprobs > vocab:
+		return BadRequest("top_logprobs is %d; it must be from 0 to %d, the size of the vocabulary", r.TopLogprobs, vocab)
+	}
+	for i, s := range r.Stop {
+		if s == "" {
+			return BadRequest("string %d of stop is empty", i+1)
+		}
+	}
+	for _, id := range r.StopIDs {
+		if id < 0 || int(id) >= vocab {
+			return BadRequest("stop_token_ids has id %d, but the vocabulary has ids 0 to %d", id, vocab-1)
+		}
+	}
+	if err := r.Sampling.Validate(vocab); err != nil {
+		return badRequestError{err}
+	}
+	return nil
+}
+
+// NumChoices returns the number of requested choices.
+func (r *Request) NumChoices() int { return max(r.N, 1) }
+
+// BadRequest returns an error that matches ErrBadRequest in errors.Is. Its text is only the given reason, since results report the kind
+// of error as a code.
+func BadRequest(format string, args ...any) error {
+	return badRequestError{fmt.Errorf(format, args...)}
+}
+
+type badRequestError struct{ error }
+
+func (b badRequestError) Unwrap() error { return b.error }
+
+func (badRequestError) Is(target error) bool { return target == ErrBadRequest }

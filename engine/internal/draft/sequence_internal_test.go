@@ -1,0 +1,83 @@
+package draft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/internal/cache"
+)
+
+// A preempted sequence keeps the record of its drafts and the n-grams of its text, and forgets its state in the cache.
+func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
+	t.Parallel()
+	tokens := []int32{1, 2, 3, 4, 1, 2, 3}
+	s := Sequence{Tokens: tokens, Limit: 20, Computed: 7, Start: 6, Rows: 3, origin: 4, filled: 6, Drafts: []int32{4, 1}, Accepted: 1, gated: true, byNGram: true}
+	s.ngrams = newNGrams()
+	want := s.ngrams.Draft(nil, tokens, 3)
+	require.Equal(t, []int32{4, 1, 2}, want)
+	s.Total = Counts{Drafted: 9, Accepted: 5}
+	s.ngramRecord.Observe(4, 2)
+	s.passRecord.Observe(3, 3)
+	ngrams, passes := s.ngramRecord, s.passRecord
+
+	s.Preempt()
+	require.Equal(t, want, s.ngrams.Draft(nil, tokens, 3))
+	require.Equal(t, []record{ngrams, passes}, []record{s.ngramRecord, s.passRecord})
+	require.Equal(t, Counts{Drafted: 9, Accepted: 5}, s.Total)
+	require.Equal(t, tokens, s.Tokens)
+	require.Empty(t, s.Drafts)
+	require.Zero(t, s.Computed+s.Start+s.Rows+s.origin+s.filled+s.Accepted)
+	require.False(t, s.gated || s.byNGram)
+}
+
+// A sequence that adopts pages also uses the drafter's keys and values in them. They must reach the end of the pages without a gap; origin
+// is the position at which they begin.
+func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
+	t.Parallel()
+	const size = 4
+	tokens := make([]int32, 5*size+1)
+	for i := range tokens {
+		tokens[i] = int32(i)
+	}
+	for name, c := range map[string]struct {
+		parts          [][2]int // positions that another sequence processed, each part with its own origin
+		origin, filled int
+	}{
+		"everything":              {parts: [][2]int{{0, 20}}, origin: 0, filled: 20},
+		"nothing":                 {},
+		"the beginning":           {parts: [][2]int{{0, 8}}},
+		"the end":                 {parts: [][2]int{{8, 20}}, origin: 8, filled: 20},
+		"less than the last page": {parts: [][2]int{{0, 19}}},
+		"two origins":             {parts: [][2]int{{0, 8}, {12, 20}}, origin: 12, filled: 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := cache.NewPool(10, size, cache.Groups{})
+			first := Sequence{Tokens: tokens, Table: pool.NewTable()}
+			require.True(t, first.Table.Grow(len(tokens)))
+			for _, part := range c.parts {
+				first.origin, first.filled = part[0], part[0]
+				first.process(1)
+				first.process(part[1] - part[0] - 1)
+			}
+			first.Table.Commit(tokens, 5*size)
+
+			second := Sequence{Tokens: tokens, Table: pool.NewTable()}
+			second.Adopt(second.Table.Adopt(tokens))
+			require.Equal(t, 5*size, second.Computed)
+			require.Equal(t, []int{c.origin, c.filled}, []int{second.origin, second.filled})
+			require.Equal(t, second.Table.Pages()[c.origin/size:], second.pages())
+			second.Adopt(second.Table.Adopt(tokens))
+			require.Equal(t, []int{c.origin, c.filled}, []int{second.origin, second.filled}, "adopting again changes nothing")
+
+			first.Table.Release()
+			second.Table.Release()
+			other := pool.NewTable()
+			require.True(t, other.Grow(10*size))
+			for i := range other.Pages() {
+				require.Zero(t, other.Note(i), "pages with other content have no notes")
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+// Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP layer, by a small model or from n-grams
+// of a sequence's own text. From the cost of steps and drafts and the share of right drafts, it decides how many tokens are worth drafting
+// at the present batch size. Drafts never change the tokens of a sequence: the sampler alone chooses them.
+package draft
+
+import (
+	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// MaxOutputs is the maximum number of drafts in a step, all sequences together. Each is a row that reaches the output head.
+const MaxOutputs = 64
+
+// Options set up a Speculator.
+type Options struct {
+	Model  model.Model   // verifies the drafts
+	MTP    model.Drafter // the same model, if its MTP layer drafts; otherwise nil
+	Small  model.Model   // a small model that drafts; nil for none
+	NGram  bool          // draft from the sequences' own texts
+	Fixed  int           // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
+	Limits model.Limits  // the limits with which Model and Small were loaded
+	Steps  *cost.Steps   // expected durations of steps of Model
+}
+
+// Speculator drafts tokens for the sequences that generate, and measures how often they are accepted. The next step verifies the drafts:
+// the token of each row is sampled as if nothing had been drafted, and is used if all drafts before it are right. Drafting therefore does
+// not change tokens or their distribution.
+type Speculator struct {
+	limits  model.Limits
+	fixed   int
+	ngram   bool
+	chain   *chain // nil if neither an MTP layer nor a small model drafts
+	planner planner
+	gate    gate // decides how many passes a sequence gets
+
+	ngramAcceptance, passAcceptance acceptance
+	idle                            int // number of steps since the last drafts
+	unprofitable                    int // number of recent steps in which drafting by passes was not worth its cost
+
+	candidates []candidate // [Next.Decode] candidates of the planned step
+	fresh      []candidate // candidates without a record, with which judge estimates whether drafting is worth its cost
+}
+
+// New makes a Speculator. It measures the cost of drafting passes. It must run before the first request, because it writes to pages of the
+// cache.
+func New(o Options) (*Speculator, error) {
+	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable}
+	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
+	switch {
+	case o.Small != nil:
+		sp.chain = newModelChain(o.Small, o.Limits.Rows)
+	case o.MTP != nil:
+		sp.chain = newMTPChain(o.MTP, o.Limits.Rows)
+	}
+	if err := sp.measure(o.Model); err != nil {
+		return nil, err
+	}
+	return sp, nil
+}
+
+// MaxInFlight returns the maximum number of steps to submit before a wait: half the number of steps since the last drafts, but at least 1.
+// It is always 1 if Options.Fixed sets the number of drafts.
+func (sp *Speculator) MaxInFlight() int {
+	if sp.fixed > 0 {
+		return 1
+	}
+	return max(1, sp.idle/2)
+}
+
+// Waits reports whether another step can begin only after the results of the next step are known: the next step verifies drafts of s, or
+// the MTP layer or small model processes its tokens.
+func (sp *Speculator) Waits(s *Sequence) bool {
+	return len(s.Drafts) > 0 || sp.chain != nil && sp.catchesUp()
+}
+
+// Prefill lets the MTP layer or small model process the prompts of a step that has been computed and whose results have not been delivered.
+func (sp *Speculator) Prefill(prompts []*Sequence) error {
+	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
+		return nil
+	}
+	return sp.chain.prefill(prompts)
+}
+
+// Observe records the results of a number of steps that were in flight together. step lists the sequences of the last of these steps.
+// Observe removes the sequences' drafts and returns how many were drafted and accepted.
+func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
+	for _, s := range step {
+		sp.learn(s)
+		c.Drafted += len(s.Drafts)
+		c.Accepted += s.Accepted
+		s.Total.Drafted += len(s.Drafts)
+		s.Total.Accepted += s.Accepted
+		s.forget()
+	}
+	if c.Drafted > 0 {
+		sp.idle = 0
+	} else {
+		sp.idle += steps
+	}
+	return c
+}
+
+// learn records how many of a sequence's drafts were right.
+func (sp *Speculator) learn(s *Sequence) {
+	drafted := len(s.Drafts)
+	tried := drafted
+	if s.gated {
+		tried++ // the draft that the gate dropped counts as wrong if all before it were accepted
+	}
+	if tried > 0 {
+		s.record().Observe(tried, s.Accepted)
+		if s.byNGram {
+			sp.ngramAcceptance.Observe(tried, s.Accepted)
+		} else {
+			sp.passAcceptance.Observe(tried, s.Accepted)
+		}
+	}
+	if drafted > 0 && !s.byNGram {
+		s.process(sp.chain.retained(drafted, s.Accepted))
+		for i, confidence := range s.confidence[:min(drafted, s.Accepted+1)] {
+			sp.gate.Observe(confidence, i < s.Accepted)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package schedule
+
+import (
+	"testing"
+
+	"github.com/ingot-run/ingot/engine/generation"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/internal/draft"
+	"github.com/ingot-run/ingot/engine/internal/sample"
+)
+
+// If the step returned only some of the logits that equal the k-th highest logit, the token is sampled from all logits. The reported
+// log-probabilities are still computed from the returned ones.
+func TestDrawAmongManyEquals(t *testing.T) {
+	logits := []float32{0, 3, 3, 1, 3, 3, 3, -2}
+	const top, sum = 3, 4.75
+	best := []float32{1, 2, 4, 3, 3, 3, sum}
+	other := map[int32]bool{}
+	for seed := range uint64(40) {
+		params := generation.Sampling{Temperature: 1, TopK: top - 1, Seed: seed}
+		c := &call{prompt: []int32{1, 2}, scores: true}
+		s := &sequence{call: c, sampler: sample.New(params, 0, c.prompt), Sequence: draft.Sequence{Tokens: c.prompt}, scores: scores{top: 1}}
+		require.Equal(t, top, s.needs(0, 64))
+		var w sample.Scratch
+		id, err := s.draw(output{top: top}, result{batch: &batch{logits: [][]float32{logits}}, best: sample.ReadBest(best, top)}, &w)
+		require.NoError(t, err)
+		want, err := s.sampler.Sample(logits, s.Length(), &w)
+		require.NoError(t, err)
+		require.Equal(t, want, id)
+		require.Equal(t, []float64{3 - sum}, s.scores.of)
+		require.Equal(t, []int32{1}, s.scores.topID)
+		other[id] = true
+	}
+	require.Len(t, other, 5)
+}
+
+// reading is a backend that counts how often logits are read from it.
+type reading struct {
+	compute.Backend
+	vocab, logits int
+}
+
+func (r *reading) Floats(t compute.Tensor) [][]float32 {
+	if t.Cols == r.vocab {
+		r.logits++
+	}
+	return r.Backend.Floats(t)
+}
+
+// All logits of a step are read at most once, and only if the highest logits do not suffice for one of its tokens.
+func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		requests  []generation.Request
+		speculate func(compute.Backend, *draft.Options)
+		reads     int // per step
+	}{
+		"greedy":                           {requests: []generation.Request{{}}},
+		"greedy, drafted by the MTP layer": {requests: []generation.Request{{}}, speculate: byMTP},
+		"from the top k":                   {requests: []generation.Request{{Sampling: generation.Sampling{Temperature: 1, TopK: 20}}}},
+		"with log-probabilities":           {requests: []generation.Request{{Logprobs: true, TopLogprobs: 5}}},
+		"from all, and greedy":             {requests: []generation.Request{{}, {Sampling: generation.Sampling{Temperature: 1}}, {Sampling: generation.Sampling{Temperature: 1}}}, reads: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, err := cpu.New(1)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, one.Close()) })
+			be := &reading{Backend: one}
+			s := setup{path: microGLM, backend: be}
+			if c.speculate != nil {
+				s.speculate = func(be compute.Backend, o *draft.Options) { o.Fixed = 2; c.speculate(be, o) }
+			}
+			m := newManual(t, s)
+			be.vocab = m.loop.Model.Config().Vocab
+			for _, req := range c.requests {
+				req.Tokens, req.IgnoreEOS = []int32{1, 2, 3}, true
+				m.begin(req)
+			}
+			const steps = 10
+			for range steps {
+				m.step()
+			}
+			require.Equal(t, steps*c.reads, be.logits)
+		})
+	}
+}

@@ -1,0 +1,151 @@
+package schedule
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/ingot-run/ingot/engine/generation"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/model"
+)
+
+// preempt takes the pages of the only running sequence, as if older sequences needed them. It answers another request before the sequence
+// continues.
+func (m manual) preempt(meanwhile generation.Request) {
+	l := m.loop
+	require.Len(m.t, l.running, 1)
+	s := l.running[0]
+	s.preempt()
+	l.running = l.running[:0]
+	m.finish(m.begin(meanwhile))
+	l.waiting = append(l.waiting, s)
+}
+
+// newPreempted returns a scheduler whose prompts take several steps.
+func newPreempted(t *testing.T) manual {
+	t.Helper()
+	return newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}, options: Options{PrefillChunk: 8}})
+}
+
+// A preempted prompt with log-probabilities continues with the next missing log-probability, even if another sequence has computed the
+// remaining pages by then.
+func TestAPreemptedPromptIsScoredInFull(t *testing.T) {
+	t.Parallel()
+	for name, promptOnly := range map[string]bool{"with an answer": false, "alone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newPreempted(t)
+			scored := generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true, PromptLogprobs: true, PromptOnly: promptOnly}
+			want := m.begin(scored)
+			m.finish(want)
+
+			got := m.begin(scored)
+			m.step()
+			require.Len(t, got.promptScores.ids, 8)
+			m.preempt(generation.Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
+			m.finish(got)
+			require.Equal(t, want.promptScores, got.promptScores)
+		})
+	}
+}
+
+// Pages that a preempted sequence finds in the cache are not counted as cached, because it may have computed them itself.
+func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
+	t.Parallel()
+	m := newPreempted(t)
+	c := m.begin(generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
+	m.step()
+	m.step()
+	m.preempt(generation.Request{Tokens: []int32{7}, MaxTokens: 1, IgnoreEOS: true})
+	m.finish(c)
+	require.Zero(t, c.stats().CachedTokens)
+}
+
+// If a prompt was preempted before any of its positions were computed, pages that it finds in the cache are counted as cached.
+func TestPagesOfOthersAreCountedAfterAPreemption(t *testing.T) {
+	t.Parallel()
+	m := newPreempted(t)
+	c := m.begin(generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
+	m.loop.admit()
+	m.preempt(generation.Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
+	m.finish(c)
+	require.Equal(t, 32, c.stats().CachedTokens)
+}
+
+// ascending returns a prompt of n tokens with ascending ids.
+func ascending(n int) []int32 {
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(100 + i)
+	}
+	return ids
+}
+
+// A preempted sequence is admitted before sequences with pages in the cache. Otherwise such sequences could overtake it without limit.
+func TestAPreemptedSequenceIsNext(t *testing.T) {
+	t.Parallel()
+	m := newPreempted(t)
+	m.finish(m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true}))
+	c := m.begin(generation.Request{Tokens: []int32{7, 8, 9}, MaxTokens: 9, IgnoreEOS: true})
+	m.step()
+	l := m.loop
+	s := l.running[0]
+	s.preempt()
+	l.running = l.running[:0]
+	shares := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
+	require.True(t, l.pool.HasPrefix(l.pool.Prefix(shares.seqs[0].Tokens)))
+	l.waiting = []*sequence{s, shares.seqs[0]}
+	l.admit()
+	require.Equal(t, []*sequence{s, shares.seqs[0]}, l.running)
+	m.finish(c)
+}
+
+// The youngest sequences are preempted, and are admitted again in the order of their first admission.
+func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	m := newPreempted(t)
+	l := m.loop
+	var all []*request
+	for i := range int32(3) {
+		all = append(all, m.begin(generation.Request{Tokens: []int32{10 * i, 1, 2, 3}, MaxTokens: 9, IgnoreEOS: true}))
+	}
+	m.step()
+	order := slices.Clone(l.running)
+	require.Len(t, order, 3)
+	hog := l.pool.NewTable()
+	require.True(t, hog.Grow(l.pool.Available()*l.pool.PageSize()))
+	m.step() // each needs a second page
+	require.Equal(t, order[:1], l.running)
+	require.Equal(t, order[1:], l.waiting)
+	require.Equal(t, uint64(2), l.preemptions)
+	hog.Release()
+	m.step()
+	require.Equal(t, order, l.running)
+	for _, r := range all {
+		m.finish(r)
+	}
+}
+
+// While a sequence waits, only one step is in flight, so that the sequence is admitted as soon as another one ends.
+func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
+	t.Parallel()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	m := newManual(t, setup{path: microLlama, backend: several{be}, options: Options{MaxSequences: 1}})
+	step := func() uint64 {
+		before := m.Snapshot().Steps
+		m.step()
+		return m.Snapshot().Steps - before
+	}
+	first := m.begin(generation.Request{Tokens: []int32{1, 2, 3}, MaxTokens: 40, IgnoreEOS: true})
+	step() // the prompt
+	require.Equal(t, uint64(8), step())
+	second := m.begin(generation.Request{Tokens: []int32{4, 5, 6}, MaxTokens: 2, IgnoreEOS: true})
+	require.Equal(t, uint64(1), step())
+	m.finish(first)
+	m.finish(second)
+}

@@ -1,0 +1,77 @@
+package schedule
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/ingot-run/ingot/engine/generation"
+)
+
+// maxPanics is the number of successive steps with a panic after which the loop ends. The requests in the step may have caused the first
+// panic. The second one shows that the state of the engine is damaged.
+const maxPanics = 2
+
+// recovered calls a function. If it panics, recovered logs the stack and returns an error.
+func recovered(do func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			slog.Error("panic in a step of the engine", "panic", p, "stack", string(stackOf(p)))
+			err = fmt.Errorf("internal error: panic in a step: %v", p)
+		}
+	}()
+	do()
+	return nil
+}
+
+// stackOf returns the stack of a panic. If the panic came from a thread of the backend, p has the stack of that thread.
+func stackOf(p any) []byte {
+	if p, ok := p.(interface{ Stack() []byte }); ok {
+		return p.Stack()
+	}
+	return debug.Stack()
+}
+
+// recover continues after a panic: the requests of the step fail, and their pages leave the cache. After too many successive panics,
+// recover ends the loop instead, and returns false.
+func (l *loop) recover(err error) bool {
+	l.panics++
+	if l.panics < maxPanics {
+		again := recovered(func() { l.abandonStep(err) })
+		if again == nil {
+			return true
+		}
+		err = again
+	}
+	l.err = fmt.Errorf("%w: %w (the second panic in a row): restart the process", generation.ErrEngineFailed, err)
+	l.inbox.close(l.err)
+	l.inbox.take(func([]*sequence) {})
+	l.meter.update(func(s *Snapshot) { s.Running, s.Waiting = 0, 0 })
+	close(l.failed)
+	return false
+}
+
+// abandonStep fails the requests of a step and discards their pages in the cache. If the panic came before any sequence had rows,
+// abandonStep fails all running requests.
+func (l *loop) abandonStep(err error) {
+	failed := 0
+	for _, s := range l.running {
+		if s.Rows > 0 {
+			l.abandon(s, err)
+			failed++
+		}
+	}
+	if failed > 0 {
+		return
+	}
+	for _, s := range l.running {
+		l.abandon(s, err)
+	}
+}
+
+func (l *loop) abandon(s *sequence, err error) {
+	s.call.fail(err)
+	if s.Table != nil {
+		l.discard(s)
+	}
+}

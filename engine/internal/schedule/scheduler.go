@@ -1,0 +1,124 @@
+// Package schedule runs many requests at once through one model: continuous batching. It takes prompts as token ids and returns
+// completions.
+//
+// The loop is the goroutine that owns the model. Between two steps it releases the sequences that have ended and admits those that wait. A
+// step has a row for each sequence that is generating and, up to a maximum of rows and time, rows of prompts and drafts.
+package schedule
+
+import (
+	"context"
+	"time"
+
+	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/engine/internal/cache"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+// Scheduler runs the requests of many callers.
+type Scheduler struct {
+	tokenizer *tokenizer.Tokenizer
+	context   int // maximum positions of a sequence
+	inbox     *inbox
+	meter     meter
+	loop      *loop
+}
+
+// New returns a scheduler. It answers requests once Run is called.
+func New(o Options) *Scheduler {
+	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, inbox: newInbox()}
+	s.meter.now.PagesTotal = o.Limits.Pages
+	s.loop = &loop{
+		queue: queue{Options: o, pool: cache.NewPool(o.Limits.Pages, o.Limits.PageSize, Groups(o.Model.Config(), o.Limits))},
+		top:   min(model.MaxTop, o.Model.Config().Vocab),
+		inbox: s.inbox,
+		meter: &s.meter,
+		done:  make(chan struct{}),
+
+		failed:   make(chan struct{}),
+		drafting: drafting{Speculator: o.Speculator},
+	}
+	s.loop.interrupter = newInterrupter(s.inbox)
+	s.loop.batch.Trace = o.Trace
+	return s
+}
+
+// Groups returns the groups of layers of a model that is loaded with the given limits. Each group has a separate page table.
+func Groups(c model.Config, lim model.Limits) cache.Groups {
+	g := c.Groups(lim)
+	return cache.Groups{Full: g.Full, Sliding: g.Sliding, Window: g.Window}
+}
+
+// Run answers requests until Close is called, or until two steps in a row have panicked. Call it once, on a separate goroutine.
+func (s *Scheduler) Run() { s.loop.run() }
+
+// Close fails all requests that are not done, and waits until Run has returned.
+func (s *Scheduler) Close() {
+	s.inbox.close(generation.ErrClosed)
+	<-s.loop.done
+}
+
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid. The prompt in req is not read. start is
+// the time of the call, for the statistics.
+//
+// Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's error
+// as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the
+// scheduler was closed before the request was done, generation.ErrEngineFailed if the scheduler stopped after panics, and
+// generation.ErrNotFinite if logits are not finite. Errors of req.Stream and req.Reserve are returned unchanged.
+func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the loop then drops the request if it has not ended
+	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
+	if err != nil {
+		return generation.Completion{}, err
+	}
+	r.maxScores = int(s.loop.MaxResult / scoreBytes)
+	if r.open > 0 {
+		if err := s.answer(ctx, r, req.Stream); err != nil {
+			return generation.Completion{}, err
+		}
+	}
+	if req.Reserve != nil && r.scored > 0 {
+		if err := req.Reserve(ctx, int64(r.scored)*scoreBytes); err != nil {
+			return generation.Completion{}, err
+		}
+	}
+	return r.completion(s.tokenizer), nil
+}
+
+// Check returns an error if a request with a prompt of the given number of tokens is too long for the context.
+func (s *Scheduler) Check(prompt int, req *generation.Request) error {
+	_, err := lengthLimit(s.context, prompt, req)
+	return err
+}
+
+// answer puts a request into the inbox and waits until it is done. Meanwhile it passes the pieces of a streamed answer to a function.
+func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.Piece) error) error {
+	if err := s.inbox.put(r); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-r.done:
+			if r.err != nil {
+				return r.err
+			}
+			return r.stream.deliver(to)
+		case <-r.stream.news():
+			if err := r.stream.deliver(to); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.loop.failed:
+			return s.loop.err
+		}
+	}
+}
+
+// Snapshot returns the present state and counts.
+func (s *Scheduler) Snapshot() Snapshot {
+	now := s.meter.read()
+	now.Waiting += s.inbox.sequences()
+	return now
+}

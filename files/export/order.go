@@ -1,0 +1,59 @@
+package export
+
+import (
+	"bufio"
+	"context"
+	"io"
+
+	"github.com/ingot-run/ingot/files/table"
+)
+
+// WriteLines writes the lines of all answers to w, sorted by row.
+func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
+	out := bufio.NewWriterSize(w, 1<<20)
+	next := make([]int, len(all))
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		first := -1
+		for i, a := range all {
+			if next[i] < len(a.entries) && (first < 0 || a.entries[next[i]].row < all[first].entries[next[first]].row) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return out.Flush()
+		}
+		text, err := all[first].text(all[first].entries[next[first]])
+		if err != nil {
+			return err
+		}
+		if _, err := out.Write(text); err != nil {
+			return err
+		}
+		next[first]++
+	}
+}
+
+// Order sorts the lines of a file of answers by row. It replaces the file atomically, so that a reader never sees an incomplete file. No
+// other process may write to the file meanwhile.
+func Order(ctx context.Context, path string) error {
+	a, err := OpenAnswers(path)
+	if err != nil {
+		return err
+	}
+	defer a.Close() //nolint:errcheck // the file was only read
+	if a.sorted {
+		return nil
+	}
+	f, err := table.CreateFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Discard()
+	if err := WriteLines(ctx, f, []*Answers{a}); err != nil {
+		return err
+	}
+	return f.Commit()
+}

@@ -1,0 +1,326 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
+)
+
+// Options are the settings of a table of answers.
+type Options struct {
+	Answers []*Answers // files of answers; a row has its answers from each file, in this order
+	// Input returns a reader of the rows that were answered, from their start. It is called twice: first for the columns, then for the
+	// rows. If Input is nil, the table has the rows' custom_id instead of the input's columns.
+	Input    func() (table.Reader, error)
+	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
+	Prefix   string // prefix of the names of generated columns
+	Filter   Filter
+	Format   Format
+	Failed   *FailedRows // receives the failed rows instead of the table; nil writes them to the table
+}
+
+// Counts has the numbers of records and rows that WriteTable wrote or left out.
+type Counts struct {
+	Records    int            // records in the table
+	Unanswered int            // rows without an answer, which the table leaves out
+	Dropped    map[Reason]int // answers that are not in the table, by the reason
+	Failed     int            // failed rows that were written to Options.Failed
+	Unreadable int            // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
+}
+
+// WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
+// is rows.ErrOtherFile if there are answers to rows that the input does not have, or to a row with another id in the input.
+func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
+	t := &tableMaker{options: o, counts: Counts{Dropped: map[Reason]int{}}}
+	columns, err := t.columns()
+	if err != nil {
+		return t.counts, err
+	}
+	if t.unique, err = newUnique(o.Filter.Unique, columns); err != nil {
+		return t.counts, err
+	}
+	if t.out, err = o.Format.newWriter(w, columns); err != nil {
+		return t.counts, err
+	}
+	in, err := t.open()
+	if err != nil {
+		return t.counts, err
+	}
+	err = t.run(ctx, in)
+	err = errors.Join(err, in.Close())
+	if err == nil {
+		err = t.out.Close()
+	}
+	if err == nil && o.Failed != nil {
+		err = o.Failed.close()
+	}
+	return t.counts, err
+}
+
+type tableMaker struct {
+	options   Options
+	generated []table.Column // generated columns without the prefix
+	unique    *unique
+	out       table.Writer
+	counts    Counts
+	fields    []table.Field // fields of a record; reused
+}
+
+// open returns a reader of the input's rows. Without an input, it returns a reader of the answers' custom_ids.
+func (t *tableMaker) open() (table.Reader, error) {
+	for _, a := range t.options.Answers {
+		a.next, a.selected = 0, t.options.Selected
+	}
+	if t.options.Input == nil {
+		return &namedRows{answers: t.options.Answers}, nil
+	}
+	return t.options.Input()
+}
+
+// columns returns the columns of the table.
+func (t *tableMaker) columns() ([]table.Column, error) {
+	in, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	input, err := table.Columns(in)
+	if err := errors.Join(err, in.Close()); err != nil {
+		return nil, err
+	}
+	if err := CheckColumns(input, t.options.Prefix); err != nil {
+		return nil, err
+	}
+	if t.options.Failed != nil {
+		t.options.Failed.columns = input
+	}
+	t.generated = generated(t.options.Answers)
+	columns := append([]table.Column{}, input...)
+	for _, c := range t.generated {
+		columns = append(columns, table.Column{Name: t.options.Prefix + c.Name, Kind: c.Kind})
+	}
+	return columns, nil
+}
+
+func (t *tableMaker) run(ctx context.Context, in table.Reader) error {
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		record, err := in.Next()
+		var damaged *table.RecordError
+		switch {
+		case errors.Is(err, io.EOF):
+			return t.end()
+		case errors.As(err, &damaged):
+			record = table.Record{Number: damaged.Number, Line: damaged.Line}
+		case err != nil:
+			return err
+		}
+		if err := t.row(record, damaged != nil); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *tableMaker) end() error {
+	for _, a := range t.options.Answers {
+		if err := a.end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// row writes the answers to a row. damaged means that the row could not be read.
+func (t *tableMaker) row(record table.Record, damaged bool) error {
+	answered, failed := false, false
+	for _, a := range t.options.Answers {
+		e, found, err := a.of(record.Number)
+		if err != nil {
+			return err
+		}
+		if !found {
+			continue
+		}
+		answered = true
+		raw, err := a.text(e)
+		if err != nil {
+			return err
+		}
+		l, err := parseLine(raw)
+		if err != nil {
+			return fmt.Errorf("read the answer to row %d in %s: %w", record.Number, a.path, err)
+		}
+		if id := nameOf(record); id != "" && id != l.CustomID && !strings.HasPrefix(l.CustomID, madeUpID) {
+			return fmt.Errorf("%s was %w: row %d has the id %.100q in the answers, but %.100q in the input", a.path, rows.ErrOtherFile, record.Number, l.CustomID, id)
+		}
+		if l.Error != nil && t.options.Failed != nil {
+			failed = true
+			t.counts.Dropped[Failed]++
+			continue
+		}
+		for _, s := range samplesOf(l, a.Model) {
+			if err := t.sample(record, &s); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case !answered:
+		t.counts.Unanswered++
+	case failed:
+		return t.failed(record, damaged)
+	}
+	return nil
+}
+
+// madeUpID is the prefix of the custom_id in answers to rows without an id.
+const madeUpID = "line-"
+
+// nameOf returns the first text that is not empty among a row's fields custom_id and id; empty if the row has none.
+func nameOf(record table.Record) string {
+	for _, name := range []string{customID, "id"} {
+		for _, f := range record.Fields {
+			var id string
+			if f.Name == name && json.Unmarshal(f.Value, &id) == nil && id != "" {
+				return id
+			}
+		}
+	}
+	return ""
+}
+
+// failed writes a row to the file of failed rows.
+func (t *tableMaker) failed(record table.Record, damaged bool) error {
+	written, err := t.options.Failed.write(record, damaged)
+	if written {
+		t.counts.Failed++
+	} else {
+		t.counts.Unreadable++
+	}
+	return err
+}
+
+// sample writes an answer to the table, unless the filter drops it.
+func (t *tableMaker) sample(record table.Record, s *sample) error {
+	reason, err := t.options.Filter.drops(s)
+	if err != nil {
+		return fmt.Errorf("read the answer to row %d: %w", record.Number, err)
+	}
+	if reason == "" {
+		t.fields = append(t.fields[:0], record.Fields...)
+		for _, c := range t.generated {
+			t.fields = append(t.fields, table.Field{Name: t.options.Prefix + c.Name, Value: s.value(c.Name)})
+		}
+		if t.unique.isDuplicate(t.fields) {
+			reason = Duplicate
+		}
+	}
+	if reason != "" {
+		t.counts.Dropped[reason]++
+		return nil
+	}
+	t.counts.Records++
+	return t.out.Write(table.Record{Number: record.Number, Fields: t.fields})
+}
+
+// namedRows reads, for a table without an input, the rows that have answers. Each row has only its custom_id.
+type namedRows struct {
+	answers []*Answers
+	next    []int // index of the next entry of each file of answers
+}
+
+var namedColumns = []table.Column{{Name: customID, Kind: table.String}}
+
+// Columns implements table.Reader.
+func (r *namedRows) Columns() []table.Column { return namedColumns }
+
+// Next implements table.Reader.
+func (r *namedRows) Next() (table.Record, error) {
+	if r.next == nil {
+		r.next = make([]int, len(r.answers))
+	}
+	first := -1
+	for i, a := range r.answers {
+		if r.next[i] < len(a.entries) && (first < 0 || a.entries[r.next[i]].row < r.answers[first].entries[r.next[first]].row) {
+			first = i
+		}
+	}
+	if first < 0 {
+		return table.Record{}, io.EOF
+	}
+	e := r.answers[first].entries[r.next[first]]
+	for i, a := range r.answers {
+		if r.next[i] < len(a.entries) && a.entries[r.next[i]].row == e.row {
+			r.next[i]++
+		}
+	}
+	raw, err := r.answers[first].text(e)
+	if err != nil {
+		return table.Record{}, err
+	}
+	l, err := parseLine(raw)
+	return table.Record{Number: int(e.row), Fields: []table.Field{{Name: customID, Value: textValue(l.CustomID)}}}, err
+}
+
+// Close implements table.Reader.
+func (r *namedRows) Close() error { return nil }
+
+// FailedRows is a file of the rows that failed, with the columns of the input, so that ingot run can answer them again.
+type FailedRows struct {
+	w       io.Writer
+	format  Format
+	columns []table.Column
+	out     table.Writer // nil until a row is written as a record rather than as its line
+}
+
+// NewFailedRows returns a FailedRows that writes to w. If the input consists of lines, Batch and Simple write a failed row as its unchanged
+// line. Otherwise a row is written as a record of its columns.
+func NewFailedRows(w io.Writer, f Format) *FailedRows {
+	if f == Batch {
+		f = Simple
+	}
+	return &FailedRows{w: w, format: f}
+}
+
+// write writes a row. It returns false if the row cannot be written because it could not be read.
+func (f *FailedRows) write(record table.Record, damaged bool) (bool, error) {
+	if f.format == Simple && record.Line != nil {
+		_, err := f.w.Write(append(bytes.Clone(record.Line), '\n'))
+		return true, err
+	}
+	if damaged {
+		return false, nil
+	}
+	if err := f.open(); err != nil {
+		return false, err
+	}
+	return true, f.out.Write(record)
+}
+
+func (f *FailedRows) open() (err error) {
+	if f.out == nil {
+		f.out, err = f.format.newWriter(f.w, f.columns)
+	}
+	return err
+}
+
+// close completes the file. A table without rows has a header with its columns.
+func (f *FailedRows) close() error {
+	if f.format != Simple {
+		if err := f.open(); err != nil {
+			return err
+		}
+	}
+	if f.out == nil {
+		return nil
+	}
+	return f.out.Close()
+}

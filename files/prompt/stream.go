@@ -1,0 +1,221 @@
+package prompt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/ingot-run/ingot/files/table"
+)
+
+// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Line n of the stream is the
+// request of record n; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
+type Stream struct {
+	in      *table.Input
+	o       Options
+	records table.Reader  // nil before Start
+	content io.ReadCloser // the file itself, if its lines are passed on unchanged; nil otherwise
+	first   []item        // records that Start has read to guess the shape
+	maker   *maker
+	parts   [][]byte // lines that were made but not read yet
+	number  int      // number of the last line that was made
+	offset  int64
+	err     error
+}
+
+// item is a record, or the error of a record.
+type item struct {
+	record table.Record
+	err    error
+}
+
+// NewStream returns the request lines of an input. It reads nothing yet.
+func NewStream(in *table.Input, o Options) *Stream { return &Stream{in: in, o: o} }
+
+// If an input can be read more than once, Start reads at most sampleSize records to guess the shape, and no more after sampleBytes bytes of
+// values. Otherwise it reads one record.
+const (
+	sampleSize  = 100
+	sampleBytes = 1 << 20
+)
+
+// Start opens the input and decides how its records become requests. The error is a *UseError if a prompt is missing. Read calls Start if
+// nobody else did.
+func (s *Stream) Start() (err error) {
+	if s.maker != nil || s.err != nil {
+		return s.err
+	}
+	defer func() { s.err = err }()
+	if s.records, err = s.in.Records(); err != nil {
+		return err
+	}
+	size := 1
+	if s.in.Seekable() {
+		size = sampleSize
+	}
+	var sample []table.Record
+	lines := false
+	for read := 0; len(s.first) < size && read < sampleBytes; {
+		r, err := s.records.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var damaged *table.RecordError
+		if err != nil && !errors.As(err, &damaged) {
+			return err
+		}
+		each := item{cloneRecord(r), err}
+		for _, f := range each.record.Fields {
+			read += len(f.Value)
+		}
+		if damaged != nil {
+			damaged.Line = bytes.Clone(damaged.Line)
+			read += len(damaged.Line)
+			lines = lines || damaged.Line != nil
+		} else {
+			lines = lines || r.Line != nil
+			sample = append(sample, each.record)
+		}
+		s.first = append(s.first, each)
+	}
+	m, guess, err := newMaker(s.o, lines, s.records.Columns(), sample)
+	var unused *UseError
+	if errors.As(err, &unused) && size == 1 && s.records.Columns() == nil {
+		m, err = &maker{o: s.o, raw: true}, nil // one record is too little to guess from: records that are not requests become errors
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.in.Name(), err)
+	}
+	if guess != "" && s.o.Notice != nil {
+		s.o.Notice(guess)
+		s.o.Notice = nil // called at most once
+	}
+	s.maker = m
+	return s.open(lines)
+}
+
+// open opens the file itself if its lines are passed on unchanged and can be read again. Large lines then need not be held in memory.
+func (s *Stream) open(lines bool) (err error) {
+	if !lines || !s.maker.asIs() {
+		return nil
+	}
+	if s.content, err = s.in.Content(); errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.first = nil
+	err = s.records.Close()
+	s.records = nil // frees the memory of its last line, which may be large
+	return err
+}
+
+func cloneRecord(r table.Record) table.Record {
+	r.Fields, r.Line = slices.Clone(r.Fields), bytes.Clone(r.Line)
+	for i := range r.Fields {
+		r.Fields[i].Value = bytes.Clone(r.Fields[i].Value)
+	}
+	return r
+}
+
+// Text reports whether the lines are those of a text file rather than requests in JSON. Start must have been called before.
+func (s *Stream) Text() bool { return s.maker.plain && s.maker.asIs() }
+
+// Read implements io.Reader.
+func (s *Stream) Read(p []byte) (int, error) {
+	if err := s.Start(); err != nil {
+		return 0, err
+	}
+	if s.content != nil {
+		n, err := s.content.Read(p)
+		s.offset += int64(n)
+		return n, err
+	}
+	for len(s.parts) == 0 && s.err == nil {
+		if s.err = s.next(); s.err != nil {
+			break
+		}
+	}
+	n := 0
+	for len(s.parts) > 0 && n < len(p) {
+		copied := copy(p[n:], s.parts[0])
+		n += copied
+		if s.parts[0] = s.parts[0][copied:]; len(s.parts[0]) == 0 {
+			s.parts = s.parts[1:]
+		}
+	}
+	s.offset += int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	return 0, s.err
+}
+
+var lineEnd = []byte("\n")
+
+// next makes the line of the next record.
+func (s *Stream) next() error {
+	var each item
+	if len(s.first) > 0 {
+		each, s.first[0] = s.first[0], item{}
+		s.first = s.first[1:]
+	} else {
+		each.record, each.err = s.records.Next()
+	}
+	number := each.record.Number
+	var line []byte
+	var damaged *table.RecordError
+	switch {
+	case errors.As(each.err, &damaged):
+		number = damaged.Number
+		if line = damaged.Line; line == nil || !s.maker.asIs() && !s.maker.raw {
+			line = failed(damaged)
+		}
+	case each.err != nil:
+		return each.err
+	default:
+		var err error
+		if line, err = s.maker.line(each.record); err != nil {
+			line = failed(err)
+		}
+	}
+	if number <= s.number {
+		return fmt.Errorf("the records are not in ascending order: record %d comes after record %d", number, s.number)
+	}
+	s.parts = append(s.parts[:0], bytes.Repeat(lineEnd, number-s.number-1), line, lineEnd)
+	s.number = number
+	return nil
+}
+
+// Seek implements io.Seeker for the current offset and for the start, from which the input is read again.
+func (s *Stream) Seek(offset int64, whence int) (int64, error) {
+	switch {
+	case !s.in.Seekable():
+		return 0, errors.New("the input is a pipe or a terminal: it cannot be read again")
+	case whence == io.SeekCurrent && offset == 0:
+		return s.offset, nil
+	case whence != io.SeekStart || offset != 0:
+		return 0, errors.New("requests can only be read again from the start")
+	}
+	if err := s.Close(); err != nil {
+		return 0, err
+	}
+	*s = *NewStream(s.in, s.o)
+	return 0, nil
+}
+
+// Close closes the files.
+func (s *Stream) Close() error {
+	var err error
+	if s.records != nil {
+		err = s.records.Close()
+	}
+	if s.content != nil {
+		err = errors.Join(err, s.content.Close())
+	}
+	s.records, s.content = nil, nil
+	return err
+}

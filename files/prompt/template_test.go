@@ -1,0 +1,133 @@
+package prompt
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/files/table"
+)
+
+func fieldsOf(t *testing.T, object string) []table.Field {
+	t.Helper()
+	fields, err := table.Fields([]byte(object))
+	require.NoError(t, err)
+	return fields
+}
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	const row = `{"text":"5 < 6 & {{.lang}} \"é\"\n","lang":"de","n":9007199254740993,"share":0.1,"large":1e300,"flag":true,"none":null,
+		"list":[1,"a",null,{"k":2.5}],"object":{"b":[1],"a":null},"First Name":"Ada","empty":""}`
+	for _, c := range []struct{ template, want string }{
+		{"{{.text}}", "5 < 6 & {{.lang}} \"é\"\n"},
+		{"{{.n}} {{.share}} {{.large}} {{.flag}}", "9007199254740993 0.1 1e+300 true"},
+		{"<{{.none}}>{{if .none}}x{{end}}{{if eq .none \"\"}}y{{end}}", "<>y"},
+		{"{{.list}} {{.object}}", `[1,"a",null,{"k":2.5}] {"a":null,"b":[1]}`},
+		{"{{range .list}}[{{.}}]{{end}}", `[1][a][][{"k":2.5}]`},
+		{"{{range $i, $e := .list}}{{$i}}{{$.lang}} {{end}}", "0de 1de 2de 3de "},
+		{"{{index . \"First Name\"}} {{(index .list 3).k}} {{index .object \"b\" 0}}", "Ada 2.5 1"},
+		{"{{json .text}}{{with .object}}{{.b}}{{end}}", `"5 < 6 & {{.lang}} \"é\"\n"[1]`},
+		{"{{if gt .n 5}}{{if lt .share 0.2}}{{printf \"%.2f\" .share}}{{end}}{{end}}{{trim \" a \"}}{{with .empty}}x{{else}}{{.lang}}{{end}}", "0.10ade"},
+		{"no column", "no column"},
+	} {
+		tmpl := &Template{}
+		require.NoError(t, tmpl.Add("user", "--prompt", c.template), c.template)
+		got, err := tmpl.render(table.Record{Fields: fieldsOf(t, row)})
+		require.NoError(t, err, c.template)
+		require.Equal(t, []chatMessage{{"user", c.want}}, got, c.template)
+	}
+}
+
+// TestTemplatesNameColumns: Check refuses a template that names a missing column anywhere.
+func TestTemplatesNameColumns(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"{{.wrong}}", "{{.wrong.inner}}", "{{if .wrong}}{{end}}", "{{if .text}}{{.wrong}}{{end}}", "{{range .text}}{{$.wrong}}{{end}}",
+		"{{with .text}}{{else}}{{.wrong}}{{end}}", "{{index . \"wrong\"}}", "{{index $ \"wrong\"}}", "{{printf \"%s\" .wrong}}", "{{(.wrong).x}}",
+		"{{json (index .wrong 0)}}", "{{$x := .wrong}}{{$x}}", "{{.text | printf .wrong}}",
+	} {
+		tmpl := &Template{}
+		require.NoError(t, tmpl.Add("user", "--prompt", text), text)
+		require.EqualError(t, tmpl.Check([]string{"text", "lang"}), `there is no column "wrong": the columns are "text", "lang"`, text)
+		require.NoError(t, tmpl.Check([]string{"text", "wrong"}), text)
+		_, err := tmpl.render(table.Record{Fields: fieldsOf(t, `{"text":"a"}`)})
+		require.EqualError(t, err, `the record has no column "wrong"`, text)
+	}
+	for _, text := range []string{"{{range .text}}{{.inner}}{{end}}", "{{with .text}}{{.inner}}{{end}}", "{{.}}", "{{.text.inner}}"} {
+		tmpl := &Template{}
+		require.NoError(t, tmpl.Add("user", "--prompt", text), text)
+		require.NoError(t, tmpl.Check([]string{"text"}), text)
+	}
+}
+
+func TestTemplateErrors(t *testing.T) {
+	t.Parallel()
+	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "a {{.b"), "--prompt:1: ")
+	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "{{nothing .b}}"), `function "nothing" not defined`)
+	for text, want := range map[string]string{
+		"{{.text.inner}}":         "can't evaluate field inner",
+		"{{.object.inner}}":       `map has no entry for key "inner"`,
+		"{{index .object \"c\"}}": `there is no key "c": the keys are "a"`,
+		"{{index .list 2}}":       "there is no element 2: the list has 1 elements",
+	} {
+		tmpl := &Template{}
+		require.NoError(t, tmpl.Add("user", "--prompt", text))
+		_, err := tmpl.render(table.Record{Fields: fieldsOf(t, `{"text":"a","object":{"a":1},"list":[1]}`)})
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestTemplateFile(t *testing.T) {
+	t.Parallel()
+	row := table.Record{Fields: fieldsOf(t, `{"text":"a\n--- system\nb","lang":"de"}`)}
+	for _, c := range []struct {
+		text string
+		want []chatMessage
+	}{
+		{"Translate:\n{{.text}}\n", []chatMessage{{"user", "Translate:\na\n--- system\nb"}}},
+		{"--- system\r\nTo {{.lang}}.\r\n--- user\r\n\r\n{{.text}}\r\n--- assistant\r\nHere:",
+			[]chatMessage{{"system", "To de."}, {"user", "\na\n--- system\nb"}, {"assistant", "Here:"}}},
+		{"--- user\na ---\n---\n--- user\n", []chatMessage{{"user", "a ---\n---"}, {"user", ""}}},
+	} {
+		tmpl := &Template{}
+		require.NoError(t, tmpl.AddFile("t.txt", c.text))
+		got, err := tmpl.render(row)
+		require.NoError(t, err)
+		require.Equal(t, c.want, got)
+	}
+	require.EqualError(t, (&Template{}).AddFile("t.txt", "--- tool\na"), `t.txt: role "tool" is not known: use system, user, assistant`)
+	require.EqualError(t, (&Template{}).AddFile("t.txt", "a\n--- user\nb"), `t.txt: the file begins with text that has no role: put a line such as "--- user" before it`)
+}
+
+// TestDefaultsOfRows: a default fills a field that is absent or null under all its names, if the endpoint has the field.
+func TestDefaultsOfRows(t *testing.T) {
+	t.Parallel()
+	setting := func(field string) *Setting {
+		for i := range Settings {
+			if Settings[i].Field == field {
+				return &Settings[i]
+			}
+		}
+		t.Fatal(field)
+		return nil
+	}
+	defaults := []Default{
+		{setting("max_tokens"), json.RawMessage("5")}, {setting("stop"), json.RawMessage(`["a"]`)}, {setting("enable_thinking"), json.RawMessage("false")},
+	}
+	for body, want := range map[string]string{
+		`{"prompt":"x"}`:                                                  `{"prompt":"x","max_tokens":5,"stop":["a"]}`,
+		`{"prompt":"x","max_tokens":null}`:                                `{"prompt":"x","max_tokens":null,"max_tokens":5,"stop":["a"]}`,
+		`{"prompt":"x","n_predict":1,"stop":[]}`:                          `{"prompt":"x","n_predict":1,"stop":[]}`,
+		`{"custom_id":"a","body":{"messages":[1]}}`:                       `{"custom_id":"a","body":{"messages":[1],"max_tokens":5,"stop":["a"],"enable_thinking":false}}`,
+		`{"messages":[],"max_completion_tokens":9}`:                       `{"messages":[],"max_completion_tokens":9,"stop":["a"],"enable_thinking":false}`,
+		`{"messages":[],"chat_template_kwargs":{"enable_thinking":true}}`: `{"messages":[],"chat_template_kwargs":{"enable_thinking":true},"max_tokens":5,"stop":["a"]}`,
+		`{"neither":1}`:                                                   `{"neither":1}`,
+	} {
+		m := &maker{o: Options{Defaults: defaults}, raw: true}
+		got, err := m.line(table.Record{Fields: fieldsOf(t, body)})
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+	}
+}

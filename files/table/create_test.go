@@ -1,0 +1,98 @@
+package table_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/files/table"
+)
+
+func filesIn(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestAFileAppearsWhenItIsComplete(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "out.csv")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o644))
+	for _, commit := range []bool{false, true} {
+		f, err := table.CreateFile(path)
+		require.NoError(t, err)
+		_, err = io.WriteString(f, "new")
+		require.NoError(t, err)
+		require.Equal(t, "old", read(t, path))
+		if commit {
+			require.NoError(t, f.Commit())
+		}
+		f.Discard()
+	}
+	require.Equal(t, "new", read(t, path))
+	require.Equal(t, []string{"out.csv"}, filesIn(t, folder), "nothing is left behind")
+}
+
+// If the path is a link, the file that it points to is written. Renaming would replace the link.
+func TestAFileIsWrittenWhereALinkLeads(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	target, link := filepath.Join(folder, "target.csv"), filepath.Join(folder, "link.csv")
+	require.NoError(t, os.WriteFile(target, []byte("old"), 0o644))
+	require.NoError(t, os.Symlink(target, link))
+	f, err := table.CreateFile(link)
+	require.NoError(t, err)
+	_, err = io.WriteString(f, "new")
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	require.Equal(t, "new", read(t, target))
+}
+
+// A device is written to directly. Renaming would replace it by a file, if root runs the program.
+func TestADeviceIsWrittenTo(t *testing.T) {
+	t.Parallel()
+	f, err := table.CreateFile(os.DevNull)
+	require.NoError(t, err)
+	_, err = io.WriteString(f, "new")
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	info, err := os.Stat(os.DevNull)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeDevice)
+}
+
+func TestZstandard(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "out.jsonl.zst")
+	f, err := table.CreateFile(path)
+	require.NoError(t, err)
+	_, err = io.WriteString(f, "some text")
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	packed, err := os.Open(path)
+	require.NoError(t, err)
+	defer packed.Close()
+	r, err := zstd.NewReader(packed)
+	require.NoError(t, err)
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	require.NoError(t, err)
+	require.Equal(t, "some text", string(text))
+}

@@ -1,0 +1,199 @@
+package table_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/files/table"
+)
+
+// readAll returns the columns, the records, and the errors of damaged records by number.
+func readAll(t *testing.T, paths ...string) (columns []table.Column, all []table.Record, failed map[int]string) {
+	t.Helper()
+	in, err := table.Open(paths, table.Options{})
+	require.NoError(t, err)
+	r, err := in.Records()
+	require.NoError(t, err)
+	failed = map[int]string{}
+	for {
+		record, err := r.Next()
+		var one *table.RecordError
+		switch {
+		case errors.Is(err, io.EOF):
+			require.NoError(t, r.Close())
+			return r.Columns(), all, failed
+		case errors.As(err, &one):
+			failed[one.Number] = one.Error()
+			continue
+		}
+		require.NoError(t, err)
+		fields := make([]table.Field, len(record.Fields))
+		for i, f := range record.Fields {
+			fields[i] = table.Field{Name: f.Name, Value: append(json.RawMessage{}, f.Value...)}
+		}
+		all = append(all, table.Record{Number: record.Number, Fields: fields})
+	}
+}
+
+// object returns a record as JSON.
+func object(t *testing.T, r table.Record) string {
+	t.Helper()
+	text := "{"
+	for i, f := range r.Fields {
+		if i > 0 {
+			text += ","
+		}
+		name, err := json.Marshal(f.Name)
+		require.NoError(t, err)
+		text += string(name) + ":" + string(f.Value)
+	}
+	return text + "}"
+}
+
+// TestReadsWhatDuckDBWrote compares columns of all types with what DuckDB reads in the same file. testdata/kinds.mjs has made both files.
+func TestReadsWhatDuckDBWrote(t *testing.T) {
+	t.Parallel()
+	columns, got, failed := readAll(t, "testdata/kinds.parquet")
+	require.Empty(t, failed)
+	_, want, _ := readAll(t, "testdata/kinds.jsonl")
+	require.Len(t, got, 40)
+	require.Len(t, want, 40)
+	kinds := map[string]table.Kind{}
+	for _, c := range columns {
+		kinds[c.Name] = c.Kind
+	}
+	require.Equal(t, map[string]table.Kind{
+		"small": table.Integer, "count": table.Integer, "byte": table.Integer, "huge": table.Integer, "single": table.Number, "share": table.Number,
+		"flag": table.Boolean, "repeated": table.String, "missing": table.String, "price": table.String, "wide": table.String, "day": table.String,
+		"clock": table.String, "at_us": table.String, "at_ms": table.String, "at_ns": table.String, "at_zone": table.String, "uuid": table.String,
+		"mood": table.String, "messages": table.JSON, "numbers": table.JSON, "lists": table.JSON, "struct": table.JSON, "map": table.JSON, "json": table.JSON,
+	}, kinds, "the index of pandas is omitted")
+	for i, w := range want {
+		require.Equal(t, i+1, got[i].Number)
+		require.Len(t, got[i].Fields, len(w.Fields))
+		for j, f := range w.Fields {
+			g := got[i].Fields[j]
+			require.Equal(t, f.Name, g.Name)
+			if f.Name == "single" { // DuckDB writes the value as float64
+				var a, b float32
+				require.NoError(t, json.Unmarshal(f.Value, &a))
+				require.NoError(t, json.Unmarshal(g.Value, &b))
+				require.Equal(t, a, b)
+				continue
+			}
+			require.JSONEq(t, string(f.Value), string(g.Value), "row %d, column %s", i+1, f.Name)
+			if kinds[f.Name] == table.Integer {
+				require.Equal(t, string(f.Value), string(g.Value), "all 64 bits")
+			}
+		}
+	}
+}
+
+// TestReadsEveryCodec reads a table that DuckDB compressed in different ways.
+func TestReadsEveryCodec(t *testing.T) {
+	t.Parallel()
+	_, want, _ := readAll(t, "testdata/kinds.jsonl")
+	for _, codec := range []string{"uncompressed", "snappy", "gzip", "lz4_raw", "brotli"} {
+		_, got, failed := readAll(t, filepath.Join("testdata", codec+".parquet"))
+		require.Empty(t, failed)
+		require.Len(t, got, 40, codec)
+		for i := range got {
+			fields := map[string]json.RawMessage{}
+			require.NoError(t, json.Unmarshal([]byte(object(t, want[i])), &fields))
+			for _, f := range got[i].Fields {
+				require.JSONEq(t, string(fields[f.Name]), string(f.Value), "%s: row %d, column %s", codec, i+1, f.Name)
+			}
+		}
+	}
+}
+
+// FuzzParquet: no file content causes a panic.
+func FuzzParquet(f *testing.F) {
+	for _, name := range []string{"kinds", "uncompressed", "snappy"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name+".parquet"))
+		require.NoError(f, err)
+		f.Add(text)
+	}
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text []byte) {
+		path := filepath.Join(dir, "fuzz.parquet")
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		in, err := table.Open([]string{path}, table.Options{})
+		require.NoError(t, err)
+		r, err := in.Records()
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		for {
+			record, err := r.Next()
+			var one *table.RecordError
+			if errors.As(err, &one) {
+				continue
+			}
+			if err != nil {
+				return
+			}
+			for _, f := range record.Fields {
+				require.True(t, json.Valid(f.Value), "%s", f.Value)
+			}
+		}
+	})
+}
+
+// TestReadsAMillionRowsInLittleMemory: the heap holds a page of each column, never the whole table.
+func TestReadsAMillionRowsInLittleMemory(t *testing.T) { // not parallel, since it measures the heap
+	rows := 1_000_000
+	if testing.Short() {
+		rows = 100_000
+	}
+	path := filepath.Join(t.TempDir(), "large.parquet")
+	f, err := table.CreateFile(path)
+	require.NoError(t, err)
+	out, err := table.NewParquetWriter(f, []table.Column{{Name: "n", Kind: table.Integer}, {Name: "text", Kind: table.String}})
+	require.NoError(t, err)
+	for n := range rows {
+		text := fmt.Sprintf(`"row %d of a table that is larger than the memory that its reader may take: %x"`, n, sha256.Sum256(fmt.Append(nil, n)))
+		require.NoError(t, out.Write(table.Record{Number: n + 1, Fields: []table.Field{
+			{Name: "n", Value: json.RawMessage(strconv.Itoa(n))}, {Name: "text", Value: json.RawMessage(text)},
+		}}))
+	}
+	require.NoError(t, out.Close())
+	require.NoError(t, f.Commit())
+
+	in, err := table.Open([]string{path}, table.Options{})
+	require.NoError(t, err)
+	r, err := in.Records()
+	require.NoError(t, err)
+	defer r.Close()
+	var peak uint64
+	for n := range rows {
+		record, err := r.Next()
+		require.NoError(t, err)
+		if n%50_000 == 25_000 {
+			var stats runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&stats)
+			peak = max(peak, stats.HeapAlloc)
+		}
+		if string(record.Fields[0].Value) != strconv.Itoa(n) {
+			require.Equal(t, n, string(record.Fields[0].Value))
+		}
+	}
+	_, err = r.Next()
+	require.ErrorIs(t, err, io.EOF)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	t.Logf("%d MiB of heap for a file of %d MiB", peak>>20, info.Size()>>20)
+	require.Less(t, peak, uint64(32<<20))
+}

@@ -1,0 +1,104 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/openai"
+)
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"default", "glm-4.7-flash", "org/Model_1.5@q4", "7b"} {
+		require.NoError(t, CheckAlias(s))
+	}
+	for _, s := range []string{"", "-x", "a:b", "a b", "a{b}", strings.Repeat("x", 129), "é"} {
+		require.ErrorContains(t, CheckAlias(s), "model name")
+	}
+	for _, s := range []string{"01J9ZQ", "nightly-2025.01.02", "local"} {
+		require.NoError(t, CheckBatch(s))
+	}
+	for _, s := range []string{"", "-x", "a/b", "a:b", "a}", strings.Repeat("x", 129)} {
+		require.ErrorContains(t, CheckBatch(s), "batch id")
+	}
+	for p := range Priorities() {
+		got, err := ParsePriority(string(p))
+		require.NoError(t, err)
+		require.Equal(t, p, got)
+	}
+	_, err := ParsePriority("high")
+	require.ErrorContains(t, err, "critical, default or bulk")
+}
+
+func TestPayloads(t *testing.T) {
+	t.Parallel()
+	j := &Job{
+		Batch: "b", Line: 7, Sum: "0badcafe", CustomID: "<x>", Endpoint: openai.Chat, Body: []byte(`{"a":"<b>"}`), EnqueuedMS: 5, TimeoutMS: 6000, MaxAttempts: 7,
+	}
+	payload, err := j.Encode()
+	require.NoError(t, err)
+	require.Contains(t, string(payload), `{"a":"<b>"}`, "the body travels as it stood in the file")
+	got, err := Decode(payload)
+	require.NoError(t, err)
+	require.Equal(t, j, got)
+	for _, bad := range []string{``, `{}`, `[]`, `{"batch":"b","line":0,"max_attempts":1}`, `{"batch":"a:b","line":1,"max_attempts":1}`, `{"batch":"b","line":1}`} {
+		_, err := Decode([]byte(bad))
+		require.Error(t, err, bad)
+	}
+}
+
+// A payload is read as encoding/json reads it, however it is written.
+func TestPayloadsAreReadAsJSON(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		value := rapid.SampledFrom([]string{
+			`1`, `7000`, `-1`, `2.0`, `1e3`, `9223372036854775807`, `99999999999999999999`, `"0badcafe"`, `"0123456789abcdef"`, `""`, `"\u0062"`, `"é"`,
+			`"/v1/completions"`, `null`, `true`, `{}`, `{"channel":"c","seed":5}`, `{"prompt":[1, 2,{"a":"}"}]}`, `[]`,
+		})
+		var text strings.Builder
+		text.WriteString(`{"batch":"b","line":1,"sum":"0badcafe","custom_id":"x","url":"/v1/completions","body":{},"enqueued_ms":1,"timeout_ms":1000,"max_attempts":1`)
+		for range rapid.IntRange(0, 3).Draw(t, "more") {
+			name := rapid.SampledFrom([]string{
+				"batch", "line", "sum", "file", "custom_id", "url", "body", "enqueued_ms", "timeout_ms", "max_attempts", "deadline_ms", "live", "model_name", "other", "Line",
+			}).Draw(t, "name")
+			fmt.Fprintf(&text, `, %q : %s`, name, value.Draw(t, "value"))
+		}
+		text.WriteString("}")
+		want := new(Job)
+		err := json.Unmarshal([]byte(text.String()), want)
+		if err == nil {
+			err = want.check()
+		}
+		got, decoded := Decode([]byte(text.String()))
+		require.Equal(t, err == nil, decoded == nil, "%v, %v", err, decoded)
+		if err == nil {
+			require.Equal(t, want, got)
+		}
+	})
+}
+
+func TestSeedsFollowFromBatchAndLine(t *testing.T) {
+	t.Parallel()
+	seen := map[int64]bool{}
+	for _, batch := range []string{"a", "b"} {
+		for line := range 100 {
+			seed := (&Job{Batch: batch, Line: line}).defaultSeed()
+			require.Equal(t, seed, (&Job{Batch: batch, Line: line}).defaultSeed())
+			require.Equal(t, seed, int64(float64(seed)), "every JSON reader keeps it exact")
+			require.GreaterOrEqual(t, seed, int64(0))
+			seen[seed] = true
+		}
+	}
+	require.Len(t, seen, 200)
+
+	r, err := openai.ParseRequest(openai.Completions, []byte(`{"prompt":["a","b"]}`))
+	require.NoError(t, err)
+	require.Equal(t, uint64(testJob.defaultSeed())+1, testJob.Generation(r, 1).Sampling.Seed)
+	require.Equal(t, time.UnixMilli(testJob.EnqueuedMS), testJob.Generation(r, 1).Date)
+}

@@ -1,0 +1,39 @@
+package memqueue
+
+import (
+	"context"
+	"slices"
+)
+
+// listener is the state of one call of Listen.
+type listener struct {
+	channel string
+	hear    func([]byte)
+}
+
+// Announce implements queue.Queue.
+func (q *Queue) Announce(_ context.Context, channel string, message []byte) error {
+	q.mu.Lock()
+	listeners := slices.Clone(q.listeners)
+	q.mu.Unlock()
+	for _, l := range listeners {
+		if l.channel == channel {
+			l.hear(message)
+		}
+	}
+	return nil
+}
+
+// Listen implements queue.Queue.
+func (q *Queue) Listen(ctx context.Context, channel string, ready func(), hear func(message []byte)) error {
+	l := &listener{channel, hear}
+	q.mu.Lock()
+	q.listeners = append(q.listeners, l)
+	q.mu.Unlock()
+	ready()
+	<-ctx.Done()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.listeners = slices.DeleteFunc(q.listeners, func(other *listener) bool { return other == l })
+	return nil
+}

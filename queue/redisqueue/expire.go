@@ -1,0 +1,125 @@
+package redisqueue
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/queue"
+)
+
+// expiredAtOnce is the number of rows that expire concurrently. Most of the time is spent on round trips to Redis.
+const expiredAtOnce = 16
+
+// Expire implements queue.Queue.
+func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
+	s, err := q.Status(ctx, batch)
+	if err != nil || !s.Overdue() {
+		return 0, err
+	}
+	for _, queue := range queuesOf(s) {
+		ended, err := q.expireIn(ctx, queue, batch)
+		n += ended
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// expireIn is Expire for the rows in one queue.
+func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) {
+	tasks, err := q.tasksOf(ctx, queue, batch)
+	if err != nil {
+		return 0, err
+	}
+	var ended atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(expiredAtOnce)
+	for _, id := range tasks {
+		group.Go(func() error {
+			first, err := q.expireTask(ctx, queue, id, batch)
+			if first {
+				ended.Add(1)
+			}
+			return err
+		})
+	}
+	err = group.Wait()
+	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
+}
+
+// tasksOf returns the ids of a batch's tasks. It reads the queue's lists in the order in which a task passes through them, so that it
+// does not miss a task that moves on meanwhile.
+func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
+	const chunk = 10_000
+	list := func(key string, start int64) ([]string, error) {
+		return q.rdb.LRange(ctx, key, start, start+chunk-1).Result()
+	}
+	set := func(key string, start int64) ([]string, error) {
+		return q.rdb.ZRange(ctx, key, start, start+chunk-1).Result()
+	}
+	for _, part := range []struct {
+		key, prefix string // prefix is put before each element to form an id
+		read        func(key string, start int64) ([]string, error)
+	}{
+		{waitingPrefix(queue) + batch, batch + ":", list},
+		{pendingKey(queue), "", list},
+		{asynqKey(queue, "active"), "", list},
+		{asynqKey(queue, "scheduled"), "", set},
+		{asynqKey(queue, "retry"), "", set},
+		{asynqKey(queue, "archived"), "", set},
+	} {
+		for start := int64(0); ; start += chunk {
+			all, err := part.read(part.key, start)
+			if err != nil {
+				return nil, failure(err, "list the rows of batch %s", batch)
+			}
+			for _, id := range all {
+				if id = part.prefix + id; strings.HasPrefix(id, batch+":") {
+					ids = append(ids, id)
+				}
+			}
+			if len(all) < chunk {
+				break
+			}
+		}
+	}
+	return ids, nil
+}
+
+// expireTask records the row of a task as expired, then deletes the task unless it is running. The worker of a running task finds out later
+// that the row is recorded. first reports whether the row was not recorded before.
+func (q *Queue) expireTask(ctx context.Context, name, id, batch string) (first bool, err error) {
+	message, err := q.rdb.HGet(ctx, taskPrefix(name)+id, "msg").Bytes()
+	if isNil(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	payload, err := payloadOf(message)
+	if err != nil {
+		return false, nil //nolint:nilerr // the task is not a job: a worker archives it
+	}
+	j, err := queue.Decode(payload)
+	d, ok := parseDelivery(id)
+	if err != nil || !ok || j.Batch != batch || !j.Overdue() {
+		return false, nil //nolint:nilerr // the task is not a job of this batch: a worker archives or drops it
+	}
+	j.Delivery = d.number
+	r, err := queue.Expired(j)
+	if err == nil {
+		first, err = q.Record(ctx, batch, r)
+	}
+	if errors.Is(err, queue.ErrSuperseded) {
+		return false, nil // the row has another task by now
+	}
+	if err != nil {
+		return false, err
+	}
+	return first, q.deleteTask(ctx, name, id, idle)
+}

@@ -1,0 +1,51 @@
+package redisqueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/redistest"
+)
+
+// Overdue rows expire in every state: waiting, held by a worker that may be dead, taken from a worker, or waiting for a retry.
+func TestOverdueRowsExpireInEveryState(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	q := New(redistest.Start(t).Client)
+	deadline := time.Now().Add(-time.Minute)
+	_, _, err := q.Create(ctx, queue.Batch{ID: "b", Alias: "m", Priority: queue.Default, Retention: time.Hour, Deadline: deadline})
+	require.NoError(t, err)
+	for line := 1; line <= 4; line++ {
+		j := &queue.Job{
+			Batch: "b", Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`),
+			TimeoutMS: 60_000, MaxAttempts: 3, DeadlineMS: deadline.UnixMilli(),
+		}
+		_, err := q.Add(ctx, "m", queue.Default, []*queue.Job{j})
+		require.NoError(t, err)
+	}
+	require.NoError(t, q.Seal(ctx, "b", 4, ""))
+	pending, active := pendingKey("m:default"), asynqKey("m:default", "active")
+	for _, line := range []int{1, 2} { // take two rows as a worker does
+		id := queue.TaskID("b", line)
+		require.NoError(t, q.rdb.LRem(ctx, pending, 1, id).Err())
+		require.NoError(t, q.rdb.LPush(ctx, active, id).Err())
+		require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", delivery{"b", line, 0}), "state", "active", "owner", "w").Err())
+	}
+	moved, err := q.handOver(ctx, "m:default", delivery{"b", 2, 0}, "w")
+	require.NoError(t, err)
+	require.True(t, moved)
+	require.NoError(t, q.inspector.ArchiveTask("m:default", "b:3"))
+
+	n, err := q.Expire(ctx, "b")
+	require.NoError(t, err)
+	require.Equal(t, 4, n)
+	s, err := q.Status(ctx, "b")
+	require.NoError(t, err)
+	require.Equal(t, []any{queue.Completed, 4, 0}, []any{s.State, s.Failed, s.Running})
+	require.Zero(t, q.rdb.LLen(ctx, pending).Val())
+	require.EqualValues(t, 1, q.rdb.LLen(ctx, active).Val(), "the task of a running row stays: its worker finds the row recorded")
+}

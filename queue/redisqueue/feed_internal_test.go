@@ -1,0 +1,248 @@
+package redisqueue
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/queue"
+)
+
+// Record removes the row's task in the same step, and asynq's tools count the task as done.
+func TestARecordedRowHasNoTask(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	recorded, goOn := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	w := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
+		err := answer(ctx, q, j, "answered")
+		recorded <- struct{}{}
+		<-goOn
+		return err
+	})
+	t.Cleanup(release)
+	<-recorded
+	f.requireNoTask()
+	release()
+	w.stop()
+	info, err := f.queue.inspector.GetQueueInfo("m:default")
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 1, 1}, []int{info.Size, info.Processed, info.ProcessedTotal})
+	ttl := f.queue.rdb.TTL(t.Context(), asynqKey("m:default", "processed:"+time.Now().UTC().Format(time.DateOnly))).Val()
+	require.InDelta(t, asynqStatsTTL, ttl, float64(25*time.Hour))
+}
+
+// asynq does not repeat its last step if the task is gone.
+func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	client := redis.NewClient(f.redis.Client.Options())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	q := New(client)
+	q.Leases = shortLeases
+	var log bytes.Buffer
+	ctx, stop := context.WithCancel(t.Context())
+	handled := make(chan struct{})
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := q.Serve(ctx, queue.ServeOptions{
+			Alias: "m", Concurrency: 1, ShutdownTimeout: time.Minute, PollInterval: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}, func(ctx context.Context, j *queue.Job) error {
+			defer close(handled)
+			return f.queue.deleteTask(ctx, "m:default", "b:1", anyTask)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-handled
+	stop()
+	serving.Wait()
+	f.requireNoTask()
+	require.NotContains(t, log.String(), "level=WARN")
+}
+
+// The list of pending tasks has ids of tasks that do not exist. They are skipped and removed.
+func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 3)
+	require.NoError(t, f.queue.rdb.Del(t.Context(), taskKey("m:default", delivery{"b", 1, 0}), taskKey("m:default", delivery{"b", 2, 0})).Err())
+	f.take(delivery{"b", 3, 0}, "")
+	require.Equal(t, []string{"b:3"}, f.queue.rdb.LRange(t.Context(), asynqKey("m:default", "active"), 0, -1).Val())
+	require.Equal(t, []string{taskKey("m:default", delivery{"b", 3, 0})}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
+}
+
+// A worker also owns a row that it has taken but not begun. No other worker takes the row.
+func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	waiting, goOn := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
+		require.Zero(t, j.Delivery)
+		waiting <- struct{}{}
+		<-goOn
+		return answer(ctx, q, j, "answered")
+	})
+	t.Cleanup(release)
+	<-waiting
+	f.eventually("the row has an owner", func() bool {
+		running, err := f.queue.owners(t.Context(), "m:default")
+		require.NoError(t, err)
+		require.Len(t, running, 1)
+		return running[0].owner != ""
+	})
+	release()
+	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
+}
+
+// One request looks at all queues, in random order by weight or, if the feed is strict, by decreasing weight.
+func TestTheOrderOfQueues(t *testing.T) {
+	t.Parallel()
+	f := &feed{queues: map[string]int{"a": 6, "b": 3, "c": 1}}
+	queues := []string{"b", "c", "a"}
+	const n = 10_000
+	counts := map[string]int{}
+	for range n {
+		order := f.order(queues)
+		require.ElementsMatch(t, []byte("123"), []byte(order))
+		counts[order[:1]]++
+		if order[0] == '3' {
+			counts[order[:2]]++
+		}
+	}
+	require.InDelta(t, n*6/10, counts["3"], 300, "a; the standard deviation is 49")
+	require.InDelta(t, n*3/10, counts["1"], 300, "b")
+	require.InDelta(t, n*6/10*3/4, counts["31"], 300, "b after a")
+	f.strict = true
+	require.Equal(t, "312", f.order(queues))
+}
+
+// One request takes many tasks. Each task comes from the first queue in its order that has a task. A paused queue is skipped.
+func TestTasksAreTakenTogether(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 300)
+	bulk := fleetJob("b", 301)
+	_, err := f.queue.Add(t.Context(), "m", queue.Bulk, []*queue.Job{bulk, fleetJob("b", 302)})
+	require.NoError(t, err)
+	ask := func(orders ...any) (ids []string) {
+		t.Helper()
+		args := append([]any{time.Now().Add(time.Hour).Unix(), 2, "m:bulk", "m:default"}, orders...)
+		list, err := takeScript.Run(t.Context(), f.queue.rdb, nil, args...).StringSlice()
+		require.NoError(t, err)
+		for row := range slices.Chunk(list, 3) {
+			info, err := f.queue.inspector.GetTaskInfo(row[0], row[1])
+			require.NoError(t, err)
+			require.Equal(t, asynq.TaskStateActive, info.State)
+			ids = append(ids, row[1])
+		}
+		return ids
+	}
+	require.NoError(t, f.queue.inspector.PauseQueue("m:bulk"))
+	require.Equal(t, []string{"b:1"}, ask("12"))
+	require.NoError(t, f.queue.inspector.UnpauseQueue("m:bulk"))
+	require.Equal(t, []string{"b:2", "b:301", "b:3", "b:302", "b:4", "b:5"}, ask("21", "12", "21", "12", "12", "21"))
+	var orders []any
+	var want []string
+	for line := 6; line <= 300; line++ { // more than are pending at a time
+		orders, want = append(orders, "21"), append(want, fmt.Sprint("b:", line))
+	}
+	require.Equal(t, want, ask(append(orders, "21")...))
+	require.Empty(t, ask("12"))
+}
+
+// A feed takes as many rows ahead as the engine computes in aheadTime, within limits. Results wait for each other until three quarters of
+// these rows are used up. The reserve has as many rows as results are recorded together, and none if rows are long.
+func TestRowsAhead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                   string
+		handlers, ahead        int
+		mean                   time.Duration
+		limit, group, reserved int
+	}{
+		{"no row has ended", 32, 16, 0, 20, 3, 0},
+		{"short", 32, 16, 10 * time.Millisecond, 32, 12, 12},
+		{"shortest", 32, 16, 1, 32, 12, 12},
+		{"of aheadTime", 32, 16, aheadTime, 32, 12, 12},
+		{"longer", 32, 16, 2 * aheadTime, 24, 6, 6},
+		{"much longer", 32, 16, 5 * aheadTime, 20, 3, 2},
+		{"long", 32, 16, time.Minute, 20, 3, 0},
+		{"fewer ahead than allowed", 18, 2, time.Minute, 18, 1, 0},
+		{"many", 1024, 512, time.Millisecond, 1024, maxGroup, maxGroup},
+		{"one at a time, short", 2, 1, time.Millisecond, 2, 1, 1},
+		{"one at a time, long", 2, 1, time.Minute, 1, 1, 0},
+		{"none ahead", 64, 0, time.Millisecond, 64, 1, 0},
+	} {
+		f := &feed{handlers: c.handlers, ahead: c.ahead, mean: c.mean}
+		require.Equal(t, []int{c.limit, c.group, c.reserved}, []int{f.limit(), f.group(), f.reserved()}, c.name)
+	}
+}
+
+// Tasks of the reserve count no attempt until handlers are free for them. Then they begin in the round trip that takes more tasks. When the
+// server stops, they return to the head of their queue.
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	fl := newFleet(t, 20)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	m, err := fl.queue.join(ctx, queue.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	s := &server{queue: fl.queue, member: m, deliveries: t.Context(), admit: func(*queue.Job) (func(), bool) { return func() {}, true }}
+	f := s.newFeed(queue.ServeOptions{PollInterval: time.Second}, map[string]int{"m:default": 1}, 8, 4)
+	f.mean = time.Millisecond
+	begun := func() int { return int(fl.queue.rdb.HLen(t.Context(), key("b", "attempts")).Val()) }
+	f.round(ctx)
+	require.Equal(t, []int{8, 3, 11, 8}, []int{len(f.tasks), len(f.reserve), f.held, begun()})
+	for range 2 { // two handlers end without a result, for example because their batch was cancelled
+		s.member.release(ctx, <-f.tasks, nil)
+		f.end(&held{})
+	}
+	f.round(ctx)
+	require.Equal(t, []int{8, 3, 11, 10}, []int{len(f.tasks), len(f.reserve), f.held, begun()})
+	stop()
+	f.returnReserve()
+	require.Equal(t, []int{8, 0, 8}, []int{len(f.tasks), len(f.reserve), f.held})
+	pending := fl.queue.rdb.LRange(t.Context(), pendingKey("m:default"), 0, -1).Val()
+	require.Equal(t, []string{"b:13", "b:12", "b:11"}, pending[len(pending)-3:])
+}
+
+// While no row ends, a server takes a quarter more rows than run at once, however many it may take ahead.
+func TestLongRowsAreNotTakenFarAhead(t *testing.T) {
+	t.Parallel()
+	const runs = 8
+	f := newFleet(t, 3*runs)
+	taken, release := make(chan struct{}), make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := f.queue.Serve(ctx, queue.ServeOptions{
+			Alias: "m", Concurrency: 2 * runs, Ahead: runs, ShutdownTimeout: time.Minute, PollInterval: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		}, func(ctx context.Context, j *queue.Job) error {
+			taken <- struct{}{}
+			<-release
+			return answer(ctx, f.queue, j, "answered")
+		})
+		require.NoError(t, err)
+	})
+	for range runs + runs/minAheadShare {
+		<-taken
+	}
+	require.EqualValues(t, runs+runs/minAheadShare, f.queue.rdb.LLen(t.Context(), asynqKey("m:default", "active")).Val())
+	close(release)
+	for range 3*runs - runs - runs/minAheadShare {
+		<-taken
+	}
+	stop()
+	serving.Wait()
+	require.Len(t, f.recorded("b"), 3*runs)
+}

@@ -1,0 +1,107 @@
+package redisqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/queue"
+)
+
+// Read implements queue.Store.
+func (q *Queue) Read(ctx context.Context, batch string, p queue.Page) ([]queue.Recording, error) {
+	after, block := p.After, p.Wait
+	if after == "" {
+		after = "0"
+	}
+	if block <= 0 {
+		block = -1 // do not wait; 0 waits for ever
+	}
+	streams, err := q.rdb.XRead(ctx, &redis.XReadArgs{
+		Streams: []string{key(batch, "stream"), after}, Count: int64(p.Count), Block: block,
+	}).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, failure(err, "read the stream of batch %s", batch)
+	}
+	var rows []queue.Recording
+	var wanted []int // indices of rows whose results are read
+	args := []any{p.MaxBytes}
+	for _, m := range streams[0].Messages {
+		r := recording(m)
+		if r.Damage == "" && r.Requeued == "" && p.Want(r.Line) {
+			wanted = append(wanted, len(rows))
+			args = append(args, r.Line)
+		}
+		rows = append(rows, r)
+	}
+	if len(wanted) == 0 {
+		return rows, nil
+	}
+	texts, err := resultsScript.Run(ctx, q.rdb, keys(batch, "results"), args...).Slice()
+	if err != nil {
+		return nil, failure(err, "read recorded lines of batch %s", batch)
+	}
+	for i, text := range texts {
+		if s, ok := text.(string); ok {
+			rows[wanted[i]].Text = []byte(s)
+		}
+	}
+	if len(texts) < len(wanted) {
+		rows = rows[:wanted[len(texts)]]
+	}
+	return rows, nil
+}
+
+// recording converts an entry of a stream, without the text of the result, which the entry does not contain.
+func recording(m redis.XMessage) queue.Recording {
+	text, _ := m.Values["line"].(string)
+	sum, _ := m.Values["sum"].(string)
+	line, err := strconv.Atoi(text)
+	if err != nil {
+		err = fmt.Errorf("line %.40q is not a number", text)
+	}
+	if err = cmp.Or(err, queue.CheckLine(line), queue.CheckSum(sum)); err != nil {
+		return queue.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
+	}
+	requeued, _ := m.Values["was"].(string)
+	failed := m.Values["failed"] == "1" || m.Values["outcome"] == "failed" // earlier versions wrote "outcome" instead of "failed"
+	return queue.Recording{ID: m.ID, Line: line, Sum: sum, Failed: failed, Requeued: requeued}
+}
+
+// Free implements queue.Store.
+func (q *Queue) Free(ctx context.Context, batch string, rows []queue.Recording) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	lines := make([]string, len(rows))
+	for i, r := range rows {
+		lines[i] = strconv.Itoa(r.Line)
+	}
+	return failure(q.rdb.HDel(ctx, key(batch, "results"), lines...).Err(), "free results of batch %s", batch)
+}
+
+// Drop implements queue.Store.
+func (q *Queue) Drop(ctx context.Context, batch string, rows []queue.Recording) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	fields := make([]string, len(rows))
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		fields[i], ids[i] = strconv.Itoa(r.Line), r.ID
+	}
+	pipe := q.rdb.Pipeline()
+	pipe.HDel(ctx, key(batch, "results"), fields...)
+	pipe.XDel(ctx, key(batch, "stream"), ids...)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return failure(err, "drop results of batch %s", batch)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+// Package local answers a file on one machine. It runs a fleet's producer, worker and collector in one process, over a queue in memory.
+// The output file is the only durable state.
+package local
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/engine"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/worker"
+)
+
+// Batch is the batch id of `ingot run`. Rows without a seed get a seed that is derived from the batch id, so that all runs draw the same
+// tokens.
+const Batch = "local"
+
+// Options are the settings of a run. A zero value stands for the default that the field's comment names.
+type Options struct {
+	Format        rows.Format    // format of the input; default rows.FormatAuto
+	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
+	Models        []string       // names that rows may use for the model; default the file's name and the name in its metadata
+	Others        []string       // names of models that other runs use; this run leaves out rows with these names
+	MixModels     bool           // continue an output that has answers of another model
+	Concurrency   int            // maximum number of jobs in the engine at once, at least 1
+	Timeout       time.Duration  // maximum time of one attempt; default enqueue.DefaultTimeout
+	Version       string         // version of the program, for results
+	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
+	Logger        *slog.Logger   // receives the worker's log; default slog.Default()
+}
+
+// Progress is the progress of a run.
+type Progress struct {
+	// Total is the number of rows in the file, less the rows of Options.Others that were read so far. It is 0 for a pipe, which cannot be
+	// read twice.
+	Total            int
+	Kept             int // rows with results from earlier runs
+	Done             int // rows answered by this run
+	Failed           int // rows of this run that became error lines
+	PromptTokens     int // prompt tokens of this run
+	CompletionTokens int
+	Elapsed          time.Duration
+}
+
+// Summary has the outcome of a run.
+type Summary struct {
+	Progress
+	KeptFailed        int // error lines from earlier runs
+	KeptByOtherModels int // answers of other models from earlier runs; 0 if this run answered nothing
+}
+
+// Run answers the rows of the input and writes each result to the output when it is finished. The output determines the batch id. Run skips
+// rows that have results in the output. It holds only a window of rows in memory. When ctx is done, Run stops quickly and returns ctx's
+// error with the summary so far; another run can continue. The error is ErrOtherModel if the output has answers of another model and o does
+// not allow that.
+func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
+	if err := checkModel(ctx, eng, out, o); err != nil {
+		return Summary{}, err
+	}
+	total, err := countRows(in, o.Format)
+	if err != nil {
+		return Summary{}, err
+	}
+	if o.Models == nil {
+		o.Models = modelNames(eng.Info())
+	}
+	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
+	r.total = total
+	r.held, r.failed = out.Counts()
+	err = r.run(ctx, eng)
+	if err == nil || ctx.Err() != nil { // after any other error, Flush may fail with the same error
+		err = errors.Join(ctx.Err(), out.Flush())
+	}
+	r.count()
+	s := Summary{Progress: r.progress, KeptFailed: r.failed}
+	if err == nil && s.Done > 0 { // the model's hash was computed for the results
+		sha, err := eng.SHA256(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.KeptByOtherModels = out.ByOtherModels(sha)
+	}
+	return s, err
+}
+
+// ErrOtherModel means that an output has answers of another model, which Options.MixModels does not allow.
+var ErrOtherModel = errors.New("answers of another model")
+
+// checkModel returns ErrOtherModel if the output has answers of a model other than that of eng, and o does not allow this.
+func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
+	if o.MixModels || out.ByOtherModels("") == 0 {
+		return nil // out has no answers: the model's hash is not needed, and computing it takes time
+	}
+	sha, err := eng.SHA256(ctx)
+	if err != nil {
+		return err
+	}
+	if n := out.ByOtherModels(sha); n > 0 {
+		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+	}
+	return nil
+}
+
+// countRows returns the number of remaining rows of the input, or 0 if the input cannot be read twice.
+func countRows(in io.Reader, f rows.Format) (int, error) {
+	s, ok := in.(io.Seeker)
+	if !ok {
+		return 0, nil
+	}
+	start, err := s.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0, nil //nolint:nilerr // pipes have a Seek that fails
+	}
+	n, err := rows.Count(in, f)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := s.Seek(start, io.SeekStart); err != nil {
+		return 0, fmt.Errorf("return to the start of the rows: %w", err)
+	}
+	return n, nil
+}
+
+// modelNames returns the names that rows may use for the model: the file's name and the name in its metadata.
+func modelNames(info engine.Info) []string {
+	file := filepath.Base(info.Path)
+	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))
+}
+
+type run struct {
+	in       io.Reader
+	out      *rows.Output
+	options  Options
+	window   *window
+	start    time.Time
+	held     int          // number of lines in the output before this run
+	failed   int          // number of error lines in the output before this run
+	total    int          // number of rows in the file; 0 if unknown
+	kept     atomic.Int64 // number of input rows that the output had before this run, counted while the input is read
+	others   atomic.Int64 // number of rows for other models, counted while the input is read
+	progress Progress     // written by collect
+}
+
+func (r *run) run(ctx context.Context, eng worker.Engine) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	queue := memqueue.New()
+	w, err := worker.New(eng, queue, worker.Config{
+		Alias:           Batch,
+		Version:         r.options.Version,
+		Concurrency:     r.options.Concurrency,
+		ShutdownTimeout: time.Nanosecond, // the next run answers the rows that are running when Run stops
+		Logger:          r.options.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	producer, err := enqueue.NewProducer(ctx, queue, enqueue.Options{
+		Batch: r.out.Batch(), Alias: Batch, Timeout: r.options.Timeout, Version: r.options.Version,
+	}, "")
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	working, finish := context.WithCancel(ctx)
+	group.Go(func() error { return w.Run(working) })
+	group.Go(func() error { return r.feed(ctx, producer) })
+	group.Go(func() error {
+		defer finish()
+		return r.collect(ctx, queue)
+	})
+	return group.Wait()
+}
+
+// feed queues the rows that the output does not hold, when the window has room for them.
+func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
+	whole := sha256.New()
+	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
+		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: slices.Concat(r.options.Models, r.options.Others),
+	})
+	added := 0
+	for row, err := range rows.Rows(ctx) {
+		if err != nil {
+			return err
+		}
+		if r.isForOther(row) {
+			r.others.Add(1)
+			continue
+		}
+		if r.out.Has(row.Line) {
+			if err := r.out.Check(row); err != nil {
+				return err
+			}
+			r.kept.Add(1)
+			continue
+		}
+		if err := r.window.acquire(ctx, row); err != nil {
+			return err
+		}
+		if _, err := p.Add(ctx, row); err != nil {
+			return err
+		}
+		added++
+		size := len(row.Body)
+		row.Body = nil // the queue has its own copy
+		if err := r.window.drain(ctx, size); err != nil {
+			return err
+		}
+	}
+	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
+}
+
+// isForOther reports whether a row names one of Options.Others, whose run answers it.
+func (r *run) isForOther(row rows.Row) bool {
+	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
+}
