@@ -162,7 +162,7 @@ func TestSameModelTwice(t *testing.T) {
 func TestDamagedModel(t *testing.T) {
 	t.Parallel()
 	damaged := filepath.Join(t.TempDir(), "damaged.gguf")
-	out, err := exec.CommandContext(t.Context(), "go", "run", filepath.Join("..", "models", "damage"), "-bits", "2", glm, damaged).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "run", filepath.Join("..", "systemtest", "damage"), "-bits", "2", glm, damaged).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	sets := []*eval.Set{load(t, "answers", 40), load(t, "choices", 20)}
 	base := answered(t, sets, 16, engine.Options{})
