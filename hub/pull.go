@@ -11,9 +11,11 @@ import (
 // Options are the settings of a Puller.
 type Options struct {
 	Env     Env
-	Version string         // version of the program, sent to servers
-	Note    func(string)   // called with messages for the user, such as waits or the chosen file; may be nil
-	Moved   func(Progress) // called after each block, from several goroutines; may be nil
+	Version string // version of the program, sent to servers
+	// Note receives messages for the user, such as waits or the chosen file. It is called from several goroutines, since each connection
+	// retries on its own; may be nil.
+	Note  func(string)
+	Moved func(Progress) // called after each block, from several goroutines; may be nil
 }
 
 // Progress is the progress of a download.

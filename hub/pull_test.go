@@ -3,6 +3,7 @@ package hub
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +17,16 @@ type bundle struct {
 	*hubtest.Server
 	env   Env
 	model []byte // content of user/model-GGUF:model-Q4_K_M.gguf, larger than two spans
+
+	mu    sync.Mutex
 	notes []string
+}
+
+// note is called by several connections at once.
+func (b *bundle) note(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.notes = append(b.notes, text)
 }
 
 const modelName = "user/model-GGUF"
@@ -36,7 +46,7 @@ func setup(t *testing.T) *bundle {
 
 // puller returns a Puller that never waits between attempts.
 func (b *bundle) puller() *Puller {
-	p := NewPuller(Options{Env: b.env, Version: "test", Note: func(s string) { b.notes = append(b.notes, s) }})
+	p := NewPuller(Options{Env: b.env, Version: "test", Note: b.note})
 	p.client.wait = noWait
 	return p
 }
