@@ -84,8 +84,7 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	return fit, err
 }
 
-// divide computes the sizes in fit for sequences of up to context positions. If the memory is too small for one such sequence, fit.Tokens
-// is less than context.
+// divide computes the sizes for sequences of up to context positions. fit.Tokens is less than context if none fits.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
@@ -149,7 +148,6 @@ func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) in
 	return min(sequences*perSequence+rest*o.PageSize, o.MaxSequences*perSequence)
 }
 
-// chunk returns the maximum number of rows of one prompt in a step.
 func (o *Options) chunk() int { return min(o.PrefillChunk, o.StepTokens) }
 
 // sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token and the n-gram tables.
@@ -161,7 +159,6 @@ func sequenceBytes(o *Options) int64 {
 	return bytes
 }
 
-// memory returns the maximum number of bytes that all parts of Fit may take together; see Fit.Memory.
 func (o *Options) memory(be compute.Backend) (int64, error) {
 	if o.Memory > 0 {
 		return o.Memory, nil
@@ -173,7 +170,6 @@ func (o *Options) memory(be compute.Backend) (int64, error) {
 	return free / 100 * int64(o.MemoryPercent), nil
 }
 
-// tooLittle returns the error for a context that does not fit into the memory.
 func (f *Fit) tooLittle(o *Options) error {
 	taken := fmt.Sprintf("the weights take %s; steps, prompts and answers take %s;", size(f.Weights), size(f.Steps+f.Rows))
 	if o.Context == 0 {
@@ -186,8 +182,7 @@ func (f *Fit) tooLittle(o *Options) error {
 		taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
 }
 
-// contextBytes returns the maximum number of bytes that a sequence with the whole context takes in the cache. This maximum is reached while
-// the prompt is computed in chunks.
+// contextBytes returns the cache bytes of a sequence with the whole context, while its prompt is computed in chunks.
 func (f *Fit) contextBytes(o *Options) int64 {
 	windowed := f.Context
 	if f.Window > 0 {
@@ -196,7 +191,6 @@ func (f *Fit) contextBytes(o *Options) int64 {
 	return int64(f.Context)*(f.PerToken-f.Windowed) + int64(windowed)*f.Windowed
 }
 
-// limits returns the sizes with which the models are loaded.
 func (f *Fit) limits(o *Options) model.Limits {
 	return model.Limits{
 		Rows:     o.StepTokens,

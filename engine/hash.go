@@ -12,8 +12,7 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// digest is the SHA-256 of the model file, or of its parts one after another. It is computed in the background, because this takes many
-// seconds for a large file.
+// digest is the SHA-256 of the model's files, computed in the background, because this takes many seconds.
 type digest struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -31,7 +30,6 @@ func startDigest(paths []string) *digest {
 	return d
 }
 
-// stop cancels the computation and waits until it has ended.
 func (d *digest) stop() {
 	d.cancel()
 	<-d.done

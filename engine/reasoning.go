@@ -58,7 +58,6 @@ func (r *reasoning) split(c *generation.Completion) {
 	}
 }
 
-// count returns the number of a choice's tokens up to the end of its reasoning.
 func (r *reasoning) count(c *generation.Choice) int {
 	if c.Reasoning == "" {
 		return 0

@@ -6,7 +6,6 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// RopeStore implements compute.Step.
 func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute.AttentionShape, table compute.Rope, kv compute.Cache, layer int) {
 	t := &s.byRow
 	t.src, t.shape, t.rope, t.cache = qkv, shape, nil, kv.(*cache)
@@ -18,7 +17,6 @@ func (s *step) RopeStore(qkv compute.Tensor, p compute.Projection, shape compute
 	t.run((*rowsTask).ropeStore, qkv.Rows, 2*qkv.Cols)
 }
 
-// ropeStore does row r of RopeStore.
 func (t *rowsTask) ropeStore(thread, r int) {
 	s, c, line := t.step, t.cache, row(t.src, r)
 	queries, keys := t.shape.Heads*t.shape.KeyDim, t.shape.KVHeads*t.shape.KeyDim
@@ -68,7 +66,6 @@ const (
 	maxScores  = 1 << 17 // maximum number of scores in a block with more than minQueries queries
 )
 
-// Attention implements compute.Step.
 func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	t := &s.attention
 	t.dst, t.q, t.shape, t.cache, t.sinks = dst, q, shape, kv.(*cache), vectorOf(shape.Sinks)
@@ -142,8 +139,7 @@ func (t *attention) part(thread, i int) {
 	t.weigh(thread, b, begin, shortest, longest, stride)
 }
 
-// scoreStride returns the distance, in values, from the scores of one query to those of the next: n positions and a sink, rounded up to a
-// multiple of 16.
+// scoreStride returns the distance between the scores of two queries: n positions and a sink, rounded up to a multiple of 16.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
 // scores computes the scores of a block's queries for positions [begin, longest). It also computes scores of positions that a query does
@@ -178,7 +174,6 @@ func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, long
 	return t.cache.rows(layer, cols, dims, page, int(b.kvHead), 0), int64(n * dims * kind.BlockBytes() / kind.BlockSize())
 }
 
-// prefetchValues calls prefetch for the memory that has the cached values.
 func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	if t.cache.values == nil {
 		return t.prefetch(t.cache.keys[t.layer], t.cache.shape.KeyCols, t.shape.KeyDim, b, i, longest)
@@ -186,8 +181,8 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds weighted values to the results of a block's queries. The first position is the parameter begin. All queries attend to the
-// positions before the parameter shortest. weigh processes these positions for all queries together, and the later positions for each query
+// weigh adds weighted values of positions [begin, longest) to the results of a block's queries. All queries attend to the
+// positions before shortest. weigh processes these positions for all queries together, and the later positions for each query
 // separately.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
@@ -224,8 +219,7 @@ func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, st
 	}
 }
 
-// pageValues returns the values of the first n positions in page i of the block's sequence, and the distance between two positions, in
-// values.
+// pageValues returns the first n values in page i of the block's sequence, and the distance between two of them.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
 	page, head := b.pages[i], int(b.kvHead)
@@ -234,4 +228,49 @@ func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Point
 		return s.load(thread, c, c.keys[t.layer], c.shape.KeyCols, t.shape.KeyDim, page, head, n, m.keys), t.shape.KeyDim
 	}
 	return s.load(thread, c, c.values[t.layer], c.shape.ValueCols, t.shape.ValueDim, page, head, n, m.pageValues), t.shape.ValueDim
+}
+
+func (s *step) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps float32, table compute.Rope, kv compute.Cache, layer int) {
+	t := &s.byRow
+	t.dst, t.src, t.gain, t.second, t.eps = dst, a, kvGain.(*weight).vector, nil, eps
+	if qGain != nil {
+		t.second = qGain.(*weight).vector
+	}
+	t.rope, t.cache = table.(*rope), kv.(*cache)
+	t.group, t.layer = t.cache.at(layer)
+	t.run((*rowsTask).latents, a.Rows, 2*a.Cols)
+}
+
+func (t *rowsTask) latents(thread, r int) {
+	s, line := t.step, row(t.src, r)
+	if q := len(t.second); q > 0 {
+		s.norm(thread, row(t.dst, r)[:q], line[:q], t.second, t.eps)
+		line = line[q:]
+	}
+	latent, key := line[:len(t.gain)], line[len(t.gain):len(t.gain)+t.rope.dims]
+	s.norm(thread, latent, latent, t.gain, t.eps)
+	s.rotate(thread, key, key, t.rope, s.batch.Positions[r], 1, 0, 0)
+	page, slot := s.slot(t.cache, t.group, r)
+	line = line[:t.cache.shape.KeyCols]
+	s.store(thread, t.cache, t.cache.keys[t.layer], line, len(line), page, slot)
+}
+
+func (s *step) Absorb(dst, q compute.Tensor, kb compute.Weight, table compute.Rope) {
+	w, t := kb.(*weight), &s.byRow
+	t.rope = table.(*rope)
+	t.outStride, t.inStride = w.out+t.rope.dims, w.in+t.rope.dims
+	s.heads(dst, q, w, t.outStride, t.inStride)
+	t.dst, t.src, t.table = dst, q, w
+	t.run((*rowsTask).turn, dst.Rows, w.matrices*t.rope.dims)
+}
+
+func (t *rowsTask) turn(thread, r int) {
+	w := t.table
+	out, in := row(t.dst, r), row(t.src, r)
+	t.step.rotate(thread, out[w.out:], in[w.in:], t.rope, t.step.batch.Positions[r], w.matrices, t.outStride, t.inStride)
+}
+
+func (s *step) Expand(dst, ctx compute.Tensor, vb compute.Weight) {
+	w := vb.(*weight)
+	s.heads(dst, ctx, w, w.out, w.in)
 }

@@ -102,16 +102,12 @@ func newBuffer(rows, cols int) compute.Tensor {
 // Floats implements compute.Backend.
 func (b *Backend) Floats(t compute.Tensor) [][]float32 { return t.Buffer.(*compute.Values).Rows(t) }
 
-// values returns the values of the whole buffer of t.
 func values(t compute.Tensor) []float32 { return t.Buffer.(*compute.Values).Floats }
 
-// start returns the index of the start of row r of t, in t's buffer.
 func start(t compute.Tensor, r int) int { return t.Offset + r*t.Stride }
 
-// row returns the values of row r of t, without copying.
 func row(t compute.Tensor, r int) []float32 { return t.Buffer.(*compute.Values).Row(t, r) }
 
-// grow returns s or, if s has fewer than n values, a new slice with n values.
 func grow[T any](s []T, n int) []T {
 	if len(s) >= n {
 		return s

@@ -25,7 +25,6 @@ type cache struct {
 // at returns the group of a layer of the model, and the layer's number in the group. Each group has its own page table.
 func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
 
-// Shape implements compute.Cache.
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.

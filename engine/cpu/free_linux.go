@@ -23,7 +23,6 @@ func (b *Backend) Free() (int64, error) {
 	return free, nil
 }
 
-// memAvailable reads MemAvailable of /proc/meminfo.
 func memAvailable() (int64, error) {
 	const path = "/proc/meminfo"
 	f, err := os.Open(path)

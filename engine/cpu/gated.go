@@ -38,21 +38,18 @@ const (
 // are copied first.
 var ones = slices.Repeat([]float32{1}, gatedRows)
 
-// begin starts an operation.
 func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
 	t.operands.begin(x, out)
 	t.pairs, t.cut.groups, t.activation = t.pairs[:0], 0, act
 }
 
-// addPair appends one matrix of both weights, to be multiplied with operands [from, to). matrix is its index. The caller may add biases to
-// the pair that it returns.
+// addPair appends matrix number matrix of both weights, for operands [from, to). The caller may add biases to the result.
 func (t *gated) addPair(gate, up *weight, matrix, from, to int) *pair {
 	t.pairs = append(t.pairs, pair{gate: gate, up: up, matrix: matrix, first: t.cut.groups, from: from, to: to})
 	t.cut.groups += gate.groups
 	return &t.pairs[len(t.pairs)-1]
 }
 
-// matrixOf returns the part of a vector that belongs to a matrix with n rows. For a nil vector, it returns nil.
 func matrixOf(v []float32, matrix, n int) []float32 {
 	if v == nil {
 		return nil
@@ -60,7 +57,6 @@ func matrixOf(v []float32, matrix, n int) []float32 {
 	return v[matrix*n : (matrix+1)*n]
 }
 
-// run computes the pairs that were added.
 func (t *gated) run() {
 	if len(t.pairs) == 0 {
 		return
@@ -83,8 +79,7 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile computes the results of a pair for operands [from, to) and for several groups of weight rows: group is the index of the first group,
-// groups the number of them.
+// tile computes the results of a pair for operands [from, to) and several groups of weight rows, from the first group on.
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]
@@ -112,7 +107,6 @@ func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	}
 }
 
-// GatedMatMul implements compute.Step.
 func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
 	g, u, t := gate.(*weight), up.(*weight), &s.gated
 	t.begin(x, dst, act)

@@ -42,7 +42,6 @@ func (m *memory) bytes(n int) ([]byte, error) {
 	return b, nil
 }
 
-// release frees everything.
 func (m *memory) release() error {
 	var first error
 	for _, c := range m.chunks {

@@ -7,14 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// router is the memory that Route needs.
-type router struct {
-	probs compute.Tensor // [rows, experts]
-}
-
-// Route implements compute.Step.
 func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
-	p := &s.router.probs
+	p := &s.probs
 	if p.Buffer == nil || p.Cols != shape.Experts || len(values(*p)) < dst.Rows*shape.Experts {
 		*p = newBuffer(dst.Rows, shape.Experts)
 	}
@@ -67,7 +61,6 @@ func chosen(ids []float32, e int) bool {
 	return false
 }
 
-// gateProbabilities turns a router's logits into probabilities, in place.
 func (b *Backend) gateProbabilities(thread int, logits []float32, gating compute.Gating) {
 	if gating == compute.GatingSigmoid {
 		for e, v := range logits {
@@ -86,7 +79,6 @@ type grouping struct {
 	choices []int32 // row*used + k for choice k of a row, sorted by expert, then by row
 }
 
-// group sorts a routing's choices by expert.
 func (g *grouping) group(routing compute.Tensor, experts int) {
 	used := routing.Cols / 2
 	g.first = grow(g.first, experts+1)[:experts+1]
@@ -205,7 +197,6 @@ func (t *experts) part(thread, i int) {
 	}
 }
 
-// addBias adds the weighted bias of an expert, for some groups of the output's columns and some operands.
 func (t *experts) addBias(expert, group, groups, from, to int) {
 	bias := matrixOf(t.bias, expert, t.down.out)
 	if bias == nil {

@@ -20,7 +20,6 @@ type plan struct {
 // Plan implements compute.Backend.
 func (b *Backend) Plan() compute.Plan { return &plan{threads: len(b.scratch)} }
 
-// Weight implements compute.Plan.
 func (p *plan) Weight(t gguf.Tensor) error {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -35,7 +34,6 @@ func (p *plan) Weight(t gguf.Tensor) error {
 	return nil
 }
 
-// Buffer implements compute.Plan.
 func (p *plan) Buffer(rows, cols int, multiplied bool) {
 	p.steps += 4 * int64(rows) * int64(cols)
 	if multiplied {
@@ -43,7 +41,6 @@ func (p *plan) Buffer(rows, cols int, multiplied bool) {
 	}
 }
 
-// Rope implements compute.Plan.
 func (p *plan) Rope(dims, positions int) {
 	p.steps += 4 * int64(dims) * int64(positions)
 	p.positions = max(p.positions, positions)
@@ -68,5 +65,4 @@ func (p *plan) Bytes() (weights, steps int64) {
 	return p.weights, steps + 2*threads*(scores+tile)
 }
 
-// Host implements compute.Plan.
 func (p *plan) Host() bool { return true }

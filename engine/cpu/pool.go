@@ -72,7 +72,7 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// partPanic is a panic that occurred in a part of a task. The function do panics with this value after the other parts are done.
+// partPanic is a panic that occurred in a part of a task. pool.do panics with it after the other parts are done.
 type partPanic struct {
 	value any
 	stack []byte
@@ -83,8 +83,7 @@ func (p *partPanic) String() string { return fmt.Sprint(p.value) }
 // Stack returns the stack of the thread that panicked.
 func (p *partPanic) Stack() []byte { return p.stack }
 
-// do runs all parts of t on the threads and returns when they are done. If a part panics on any thread, do panics after the other parts are
-// done.
+// do runs all parts of t on the threads. If a part panics, do panics after the other parts are done.
 func (p *pool) do(t task, parts int) {
 	if parts <= 1 || len(p.helpers) == 0 {
 		for i := range parts {
@@ -125,15 +124,13 @@ func (p *pool) part(thread, i int) {
 	p.task.part(thread, i)
 }
 
-// rouse wakes the helper if it sleeps.
 func (h *helper) rouse() {
 	if h.asleep.Load() && h.asleep.CompareAndSwap(true, false) {
 		h.wake <- struct{}{}
 	}
 }
 
-// sharers returns the number of threads that have a share of a task, given its run value. With fewer parts than threads, only the first
-// threads have a share, of one part each.
+// sharers returns the number of threads that have a share of a task. With fewer parts than threads, each share is one part.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
 // work does the parts of a thread's share of a task, then the remaining parts of the other shares. run is the task's run value.
@@ -158,14 +155,14 @@ func (p *pool) work(thread int, run uint64) {
 	}
 }
 
-// claim takes the next part of a thread's share. The parameter of is the number of the thread. ok is false if no part is left. A late
+// claim takes the next part of a thread's share. ok is false if no part is left. A late
 // thread may call claim for a task that has already ended: no part is left then.
-func (p *pool) claim(of int, run uint64) (part int, ok bool) {
+func (p *pool) claim(thread int, run uint64) (part int, ok bool) {
 	parts, sharers := int(run&maxParts), p.sharers(run)
-	first, end := parts*of/sharers, parts*(of+1)/sharers
+	first, end := parts*thread/sharers, parts*(thread+1)/sharers
 	number := run &^ maxParts
 	for {
-		claimed := p.shares[of].claimed.Load()
+		claimed := p.shares[thread].claimed.Load()
 		part = int(claimed & maxParts)
 		switch before := claimed &^ maxParts; {
 		case before > number:
@@ -176,7 +173,7 @@ func (p *pool) claim(of int, run uint64) (part int, ok bool) {
 		if part >= end {
 			return 0, false
 		}
-		if p.shares[of].claimed.CompareAndSwap(claimed, number|uint64(part+1)) {
+		if p.shares[thread].claimed.CompareAndSwap(claimed, number|uint64(part+1)) {
 			return part, true
 		}
 	}
@@ -199,8 +196,7 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch polls until the run value changes, for at most helperWait. The parameter last is the value before the change. ok reports whether it
-// has changed.
+// watch polls until the run value is not last, for at most helperWait. ok reports whether it has changed.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {

@@ -28,16 +28,14 @@ func (o *operands) add(inFloat, inBlock, at int) {
 	o.at = append(o.at, int64(at))
 }
 
-// addRows adds the rows of x, of n values each. Their results go to the rows of dst. The step's quantised activations must begin with the
-// blocks of row 0.
+// addRows adds the rows of x, of n values each, and their results in dst. The quantised activations must begin with row 0.
 func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	for r := range dst.Rows {
 		o.add(start(x, r), r*rowBlocks(n), start(dst, r))
 	}
 }
 
-// call multiplies a number of groups of a matrix, starting with the given group, with rows [from, to) of o. The results of a row go to
-// out[at[row-from]:].
+// call multiplies groups of a matrix with rows [from, to) of o. The results of a row go to out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
 		return
@@ -117,8 +115,7 @@ type cut struct {
 // Reading a weight takes about as long as multiplying it with two rows.
 func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
 
-// cut divides an operation on the given number of groups, which have the size of w's groups, into parts. work is the cost of the whole
-// operation, in the unit of the function work.
+// cut divides an operation on groups of w's size into parts. work is the cost of the operation, in the unit of the function work.
 func (s *step) cut(w *weight, groups, work int) cut {
 	threads, maxGroups := len(s.scratch), max(1, partBytes/w.groupBytes)
 	switch {
@@ -131,10 +128,8 @@ func (s *step) cut(w *weight, groups, work int) cut {
 	return cut{min(maxGroups, (groups+parts-1)/parts), groups}
 }
 
-// parts returns the number of parts.
 func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 
-// span returns the groups of part i.
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
 // product is the task of the operations that multiply rows with whole matrices, or each head with a separate matrix.
@@ -166,14 +161,12 @@ func (p *product) part(thread, i int) {
 	}
 }
 
-// addMatrix appends one matrix of w, to be multiplied with operands [from, to). matrix is its index, and off the first column of its
-// results.
+// addMatrix appends a matrix of w, for operands [from, to). off is the first column of its results.
 func (p *product) addMatrix(w *weight, matrix, from, to, off int) {
 	p.segments = append(p.segments, segment{w, matrix, p.cut.groups, from, to, off})
 	p.cut.groups += w.groups
 }
 
-// run multiplies the matrices that were added. rows is the number of rows of each matrix, to estimate the work.
 func (p *product) run(rows int) {
 	s := p.step
 	w := p.segments[0].w
@@ -181,7 +174,6 @@ func (p *product) run(rows int) {
 	s.pool.do(p, p.cut.parts())
 }
 
-// MatMul implements compute.Step.
 func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	p := s.beginProduct(dst, x, ws...)
 	off := 0
@@ -193,7 +185,6 @@ func (s *step) MatMul(dst, x compute.Tensor, ws ...compute.Weight) {
 	p.run(dst.Rows)
 }
 
-// MatMulAdd implements compute.Step.
 func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	p := s.beginProduct(dst, x, w)
 	for range dst.Rows {
@@ -217,8 +208,7 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	return p
 }
 
-// heads multiplies each head with its own matrix of w. Neighbouring heads are inStride values apart in a row of x and outStride values
-// apart in a row of dst.
+// heads multiplies each head with its own matrix of w. The strides are the distances between heads in a row.
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)
@@ -234,7 +224,6 @@ func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) 
 	p.run(dst.Rows)
 }
 
-// begin starts a product.
 func (p *product) begin(x, out compute.Tensor) {
 	p.operands.begin(x, out)
 	p.segments, p.cut.groups = p.segments[:0], 0

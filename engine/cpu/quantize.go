@@ -1,8 +1,6 @@
 package cpu
 
-import (
-	"github.com/ingot-run/ingot/engine/compute"
-)
+import "github.com/ingot-run/ingot/engine/compute"
 
 // blockValues is the number of activations that share a scale.
 const blockValues = 32

@@ -1,8 +1,6 @@
 package cpu
 
-import (
-	"github.com/ingot-run/ingot/engine/compute"
-)
+import "github.com/ingot-run/ingot/engine/compute"
 
 // rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1. If halves is set, a pair is a
 // value in the first half of a head and one in the second half, and a row of the table has all cosines, then all sines.
@@ -12,10 +10,8 @@ type rope struct {
 	table  []float32
 }
 
-// Dims implements compute.Rope.
 func (r *rope) Dims() int { return r.dims }
 
-// at returns the table's row of a position.
 func (r *rope) at(position int32) []float32 {
 	return r.table[int(position)*r.dims : (int(position)+1)*r.dims]
 }
@@ -40,8 +36,7 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return r, nil
 }
 
-// rotate applies RoPE for a position to the first values of each head of src, and writes them to dst, which may be src. The strides are
-// the distances between heads, in values.
+// rotate applies RoPE to the first values of each head of src, and writes them to dst, which may be src.
 func (b *Backend) rotate(thread int, dst, src []float32, r *rope, position int32, heads, dstStride, srcStride int) {
 	a, angles := &b.scratch[thread].rotate, r.at(position)
 	a.Halves = 0

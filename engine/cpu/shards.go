@@ -48,7 +48,6 @@ func (l *shards) takes(b *compute.Batch) bool {
 	return n > 1 && len(b.Tokens) >= 2*n && l.whole.weightBytes <= residentBytes && b.Trace == nil
 }
 
-// begin divides a batch among the shards.
 func (l *shards) begin(b *compute.Batch) {
 	l.pending = l.pending[:0] // a step that panicked may have left operations
 	l.whole.start(b)
@@ -73,17 +72,16 @@ func (l *shards) begin(b *compute.Batch) {
 	}
 }
 
-// span returns the range of shard i, for operations with the given number of rows.
 func (l *shards) span(i, rows int) (from, to int) {
 	return rows * i / len(l.shards), rows * (i + 1) / len(l.shards)
 }
 
-// of returns the shard of a row, for operations with the given number of rows.
 func (l *shards) of(row, rows int) int { return ((row+1)*len(l.shards) - 1) / rows }
 
-// add records an operation. An operation with fewer rows than there are shards runs at once.
-func (l *shards) add(o operation) {
+// add records an operation, which do executes. An operation with fewer rows than there are shards runs at once.
+func (l *shards) add(o operation, do func(o *operation, s *step, p part)) {
 	rows := o.dst.Rows
+	o.do = do
 	if rows != l.rows {
 		l.flush()
 		l.rows = rows
@@ -115,7 +113,6 @@ func (l *shards) divides(o *operation) bool {
 	return true
 }
 
-// flush executes the pending operations.
 func (l *shards) flush() {
 	if len(l.pending) == 0 {
 		return
@@ -161,10 +158,8 @@ func (l *shard) await(attentions int64) {
 // Checkpoint implements compute.Step. It does nothing, because batches with a Trace do not use shards.
 func (l *shards) Checkpoint(int, string, compute.Tensor) {}
 
-// Submit implements compute.Step.
 func (l *shards) Submit() error { return l.Run() }
 
-// Run implements compute.Step.
 func (l *shards) Run() error {
 	l.flush()
 	return nil

@@ -17,7 +17,7 @@ type step struct {
 	product   product
 	gated     gated
 	experts   experts
-	router    router
+	probs     compute.Tensor // [rows, experts] the routers' probabilities
 	attention attention
 	byRow     rowsTask
 }
@@ -37,7 +37,6 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	return &b.step
 }
 
-// start begins a step for a batch.
 func (s *step) start(batch *compute.Batch) {
 	s.batch = batch
 	s.seqOf = s.seqOf[:0]
@@ -60,7 +59,6 @@ func (s *step) Submit() error { return nil }
 // Run implements compute.Step. All operations have run already.
 func (s *step) Run() error { return nil }
 
-// token returns the token id of row r.
 func (s *step) token(r int) int {
 	if s.batch.From.Buffer != nil {
 		return int(row(s.batch.From, r)[0])
@@ -99,7 +97,6 @@ const (
 	partValues = 8192
 )
 
-// rowsEach returns the number of rows per part for an operation on n rows, each of about the given number of values.
 func (b *Backend) rowsEach(n, values int) int {
 	threads := len(b.scratch)
 	if threads == 1 || n*values < soloValues {
@@ -109,9 +106,9 @@ func (b *Backend) rowsEach(n, values int) int {
 	return max(1, (n+parts-1)/parts)
 }
 
-// run calls do for rows 0 to n-1. The parameter values is the approximate number of values of a row, from which run estimates the cost.
-func (t *rowsTask) run(do func(t *rowsTask, thread, r int), n, values int) {
-	t.do, t.n, t.each = do, n, t.step.rowsEach(n, values)
+// run calls do for rows 0 to n-1. rowValues is the approximate number of values of a row, from which run estimates the cost.
+func (t *rowsTask) run(do func(t *rowsTask, thread, r int), n, rowValues int) {
+	t.do, t.n, t.each = do, n, t.step.rowsEach(n, rowValues)
 	t.step.pool.do(t, (n+t.each-1)/t.each)
 }
 
@@ -121,7 +118,6 @@ func (t *rowsTask) part(thread, i int) {
 	}
 }
 
-// Embed implements compute.Step.
 func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 	s.byRow.dst, s.byRow.table = dst, table.(*weight)
 	s.byRow.run((*rowsTask).embed, dst.Rows, dst.Cols)
@@ -129,14 +125,12 @@ func (s *step) Embed(dst compute.Tensor, table compute.Weight) {
 
 func (t *rowsTask) embed(_, r int) { t.table.row(row(t.dst, r), t.step.token(r)) }
 
-// Gather implements compute.Step.
 func (s *step) Gather(dst, src compute.Tensor, rows []int32) {
 	for i, r := range rows {
 		copy(row(dst, i), row(src, int(r)))
 	}
 }
 
-// RMSNorm implements compute.Step.
 func (s *step) RMSNorm(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	t := &s.byRow
 	t.dst, t.src, t.gain, t.eps = dst, src, gain.(*weight).vector, eps
@@ -147,7 +141,6 @@ func (t *rowsTask) norm(thread, r int) {
 	t.step.norm(thread, row(t.dst, r), row(t.src, r), t.gain, t.eps)
 }
 
-// RMSNormAdd implements compute.Step.
 func (s *step) RMSNormAdd(dst, src compute.Tensor, gain compute.Weight, eps float32) {
 	t := &s.byRow
 	t.dst, t.src, t.gain, t.eps = dst, src, gain.(*weight).vector, eps
@@ -161,7 +154,6 @@ func (t *rowsTask) normAdd(thread, r int) {
 	addTo(row(t.dst, r), m.normed)
 }
 
-// Affine implements compute.Step.
 func (s *step) Affine(t compute.Tensor, scale float32, bias compute.Weight) {
 	s.byRow.dst, s.byRow.scale, s.byRow.bias = t, scale, vectorOf(bias)
 	s.byRow.run((*rowsTask).affine, t.Rows, t.Cols)
@@ -177,14 +169,12 @@ func (t *rowsTask) affine(_, r int) {
 	addTo(line, t.bias)
 }
 
-// addTo adds a vector to a row. It ignores an empty vector.
 func addTo(dst, v []float32) {
 	for i, x := range v {
 		dst[i] += x
 	}
 }
 
-// vectorOf returns the values of a weight of one dimension. For a nil weight, it returns nil.
 func vectorOf(w compute.Weight) []float32 {
 	if w == nil {
 		return nil
@@ -192,7 +182,6 @@ func vectorOf(w compute.Weight) []float32 {
 	return w.(*weight).vector
 }
 
-// Checkpoint implements compute.Step.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace != nil {
 		s.batch.Report(layer, stage, s.Floats(t))

@@ -6,7 +6,6 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// Top implements compute.Step.
 func (s *step) Top(dst, logits compute.Tensor, k int) {
 	t := &s.byRow
 	t.dst, t.src, t.best = dst, logits, k
@@ -27,8 +26,7 @@ func (b *Backend) top(thread int, dst, logits []float32, k int) {
 	dst[2*k] = float32(a.Value + math.Log(a.Sum))
 }
 
-// insertBest writes the len(ids) highest logits to the slice values, highest first, and their ids to the slice ids. Of equal logits, the
-// lower id is first. A NaN counts as -Inf.
+// insertBest finds the len(ids) highest logits, highest first. Of equal logits, the lower id is first. A NaN counts as -Inf.
 func insertBest(ids, values, logits []float32) {
 	k, n := len(ids), 0
 	for id, v := range logits {

@@ -9,11 +9,10 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// weight is a tensor of a model: a vector of float32, or packed matrices with as many rows as the field out says, and as many columns as
-// the field in says.
+// weight is a tensor of a model: a vector of float32, or packed matrices.
 type weight struct {
 	tensor   gguf.Tensor // the tensor in the file; Embed reads its rows
-	in, out  int
+	in, out  int         // columns and rows of a matrix
 	matrices int
 	vector   []float32 // the values of a tensor of one dimension
 
@@ -24,10 +23,8 @@ type weight struct {
 	takesFloats bool // products take activations of float32 instead of bytes
 }
 
-// Type implements compute.Weight.
 func (w *weight) Type() gguf.Type { return w.tensor.Type }
 
-// Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.tensor.Shape }
 
 // Weight implements compute.Backend. It packs matrices for the products. Products read only the packed copy, so the system can drop the
@@ -54,10 +51,8 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return w, nil
 }
 
-// packedParts is the number of groups in each part of the task packing.
 const packedParts = 16
 
-// packing is the task that packs a weight.
 type packing struct {
 	w        *weight
 	rowBytes int
@@ -80,12 +75,10 @@ func (w *weight) units() int {
 	return w.in / blockValues
 }
 
-// group returns the address of group g of a matrix in the packed weights.
 func (w *weight) group(matrix, g int) unsafe.Pointer {
 	return unsafe.Pointer(&w.packed[(matrix*w.groups+g)*w.groupBytes])
 }
 
-// row dequantises row o into dst.
 func (w *weight) row(dst []float32, o int) {
 	n := len(w.tensor.Data) / (w.out * w.matrices)
 	gguf.Dequantize(dst[:w.in], w.tensor.Type, w.tensor.Data[o*n:(o+1)*n])

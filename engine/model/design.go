@@ -32,19 +32,18 @@ type design struct {
 
 	route       *compute.RouteShape // routing in the layers with experts; nil if there are none
 	dense       int                 // number of leading layers without experts
+	extraLayers bool                // ignore layers after the last one, even if the file states no MTP layer
 	expertBias  bool                // biases of the experts' products
 	embedScale  float64             // factor of the embeddings; 0 for 1
 	branchScale float64             // factor of the outputs of attention and network; 0 for 1
 	logitScale  float64             // divisor of the logits; 0 for 1
 }
 
-// window describes which layers attend only to a sliding window of positions. With the zero value, none do.
 type window struct {
 	length int
 	slides func(layer int) bool // reports whether a layer has the window; can be nil if length is 0
 }
 
-// covers reports whether a layer has the window.
 func (w *window) covers(layer int) bool { return w.length > 0 && w.slides(layer) }
 
 // decoderFamily returns the family of decoders with a design. read reads the design from a file.
@@ -75,11 +74,10 @@ func slidingFamily(read func(l *loader, c Config, lim Limits) design, readWindow
 		if l.err != nil {
 			return nil
 		}
-		return l.decoder(&d, shape, c, lim)
+		return l.groupedDecoder(&d, shape, c, lim)
 	}}
 }
 
-// refuseAll refuses settings that no decoder supports.
 func (l *loader) refuseAll() {
 	l.refuse("attention.temperature_scale", 0)
 	l.refuse("attn_logit_softcapping", 0)
@@ -89,7 +87,6 @@ func (l *loader) refuseAll() {
 	}
 }
 
-// decoderConfig reads the sizes of a decoder.
 func decoderConfig(l *loader) Config {
 	s := l.groupedShape()
 	if l.err != nil {
@@ -114,7 +111,6 @@ func decoderConfig(l *loader) Config {
 	return c
 }
 
-// groupedShape reads the sizes of grouped-query attention.
 func (l *loader) groupedShape() compute.AttentionShape {
 	hidden, heads := l.size("embedding_length"), l.size("attention.head_count")
 	s := compute.AttentionShape{Heads: heads, KVHeads: l.sizeOr("attention.head_count_kv", heads)}
@@ -134,7 +130,6 @@ func (l *loader) groupedShape() compute.AttentionShape {
 	return s
 }
 
-// ropePairs is how a rotation pairs the values of a head.
 type ropePairs bool
 
 const (
@@ -142,7 +137,6 @@ const (
 	halves     ropePairs = true  // values i and i+dims/2
 )
 
-// rotation reads the rotation of a decoder's heads.
 func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
 
 // rotationWith is like rotation. If exactYaRN is true, the limits of YaRN's interpolation are not rounded: see ropeFreqs.
@@ -155,7 +149,6 @@ func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs
 	return freqs
 }
 
-// ropeDims reads the number of rotated values of a head.
 func (l *loader) ropeDims() int {
 	s := l.groupedShape()
 	dims := l.sizeOr("rope.dimension_count", s.KeyDim)

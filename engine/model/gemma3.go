@@ -20,7 +20,7 @@ func gemma3(l *loader, c Config, _ Limits) design {
 		d.scale = float32(math.Sqrt(float64(l.size("attention.head_count")) / float64(c.Hidden)))
 	}
 	if c.Window > 0 {
-		f, _ := l.baseFreqs("rope.freq_base_swa", defaultBase, l.ropeDims())
+		f, _ := l.baseFreqs("rope.freq_base_swa", l.ropeDims())
 		local := rotation(f)
 		local.Halves = true
 		d.slidingFreqs = &local

@@ -1,8 +1,6 @@
 package model
 
-import (
-	"github.com/ingot-run/ingot/engine/compute"
-)
+import "github.com/ingot-run/ingot/engine/compute"
 
 // glm4 is GLM-4-0414 and GLM-Z1. They have norms before and after attention and network, and rotate half of each head.
 func glm4(l *loader, _ Config, _ Limits) design {

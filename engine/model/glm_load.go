@@ -8,73 +8,30 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// loadGLM loads a model of the family of GLM-4.7-Flash.
+// loadGLM loads a model of the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): latent attention, dense layers, then
+// layers with mixtures of experts, and optionally an MTP layer.
 func loadGLM(l *loader, c Config, lim Limits) Model {
-	m := &glm{mla: l.mlaShape()}
-	m.route = l.routeShape(flashGating(c))
+	b, route := &latentBuffers{shape: l.mlaShape()}, l.routeShape(flashGating(c))
 	l.refuse("attention.temperature_scale", 0) // scales queries by position, as in Mistral Large 3
 	if l.err != nil {
 		return nil
 	}
-	freqs, factor := l.ropeFreqs(m.mla.rope, false)
-	m.mla.attention.Scale *= float32(l.yarnScale(factor))
+	s := &b.shape
+	freqs, factor := l.ropeFreqs(s.rope, false)
+	s.attention.Scale *= float32(l.yarnScale(factor))
 
-	m.trunk = l.trunk(c)
-	dense := l.sizeOr("leading_dense_block_count", 0)
-	for i := range c.Layers {
-		m.layers = append(m.layers, l.glmLayer(i, m, i >= dense))
-		if l.err != nil {
-			return nil
-		}
-	}
-	if c.DraftLayers > 0 {
-		m.mtp = &glmMTP{mtp: l.mtp(c.Layers, &m.trunk, lim), layer: l.glmLayer(c.Layers, m, c.Layers >= dense)}
-		if l.err != nil {
-			return nil
-		}
-	}
-	// Only the first MTP layer is used. Further MTP layers in the file are ignored.
-	l.unused(func(name string) bool { return isDerived(name) || inBlocks(name, c.Layers+c.DraftLayers) })
-
-	m.buffers(l, lim)
+	m := &decoder{trunk: l.trunk(c), embedScale: 1}
 	m.rope = l.rope(freqs, lim)
-	m.memory(l, lim, m.forward)
-	return m
-}
-
-// buffers makes the step buffers.
-func (m *glm) buffers(l *loader, lim Limits) {
-	s := m.mla
-	m.hidden = l.buffer(lim.Rows, m.config.Hidden)
-	m.a = l.buffer(lim.Rows, s.queryCols()+s.kvRank+s.rope)
+	b.a = l.buffer(lim.Rows, s.queryCols()+s.kvRank+s.rope)
 	if s.qA > 0 {
-		m.normedQ = l.buffer(lim.Rows, s.qA)
-		m.q = l.buffer(lim.Rows, s.heads*(s.nope+s.rope))
+		b.normedQ = l.buffer(lim.Rows, s.qA)
+		b.q = l.buffer(lim.Rows, s.heads*(s.nope+s.rope))
 	}
-	m.absorb = l.buffer(lim.Rows, s.heads*(s.kvRank+s.rope))
-	m.ctx = l.buffer(lim.Rows, s.heads*s.kvRank)
-	m.attn = l.buffer(lim.Rows, s.heads*s.value)
-	m.ffn = l.buffer(lim.Rows, m.ffnWidth())
-	if m.route.Used > 0 {
-		m.routing = l.buffer(lim.Rows, 2*m.route.Used)
-	}
-}
-
-// ffnWidth returns the maximum number of activations per row of a layer's network, over all layers.
-func (m *glm) ffnWidth() int {
-	layers := m.layers
-	if m.mtp != nil {
-		layers = append(layers[:len(layers):len(layers)], m.mtp.layer)
-	}
-	width := 1
-	for _, layer := range layers {
-		w := layer.mixture.width(m.route)
-		if layer.ffnGate != nil {
-			w = layer.ffnGate.Shape()[1]
-		}
-		width = max(width, w)
-	}
-	return width
+	b.absorb = l.buffer(lim.Rows, s.heads*(s.kvRank+s.rope))
+	b.ctx = l.buffer(lim.Rows, s.heads*s.kvRank)
+	b.attn = l.buffer(lim.Rows, s.heads*s.value)
+	d := design{route: &route, dense: l.sizeOr("leading_dense_block_count", 0), extraLayers: true}
+	return l.layers(m, &d, lim, func(i int) attention { return l.latent(i, c.Hidden, b) })
 }
 
 // mlaShape reads the sizes of the attention. In newer files, made for absorbed MLA, key_length and value_length are the sizes of
@@ -104,7 +61,6 @@ func (l *loader) mlaShape() mlaShape {
 	return s
 }
 
-// glmConfig reads the sizes of a model of the family and its number of MTP layers.
 func glmConfig(l *loader) Config {
 	s := l.mlaShape()
 	c := Config{
@@ -143,41 +99,32 @@ func (l *loader) yarnScale(factor float64) float64 {
 	return m * m
 }
 
-func (l *loader) glmLayer(i int, m *glm, experts bool) glmLayer {
-	c, s := m.config, m.mla
-	name := func(s string) string { return blockTensor(i, s) }
-	layer := glmLayer{
-		attnNorm:   l.weight(name("attn_norm.weight"), c.Hidden),
-		attnKVNorm: l.weight(name("attn_kv_a_norm.weight"), s.kvRank),
-		attnOutput: l.weight(name("attn_output.weight"), s.heads*s.value, c.Hidden),
-		ffnNorm:    l.weight(name("ffn_norm.weight"), c.Hidden),
+func (l *loader) latent(i, hidden int, b *latentBuffers) *latent {
+	s, name := b.shape, func(s string) string { return blockTensor(i, s) }
+	a := &latent{
+		latentBuffers: b,
+		norm:          l.weight(name("attn_norm.weight"), hidden),
+		kvNorm:        l.weight(name("attn_kv_a_norm.weight"), s.kvRank),
+		output:        l.weight(name("attn_output.weight"), s.heads*s.value, hidden),
 	}
-	kvA := l.weight(name("attn_kv_a_mqa.weight"), c.Hidden, s.kvRank+s.rope)
+	kvA := l.weight(name("attn_kv_a_mqa.weight"), hidden, s.kvRank+s.rope)
 	if s.qA > 0 {
-		layer.attnA = []compute.Weight{l.weight(name("attn_q_a.weight"), c.Hidden, s.qA), kvA}
-		layer.attnQANorm = l.weight(name("attn_q_a_norm.weight"), s.qA)
-		layer.attnQB = []compute.Weight{l.weight(name("attn_q_b.weight"), s.qA, s.heads*(s.nope+s.rope))}
+		a.weights = []compute.Weight{l.weight(name("attn_q_a.weight"), hidden, s.qA), kvA}
+		a.qaNorm = l.weight(name("attn_q_a_norm.weight"), s.qA)
+		a.qb = []compute.Weight{l.weight(name("attn_q_b.weight"), s.qA, s.heads*(s.nope+s.rope))}
 	} else {
-		layer.attnA = []compute.Weight{l.weight(name("attn_q.weight"), c.Hidden, s.heads*(s.nope+s.rope)), kvA}
+		a.weights = []compute.Weight{l.weight(name("attn_q.weight"), hidden, s.heads*(s.nope+s.rope)), kvA}
 	}
 	_, joint := l.file.Tensor(name("attn_kv_b.weight"))
 	_, split := l.file.Tensor(name("attn_k_b.weight"))
 	if joint && !split {
-		layer.attnKB, layer.attnVB = l.splitKVB(name("attn_kv_b.weight"), s)
+		a.kb, a.vb = l.splitKVB(name("attn_kv_b.weight"), s)
 	} else {
-		layer.attnKB = l.weight(name("attn_k_b.weight"), s.nope, s.kvRank, s.heads)
-		layer.attnVB = l.weight(name("attn_v_b.weight"), s.kvRank, s.value, s.heads)
+		a.kb = l.weight(name("attn_k_b.weight"), s.nope, s.kvRank, s.heads)
+		a.vb = l.weight(name("attn_v_b.weight"), s.kvRank, s.value, s.heads)
 		l.used[name("attn_kv_b.weight")] = true // some files have the joint weight in addition
 	}
-	if experts {
-		layer.mixture = l.mixture(i, c.Hidden, m.route)
-		return layer
-	}
-	ffn := l.size("feed_forward_length")
-	layer.ffnGate = l.weight(name("ffn_gate.weight"), c.Hidden, ffn)
-	layer.ffnUp = l.weight(name("ffn_up.weight"), c.Hidden, ffn)
-	layer.ffnDown = l.weight(name("ffn_down.weight"), ffn, c.Hidden)
-	return layer
+	return a
 }
 
 // splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part keeps its

@@ -21,7 +21,6 @@ func gptOSS(l *loader, _ Config, _ Limits) design {
 	}
 }
 
-// gptOSSWindow reads the window.
 func gptOSSWindow(l *loader) window {
 	return window{length: l.size("attention.sliding_window"), slides: func(layer int) bool { return layer%2 == 0 }}
 }

@@ -36,8 +36,7 @@ func (g Groups) SlotBytes(c Config, t gguf.Type) (int, error) {
 	return all / (c.Layers + c.DraftLayers) * g.Layers, err
 }
 
-// place returns the number under which a layer is stored in the cache. sliding reports whether the layer has a window. before is the
-// number of earlier layers of the same kind, with or without a window.
+// place returns the number under which the cache stores a layer. before is the number of earlier layers of its kind.
 func (g Groups) place(layer, before int, sliding bool) int {
 	switch {
 	case g.Sliding == 0:

@@ -34,10 +34,8 @@ func (l *loader) fail(err error) {
 	}
 }
 
-// key returns the full name of a setting of the architecture.
 func (l *loader) key(name string) string { return l.arch + "." + name }
 
-// has reports whether the file has a setting.
 func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 
 // maxSize is the maximum of every size in a file's settings. It is chosen so that the product of three sizes fits into an int.
@@ -45,11 +43,8 @@ const maxSize = 1 << 20
 
 // size reads a setting that must be present and an integer from 1 to maxSize.
 func (l *loader) size(name string) int {
-	v := l.sizeOr(name, -1)
-	if v == -1 {
-		l.fail(fmt.Errorf("metadata %s: %w", l.key(name), gguf.ErrMissing))
-		return 0
-	}
+	l.require(name)
+	v := l.sizeOr(name, 0)
 	if v == 0 {
 		l.fail(fmt.Errorf("%s is 0, but must be from 1 to %d", l.key(name), maxSize))
 	}
@@ -58,18 +53,11 @@ func (l *loader) size(name string) int {
 
 // sizeOr reads a setting that must be an integer from 0 to maxSize. It returns fallback if the setting is absent.
 func (l *loader) sizeOr(name string, fallback int) int {
-	if !l.has(name) {
-		return fallback
-	}
 	if _, err := l.file.Meta().Ints(l.key(name)); err == nil {
 		l.fail(fmt.Errorf("%s is an array (layers of different sizes): %w", l.key(name), ErrUnsupported))
 		return 0
 	}
-	v, err := l.file.Meta().Uint(l.key(name))
-	if err != nil {
-		l.fail(err)
-		return 0
-	}
+	v := settingOr(l, name, uint64(fallback), l.file.Meta().Uint)
 	if v > maxSize {
 		l.fail(fmt.Errorf("%s is %d, but must be at most %d", l.key(name), v, maxSize))
 		return 0
@@ -79,14 +67,7 @@ func (l *loader) sizeOr(name string, fallback int) int {
 
 // floatOr reads a setting that is finite and at least 0. It returns fallback if the setting is absent.
 func (l *loader) floatOr(name string, fallback float64) float64 {
-	if !l.has(name) {
-		return fallback
-	}
-	v, err := l.file.Meta().Float(l.key(name))
-	if err != nil {
-		l.fail(err)
-		return fallback
-	}
+	v := settingOr(l, name, fallback, l.file.Meta().Float)
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
 		l.fail(fmt.Errorf("%s is %g, but must be finite and at least 0", l.key(name), v))
 		return fallback
@@ -94,12 +75,9 @@ func (l *loader) floatOr(name string, fallback float64) float64 {
 	return v
 }
 
-// eps reads the constant that RMS norms add to the mean square.
 func (l *loader) eps() float32 {
 	const name = "attention.layer_norm_rms_epsilon"
-	if !l.has(name) {
-		l.fail(fmt.Errorf("metadata %s: %w", l.key(name), gguf.ErrMissing))
-	}
+	l.require(name)
 	return float32(l.floatOr(name, 0))
 }
 
@@ -111,25 +89,31 @@ func (l *loader) refuse(name string, neutral float64) {
 }
 
 func (l *loader) boolOr(name string, fallback bool) bool {
+	return settingOr(l, name, fallback, l.file.Meta().Bool)
+}
+
+func (l *loader) stringOr(name, fallback string) string {
+	return settingOr(l, name, fallback, l.file.Meta().String)
+}
+
+// settingOr reads a setting with the given method of the metadata. It returns fallback if the setting is absent.
+func settingOr[T any](l *loader, name string, fallback T, read func(key string) (T, error)) T {
 	if !l.has(name) {
 		return fallback
 	}
-	v, err := l.file.Meta().Bool(l.key(name))
+	v, err := read(l.key(name))
 	if err != nil {
 		l.fail(err)
+		return fallback
 	}
 	return v
 }
 
-func (l *loader) stringOr(name, fallback string) string {
+// require fails if a setting is absent.
+func (l *loader) require(name string) {
 	if !l.has(name) {
-		return fallback
+		l.fail(fmt.Errorf("metadata %s: %w", l.key(name), gguf.ErrMissing))
 	}
-	v, err := l.file.Meta().String(l.key(name))
-	if err != nil {
-		l.fail(err)
-	}
-	return v
 }
 
 // tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if its
@@ -149,7 +133,6 @@ func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	return t
 }
 
-// weight loads the tensor with the given name and shape onto the backend.
 func (l *loader) weight(name string, shape ...int) compute.Weight {
 	return l.place(l.tensor(name, shape...))
 }
@@ -162,7 +145,6 @@ func (l *loader) optional(name string, shape ...int) compute.Weight {
 	return l.weight(name, shape...)
 }
 
-// vector loads a tensor of the given shape as one vector of all its values.
 func (l *loader) vector(name string, shape ...int) compute.Weight {
 	t := l.tensor(name, shape...)
 	t.Shape = []int{elements(shape)}
@@ -191,8 +173,7 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 	return l.place(t)
 }
 
-// headOr loads the output head with the given name, or returns fallback if the file does not have it. The result is a slice of one weight,
-// the argument list of MatMul.
+// headOr loads an output head, as the argument list of MatMul. It returns fallback if the file does not have it.
 func (l *loader) headOr(fallback compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
@@ -200,34 +181,27 @@ func (l *loader) headOr(fallback compute.Weight, name string, c Config) []comput
 	return []compute.Weight{fallback}
 }
 
-// place loads a tensor onto the backend.
 func (l *loader) place(t gguf.Tensor) compute.Weight {
 	if l.err != nil {
 		return nil
 	}
 	w, err := l.be.Weight(t)
-	if err != nil {
-		l.fail(err)
-	}
+	l.fail(err)
 	if !l.planning {
 		l.fail(l.file.ReleaseTensor(t)) // the backend has a copy, and the model should not be in memory twice
 	}
 	return w
 }
 
-// buffer makes a step buffer.
 func (l *loader) buffer(rows, cols int) compute.Tensor {
 	if l.err != nil {
 		return compute.Tensor{}
 	}
 	t, err := l.be.Buffer(rows, cols)
-	if err != nil {
-		l.fail(err)
-	}
+	l.fail(err)
 	return t
 }
 
-// vocab returns the number of tokens in the embedding.
 func (l *loader) vocab(hidden int) int {
 	t, ok := l.file.Tensor("token_embd.weight")
 	if !ok || hidden == 0 {
@@ -252,7 +226,6 @@ func (l *loader) unused(ignore func(name string) bool) {
 	}
 }
 
-// blockTensor returns the name of a layer's tensor in GGUF.
 func blockTensor(layer int, name string) string { return fmt.Sprintf("blk.%d.%s", layer, name) }
 
 // inBlocks reports whether a tensor belongs to the given layer or a later one.
@@ -282,7 +255,6 @@ func isDerived(name string) bool {
 	return slices.ContainsFunc(derivedTables, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// name returns the model's name in the file. It can be empty.
 func (l *loader) name() string {
 	name, err := l.file.Meta().String("general.name")
 	if err != nil {
@@ -303,19 +275,15 @@ func (l *loader) checkCache(c Config, t gguf.Type) {
 	}
 }
 
-// rope makes the table of a rotation.
 func (l *loader) rope(freqs compute.RopeFreqs, lim Limits) compute.Rope {
 	if l.err != nil {
 		return nil
 	}
 	rope, err := l.be.Rope(freqs, lim.Context)
-	if err != nil {
-		l.fail(err)
-	}
+	l.fail(err)
 	return rope
 }
 
-// cache makes the KV cache.
 func (l *loader) cache(c Config, lim Limits) compute.Cache {
 	if l.err != nil {
 		return nil
@@ -323,8 +291,6 @@ func (l *loader) cache(c Config, lim Limits) compute.Cache {
 	cache, err := l.be.Cache(compute.CacheShape{
 		Layers: c.Groups(lim).Layers, Pages: lim.Pages, PageSize: lim.PageSize, KeyCols: c.KeyCols, ValueCols: c.ValueCols, Type: lim.KV,
 	})
-	if err != nil {
-		l.fail(err)
-	}
+	l.fail(err)
 	return cache
 }

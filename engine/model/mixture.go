@@ -23,7 +23,6 @@ func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h,
 	s.ExpertsAdd(x, ffn, routing, e.experts)
 }
 
-// width returns the number of activations per row, over all experts that a row uses.
 func (e *mixture) width(route compute.RouteShape) int {
 	if e.router == nil {
 		return 0
@@ -78,7 +77,6 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 	return r
 }
 
-// mixture loads a layer's experts.
 func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture) {
 	name := func(s string) string { return blockTensor(layer, s) }
 	if route.Used == 0 {
@@ -118,7 +116,6 @@ func (l *loader) expertFFN() int {
 	return l.size("expert_feed_forward_length")
 }
 
-// expertBiases loads the biases of a layer's experts.
 func (l *loader) expertBiases(layer, hidden int, route compute.RouteShape, e *compute.Experts) {
 	n, ffn := route.Experts, l.expertFFN()
 	e.GateBias = l.vector(blockTensor(layer, "ffn_gate_exps.bias"), ffn, n)

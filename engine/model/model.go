@@ -96,14 +96,14 @@ type Model interface {
 type Drafter interface {
 	Model
 	// Draft runs the MTP layer. Afterwards, Logits and Best have the results of the rows in b.Outputs. Without outputs, they keep their
-	// earlier results. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. The parameter from selects the
+	// earlier results. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. The source is the
 	// trunk's or the layer's hidden states. Row i of b uses number states[i] of the selected ones. For known tokens, this is the trunk's
 	// state at position p. For a draft that follows another draft, it is the state of that draft. The layer uses the page table of the
 	// trunk.
-	Draft(b *compute.Batch, from States, states []int32) error
+	Draft(b *compute.Batch, source States, states []int32) error
 }
 
-// States selects the hidden states that a draft starts from.
+// States selects the hidden states from which a draft starts.
 type States int
 
 const (

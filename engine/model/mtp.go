@@ -22,7 +22,6 @@ type mtp struct {
 	out      compute.Tensor // [outputs, hidden] the layer's output, before headNorm
 }
 
-// mtp loads the input and output tensors of an MTP layer.
 func (l *loader) mtp(layer int, t *trunk, lim Limits) mtp {
 	hidden, vocab := t.config.Hidden, t.config.Vocab
 	name := func(s string) string { return blockTensor(layer, "nextn."+s) }
@@ -44,31 +43,28 @@ func (l *loader) mtp(layer int, t *trunk, lim Limits) mtp {
 	return m
 }
 
-// begin records the layer's input: the residual stream before its attention. trunkStates are the trunk's states of the last Forward.
-func (m *mtp) begin(s compute.Step, t *trunk, b *compute.Batch, trunkStates compute.Tensor, from States, states []int32) (x compute.Tensor) {
+func (m *mtp) begin(s compute.Step, t *trunk, b *compute.Batch, trunkStates compute.Tensor, source States, states []int32) (x compute.Tensor) {
 	n, hidden := len(b.Tokens), t.config.Hidden
 	embedded, concat, x, h := m.embedded.Head(n), m.concat.Head(n), m.x.Head(n), t.h.Head(n)
-	source := trunkStates
-	if from == DraftStates {
-		source = m.out
+	hiddenStates := trunkStates
+	if source == DraftStates {
+		hiddenStates = m.out
 	}
 	s.Embed(embedded, m.embd)
 	s.RMSNorm(concat.Slice(0, hidden), embedded, m.enorm, t.eps)
-	s.Gather(h, source, states)
+	s.Gather(h, hiddenStates, states)
 	s.RMSNorm(concat.Slice(hidden, hidden), h, m.hnorm, t.eps)
 	s.MatMul(x, concat, m.ehProj...)
 	return x
 }
 
-// outputs copies the rows of x that reach the output head. The layer's network continues with these rows.
 func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) compute.Tensor {
 	out := m.out.Head(len(b.Outputs))
 	s.Gather(out, x, b.Outputs)
 	return out
 }
 
-// end records the output head. It reads the buffer that the method outputs returned. The layer's network has added its output to this
-// buffer.
+// end records the output head. It reads the buffer that outputs returned, to which the network has added its output.
 func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
 	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
 	if out.Rows > 0 {

@@ -16,7 +16,7 @@ func phi3(l *loader, _ Config, lim Limits) design {
 	if lim.Context > l.size("rope.scaling.original_context_length") {
 		name = long
 	}
-	f, _ := l.baseFreqs("rope.freq_base", defaultBase, l.ropeDims())
+	f, _ := l.baseFreqs("rope.freq_base", l.ropeDims())
 	l.divideFreqs(f, name)
 	d.freqs = rotation(f)
 	d.freqs.Halves = true

@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Plan adds the memory that Load would allocate on a backend, except the KV cache, to the sums in the parameter plan. It reads no weights.
-func Plan(be compute.Backend, plan compute.Plan, f *gguf.File, lim Limits) error {
-	counted := &planBackend{Backend: be, plan: plan}
+// Plan adds the memory that Load would allocate on a backend, except the KV cache, to sums. It reads no weights.
+func Plan(be compute.Backend, sums compute.Plan, f *gguf.File, lim Limits) error {
+	counted := &planBackend{Backend: be, plan: sums}
 	l, family, err := open(counted, f)
 	if err != nil {
 		return err
@@ -26,14 +26,12 @@ func Plan(be compute.Backend, plan compute.Plan, f *gguf.File, lim Limits) error
 	return nil
 }
 
-// planBackend is a backend that only counts the memory that it would have allocated.
 type planBackend struct {
 	compute.Backend
 	plan  compute.Plan
 	vocab int
 }
 
-// plannedWeight is a weight without data.
 type plannedWeight struct{ tensor gguf.Tensor }
 
 func (w plannedWeight) Type() gguf.Type { return w.tensor.Type }

@@ -1,8 +1,6 @@
 package model
 
-import (
-	"github.com/ingot-run/ingot/engine/compute"
-)
+import "github.com/ingot-run/ingot/engine/compute"
 
 // qwen2 is Qwen2, Qwen2.5 and models distilled into them. Queries, keys and values have biases.
 func qwen2(l *loader, _ Config, _ Limits) design {

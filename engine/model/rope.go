@@ -17,7 +17,7 @@ const (
 // linear or yarn), and divides them by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for the context; 1
 // without YaRN. Most models round the limits of YaRN's interpolation to whole pairs. If exactYaRN is true, the limits are not rounded.
 func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
-	f, base := l.baseFreqs("rope.freq_base", defaultBase, dims)
+	f, base := l.baseFreqs("rope.freq_base", dims)
 	if l.err != nil {
 		return compute.RopeFreqs{}, 1
 	}
@@ -48,10 +48,9 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 // defaultBase is the base of the frequencies in files without rope.freq_base.
 const defaultBase = 10000
 
-// baseFreqs returns the frequencies for dims values, computed from the base. name is the setting with the base, and fallback is the base
-// for files without this setting.
-func (l *loader) baseFreqs(name string, fallback float64, dims int) (f []float64, base float64) {
-	base = l.floatOr(name, fallback)
+// baseFreqs returns the frequencies for dims values. name is the setting with the base.
+func (l *loader) baseFreqs(name string, dims int) (f []float64, base float64) {
+	base = l.floatOr(name, defaultBase)
 	if dims < 2 || dims%2 != 0 || base <= 1 {
 		l.fail(fmt.Errorf("%s is %d and %s is %g, but a rotation needs an even number of at least 2 values and a base above 1", l.key("rope.dimension_count"), dims, l.key(name), base))
 		return nil, base
@@ -63,7 +62,6 @@ func (l *loader) baseFreqs(name string, fallback float64, dims int) (f []float64
 	return f, base
 }
 
-// rotation returns a rotation with the given frequencies.
 func rotation(f []float64) compute.RopeFreqs {
 	freqs := compute.RopeFreqs{Freqs: make([]float32, len(f)), Scale: 1}
 	for i, v := range f {
@@ -72,7 +70,6 @@ func rotation(f []float64) compute.RopeFreqs {
 	return freqs
 }
 
-// ropeFactor reads the scaling factor.
 func (l *loader) ropeFactor() float64 {
 	by := l.floatOr("rope.scaling.factor", 1)
 	if by == 0 {
@@ -82,7 +79,6 @@ func (l *loader) ropeFactor() float64 {
 	return by
 }
 
-// divideFreqs divides the frequencies by the values of the tensor with the given name.
 func (l *loader) divideFreqs(f []float64, name string) {
 	if l.err != nil {
 		return

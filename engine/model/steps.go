@@ -9,7 +9,7 @@ import (
 // MaxTop is the maximum of compute.Batch.Top.
 const MaxTop = 64
 
-// steps runs the steps of a model: one at a time, or several without waiting between them.
+// steps has the methods of Model that run steps: one at a time, or several without waiting between them.
 type steps struct {
 	be compute.Backend
 	// record is the function that records the forward pass of a batch. It returns the buffer of the logits: [outputs, vocab].
@@ -23,7 +23,6 @@ type steps struct {
 	positions []int32       // memory of next.Positions
 }
 
-// steps makes the buffers of the steps in flight.
 func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch) compute.Tensor) steps {
 	m := steps{be: l.be, record: record, tops: make([]compute.Tensor, l.be.MaxInFlight())}
 	for i := range m.tops {
@@ -32,7 +31,6 @@ func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch)
 	return m
 }
 
-// Forward implements Model.
 func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
 	if err := m.Decode(b, 1); err != nil {
 		return nil, err
@@ -40,10 +38,8 @@ func (m *steps) Forward(b *compute.Batch) ([][]float32, error) {
 	return m.Logits(), nil
 }
 
-// Logits implements Model.
 func (m *steps) Logits() [][]float32 { return m.be.Floats(m.logits) }
 
-// Decode implements Model.
 func (m *steps) Decode(b *compute.Batch, n int) error {
 	m.positions = append(m.positions[:0], b.Positions...)
 	m.next = *b
@@ -70,7 +66,6 @@ func decodeError(err error, b *compute.Batch, n int) error {
 	return fmt.Errorf("run %d steps of %d tokens each: %w", n, len(b.Tokens), err)
 }
 
-// begin records step i of the steps in flight.
 func (m *steps) begin(b *compute.Batch, i int) compute.Step {
 	s := m.be.Begin(b)
 	m.top(s, b, i, m.record(s, b))
@@ -85,5 +80,4 @@ func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tens
 	}
 }
 
-// Best implements Model.
 func (m *steps) Best(i int) [][]float32 { return m.be.Floats(m.tops[i].Head(m.rows)) }

@@ -21,7 +21,6 @@ type trunk struct {
 	logits compute.Tensor // [outputs, vocab]
 }
 
-// trunk loads the weights before and after the layers.
 func (l *loader) trunk(c Config) trunk {
 	t := trunk{config: c, eps: l.eps()}
 	t.embd = l.weight("token_embd.weight", c.Hidden, c.Vocab)
@@ -30,7 +29,6 @@ func (l *loader) trunk(c Config) trunk {
 	return t
 }
 
-// memory makes the cache and the buffers. forward records the model's forward pass.
 func (t *trunk) memory(l *loader, lim Limits, forward func(s compute.Step, b *compute.Batch) compute.Tensor) {
 	c := t.config
 	t.x, t.h = l.buffer(lim.Rows, c.Hidden), l.buffer(lim.Rows, c.Hidden)
@@ -39,10 +37,8 @@ func (t *trunk) memory(l *loader, lim Limits, forward func(s compute.Step, b *co
 	t.steps = l.steps(lim, forward)
 }
 
-// Config implements Model.
 func (t *trunk) Config() Config { return t.config }
 
-// head computes the logits of the outputs from the normed hidden states of all rows.
 func (t *trunk) head(s compute.Step, b *compute.Batch, hidden compute.Tensor) (logits compute.Tensor) {
 	last := t.last.Head(len(b.Outputs))
 	if last.Rows > 0 {
@@ -51,7 +47,6 @@ func (t *trunk) head(s compute.Step, b *compute.Batch, hidden compute.Tensor) (l
 	return t.project(s, last, t.output)
 }
 
-// project multiplies the normed hidden states of the output rows with an output head.
 func (t *trunk) project(s compute.Step, last compute.Tensor, output []compute.Weight) (logits compute.Tensor) {
 	logits = t.logits.Head(last.Rows)
 	if last.Rows > 0 {
@@ -59,4 +54,25 @@ func (t *trunk) project(s compute.Step, last compute.Tensor, output []compute.We
 		s.Checkpoint(t.config.Layers, "logits", logits)
 	}
 	return logits
+}
+
+// normed returns x after the norm before a layer's attention or network, or x itself if the layer has no such norm.
+func (t *trunk) normed(s compute.Step, x compute.Tensor, gain compute.Weight) compute.Tensor {
+	if gain == nil {
+		return x
+	}
+	h := t.h.Head(x.Rows)
+	s.RMSNorm(h, x, gain, t.eps)
+	return h
+}
+
+// add computes x += w·in. w has one weight. If gain is not nil, the product is normed before it is added.
+func (t *trunk) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, gain compute.Weight) {
+	if gain == nil {
+		s.MatMulAdd(x, in, w[0])
+		return
+	}
+	h := t.h.Head(x.Rows)
+	s.MatMul(h, in, w...)
+	s.RMSNormAdd(x, h, gain, t.eps)
 }

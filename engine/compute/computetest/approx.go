@@ -29,7 +29,6 @@ const (
 	sigmas      = 7       // a correct value exceeds the tolerance once in 10¹¹ values
 )
 
-// within compares a row with its expected values.
 func within(got []float32, want []approx) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("the row has %d values, but must have %d", len(got), len(want))
@@ -43,7 +42,6 @@ func within(got []float32, want []approx) error {
 	return nil
 }
 
-// exactly returns values with a tolerance of 0.
 func exactly(x []float32) []approx {
 	out := make([]approx, len(x))
 	for i, v := range x {
@@ -131,7 +129,6 @@ func rotated(a, b approx, angle, scale float64) (approx, approx) {
 	return approx{scale * (x*cos - y*sin), tol}, approx{scale * (x*sin + y*cos), tol}
 }
 
-// normed returns a row after RMSNorm.
 func normed(x, gain []float32, eps float32) []approx {
 	sum := 0.0
 	for _, v := range x {

@@ -1,7 +1,9 @@
 package computetest
 
 import (
+	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -39,7 +41,38 @@ func verdict(t *testing.T, name string, replace func(s site) compute.Step) error
 	defer func() { require.NoError(t, be.Close()) }()
 	i := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 	require.GreaterOrEqual(t, i, 0, "there is no check %s", name)
-	return checks[i].run(newRig(t, backend{be, replace}, name))
+	return failure(t, func(tb testing.TB) { checks[i].run(newRig(tb, backend{be, replace}, name)) })
+}
+
+// recorder is a testing.TB that records the first failure instead of reporting it.
+type recorder struct {
+	testing.TB
+	err error
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	r.FailNow()
+}
+
+func (r *recorder) FailNow() { runtime.Goexit() }
+
+// failure returns the first failure that a function reports; nil if there is none.
+func failure(tb testing.TB, run func(tb testing.TB)) error {
+	tb.Helper()
+	r, done := &recorder{TB: tb}, make(chan struct{})
+	go func() {
+		defer close(done)
+		run(r)
+	}()
+	<-done
+	return r.err
 }
 
 // operations are the operations that write a tensor, except Embed. Every check makes its inputs with Embed, so a fault in Embed would fail
@@ -105,22 +138,24 @@ func TestFindsFaults(t *testing.T) {
 func TestFastMayDependOnBatch(t *testing.T) {
 	t.Parallel()
 	verify := func(fast bool, off float32) error {
-		r := newRig(t, nil, "invariance")
-		r.fast = fast
-		return r.verify(operation{
-			what:   "rows that differ when computed alone",
-			groups: separate(5),
-			compute: func(rows []int) (out [][]float32, err error) {
-				for _, row := range rows {
-					v := float32(row)
-					if len(rows) == 1 {
-						v += off
+		return failure(t, func(tb testing.TB) {
+			r := newRig(tb, nil, "invariance")
+			r.fast = fast
+			r.verify(operation{
+				what:   "rows that differ when computed alone",
+				groups: separate(5),
+				compute: func(rows []int) (out [][]float32) {
+					for _, row := range rows {
+						v := float32(row)
+						if len(rows) == 1 {
+							v += off
+						}
+						out = append(out, []float32{v})
 					}
-					out = append(out, []float32{v})
-				}
-				return out, nil
-			},
-			compare: func(row int, got []float32) error { return within(got, []approx{{float64(row), 0.1}}) },
+					return out
+				},
+				compare: func(row int, got []float32) error { return within(got, []approx{{float64(row), 0.1}}) },
+			})
 		})
 	}
 	require.NoError(t, verify(false, 0))

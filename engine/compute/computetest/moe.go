@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// router has the settings and weights of a router.
 type router struct {
 	shape compute.RouteShape
 	w     *matrix
@@ -29,7 +28,6 @@ func (c *router) biasWeight() compute.Weight {
 	return c.bias.weight
 }
 
-// probabilities returns a row's probabilities of the experts, computed with the router's gating.
 func (c *router) probabilities(x []float32) []approx {
 	logits := c.w.product(0, x)
 	if c.shape.BiasLogits {
@@ -104,7 +102,7 @@ func (c *router) compare(x, got []float32) error {
 	return nil
 }
 
-func checkRoute(r *rig) error {
+func checkRoute(r *rig) {
 	cases := []compute.RouteShape{
 		{Experts: 4, Used: 2, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1.8},
 		{Experts: 64, Used: 4, Gating: compute.GatingSigmoid, Normalise: true, Scale: 1.8},
@@ -123,10 +121,10 @@ func checkRoute(r *rig) error {
 			c.bias = r.matrix(gguf.TypeF32, shape.Experts)
 		}
 		x := r.normal(rows, in)
-		err := r.verify(operation{
+		r.verify(operation{
 			what:   fmt.Sprintf("%v, %d rows of %d values", c, rows, in),
 			groups: separate(rows),
-			compute: func(rows []int) ([][]float32, error) {
+			compute: func(rows []int) [][]float32 {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), 2*shape.Used)
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {
 					s.Route(out.Tensor, in.Tensor, c.w.weight, c.biasWeight(), shape)
@@ -134,16 +132,11 @@ func checkRoute(r *rig) error {
 			},
 			compare: func(row int, got []float32) error { return c.compare(x[row], got) },
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
-// checkRouteTies gives several experts the same weights. Of experts with equal scores, the lowest indices must be chosen, in ascending
-// order.
-func checkRouteTies(r *rig) error {
+// checkRouteTies gives several experts equal scores. The lowest indices must be chosen, in ascending order.
+func checkRouteTies(r *rig) {
 	for _, gating := range []compute.Gating{compute.GatingSoftmax, compute.GatingSigmoid} {
 		const in, experts, used, alike = 40, 24, 5, 4
 		shape := compute.RouteShape{Experts: experts, Used: used, Gating: gating, Normalise: true, Scale: 1}
@@ -154,22 +147,17 @@ func checkRouteTies(r *rig) error {
 		}
 		w := r.weight(floats(values))
 		in1, out := r.sheet(r.normal(9, in)), r.blank(9, 2*used)
-		got, err := r.run(r.flat(9, 1), func(s compute.Step) { s.Route(out.Tensor, in1.Tensor, w, nil, shape) }, out, in1)
-		if err != nil {
-			return err
-		}
+		got := r.run(r.flat(9, 1), func(s compute.Step) { s.Route(out.Tensor, in1.Tensor, w, nil, shape) }, out, in1)
 		for row, line := range got {
 			for k, id := range line[:used] {
 				if e := int(id); e >= len(kinds) && !slices.Contains(line[:k], float32(e-len(kinds))) {
-					return fmt.Errorf("gating %d: row %d: the chosen experts are %v, but expert %d must not be chosen before expert %d, which has an equal score and a lower index", gating, row, line[:used], e, e-len(kinds))
+					r.tb.Fatalf("gating %d: row %d: the chosen experts are %v, but expert %d must not be chosen before expert %d, which has an equal score and a lower index", gating, row, line[:used], e, e-len(kinds))
 				}
 			}
 		}
 	}
-	return nil
 }
 
-// mixture is a layer of experts, with rows and the routing of each row.
 type mixture struct {
 	experts                            compute.Experts
 	gate, up, down                     *matrix
@@ -183,7 +171,7 @@ func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 
 // mixtures calls test with mixtures of every weight type. Every second mixture has shared experts. In some mixtures, all rows choose the
 // same experts; in others, some experts have no row. In some mixtures, every matrix except Gate and Up has a different type.
-func (r *rig) mixtures(test func(what string, m *mixture) error) error {
+func (r *rig) mixtures(test func(what string, m *mixture)) {
 	for i, t := range types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}
 		m.used = r.among(1, min(m.count, 4))
@@ -220,20 +208,17 @@ func (r *rig) mixtures(test func(what string, m *mixture) error) error {
 			m.routing = append(m.routing, line)
 		}
 		what := fmt.Sprintf("%d rows of %d values to %d of %d experts of %d and %d shared, %v, activation %d, biases %v", m.rows, m.in, m.used, m.count, m.ffn, m.shared, t, m.experts.Activation, m.gateBias != nil)
-		if err := test(what, m); err != nil {
-			return err
-		}
+		test(what, m)
 	}
-	return nil
 }
 
-func checkGatedExperts(r *rig) error {
-	return r.mixtures(func(what string, m *mixture) error {
+func checkGatedExperts(r *rig) {
+	r.mixtures(func(what string, m *mixture) {
 		x := r.normal(m.rows, m.in)
-		return r.verify(operation{
+		r.verify(operation{
 			what:   what,
 			groups: separate(m.rows),
-			compute: func(rows []int) ([][]float32, error) {
+			compute: func(rows []int) [][]float32 {
 				in, routing, out := r.sheet(pick(x, rows)), r.sheet(pick(m.routing, rows)), r.blank(len(rows), m.width())
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {
 					s.GatedExperts(out.Tensor, in.Tensor, routing.Tensor, m.experts)
@@ -253,13 +238,13 @@ func checkGatedExperts(r *rig) error {
 	})
 }
 
-func checkExpertsAdd(r *rig) error {
-	return r.mixtures(func(what string, m *mixture) error {
+func checkExpertsAdd(r *rig) {
+	r.mixtures(func(what string, m *mixture) {
 		h, before := r.normal(m.rows, m.width()), r.normal(m.rows, m.in)
-		return r.verify(operation{
+		r.verify(operation{
 			what:   what,
 			groups: separate(m.rows),
-			compute: func(rows []int) ([][]float32, error) {
+			compute: func(rows []int) [][]float32 {
 				in, routing, out := r.sheet(pick(h, rows)), r.sheet(pick(m.routing, rows)), r.sheet(pick(before, rows))
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {
 					s.ExpertsAdd(out.Tensor, in.Tensor, routing.Tensor, m.experts)

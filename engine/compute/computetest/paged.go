@@ -2,11 +2,8 @@ package computetest
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -33,7 +30,6 @@ type pagedSequences struct {
 	stored func(line []float32, position int) (key, value []float64)
 }
 
-// seqRow identifies a row by its sequence and position.
 type seqRow struct{ seq, position int }
 
 // drawLines fills the sequences with random lines. Later sequences may begin with pages of the first sequence.
@@ -49,7 +45,6 @@ func (r *rig) drawLines(c *pagedSequences, cols int, lengths ...int) {
 	}
 }
 
-// lengths draws the lengths of several sequences. Some lengths are whole pages.
 func (r *rig) lengths(pageSize int) []int {
 	lengths := make([]int, r.among(1, 5))
 	for i := range lengths {
@@ -69,11 +64,8 @@ func (c *pagedSequences) pages() (pages int) {
 	return pages + 3
 }
 
-// rope makes the table of the rotations of c.
 func (r *rig) rope(c *pagedSequences) compute.Rope {
-	rope, err := r.be.Rope(c.freqs, c.pages()*c.pageSize)
-	require.NoError(r.tb, err)
-	return rope
+	return r.newRope(c.freqs, c.pages()*c.pageSize)
 }
 
 // freqs returns the frequencies for rotating dims values of a head. Some rotations are scaled, as with YaRN.
@@ -129,18 +121,14 @@ func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 
 // storeAll stores the sequences in a new cache, on pages in random order. Each step stores a few rows of some sequences. All other slots
 // hold large values, so that a read from a wrong slot changes the result.
-func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
+func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) *memory {
 	const layers = 2
 	pages := c.pages()
 	m := &memory{layer: r.rand.IntN(layerGroups * layers)}
-	var err error
-	m.cache, err = r.be.Cache(compute.CacheShape{
+	m.cache = r.newCache(compute.CacheShape{
 		Layers: layers, Pages: pages, PageSize: c.pageSize, KeyCols: c.keyCols, ValueCols: c.valCols, Type: c.kind,
 	})
-	require.NoError(r.tb, err)
-	if err := r.fillSlots(c, rope, m, layers); err != nil {
-		return nil, err
-	}
+	r.fillSlots(c, rope, m, layers)
 	free := r.rand.Perm(pages)
 	for _, page := range r.rand.Perm(pages) {
 		m.others = append(m.others, int32(page))
@@ -156,11 +144,12 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 		m.pages = append(m.pages, table)
 	}
 	m.spare = int32(free[0])
-	at := make([]int, len(c.lines)) // [sequence] the next position to store
-	for i := range at {
+	at, left := make([]int, len(c.lines)), 0 // [sequence] the next position to store; number of positions to store
+	for i, lines := range c.lines {
 		at[i] = c.shared[i] * c.pageSize
+		left += len(lines) - at[i]
 	}
-	for {
+	for left > 0 {
 		var rows []seqRow
 		var lines [][]float32
 		for _, i := range r.rand.Perm(len(at)) {
@@ -169,29 +158,15 @@ func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) (*memory, error) {
 				at[i]++
 			}
 		}
-		if len(rows) > 0 {
+		if left -= len(rows); len(rows) > 0 {
 			t := r.sheet(lines)
-			if _, err := r.run(m.batch(rows), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t); err != nil {
-				return nil, err
-			}
-		}
-		if done(at, c.lines) {
-			return m, nil
+			r.run(m.batch(rows), func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, m.layer) }, t)
 		}
 	}
+	return m
 }
 
-func done(at []int, lines [][][]float32) bool {
-	for i, n := range at {
-		if n < len(lines[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// fillSlots stores large values in every slot of every layer.
-func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers int) error {
+func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers int) {
 	slots := m.cache.Shape().Pages * c.pageSize
 	table := make([]int32, m.cache.Shape().Pages)
 	for i := range table {
@@ -212,21 +187,15 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 		t := r.sheet(lines)
 		b := batch(seqRows, [][]int32{table})
 		for layer := range layers {
-			step := r.be.Begin(b)
-			c.store(step, t.Tensor, rope, m.cache, layer)
-			if err := step.Run(); err != nil {
-				return fmt.Errorf("fill a cache: %w", err)
-			}
+			r.step(b, func(s compute.Step) { c.store(s, t.Tensor, rope, m.cache, layer) })
 		}
 	}
-	return nil
 }
 
 // slot has the key and the value that a cache stores for a position. keySteps and valueSteps have the rounding step of each number: the
 // distance between neighbouring codes in its block; 0 for floats.
 type slot struct{ key, value, keySteps, valueSteps []float64 }
 
-// slots returns the key and value that a cache stores for every position of every sequence.
 func (c *pagedSequences) slots() [][]slot {
 	var all [][]slot
 	for _, lines := range c.lines {
@@ -269,7 +238,6 @@ func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	return values, steps
 }
 
-// batch returns a batch of the given rows. The rows of a sequence must be adjacent.
 func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i, p := range rows {
@@ -283,8 +251,7 @@ func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	return b
 }
 
-// drawRows draws the rows of a step: of each sequence, the last position or the last few positions. groups has the indices of each
-// sequence's rows.
+// drawRows draws the last few positions of each sequence. groups has the indices of each sequence's rows.
 func (r *rig) drawRows(c *pagedSequences) (rows []seqRow, groups [][]int) {
 	for i, lines := range c.lines {
 		n := 1

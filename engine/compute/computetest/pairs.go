@@ -3,8 +3,6 @@ package computetest
 import (
 	"fmt"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -15,87 +13,56 @@ const manyCols = 1056
 
 // checkPairs runs operations that read each other's results. They run in one step, where a backend may fuse several of them into one kernel,
 // and in a separate step each. After both runs, all tensors must have the same bits, including the results in between.
-func checkPairs(r *rig) error {
+func checkPairs(r *rig) {
 	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
 		for _, rows := range []int{1, 3} {
 			if cols > manyCols && (rows > 1 || r.brief) {
 				continue
 			}
-			if err := r.normThenProduct(rows, cols); err != nil {
-				return fmt.Errorf("%d rows of %d values: %w", rows, cols, err)
-			}
-			if err := r.normThenExperts(rows, cols); err != nil {
-				return fmt.Errorf("%d rows of %d values: %w", rows, cols, err)
-			}
+			r.normThenProduct(rows, cols)
+			r.normThenExperts(rows, cols)
 		}
 	}
 	for _, q := range []int{32, 768, 1536, 2080} {
 		for _, rank := range []int{32, 512} {
-			if err := r.latentsThenProduct(q, rank); err != nil {
-				return err
-			}
+			r.latentsThenProduct(q, rank)
 		}
 	}
 	for _, length := range []int{1, 128, 129, 700, 1100} {
-		if err := r.attentionThenProduct(length); err != nil {
-			return fmt.Errorf("%d positions: %w", length, err)
-		}
-		if err := r.attentionThenExpand(length, 64); err != nil {
-			return fmt.Errorf("%d positions: %w", length, err)
-		}
+		r.attentionThenProduct(length)
+		r.attentionThenExpand(length, 64)
 	}
 	for _, length := range []int{129, 1100} {
-		if err := r.attentionThenExpand(length, 512); err != nil {
-			return fmt.Errorf("%d positions and latents of 512 values: %w", length, err)
-		}
+		r.attentionThenExpand(length, 512)
 	}
-	return nil
 }
 
 // together runs each operation in a separate step, restores the values of the sheets, and runs all operations in one step. The sheets must
 // have the same bits after both runs.
-func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...func(s compute.Step)) error {
+func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...func(s compute.Step)) {
+	r.what = what
 	for _, s := range sheets {
 		r.load(s)
 	}
 	for _, op := range ops {
-		step := r.be.Begin(b)
-		op(step)
-		if err := step.Run(); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
+		r.step(b, op)
 	}
 	var want [][][]float32
 	for _, s := range sheets {
-		values, err := r.read(s)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		want = append(want, values)
+		want = append(want, r.read(s))
 		r.load(s)
 	}
-	step := r.be.Begin(b)
-	for _, op := range ops {
-		op(step)
-	}
-	if err := step.Run(); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
+	r.step(b, ops...)
 	for i, s := range sheets {
-		got, err := r.read(s)
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		for row := range got {
-			if err := sameBits(got[row], want[i][row]); err != nil {
-				return fmt.Errorf("%s: tensor %d, row %d differs between one step and %d steps: %w", what, i, row, len(ops), err)
+		for row, got := range r.read(s) {
+			if err := sameBits(got, want[i][row]); err != nil {
+				r.fail("tensor %d, row %d differs between one step and %d steps: %v", i, row, len(ops), err)
 			}
 		}
 	}
-	return nil
 }
 
-func (r *rig) normThenProduct(rows, cols int) error {
+func (r *rig) normThenProduct(rows, cols int) {
 	const out = 80
 	added := min(cols, manyCols) // number of columns of the product that is added to x
 	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeF16}[r.rand.IntN(3)]
@@ -121,14 +88,11 @@ func (r *rig) normThenProduct(rows, cols int) error {
 		{"two norms", []func(s compute.Step){norm, func(s compute.Step) { s.RMSNorm(x.Tensor, h.Tensor, gain.weight, 1e-5) }, first}},
 		{"nothing", []func(s compute.Step){norm}},
 	} {
-		if err := r.together(fmt.Sprintf("a norm and %s of %v", c.what, kind), b, sheets, c.ops...); err != nil {
-			return err
-		}
+		r.together(fmt.Sprintf("a norm of %d rows of %d values and %s of %v", rows, cols, c.what, kind), b, sheets, c.ops...)
 	}
-	return nil
 }
 
-func (r *rig) normThenExperts(rows, cols int) error {
+func (r *rig) normThenExperts(rows, cols int) {
 	shape := compute.RouteShape{Experts: r.among(4, 70), Used: r.among(1, 4), Gating: compute.GatingSigmoid, Normalise: true, Scale: 1.8}
 	const ffn = 64
 	kind := []gguf.Type{gguf.TypeQ80, gguf.TypeF16}[r.rand.IntN(2)]
@@ -158,29 +122,24 @@ func (r *rig) normThenExperts(rows, cols int) error {
 		sequences = sequences[:1]
 	}
 	for _, ops := range sequences {
-		what := fmt.Sprintf("the first operations of a norm, the routing %+v and experts of %v", shape, kind)
-		if err := r.together(what, r.flat(rows, 1), []*sheet{x, h, routing, act}, ops...); err != nil {
-			return err
-		}
+		what := fmt.Sprintf("the first operations of a norm of %d rows of %d values, the routing %+v and experts of %v", rows, cols, shape, kind)
+		r.together(what, r.flat(rows, 1), []*sheet{x, h, routing, act}, ops...)
 	}
-	return nil
 }
 
 // latentsThenProduct stores a sequence of one position. Attention to this position then reads the stored values. Each of the two runs
 // stores the position in a different layer of the cache.
-func (r *rig) latentsThenProduct(q, rank int) error {
+func (r *rig) latentsThenProduct(q, rank int) {
 	const dims, out, heads, layers = 16, 80, 2, 2
 	keyDim := rank + dims
-	cache, err := r.be.Cache(compute.CacheShape{Layers: layers, Pages: 1, PageSize: 4, KeyCols: keyDim})
-	require.NoError(r.tb, err)
-	rope, err := r.be.Rope(r.freqs(dims), 4)
-	require.NoError(r.tb, err)
+	cache := r.newCache(compute.CacheShape{Layers: layers, Pages: 1, PageSize: 4, KeyCols: keyDim})
+	rope := r.newRope(r.freqs(dims), 4)
 	shape := compute.AttentionShape{Heads: heads, KVHeads: 1, KeyDim: keyDim, ValueDim: rank, Scale: 0.1}
 	qGain, kvGain, w := r.matrix(gguf.TypeF32, q), r.matrix(gguf.TypeF32, rank), r.matrix(gguf.TypeQ80, q, out)
 	a, normed, y := r.blank(1, q+keyDim), r.blank(1, q), r.blank(1, out)
 	queries, ctx := r.blank(1, heads*keyDim), r.blank(1, heads*rank)
 	layer := 0
-	return r.together(fmt.Sprintf("latents of %d values and a product of %d", rank, q), batch([]seqRow{{0, 0}}, [][]int32{{0}}), []*sheet{a, normed, y, queries, ctx},
+	r.together(fmt.Sprintf("latents of %d values and a product of %d", rank, q), batch([]seqRow{{0, 0}}, [][]int32{{0}}), []*sheet{a, normed, y, queries, ctx},
 		func(s compute.Step) {
 			layer = (layer + 1) % layers
 			s.Latents(normed.Tensor, a.Tensor, qGain.weight, kvGain.weight, latentEps, rope, cache, layer)
@@ -190,31 +149,25 @@ func (r *rig) latentsThenProduct(q, rank int) error {
 	)
 }
 
-func (r *rig) attentionThenProduct(length int) error {
+func (r *rig) attentionThenProduct(length int) {
 	const out = 96
 	c := r.grouped(4, 2, 64, 64, 64, 16, length)
-	m, err := r.storeAll(c, r.rope(c))
-	if err != nil {
-		return err
-	}
+	m := r.storeAll(c, r.rope(c))
 	w := r.matrix(gguf.TypeQ80, c.shape.Heads*c.shape.ValueDim, out)
 	q, attn, y := r.blank(1, c.shape.Heads*c.shape.KeyDim), r.blank(1, c.shape.Heads*c.shape.ValueDim), r.blank(1, out)
-	return r.together("attention and a product", m.batch([]seqRow{{0, length - 1}}), []*sheet{q, attn, y},
+	r.together(fmt.Sprintf("attention to %d positions and a product", length), m.batch([]seqRow{{0, length - 1}}), []*sheet{q, attn, y},
 		func(s compute.Step) { s.Attention(attn.Tensor, q.Tensor, c.shape, m.cache, m.layer) },
 		func(s compute.Step) { s.MatMulAdd(y.Tensor, attn.Tensor, w.weight) },
 	)
 }
 
-func (r *rig) attentionThenExpand(length, rank int) error {
+func (r *rig) attentionThenExpand(length, rank int) {
 	const dims, value = 32, 48
 	c := r.latent(5, rank, dims, 48, 16, r.matrix(gguf.TypeF32, rank), length)
-	m, err := r.storeAll(c, r.rope(c))
-	if err != nil {
-		return err
-	}
+	m := r.storeAll(c, r.rope(c))
 	w := r.matrix(gguf.TypeQ80, rank, value, c.shape.Heads)
 	q, ctx, y := r.blank(1, c.shape.Heads*(rank+dims)), r.blank(1, c.shape.Heads*rank), r.blank(1, c.shape.Heads*value)
-	return r.together("attention to latents and their expansion", m.batch([]seqRow{{0, length - 1}}), []*sheet{q, ctx, y},
+	r.together(fmt.Sprintf("attention to %d latents of %d values and their expansion", length, rank), m.batch([]seqRow{{0, length - 1}}), []*sheet{q, ctx, y},
 		func(s compute.Step) { s.Attention(ctx.Tensor, q.Tensor, c.shape, m.cache, m.layer) },
 		func(s compute.Step) { s.Expand(y.Tensor, ctx.Tensor, w.weight) },
 	)

@@ -16,23 +16,20 @@ type operation struct {
 	what   string  // shapes and types, for errors
 	groups [][]int // indices of the rows; the rows of a group belong to one sequence, and every batch must have them adjacent and in order
 	// compute runs the operation over some of the rows, in a new step and on new memory.
-	compute func(rows []int) ([][]float32, error)
+	compute func(rows []int) [][]float32
 	// compare checks one row's result.
 	compare func(row int, got []float32) error
 }
 
 // verify compares all rows with their expected values. It then checks batch invariance: a row must have the same bits alone and among other
-// rows in another order.
-func (r *rig) verify(op operation) error {
+// rows in another order. With fast arithmetic, it compares the row with its expected values instead.
+func (r *rig) verify(op operation) {
+	r.what = op.what
 	all := slices.Concat(op.groups...)
-	want, err := op.compute(all)
-	if err != nil {
-		return fmt.Errorf("%s: %w", op.what, err)
-	}
-	byRow := map[int][]float32{}
+	want, byRow := op.compute(all), map[int][]float32{}
 	for i, row := range all {
 		if err := op.compare(row, want[i]); err != nil {
-			return fmt.Errorf("%s: row %d of %d: %w", op.what, i, len(all), err)
+			r.fail("row %d of %d: %v", i, len(all), err)
 		}
 		byRow[row] = slices.Clone(want[i])
 	}
@@ -42,30 +39,24 @@ func (r *rig) verify(op operation) error {
 	}
 	for i := range subsets {
 		rows := r.subset(op.groups, i < subsets/2)
-		got, err := op.compute(rows)
-		if err != nil {
-			return fmt.Errorf("%s: compute %d of its %d rows: %w", op.what, len(rows), len(all), err)
-		}
-		for i, row := range rows {
-			err := r.invariant(op, row, got[i], byRow[row])
+		for i, got := range op.compute(rows) {
+			err := sameBits(got, byRow[rows[i]])
+			if r.fast {
+				err = op.compare(rows[i], got)
+			}
 			if err != nil {
-				return fmt.Errorf("%s: a row in a batch of %d differs from the same row in a batch of %d: %w", op.what, len(rows), len(all), err)
+				r.fail("a row in a batch of %d differs from the same row in a batch of %d: %v", len(rows), len(all), err)
 			}
 		}
 	}
-	return nil
 }
 
-// invariant checks that a row has the same bits as in an earlier batch. before has the values of the row in that batch. With fast
-// arithmetic, it compares the row with its expected values instead.
-func (r *rig) invariant(op operation, row int, got, before []float32) error {
-	if r.fast {
-		return op.compare(row, got)
-	}
-	return sameBits(got, before)
+// fail ends the check with an error about the present test case.
+func (r *rig) fail(format string, args ...any) {
+	r.tb.Helper()
+	r.tb.Fatalf("%s: %s", r.what, fmt.Sprintf(format, args...))
 }
 
-// subset draws rows in a random order: a single row if single is set, otherwise consecutive rows of some groups.
 func (r *rig) subset(groups [][]int, single bool) []int {
 	if single {
 		g := groups[r.rand.IntN(len(groups))]
@@ -81,7 +72,6 @@ func (r *rig) subset(groups [][]int, single bool) []int {
 	return rows
 }
 
-// separate returns n groups of one row each.
 func separate(n int) [][]int {
 	groups := make([][]int, n)
 	for i := range groups {
@@ -90,8 +80,7 @@ func separate(n int) [][]int {
 	return groups
 }
 
-// sheet is a matrix on the backend: a view of a part of a larger buffer. The values around the view show whether an operation writes
-// outside of it.
+// sheet is a view of a part of a buffer. The values around the view show whether an operation writes outside of it.
 type sheet struct {
 	compute.Tensor                // the view
 	whole          compute.Tensor // the buffer
@@ -107,36 +96,31 @@ func (r *rig) sheet(values [][]float32) *sheet {
 	for i, v := range values {
 		copy(s.values[s.row+i][s.col:], v)
 	}
-	var err error
-	s.whole, err = r.be.Buffer(len(s.values), len(s.values[0]))
-	require.NoError(r.tb, err)
+	s.whole = r.newBuffer(len(s.values), len(s.values[0]))
 	r.load(s)
 	s.Tensor = s.whole.Slice(s.col, cols).Head(rows)
 	s.Offset += s.row * s.Stride
 	return s
 }
 
-// blank makes a view of rows by cols random values, which an operation must overwrite.
 func (r *rig) blank(rows, cols int) *sheet { return r.sheet(r.normal(rows, cols)) }
 
 // load writes a sheet's values to its buffer with Embed, the only operation that can do this.
 func (r *rig) load(s *sheet) {
-	step := r.be.Begin(r.flat(len(s.values), 1))
-	step.Embed(s.whole, r.weight(floats(s.values)))
-	require.NoError(r.tb, step.Run())
+	r.step(r.flat(len(s.values), 1), func(step compute.Step) { step.Embed(s.whole, r.weight(floats(s.values))) })
 }
 
 // read returns the values of the view. It checks that the values around the view have not changed.
-func (r *rig) read(s *sheet) ([][]float32, error) {
+func (r *rig) read(s *sheet) [][]float32 {
 	inside := r.be.Floats(s.Tensor)
 	for i, row := range r.be.Floats(s.whole) {
 		for j, v := range row {
 			in := i >= s.row && i < s.row+s.Rows && j >= s.col && j < s.col+s.Cols
 			if in && v != inside[i-s.row][j-s.col] && !math.IsNaN(float64(v)) {
-				return nil, fmt.Errorf("the view has %g at row %d, column %d, but its buffer has %g there", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
+				r.fail("the view has %g at row %d, column %d, but its buffer has %g there", inside[i-s.row][j-s.col], i-s.row, j-s.col, v)
 			}
 			if !in && v != s.values[i][j] {
-				return nil, fmt.Errorf("the operation wrote outside of its view, %d rows and %d columns from the start of the view", i-s.row, j-s.col)
+				r.fail("the operation wrote outside of its view, %d rows and %d columns from the start of the view", i-s.row, j-s.col)
 			}
 		}
 	}
@@ -144,32 +128,31 @@ func (r *rig) read(s *sheet) ([][]float32, error) {
 	for i, row := range inside {
 		out[i] = slices.Clone(row)
 	}
-	return out, nil
+	return out
 }
 
-// run runs one step and returns the values that it wrote to out. It returns an error if the step changes one of the input tensors.
-func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) ([][]float32, error) {
+func (r *rig) step(b *compute.Batch, ops ...func(s compute.Step)) {
 	step := r.be.Begin(b)
-	record(step)
-	if err := step.Run(); err != nil {
-		return nil, err
+	for _, op := range ops {
+		op(step)
 	}
+	require.NoError(r.tb, step.Run(), r.what)
+}
+
+// run runs one step and returns the values that it wrote to out. The check fails if the step changes one of the input tensors.
+func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) [][]float32 {
+	r.step(b, record)
 	for n, s := range in {
-		got, err := r.read(s)
-		if err != nil {
-			return nil, fmt.Errorf("check that input %d is unchanged: %w", n, err)
-		}
-		for i, row := range got {
+		for i, row := range r.read(s) {
 			if sameBits(row, s.values[s.row+i][s.col:s.col+s.Cols]) != nil {
-				return nil, fmt.Errorf("the operation changed row %d of input %d, which it must only read", i, n)
+				r.fail("the operation changed row %d of input %d, which it must only read", i, n)
 			}
 		}
 	}
 	return r.read(out)
 }
 
-// flat returns a batch of n rows for operations that ignore sequences. Each row is the only row of its sequence, at a position below the
-// given bound.
+// flat returns a batch of n sequences of one row each, at positions below the given bound.
 func (r *rig) flat(n, positions int) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range n {
@@ -180,11 +163,28 @@ func (r *rig) flat(n, positions int) *compute.Batch {
 	return b
 }
 
-// weight makes a weight of a tensor on the backend.
 func (r *rig) weight(t gguf.Tensor) compute.Weight {
 	w, err := r.be.Weight(t)
 	require.NoError(r.tb, err)
 	return w
+}
+
+func (r *rig) newBuffer(rows, cols int) compute.Tensor {
+	t, err := r.be.Buffer(rows, cols)
+	require.NoError(r.tb, err)
+	return t
+}
+
+func (r *rig) newRope(f compute.RopeFreqs, positions int) compute.Rope {
+	rope, err := r.be.Rope(f, positions)
+	require.NoError(r.tb, err)
+	return rope
+}
+
+func (r *rig) newCache(shape compute.CacheShape) compute.Cache {
+	cache, err := r.be.Cache(shape)
+	require.NoError(r.tb, err)
+	return cache
 }
 
 // normal draws rows of normally distributed values. Some rows have large values, some have small values, and a few have only zeros.
@@ -206,9 +206,8 @@ func (r *rig) normal(rows, cols int) [][]float32 {
 // among draws a number in [from, to].
 func (r *rig) among(from, to int) int { return from + r.rand.IntN(to-from+1) }
 
-// pick returns the rows with the given indices.
-func pick(all [][]float32, rows []int) [][]float32 {
-	out := make([][]float32, len(rows))
+func pick[T any](all []T, rows []int) []T {
+	out := make([]T, len(rows))
 	for i, row := range rows {
 		out[i] = all[row]
 	}

@@ -1,7 +1,6 @@
 package computetest
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,56 +12,29 @@ import (
 )
 
 // checkMemory checks the shapes that a backend reports for its weights, buffers, tables and caches, and the errors for impossible requests.
-func checkMemory(r *rig) error {
+func checkMemory(r *rig) {
 	for _, t := range types {
 		n := t.BlockSize()
 		for _, shape := range [][]int{{n}, {n, 3}, {2 * n, 3, 2}} {
-			w, err := r.be.Weight(RandomTensor(r.rand, "weight", t, 1, shape...))
-			if err != nil {
-				return err
-			}
-			if w.Type() != t || !slices.Equal(w.Shape(), shape) {
-				return fmt.Errorf("a weight of type %v and shape %v reports type %v and shape %v", t, shape, w.Type(), w.Shape())
-			}
+			w := r.weight(RandomTensor(r.rand, "weight", t, 1, shape...))
+			require.Equal(r.tb, t, w.Type())
+			require.Equal(r.tb, shape, w.Shape(), "type %v", t)
 		}
 	}
-	buffer, err := r.be.Buffer(3, 5)
-	if err != nil {
-		return err
-	}
-	if buffer.Rows != 3 || buffer.Cols != 5 || buffer.Stride < 5 {
-		return fmt.Errorf("a buffer of 3 by 5 values reports %d by %d and stride %d", buffer.Rows, buffer.Cols, buffer.Stride)
-	}
-	rope, err := r.be.Rope(compute.RopeFreqs{Freqs: make([]float32, 4), Scale: 1}, 10)
-	if err != nil {
-		return err
-	}
-	if rope.Dims() != 8 {
-		return fmt.Errorf("a table of 4 rotations reports %d dimensions, but must report 8", rope.Dims())
-	}
+	buffer := r.newBuffer(3, 5)
+	require.Equal(r.tb, []int{3, 5}, []int{buffer.Rows, buffer.Cols})
+	require.GreaterOrEqual(r.tb, buffer.Stride, 5)
+	require.Equal(r.tb, 8, r.newRope(compute.RopeFreqs{Freqs: make([]float32, 4), Scale: 1}, 10).Dims(), "a table of 4 rotations")
 	shape := compute.CacheShape{Layers: 2, Pages: 3, PageSize: 4, KeyCols: 5}
-	cache, err := r.be.Cache(shape)
-	if err != nil {
-		return err
-	}
-	if cache.Shape() != shape {
-		return fmt.Errorf("a cache of shape %+v reports shape %+v", shape, cache.Shape())
-	}
-	if r.be.Name() == "" || r.be.Device() == "" {
-		return fmt.Errorf("name %q, device %q: neither may be empty", r.be.Name(), r.be.Device())
-	}
-	return r.checkRefusals()
+	require.Equal(r.tb, shape, r.newCache(shape).Shape())
+	require.NotEmpty(r.tb, r.be.Name())
+	require.NotEmpty(r.tb, r.be.Device())
+	r.checkRefusals()
 }
 
-// checkRefusals makes impossible requests for memory. A backend must return errors and not panic, because a model file can cause such
-// requests.
-func (r *rig) checkRefusals() error {
-	var errs []error
-	refused := func(what string, err error) {
-		if err == nil {
-			errs = append(errs, fmt.Errorf("the backend accepts %s, but must return an error", what))
-		}
-	}
+// checkRefusals makes impossible requests for memory, as a model file can. A backend must return errors and not panic.
+func (r *rig) checkRefusals() {
+	refused := func(request string, err error) { require.Error(r.tb, err, "%s must be refused", request) }
 	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 4}} {
 		_, err := r.be.Buffer(size[0], size[1])
 		refused(fmt.Sprintf("a buffer of %d by %d", size[0], size[1]), err)
@@ -90,12 +62,10 @@ func (r *rig) checkRefusals() error {
 	refused("a weight of four dimensions", err)
 	_, err = r.be.Weight(gguf.Tensor{Name: "weight", Type: gguf.TypeQ80, Shape: []int{33}, Data: make([]byte, 68)})
 	refused("a weight of 33 values in blocks of 32", err)
-	return errors.Join(errs...)
 }
 
-// checkCheckpoint compares the checkpoints that a trace receives with the calls of Checkpoint: their order, sums and norms. Some of the
-// tensors are views.
-func checkCheckpoint(r *rig) error {
+// checkCheckpoint compares the order, sums and norms of checkpoints with the calls of Checkpoint. Some tensors are views.
+func checkCheckpoint(r *rig) {
 	a, b := r.sheet(r.normal(5, 33)), r.sheet(r.normal(2, 700))
 	var got []compute.Checkpoint
 	batch := r.flat(5, 1)
@@ -103,13 +73,9 @@ func checkCheckpoint(r *rig) error {
 		s.Checkpoint(-1, "a", a.Tensor)
 		s.Checkpoint(7, "b", b.Tensor)
 	}
-	if _, err := r.run(batch, record, a, b); err != nil { // a step without a trace
-		return err
-	}
+	r.run(batch, record, a, b) // a step without a trace
 	batch.Trace = func(p compute.Checkpoint) { got = append(got, p) }
-	if _, err := r.run(batch, record, a, b); err != nil {
-		return err
-	}
+	r.run(batch, record, a, b)
 	var want []compute.Checkpoint
 	for i, s := range []*sheet{a, b} {
 		for row := range s.Rows {
@@ -122,21 +88,17 @@ func checkCheckpoint(r *rig) error {
 			want = append(want, p)
 		}
 	}
-	if len(got) != len(want) {
-		return fmt.Errorf("the trace received %d checkpoints, but must receive %d", len(got), len(want))
-	}
+	require.Len(r.tb, got, len(want))
 	for i, w := range want {
 		g, tol := got[i], 1e-4*w.Norm
 		if g.Layer != w.Layer || g.Stage != w.Stage || g.Row != w.Row || !(math.Abs(g.Sum-w.Sum) <= tol) || !(math.Abs(g.Norm-w.Norm) <= tol) {
-			return fmt.Errorf("checkpoint %d is %+v, but must be %+v", i, g, w)
+			r.tb.Fatalf("checkpoint %d is %+v, but must be %+v", i, g, w)
 		}
 	}
-	return nil
 }
 
-// checkSequence runs the layers of a small model in one step, and again with one step for each operation. The results must be equal,
-// because the operations of a step take effect in order.
-func checkSequence(r *rig) error {
+// checkSequence runs the layers of a small model in one step, and again with one step per operation.
+func checkSequence(r *rig) {
 	const hidden, ffn, rows = 64, 96, 11
 	c := r.grouped(4, 2, 16, 16, 16, 4, 6, 4, 1)
 	gain := r.matrix(gguf.TypeF32, hidden)
@@ -155,8 +117,7 @@ func checkSequence(r *rig) error {
 
 	// forward returns the operations, on new memory, and the buffer of their result.
 	forward := func() ([]func(s compute.Step), *sheet) {
-		cache, err := r.be.Cache(compute.CacheShape{Layers: 2, Pages: 6, PageSize: 4, KeyCols: c.keyCols, ValueCols: c.valCols})
-		require.NoError(r.tb, err)
+		cache := r.newCache(compute.CacheShape{Layers: 2, Pages: 6, PageSize: 4, KeyCols: c.keyCols, ValueCols: c.valCols})
 		x, h, out := r.blank(rows, hidden), r.blank(rows, hidden), r.blank(3, hidden)
 		qkv, attn, act := r.blank(rows, 128), r.blank(rows, 64), r.blank(rows, ffn)
 		ops := []func(s compute.Step){func(s compute.Step) { s.Embed(x.Tensor, table.weight) }}
@@ -184,25 +145,19 @@ func checkSequence(r *rig) error {
 
 	together, first := forward()
 	b := batch(seqRows, pages)
-	one, err := r.run(b, func(s compute.Step) {
+	one := r.run(b, func(s compute.Step) {
 		for _, op := range together {
 			op(s)
 		}
 	}, first)
-	if err != nil {
-		return err
-	}
 	apart, second := forward()
 	var many [][]float32
 	for _, op := range apart {
-		if many, err = r.run(b, op, second); err != nil {
-			return err
-		}
+		many = r.run(b, op, second)
 	}
 	for i := range one {
 		if err := sameBits(one[i], many[i]); err != nil {
-			return fmt.Errorf("two layers: between one step and %d steps, row %d of the output differs: %w", len(apart), i, err)
+			r.tb.Fatalf("two layers: between one step and %d steps, row %d of the output differs: %v", len(apart), i, err)
 		}
 	}
-	return nil
 }

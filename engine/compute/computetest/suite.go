@@ -17,13 +17,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// check is one part of the suite. run returns an error that describes the first fault that it finds in the backend of r.
+// check is one part of the suite. run fails the test of r at the first fault that it finds in the backend of r.
 type check struct {
 	name string
-	run  func(r *rig) error
+	run  func(r *rig)
 }
 
-// checks has all checks, in the order of compute.Step.
 var checks = []check{
 	{"Memory", checkMemory},
 	{"Embed", checkEmbed},
@@ -78,7 +77,7 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 			be := open(t)
 			r := newRig(t, be, c.name)
 			r.fast, r.brief = how.fast, how.brief
-			require.NoError(t, c.run(r))
+			c.run(r)
 			require.NoError(t, be.Close())
 		})
 	}
@@ -86,12 +85,12 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 
 // rig is a backend under test, with methods that the checks share. Its random values are the same in every run of a check.
 type rig struct {
-	tb   testing.TB
-	be   compute.Backend
-	rand *rand.Rand
-	fast bool // the bits of a row may depend on its batch
-
-	brief bool // each operation is computed with only three batches
+	tb    testing.TB
+	be    compute.Backend
+	rand  *rand.Rand
+	fast  bool   // the bits of a row may depend on its batch
+	brief bool   // each operation is computed with only three batches
+	what  string // the present test case, for errors
 }
 
 func newRig(tb testing.TB, be compute.Backend, name string) *rig {

@@ -14,7 +14,7 @@ import (
 // checkTop finds the highest logits of rows of odd lengths with many equal values, and of rows with values that are not finite. It requests
 // more logits than a GPU's SIMD group has lanes, or all logits. One row is longer than the square of the number of threads in a GPU's
 // threadgroup.
-func checkTop(r *rig) error {
+func checkTop(r *rig) {
 	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}, {1, 263_000, 3}} {
 		logits := r.normal(c.rows, c.cols)
 		for i, row := range logits {
@@ -24,9 +24,7 @@ func checkTop(r *rig) error {
 				}
 			}
 		}
-		if err := r.top(logits, c.k); err != nil {
-			return err
-		}
+		r.top(logits, c.k)
 		broken := r.normal(4, c.cols)
 		for i, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			broken[i][r.rand.IntN(c.cols)] = float32(v)
@@ -34,48 +32,38 @@ func checkTop(r *rig) error {
 		for j := range broken[3] {
 			broken[3][j] = float32(math.NaN())
 		}
-		if err := r.topOfBroken(broken, c.k); err != nil {
-			return err
-		}
+		r.topOfBroken(broken, c.k)
 	}
-	return nil
 }
 
-func (r *rig) top(logits [][]float32, k int) error {
-	return r.verify(operation{
+func (r *rig) top(logits [][]float32, k int) {
+	r.verify(operation{
 		what:    fmt.Sprintf("the highest %d of %d rows of %d logits", k, len(logits), len(logits[0])),
 		groups:  separate(len(logits)),
-		compute: func(rows []int) ([][]float32, error) { return r.computeTop(pick(logits, rows), k) },
+		compute: func(rows []int) [][]float32 { return r.computeTop(pick(logits, rows), k) },
 		compare: func(row int, got []float32) error { return within(got, topOf(logits[row], k)) },
 	})
 }
 
-// topOfBroken checks rows with logits that are not finite: the last value of a row's result must not be finite, and the ids must be in
-// range.
-func (r *rig) topOfBroken(logits [][]float32, k int) error {
-	got, err := r.computeTop(logits, k)
-	if err != nil {
-		return err
-	}
-	for i, row := range got {
+// topOfBroken checks that for logits that are not finite, the last value is not finite and the ids are in range.
+func (r *rig) topOfBroken(logits [][]float32, k int) {
+	for i, row := range r.computeTop(logits, k) {
 		if sum := float64(row[2*k]); !math.IsNaN(sum) && !math.IsInf(sum, 0) {
-			return fmt.Errorf("row %d has logits that are not finite, but its log Σ exp is %g", i, sum)
+			r.tb.Fatalf("row %d has logits that are not finite, but its log Σ exp is %g", i, sum)
 		}
 		for _, id := range row[:k] {
 			if !(id >= 0 && int(id) < len(logits[i])) {
-				return fmt.Errorf("row %d has logits that are not finite; the backend returned the id %g, but ids must be from 0 to %d", i, id, len(logits[i])-1)
+				r.tb.Fatalf("row %d has logits that are not finite; the backend returned the id %g, but ids must be from 0 to %d", i, id, len(logits[i])-1)
 			}
 		}
 	}
-	return nil
 }
 
-func (r *rig) computeTop(logits [][]float32, k int) ([][]float32, error) {
+func (r *rig) computeTop(logits [][]float32, k int) [][]float32 {
 	in, out := r.sheet(logits), r.blank(len(logits), 2*k+1)
 	return r.run(r.flat(len(logits), 1), func(s compute.Step) { s.Top(out.Tensor, in.Tensor, k) }, out, in)
 }
 
-// topOf returns the expected result of Top for a row, found by sorting.
 func topOf(logits []float32, k int) []approx {
 	ids := make([]int, len(logits))
 	for i := range ids {
@@ -97,9 +85,13 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
+// manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers in advance. A
+// backend must therefore allocate more while it records the step, after earlier operations of the step and while another step is in flight.
+const manyRows = 1 << 17
+
 // checkInFlight starts more steps than can be in flight. Each step takes its tokens from the previous step and gathers different rows. Row
 // t of the embedding table has its highest value at the token that must follow t.
-func checkInFlight(r *rig) error {
+func checkInFlight(r *rig) {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)
 	values := r.normal(vocab, vocab)
@@ -107,30 +99,13 @@ func checkInFlight(r *rig) error {
 		values[t][next] = 100
 	}
 	table := r.weight(floats(values))
-	if r.be.MaxInFlight() < 1 {
-		return fmt.Errorf("MaxInFlight is %d, but must be at least 1", r.be.MaxInFlight())
-	}
-	return r.inFlight(table, follows, rows)
-}
-
-// manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers in advance. A
-// backend must therefore allocate more while it records the step, after earlier operations of the step and while another step is in flight.
-const manyRows = 1 << 17
-
-func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
-	var err error
-	buffer := func(rows, cols int) compute.Tensor {
-		var t compute.Tensor
-		t, err = r.be.Buffer(rows, cols)
-		require.NoError(r.tb, err)
-		return t
-	}
-	vocab, n := len(follows), r.be.MaxInFlight()+3
-	x, tops, chosen, batches := buffer(rows, vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
+	require.GreaterOrEqual(r.tb, r.be.MaxInFlight(), 1)
+	n := r.be.MaxInFlight() + 3
+	x, tops, chosen, batches := r.newBuffer(rows, vocab), make([]compute.Tensor, n), make([]compute.Tensor, n), make([]*compute.Batch, n)
 	lists := make([][]int32, n)
 	tokens := make([]int, rows)
 	for i := range n {
-		tops[i], chosen[i], batches[i] = buffer(rows, 3), buffer(rows, vocab), r.flat(rows, 1)
+		tops[i], chosen[i], batches[i] = r.newBuffer(rows, 3), r.newBuffer(rows, vocab), r.flat(rows, 1)
 		for j := range tokens {
 			if i == 0 {
 				tokens[j] = r.rand.IntN(vocab)
@@ -142,7 +117,7 @@ func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 			batches[i].From = tops[i-1]
 		}
 	}
-	many, large := make([]int32, manyRows), buffer(manyRows, vocab)
+	many, large := make([]int32, manyRows), r.newBuffer(manyRows, vocab)
 	for i, b := range batches {
 		s := r.be.Begin(b)
 		s.Embed(x, table)
@@ -155,9 +130,7 @@ func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 		if (i+1)%r.be.MaxInFlight() == 0 || i == n-1 {
 			done = s.Run
 		}
-		if err := done(); err != nil {
-			return err
-		}
+		require.NoError(r.tb, done())
 		clear(b.Tokens) // a submitted step must not read its batch any more
 	}
 	for i := range n {
@@ -165,14 +138,13 @@ func (r *rig) inFlight(table compute.Weight, follows []int, rows int) error {
 		for j, t := range tokens {
 			tokens[j] = follows[t]
 			if got := int(top[j][0]); got != tokens[j] {
-				return fmt.Errorf("step %d of %d, row %d: the next token must be %d, but is %d", i, n, j, tokens[j], got)
+				r.tb.Fatalf("step %d of %d, row %d: the next token must be %d, but is %d", i, n, j, tokens[j], got)
 			}
 		}
 		for j, from := range lists[i] {
 			if copies[j][tokens[from]] != 100 {
-				return fmt.Errorf("step %d of %d: gathered row %d does not have the values of row %d", i, n, j, from)
+				r.tb.Fatalf("step %d of %d: gathered row %d does not have the values of row %d", i, n, j, from)
 			}
 		}
 	}
-	return nil
 }

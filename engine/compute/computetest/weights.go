@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// types is every type that a weight can have.
 var types = gguf.Types()
 
 // RandomTensor makes a tensor of any type with random values of about the given standard deviation; see gguf.Randomize.
@@ -35,7 +34,6 @@ func encode(t gguf.Type, values []float32) []byte {
 	return data
 }
 
-// floats returns a float32 tensor with the given rows.
 func floats(values [][]float32) gguf.Tensor {
 	var flat []float32
 	for _, row := range values {
@@ -72,7 +70,6 @@ func (m *matrix) row(i, o int) []float32 {
 	return m.values[at : at+m.in]
 }
 
-// product returns matrix i times x.
 func (m *matrix) product(i int, x []float32) []approx {
 	out := make([]approx, m.out)
 	for o := range out {

@@ -2,139 +2,43 @@
 
 package kernels
 
-import "github.com/ingot-run/ingot/engine/gguf"
+import "unsafe"
 
 //go:noescape
-func avx512Bf16Product(a *ProductArgs)
-
-//go:noescape
-func avx512F16Product(a *ProductArgs)
-
-//go:noescape
-func avx512F32Product(a *ProductArgs)
-
-//go:noescape
-func avx512FromF16(a *ConvertArgs)
-
-//go:noescape
-func avx512FromQ40(a *ConvertArgs)
-
-//go:noescape
-func avx512FromQ80(a *ConvertArgs)
-
-//go:noescape
-func avx512Gate(a *GateArgs)
-
-//go:noescape
-func avx512Highest(a *HighestArgs)
-
-//go:noescape
-func avx512Iq4NlProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Iq4XsProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Mxfp4Product(a *ProductArgs)
-
-//go:noescape
-func avx512Q2KProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Q3KProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Q40Product(a *ProductArgs)
-
-//go:noescape
-func avx512Q41Product(a *ProductArgs)
-
-//go:noescape
-func avx512Q4KProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Q50Product(a *ProductArgs)
-
-//go:noescape
-func avx512Q51Product(a *ProductArgs)
-
-//go:noescape
-func avx512Q5KProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Q6KProduct(a *ProductArgs)
-
-//go:noescape
-func avx512Q80Product(a *ProductArgs)
-
-//go:noescape
-func avx512Quantize(a *QuantizeArgs)
-
-//go:noescape
-func avx512RMSNorm(a *NormArgs)
-
-//go:noescape
-func avx512Rotate(a *RotateArgs)
-
-//go:noescape
-func avx512Scores(a *ScoresArgs)
-
-//go:noescape
-func avx512ScoresF16(a *ScoresArgs)
-
-//go:noescape
-func avx512Softmax(a *SoftmaxArgs)
-
-//go:noescape
-func avx512ToF16(a *ConvertArgs)
-
-//go:noescape
-func avx512ToQ40(a *ConvertArgs)
-
-//go:noescape
-func avx512ToQ80(a *ConvertArgs)
-
-//go:noescape
-func avx512Values(a *ValuesArgs)
-
-//go:noescape
-func avx512ValuesF16(a *ValuesArgs)
+func avx512Call(offset uintptr, args unsafe.Pointer)
 
 // avx512 has the kernels for AVX-512 VNNI.
-var avx512 = Set{
-	Name: "avx512",
-	products: map[gguf.Type]func(*ProductArgs){
-		gguf.TypeBF16:  avx512Bf16Product,
-		gguf.TypeF16:   avx512F16Product,
-		gguf.TypeF32:   avx512F32Product,
-		gguf.TypeIQ4NL: avx512Iq4NlProduct,
-		gguf.TypeIQ4XS: avx512Iq4XsProduct,
-		gguf.TypeMXFP4: avx512Mxfp4Product,
-		gguf.TypeQ2K:   avx512Q2KProduct,
-		gguf.TypeQ3K:   avx512Q3KProduct,
-		gguf.TypeQ40:   avx512Q40Product,
-		gguf.TypeQ41:   avx512Q41Product,
-		gguf.TypeQ4K:   avx512Q4KProduct,
-		gguf.TypeQ50:   avx512Q50Product,
-		gguf.TypeQ51:   avx512Q51Product,
-		gguf.TypeQ5K:   avx512Q5KProduct,
-		gguf.TypeQ6K:   avx512Q6KProduct,
-		gguf.TypeQ80:   avx512Q80Product,
-	},
-	FromF16:   avx512FromF16,
-	FromQ40:   avx512FromQ40,
-	FromQ80:   avx512FromQ80,
-	Gate:      avx512Gate,
-	Highest:   avx512Highest,
-	Quantize:  avx512Quantize,
-	RMSNorm:   avx512RMSNorm,
-	Rotate:    avx512Rotate,
-	Scores:    avx512Scores,
-	ScoresF16: avx512ScoresF16,
-	Softmax:   avx512Softmax,
-	ToF16:     avx512ToF16,
-	ToQ40:     avx512ToQ40,
-	ToQ80:     avx512ToQ80,
-	Values:    avx512Values,
-	ValuesF16: avx512ValuesF16,
-}
+var avx512 = compiled("avx512", avx512Call, map[string]uintptr{
+	"bf16_product":   43104,
+	"f16_product":    35488,
+	"f32_product":    27584,
+	"from_f16":       14320,
+	"from_q4_0":      15376,
+	"from_q8_0":      14656,
+	"gate":           19328,
+	"highest":        23552,
+	"iq4_nl_product": 195760,
+	"iq4_xs_product": 208320,
+	"mxfp4_product":  221712,
+	"q2_k_product":   161120,
+	"q3_k_product":   178656,
+	"q4_0_product":   51136,
+	"q4_1_product":   88560,
+	"q4_k_product":   115440,
+	"q5_0_product":   63264,
+	"q5_1_product":   101440,
+	"q5_k_product":   129584,
+	"q6_k_product":   144800,
+	"q8_0_product":   76496,
+	"quantize":       16608,
+	"rms_norm":       18400,
+	"rotate":         25360,
+	"scores":         0,
+	"scores_f16":     7008,
+	"softmax":        21664,
+	"to_f16":         14480,
+	"to_q4_0":        15552,
+	"to_q8_0":        14768,
+	"values":         4192,
+	"values_f16":     11472,
+})

@@ -9,6 +9,8 @@ package kernels
 
 import (
 	"fmt"
+	"strings"
+	"unsafe"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -34,6 +36,42 @@ type Set struct {
 	FromF16, ToF16 func(*ConvertArgs)
 	FromQ80, ToQ80 func(*ConvertArgs)
 	FromQ40, ToQ40 func(*ConvertArgs)
+}
+
+// compiled returns the Set of a level of machine code. call calls the kernel at an offset in the code, and offsets has the kernels' offsets by
+// their names in C.
+func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offsets map[string]uintptr) Set {
+	c := code{level, call, offsets}
+	s := Set{
+		Name: level, products: map[gguf.Type]func(*ProductArgs){},
+		Quantize: kernel[QuantizeArgs](c, "quantize"), RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
+		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
+		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),
+		ScoresF16: kernel[ScoresArgs](c, "scores_f16"), ValuesF16: kernel[ValuesArgs](c, "values_f16"),
+		FromF16: kernel[ConvertArgs](c, "from_f16"), ToF16: kernel[ConvertArgs](c, "to_f16"),
+		FromQ80: kernel[ConvertArgs](c, "from_q8_0"), ToQ80: kernel[ConvertArgs](c, "to_q8_0"),
+		FromQ40: kernel[ConvertArgs](c, "from_q4_0"), ToQ40: kernel[ConvertArgs](c, "to_q4_0"),
+	}
+	for t := range layouts {
+		s.products[t] = kernel[ProductArgs](c, strings.ToLower(t.String())+"_product")
+	}
+	return s
+}
+
+// code is the machine code of a level; see compiled.
+type code struct {
+	level   string
+	call    func(offset uintptr, args unsafe.Pointer)
+	offsets map[string]uintptr
+}
+
+// kernel returns the kernel with a name in C, whose arguments have type A.
+func kernel[A any](c code, name string) func(*A) {
+	offset, ok := c.offsets[name]
+	if !ok {
+		panic(fmt.Sprintf("kernels: level %s has no kernel %s: run make generate", c.level, name))
+	}
+	return func(a *A) { c.call(offset, unsafe.Pointer(a)) }
 }
 
 // Product returns the product kernel of a weight type. Every type of gguf.Types has one.

@@ -19,7 +19,6 @@ import (
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
 
-// layout describes how a type is packed.
 type layout struct {
 	super, block int // bytes in front of every eighth block, and bytes of a block
 	columns      int // number of columns in a block
@@ -125,7 +124,6 @@ func packQ80(dst []byte, r int, b []byte) {
 func packQ4K(dst []byte, r int, b []byte) { packK(dst, r, b, nil, b[16:]) }
 func packQ5K(dst []byte, r int, b []byte) { packK(dst, r, b, b[16:48], b[48:]) }
 
-// copy16 copies two bytes of src to entry r of dst.
 func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[1] }
 
 func word(b []byte, i int) uint32       { return binary.LittleEndian.Uint32(b[4*i:]) }

@@ -29,10 +29,8 @@ var portable = Set{
 	ToQ40:     func(a *ConvertArgs) { toType(a, gguf.TypeQ40) },
 }
 
-// from returns the n values that start at p.
 func from[T any](p *T, n int64) []T { return unsafe.Slice(p, n) }
 
-// after returns the address i values after p.
 func after[T any](p *T, i int64) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), uintptr(i)*unsafe.Sizeof(*p)))
 }

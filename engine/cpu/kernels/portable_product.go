@@ -101,7 +101,6 @@ func quantProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
-// add adds the product of the block with 32 activations to acc.
 func (b *unpacked) add(acc *group, x *Block) {
 	var sums [2][GroupRows]int32
 	for c, v := range x.Q {
@@ -116,7 +115,6 @@ func (b *unpacked) add(acc *group, x *Block) {
 	}
 }
 
-// unpack unpacks a block of a group, whose type has layout l.
 func (b *unpacked) unpack(l layout, block, super []byte) {
 	scales := block
 	if len(super) > 0 {
@@ -209,7 +207,6 @@ func unpackQ3K(b *unpacked, block, _ []byte) {
 	b.signedScales(block)
 }
 
-// twos sets each weight to its two bits in src, minus an offset.
 func (b *unpacked) twos(src []byte, offset int8) {
 	for c := range b.w {
 		register := c / 4
@@ -245,7 +242,6 @@ func unpackMXFP4(b *unpacked, block, _ []byte) {
 	}
 }
 
-// codes sets each weight to the value of its four-bit code in src.
 func (b *unpacked) codes(src []byte, values *[16]int8) {
 	for c := range 16 {
 		for r := range GroupRows {
@@ -255,7 +251,6 @@ func (b *unpacked) codes(src []byte, values *[16]int8) {
 	}
 }
 
-// nibbles sets each weight to its four bits in src, minus an offset.
 func (b *unpacked) nibbles(src []byte, offset int8) {
 	for c := range 16 {
 		for r := range GroupRows {

@@ -11,7 +11,6 @@ type Groups struct {
 // all returns the total number of groups. The full groups come first, then the sliding ones.
 func (g Groups) all() int { return max(1, g.Full) + g.Sliding }
 
-// slides reports whether a group attends to a window.
 func (g Groups) slides(group int) bool { return group >= max(1, g.Full) }
 
 // first returns the first position to which the row at the given position attends in the sliding groups.
@@ -43,5 +42,4 @@ func (g Groups) windowPages(rows, pageSize int) int {
 	return pagesOf(g.Window-1+rows-1, pageSize) + 1 // one more page, because the window can begin inside a page
 }
 
-// pagesOf returns the number of pages that one group needs for a number of positions.
 func pagesOf(positions, pageSize int) int { return (positions + pageSize - 1) / pageSize }

@@ -9,8 +9,7 @@ import (
 // page. A weaker hash is not enough: two texts with the same Key would share pages.
 type Key [sha256.Size]byte
 
-// next returns the key of the page after the page with key k. For a text's first page, k is zero. tokens has the tokens of the page whose
-// key is returned, and one more token.
+// next returns the key of the page after page k. tokens has that page's tokens and one more. For the first page, k is zero.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -70,7 +69,6 @@ func (p *Pool) Held(text Prefix) int {
 	return held
 }
 
-// inTables reports whether a table holds the page with a key in a group.
 func (p *Pool) inTables(group int, key Key) bool {
 	id, ok := p.known[group][key]
 	return ok && p.pages[id].tables > 0

@@ -21,7 +21,6 @@ type Pool struct {
 	keys     []Key // working memory of Table.Adopt
 }
 
-// page is the pool's record of a page.
 type page struct {
 	tables     int32 // number of tables that hold the page
 	group      int32 // group of layers; set if isKnown
@@ -78,8 +77,7 @@ func (p *Pool) Needed(positions int) int { return pagesOf(positions, p.pageSize)
 // Stats returns the counts so far.
 func (p *Pool) Stats() Stats { return p.stats }
 
-// take returns a page without content. If there is none, it evicts the page that has been idle longest. If all pages are in tables, it
-// returns false.
+// take returns a page without content. It may evict the page that has been idle longest. It returns false if there is none.
 func (p *Pool) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		id := p.free[n-1]
@@ -98,7 +96,6 @@ func (p *Pool) take() (int32, bool) {
 	return id, true
 }
 
-// share records that one more table holds a known page.
 func (p *Pool) share(id int32) {
 	if p.pages[id].tables == 0 {
 		p.idle.remove(p.pages, id)
@@ -196,4 +193,42 @@ func (p *Pool) forget(id int32) {
 		*pg = page{}
 		p.free = append(p.free, id)
 	}
+}
+
+// list is a doubly linked list of pages. Its links are fields of the pages, so that adding and removing pages allocates nothing.
+type list struct {
+	head, tail int32
+	len        int
+}
+
+const none = -1
+
+func newList() list { return list{head: none, tail: none} }
+
+func (l *list) first() (int32, bool) { return l.head, l.len > 0 }
+
+func (l *list) append(pages []page, id int32) {
+	pages[id].prev, pages[id].next = l.tail, none
+	if l.tail == none {
+		l.head = id
+	} else {
+		pages[l.tail].next = id
+	}
+	l.tail = id
+	l.len++
+}
+
+func (l *list) remove(pages []page, id int32) {
+	prev, next := pages[id].prev, pages[id].next
+	if prev == none {
+		l.head = next
+	} else {
+		pages[prev].next = next
+	}
+	if next == none {
+		l.tail = prev
+	} else {
+		pages[next].prev = prev
+	}
+	l.len--
 }

@@ -68,7 +68,6 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 	return len(t.pages[0]) * p.pageSize
 }
 
-// has reports whether the table still has a page in a group. Sliding groups do not have the pages before the window.
 func (t *Table) has(group, page int) bool { return page >= t.first || !t.pool.groups.slides(group) }
 
 // Slide frees the pages of the sliding groups before the window of the given position. All later rows must be at this position or after it.
@@ -105,8 +104,7 @@ func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[0][i]].note }
 // interpret it.
 func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[0][i]].note = note }
 
-// nextKey returns the key of the page that follows the table's pages. It returns false if the text ends before the token after that page,
-// or if the table holds a page without a key.
+// nextKey returns the key of the next page. It returns false if the text is too short, or a page of the table has no key.
 func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	size := t.pool.pageSize
 	end := (t.known + 1) * size

@@ -77,12 +77,10 @@ func (c *Curve) Observe(rows int, seconds float64) {
 	}
 }
 
-// limited limits the ratio of the measured to the expected duration of a pass, so that a pass that another program delayed has little
-// influence.
+// limited limits the influence of a pass that another program delayed.
 func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
-// efficient returns the smallest measured number of rows with which a pass computes at least the given share of the highest rows per
-// second.
+// efficient returns the smallest measured number of rows with at least the given share of the highest throughput.
 func (c *Curve) efficient(share float64) int {
 	best := 0.0
 	for i, n := range c.rows {

@@ -132,8 +132,7 @@ func affordable(m model.Model, limit int) ([]int, error) {
 	return dense, nil
 }
 
-// measureReads measures the cost of attention: the difference between the times of rows at the beginning of a prompt and of rows far from
-// the beginning.
+// measureReads measures attention: how much longer rows far from the beginning of a prompt take than rows at the beginning.
 func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	end := min(depth, limits.Context, limits.Pages*limits.PageSize)
 	n := min(chunk, s.trunk.rows[len(s.trunk.rows)-1], end/2)
@@ -149,7 +148,6 @@ func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	return nil
 }
 
-// forward returns the seconds of a forward pass for each batch.
 func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	seconds, err := Fastest(len(batches), func(i int) error { _, err := m.Forward(batches[i]); return err })
 	if err != nil {
@@ -171,14 +169,12 @@ func FirstTokens(n, vocab int) *compute.Batch {
 	return b
 }
 
-// trunkOnly returns FirstTokens without outputs.
 func trunkOnly(n, vocab int) *compute.Batch {
 	b := FirstTokens(n, vocab)
 	b.Outputs, b.Top = nil, 0
 	return b
 }
 
-// chunkAt returns a batch of n rows of a sequence from a position on.
 func chunkAt(position, n, pageSize int) *compute.Batch {
 	b := &compute.Batch{Tokens: make([]int32, n)}
 	seq := compute.Seq{Rows: n}

@@ -46,7 +46,6 @@ func (s *Steps) Seconds(z Size) float64 {
 	return s.trunk.Seconds(z.Rows) + s.fixed(z)
 }
 
-// fixed returns the duration of the parts of a step other than the trunk.
 func (s *Steps) fixed(z Size) float64 {
 	seconds := s.read * float64(z.Reads)
 	if z.Outputs > 0 {

@@ -22,12 +22,18 @@ const (
 type acceptance struct {
 	prior float64            // assumed share before any observation
 	share [MaxTokens]float64 // [depth]
-	known bool
+}
+
+func newAcceptance(prior float64) acceptance {
+	a := acceptance{prior: prior}
+	for d := range a.share {
+		a.share[d] = prior
+	}
+	return a
 }
 
 // Observe records the verification of a sequence's drafts. accepted is the number of leading drafts that were right.
 func (a *acceptance) Observe(drafted, accepted int) {
-	a.init()
 	for d := range min(drafted, accepted+1) {
 		right := 0.0
 		if d < accepted {
@@ -37,17 +43,6 @@ func (a *acceptance) Observe(drafted, accepted int) {
 	}
 }
 
-func (a *acceptance) init() {
-	if a.known {
-		return
-	}
-	for d := range a.share {
-		a.share[d] = a.prior
-	}
-	a.known = true
-}
-
-// record tracks how many drafts of one sequence were right.
 type record struct {
 	tried, right float64 // numbers of verified drafts and of right drafts; older drafts have less weight
 }
@@ -61,10 +56,8 @@ func (r *record) Observe(drafted, accepted int) {
 	r.right = fade*r.right + float64(accepted)
 }
 
-// rest records a step in which nothing was drafted because drafting was not worth its cost. The shares slowly return to prior, so that
-// drafting is tried again.
+// rest records a step that drafted nothing. The shares slowly return to prior, so that drafting is tried again.
 func (a *acceptance) rest() {
-	a.init()
 	for d := range a.share {
 		a.share[d] += forget * (a.prior - a.share[d])
 	}
@@ -73,7 +66,6 @@ func (a *acceptance) rest() {
 // chances returns, for each depth, the probability that a sequence's draft is right if all drafts before it are right. It combines the
 // shares over all sequences with the record of the sequence.
 func (a *acceptance) chances(r *record) (chances [MaxTokens]float64) {
-	a.init()
 	for d, p := range a.share {
 		chances[d] = (trust*p + r.right) / (trust + r.tried)
 	}

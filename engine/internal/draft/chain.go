@@ -29,7 +29,6 @@ type chain struct {
 	pass, next pass
 }
 
-// newMTPChain returns a chain that drafts by the MTP layer of a model.
 func newMTPChain(m model.Drafter, rows int) *chain {
 	return &chain{shift: 1, states: true, rows: rows, model: m, forward: func(p *pass, first bool) error {
 		from := model.DraftStates
@@ -40,7 +39,6 @@ func newMTPChain(m model.Drafter, rows int) *chain {
 	}}
 }
 
-// newModelChain returns a chain that drafts by a small model.
 func newModelChain(m model.Model, rows int) *chain {
 	return &chain{rows: rows, model: m, forward: func(p *pass, _ bool) error {
 		if err := m.Decode(&p.Batch, 1); err != nil {
@@ -50,7 +48,6 @@ func newModelChain(m model.Model, rows int) *chain {
 	}}
 }
 
-// pass has the rows of one pass.
 type pass struct {
 	compute.Batch
 	states []int32     // [rows] index of each row's hidden state: a row of the step in the first pass, an output of the previous pass later
@@ -64,7 +61,6 @@ func (p *pass) reset() {
 	p.Top = 1
 }
 
-// begin adds a sequence with the given page table, without rows.
 func (p *pass) begin(pages []int32) {
 	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
@@ -77,7 +73,6 @@ func (p *pass) row(token int32, position int, state int32) {
 	p.Seqs[len(p.Seqs)-1].Rows++
 }
 
-// output requests a draft for s from the row that was added last.
 func (p *pass) output(s *Sequence) {
 	p.Outputs = append(p.Outputs, int32(len(p.Tokens)-1))
 	p.seqs = append(p.seqs, s)
@@ -149,8 +144,7 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 	return nil
 }
 
-// prefill processes the prompts of a step whose results have not been delivered yet. It does not need these results. It makes no drafts, so
-// its pass has no outputs.
+// prefill processes the prompts of a step whose results have not been delivered yet, without making drafts.
 func (c *chain) prefill(prompts []*Sequence) error {
 	c.pass.reset()
 	left := c.rows
@@ -212,8 +206,7 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// likeliest returns the likeliest token of an output, and its probability. row is the output's row of model.Best. The probability is 0 if
-// the logits are not finite.
+// likeliest returns the likeliest token of a row of model.Best, and its probability; 0 if the logits are not finite.
 func likeliest(row []float32) (id int32, probability float64) {
 	b := sample.ReadBest(row, 1)
 	sum, err := b.LogSumExp()

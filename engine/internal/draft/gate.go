@@ -6,10 +6,17 @@ import "math"
 // or small model gives it. gate learns how often drafts of each confidence are right.
 type gate struct {
 	shares [classes]float64 // share of right drafts in each class of confidence
-	known  bool
 	// Token is the expected time of a step per generated token, and Row the time that one more row adds to a step, both in seconds; see
 	// planner.
 	Token, Row float64
+}
+
+// newGate returns a gate whose shares are at about the middle of their classes of confidence. Observations then correct them.
+func newGate() (g gate) {
+	for c := range g.shares {
+		g.shares[c] = 1 - 0.75*math.Pow(2, -float64(c))
+	}
+	return g
 }
 
 // classes is the number of classes of confidence. Class c has the confidences from 1-1/2^c up to 1-1/2^(c+1). The last class extends to 1.
@@ -22,30 +29,17 @@ func class(confidence float64) int {
 
 // Chance returns the probability that a draft of the given confidence is right.
 func (g *gate) Chance(confidence float64) float64 {
-	g.init()
 	return g.shares[class(confidence)]
 }
 
 // Observe records whether a draft was right. It must be called only if all drafts before this one were right.
 func (g *gate) Observe(confidence float64, right bool) {
-	g.init()
 	share := &g.shares[class(confidence)]
 	if right {
 		*share += recent * (1 - *share)
 	} else {
 		*share -= recent * *share
 	}
-}
-
-// init sets each share to about the middle of its class of confidence. Observations then correct it.
-func (g *gate) init() {
-	if g.known {
-		return
-	}
-	for c := range g.shares {
-		g.shares[c] = 1 - 0.75*math.Pow(2, -float64(c))
-	}
-	g.known = true
 }
 
 // worthRow reports whether a draft that is right with the given probability is worth its row in the next step.

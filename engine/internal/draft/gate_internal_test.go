@@ -8,7 +8,7 @@ import (
 
 func TestGateLearnsWhatConfidenceIsWorth(t *testing.T) {
 	t.Parallel()
-	var g gate
+	g := newGate()
 	require.Less(t, g.Chance(0.3), g.Chance(0.8))
 	require.Less(t, g.Chance(0.8), g.Chance(1), "at first, chances follow the confidence")
 	for i := range 400 {
@@ -22,7 +22,8 @@ func TestGateLearnsWhatConfidenceIsWorth(t *testing.T) {
 
 func TestGateWeighsADraftAgainstItsCost(t *testing.T) {
 	t.Parallel()
-	g := gate{Token: 1, Row: 0.3}
+	g := newGate()
+	g.Token, g.Row = 1, 0.3
 	require.True(t, g.worthRow(0.31))
 	require.False(t, g.worthRow(0.29))
 	require.True(t, g.worthPass(0.61, 0.3), "a further draft costs a pass too")

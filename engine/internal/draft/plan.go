@@ -14,7 +14,6 @@ type planner struct {
 	Token, Row float64
 }
 
-// candidate is a sequence for which tokens may be drafted.
 type candidate struct {
 	chances [MaxTokens]float64 // probability that the draft at each depth is right if all drafts before it are right
 	Limit   int                // maximum number of drafts
@@ -85,15 +84,13 @@ func (p *planner) Plan(all []candidate, others int) int {
 	return total
 }
 
-// rowCost returns the seconds that one more draft adds to a step. It is the mean over the next few rows, because the duration of a step
-// rises in jumps.
+// rowCost returns the seconds that one more draft adds to a step: a mean, because the duration rises in jumps.
 func (p *planner) rowCost(rows, others int) float64 {
 	const next = 4
 	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
 }
 
-// seconds returns the expected duration of a step with the given number of rows. others is the number of rows that do not reach the output
-// head.
+// seconds returns the expected duration of a step. others is the number of rows that do not reach the output head.
 func (p *planner) seconds(rows, others int) float64 {
 	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

@@ -102,7 +102,7 @@ func TestPlanIsNeverWorseThanNone(t *testing.T) {
 
 func TestAcceptanceFollowsWhatIsSeen(t *testing.T) {
 	t.Parallel()
-	a := acceptance{prior: prior}
+	a := newAcceptance(prior)
 	for range 500 {
 		a.Observe(3, 1) // the first draft is always right, the second never; the third is never verified
 	}

@@ -38,8 +38,7 @@ func meanLength(seqs []*Sequence) int {
 	return sum / max(len(seqs), 1)
 }
 
-// gather makes a candidate for drafts by passes for each sequence. The candidate is empty if there is no chain, or if the chain cannot
-// process all known tokens of the sequence.
+// gather makes a candidate for drafts by passes for each sequence. It is empty if the chain cannot draft for the sequence.
 func (sp *Speculator) gather(decode []*Sequence) {
 	sp.candidates = sp.candidates[:0]
 	for _, s := range decode {
@@ -51,8 +50,7 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
-// searchText drafts from the texts of the sequences. A sequence keeps these drafts if they are expected to yield at least as much as drafts
-// by passes.
+// searchText drafts from the texts of the sequences, where that is expected to yield as much as drafts by passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
 	if !sp.ngram {
 		return
@@ -71,8 +69,7 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 	}
 }
 
-// plan decides how many tokens to draft for each sequence. It shortens n-gram drafts, which exist already, and sets the number of drafts
-// that passes will make.
+// plan decides how many tokens to draft for each sequence, and shortens n-gram drafts, which exist already.
 func (sp *Speculator) plan(next Next) {
 	if sp.fixed > 0 {
 		for i := range sp.candidates {
@@ -104,8 +101,7 @@ func (sp *Speculator) plan(next Next) {
 	}
 }
 
-// judge updates sp.unprofitable. For this, it estimates whether drafting by passes would be worth its cost with the given number of running
-// sequences.
+// judge updates sp.unprofitable: it estimates whether drafting by passes would be worth its cost.
 func (sp *Speculator) judge(running int) {
 	sp.fresh = sp.fresh[:0]
 	chances := sp.passAcceptance.chances(&record{})

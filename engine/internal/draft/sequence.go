@@ -2,9 +2,9 @@ package draft
 
 import "github.com/ingot-run/ingot/engine/internal/cache"
 
-// Sequence is the part of a running sequence that the scheduler shares with the Speculator. The scheduler embeds it.
+// Sequence is what the Speculator knows about a sequence of the scheduler.
 type Sequence struct {
-	// The scheduler sets the following fields. The Speculator only reads them.
+	// The scheduler sets the following fields before each call. The Speculator only reads them.
 
 	Tokens   []int32      // known tokens: the prompt and the answer so far
 	Limit    int          // maximum length of Tokens
@@ -39,14 +39,6 @@ type Counts struct{ Drafted, Accepted int }
 // Length returns the number of known tokens.
 func (s *Sequence) Length() int { return len(s.Tokens) }
 
-// Token returns the token at a position: a known token or, after the known tokens, a draft.
-func (s *Sequence) Token(position int) int32 {
-	if position >= len(s.Tokens) {
-		return s.Drafts[position-len(s.Tokens)]
-	}
-	return s.Tokens[position]
-}
-
 // Verify counts the next draft as accepted if it is the token that was generated.
 func (s *Sequence) Verify(token int32) {
 	if s.Accepted < len(s.Drafts) && s.Drafts[s.Accepted] == token {
@@ -58,7 +50,6 @@ func (s *Sequence) Verify(token int32) {
 // or small model has processed the page: see process. If all pages from one origin on have this origin's note, their positions need not be
 // processed again.
 func (s *Sequence) Adopt(positions int) {
-	s.Computed = positions
 	pages := positions / s.Table.PageSize()
 	if s.filled >= positions || s.Table.Note(pages-1) == 0 {
 		return
@@ -72,7 +63,6 @@ func (s *Sequence) Adopt(positions int) {
 	s.origin, s.filled = first*s.Table.PageSize(), positions
 }
 
-// pages returns the pages of the positions from the origin on.
 func (s *Sequence) pages() []int32 { return s.Table.Pages()[s.origin/s.Table.PageSize():] }
 
 // process records that the MTP layer or small model has processed further positions. The note of each completed page becomes the number of
@@ -86,9 +76,8 @@ func (s *Sequence) process(positions int) {
 	}
 }
 
-// Preempt discards everything that was computed for the sequence, including its drafts. Tokens stay.
+// Preempt discards everything that was computed for the sequence, including its drafts.
 func (s *Sequence) Preempt() {
-	s.Table, s.Computed, s.Start, s.Rows = nil, 0, 0, 0
 	s.origin, s.filled = 0, 0
 	s.forget()
 }
@@ -103,7 +92,6 @@ func (s *Sequence) Shorten(n int) {
 	s.byNGram = s.byNGram && n > 0
 }
 
-// forget drops the drafts.
 func (s *Sequence) forget() {
 	s.Drafts, s.confidence, s.Accepted, s.byNGram, s.gated = s.Drafts[:0], s.confidence[:0], 0, false, false
 }

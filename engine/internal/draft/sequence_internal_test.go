@@ -27,7 +27,7 @@ func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	require.Equal(t, Counts{Drafted: 9, Accepted: 5}, s.Total)
 	require.Equal(t, tokens, s.Tokens)
 	require.Empty(t, s.Drafts)
-	require.Zero(t, s.Computed+s.Start+s.Rows+s.origin+s.filled+s.Accepted)
+	require.Zero(t, s.origin+s.filled+s.Accepted)
 	require.False(t, s.gated || s.byNGram)
 }
 
@@ -64,8 +64,9 @@ func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 			first.Table.Commit(tokens, 5*size)
 
 			second := Sequence{Tokens: tokens, Table: pool.NewTable()}
-			second.Adopt(second.Table.Adopt(tokens))
-			require.Equal(t, 5*size, second.Computed)
+			positions := second.Table.Adopt(tokens)
+			second.Adopt(positions)
+			require.Equal(t, 5*size, positions)
 			require.Equal(t, []int{c.origin, c.filled}, []int{second.origin, second.filled})
 			require.Equal(t, second.Table.Pages()[c.origin/size:], second.pages())
 			second.Adopt(second.Table.Adopt(tokens))

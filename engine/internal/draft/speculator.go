@@ -4,6 +4,8 @@
 package draft
 
 import (
+	"fmt"
+
 	"github.com/ingot-run/ingot/engine/internal/cost"
 	"github.com/ingot-run/ingot/engine/model"
 )
@@ -44,8 +46,10 @@ type Speculator struct {
 // New makes a Speculator. It measures the cost of drafting passes. It must run before the first request, because it writes to pages of the
 // cache.
 func New(o Options) (*Speculator, error) {
-	sp := &Speculator{limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable}
-	sp.ngramAcceptance.prior, sp.passAcceptance.prior = prior, passPrior
+	sp := &Speculator{
+		limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
+		ngramAcceptance: newAcceptance(prior), passAcceptance: newAcceptance(passPrior), gate: newGate(),
+	}
 	switch {
 	case o.Small != nil:
 		sp.chain = newModelChain(o.Small, o.Limits.Rows)
@@ -100,7 +104,6 @@ func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	return c
 }
 
-// learn records how many of a sequence's drafts were right.
 func (sp *Speculator) learn(s *Sequence) {
 	drafted := len(s.Drafts)
 	tried := drafted
@@ -121,4 +124,31 @@ func (sp *Speculator) learn(s *Sequence) {
 			sp.gate.Observe(confidence, i < s.Accepted)
 		}
 	}
+}
+
+// measure measures the duration of drafting passes. It must run before the first request: it writes to pages of the cache.
+func (sp *Speculator) measure(m model.Model) error {
+	if sp.chain == nil {
+		return nil
+	}
+	vocab := m.Config().Vocab
+	sizes := sp.planner.Verify.Sizes()
+	passes := make([]*pass, len(sizes))
+	for i, n := range sizes {
+		p := &pass{Batch: *cost.FirstTokens(n, vocab)}
+		for state := range int32(n) {
+			p.states = append(p.states, state)
+		}
+		passes[i] = p
+	}
+	// An MTP layer reads the hidden states of the step before it, so this step must have as many rows as the largest pass.
+	if _, err := m.Forward(&passes[len(passes)-1].Batch); err != nil {
+		return fmt.Errorf("measure the cost of drafting: %w", err)
+	}
+	seconds, err := cost.Fastest(len(passes), func(i int) error { return sp.chain.forward(passes[i], true) })
+	if err != nil {
+		return fmt.Errorf("measure the cost of drafting: %w", err)
+	}
+	sp.planner.Pass = cost.NewCurve(sizes, seconds)
+	return nil
 }

@@ -15,32 +15,31 @@ const (
 	maxSkips = 64
 )
 
-// enqueue appends sequences to the waiting sequences of their class: interactive or batch. All interactive sequences are in front of the
-// batch sequences.
-func (q *queue) enqueue(seqs []*sequence) {
+// enqueue appends sequences to the waiting sequences of their class. Interactive sequences are in front of batch sequences.
+func (p *planner) enqueue(seqs []*sequence) {
 	for _, s := range seqs {
-		i := len(q.waiting)
-		if s.call.interactive {
-			i = q.interactiveWaiting()
+		i := len(p.waiting)
+		if s.request.interactive {
+			i = p.interactiveWaiting()
 		}
-		q.waiting = slices.Insert(q.waiting, i, s)
+		p.waiting = slices.Insert(p.waiting, i, s)
 	}
 }
 
-// requeue returns a preempted sequence to the waiting sequences, at the head of its class.
-func (q *queue) requeue(s *sequence) {
+// requeue returns a preempted sequence to the head of its class.
+func (p *planner) requeue(s *sequence) {
 	i := 0
-	if !s.call.interactive {
-		i = q.interactiveWaiting()
+	if !s.request.interactive {
+		i = p.interactiveWaiting()
 	}
-	q.waiting = slices.Insert(q.waiting, i, s)
+	p.waiting = slices.Insert(p.waiting, i, s)
 }
 
 // interactiveWaiting returns the number of waiting interactive sequences. They are at the head of the queue.
-func (q *queue) interactiveWaiting() int {
-	n := slices.IndexFunc(q.waiting, func(s *sequence) bool { return !s.call.interactive })
+func (p *planner) interactiveWaiting() int {
+	n := slices.IndexFunc(p.waiting, func(s *sequence) bool { return !s.request.interactive })
 	if n < 0 {
-		return len(q.waiting)
+		return len(p.waiting)
 	}
 	return n
 }
@@ -49,31 +48,31 @@ func (q *queue) interactiveWaiting() int {
 // the cache go first, so that a shared prefix is used before it is evicted. A sequence is admitted if fewer than MaxSequences sequences
 // run, and the pages are expected to suffice for it and for all running sequences until they end. An idle engine admits any sequence. Batch
 // sequences are preempted to make room for an interactive one.
-func (q *queue) admit() {
-	for len(q.waiting) > 0 {
-		i, preempt, ok := q.next()
+func (p *planner) admit() {
+	for len(p.waiting) > 0 {
+		i, preempt, ok := p.next()
 		if !ok {
 			return
 		}
-		s := q.waiting[i]
-		for _, skipped := range q.waiting[:i] {
+		s := p.waiting[i]
+		for _, skipped := range p.waiting[:i] {
 			skipped.skips++
 		}
-		if n := q.interactiveWaiting(); i < n && n < len(q.waiting) {
-			q.waiting[n].skips++
+		if n := p.interactiveWaiting(); i < n && n < len(p.waiting) {
+			p.waiting[n].skips++
 		}
-		q.waiting = slices.Delete(q.waiting, i, i+1)
+		p.waiting = slices.Delete(p.waiting, i, i+1)
 		for range preempt {
-			q.preempt(q.youngest())
+			p.preempt(p.youngest())
 		}
-		s.admit(q.pool.NewTable())
-		if f := &s.call.figures; f.admitted.IsZero() {
+		s.admit(p.pool.NewTable())
+		if f := &s.request.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
 		}
-		q.running = append(q.running, s)
-		q.adoptPages(s) // at once, because the pages could be evicted before the sequence's first step
-		if s.call.interactive {
-			q.people.arrived(q.Steps.Seconds(s.span(s.left())))
+		p.running = append(p.running, s)
+		p.adoptPages(s) // at once, because the pages could be evicted before the sequence's first step
+		if s.request.interactive {
+			p.arrivals.add(p.costs.Seconds(s.span(s.left())))
 		}
 	}
 }
@@ -81,18 +80,18 @@ func (q *queue) admit() {
 // next returns the index of the waiting sequence to admit, and the number of running sequences to preempt for it. ok is false if there is
 // no room. Interactive sequences go first, with one exception: a batch sequence that was overtaken maxSkips times goes before them as soon
 // as it fits.
-func (q *queue) next() (i, preempt int, ok bool) {
-	n := q.interactiveWaiting()
-	if n > 0 && n < len(q.waiting) && !q.waiting[n].yields() && q.fits(q.waiting[n], 0) {
+func (p *planner) next() (i, preempt int, ok bool) {
+	n := p.interactiveWaiting()
+	if n > 0 && n < len(p.waiting) && !p.waiting[n].yields() && p.fits(p.waiting[n], 0) {
 		return n, 0, true
 	}
 	if n == 0 {
-		i = q.choose(q.waiting)
-		return i, 0, q.fits(q.waiting[i], 0)
+		i = p.choose(p.waiting)
+		return i, 0, p.fits(p.waiting[i], 0)
 	}
-	i = q.choose(q.waiting[:n])
-	for preempt <= q.yielding() {
-		if q.fits(q.waiting[i], preempt) {
+	i = p.choose(p.waiting[:n])
+	for preempt <= p.yielding() {
+		if p.fits(p.waiting[i], preempt) {
 			return i, preempt, true
 		}
 		preempt++
@@ -100,13 +99,11 @@ func (q *queue) next() (i, preempt int, ok bool) {
 	return i, 0, false
 }
 
-// yields reports whether interactive sequences may overtake a waiting sequence or preempt a running one. A sequence that was overtaken
-// maxSkips times no longer yields.
-func (s *sequence) yields() bool { return !s.call.interactive && s.skips < maxSkips }
+// yields reports whether interactive sequences may overtake or preempt a sequence: not after maxSkips times.
+func (s *sequence) yields() bool { return !s.request.interactive && s.skips < maxSkips }
 
-// yielding returns the number of running sequences that may be preempted for an interactive one.
-func (q *queue) yielding() (n int) {
-	for _, s := range q.running {
+func (p *planner) yielding() (n int) {
+	for _, s := range p.running {
 		if s.yields() {
 			n++
 		}
@@ -114,28 +111,25 @@ func (q *queue) yielding() (n int) {
 	return n
 }
 
-// youngest returns the index of the running sequence to preempt next: the last admitted one that yields or, if none yields, the last
-// admitted one.
-func (q *queue) youngest() int {
-	for i := len(q.running) - 1; i >= 0; i-- {
-		if q.running[i].yields() {
+// youngest returns the index of the running sequence to preempt next: the last admitted one, if possible one that yields.
+func (p *planner) youngest() int {
+	for i := len(p.running) - 1; i >= 0; i-- {
+		if p.running[i].yields() {
 			return i
 		}
 	}
-	return len(q.running) - 1
+	return len(p.running) - 1
 }
 
-// preempt stops running sequence i, frees its pages and requeues it. When the sequence is admitted again, its known tokens are computed
-// again.
-func (q *queue) preempt(i int) {
-	s := q.running[i]
+// preempt returns running sequence i to the waiting ones and frees its pages. Its known tokens are computed again later.
+func (p *planner) preempt(i int) {
+	s := p.running[i]
 	s.preempt()
-	q.running = slices.Delete(q.running, i, i+1)
-	q.requeue(s)
-	q.preemptions++
+	p.running = slices.Delete(p.running, i, i+1)
+	p.requeue(s)
+	p.preemptions++
 }
 
-// need has the steps and pages that a sequence is expected to need until it ends.
 type need struct {
 	steps int // number of steps until it ends
 	now   int // number of positions for which it needs pages at present
@@ -148,35 +142,35 @@ type need struct {
 // fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough pages, if the given number of running
 // sequences were preempted. Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest
 // just before a sequence ends, and fits checks these moments.
-func (q *queue) fits(s *sequence, preempt int) bool {
-	left := len(q.running) - preempt
-	if left >= q.MaxSequences {
+func (p *planner) fits(s *sequence, preempt int) bool {
+	left := len(p.running) - preempt
+	if left >= p.maxSequences {
 		return false
 	}
 	if left == 0 {
 		return true
 	}
-	groups, size, available := q.pool.Groups(), q.pool.PageSize(), q.pool.Available()
+	groups, size, available := p.pool.Groups(), p.pool.PageSize(), p.pool.Available()
 	room := groups.WindowRoom(size)
-	q.needs = append(q.needs[:0], need{steps: q.steps(s), now: s.Length(), windowed: min(s.Length(), room), has: q.held(s)})
-	for _, r := range slices.Backward(q.running) {
-		pages := r.Table.Held()
+	p.needs = append(p.needs[:0], need{steps: p.steps(s), now: s.length(), windowed: min(s.length(), room), has: p.held(s)})
+	for _, r := range slices.Backward(p.running) {
+		pages := r.table.Held()
 		if preempt > 0 && r.yields() {
 			preempt--
-			available += pages - r.Table.Adopted()
+			available += pages - r.table.Adopted()
 			continue
 		}
-		q.needs = append(q.needs, need{q.steps(r), r.Length(), min(r.Length(), room), pages, pages - r.Table.Adopted()})
+		p.needs = append(p.needs, need{p.steps(r), r.length(), min(r.length(), room), pages, pages - r.table.Adopted()})
 	}
-	slices.SortFunc(q.needs, func(a, b need) int { return cmp.Compare(a.steps, b.steps) })
+	slices.SortFunc(p.needs, func(a, b need) int { return cmp.Compare(a.steps, b.steps) })
 	positions, windowed, has := 0, 0, 0 // sums over the sequences that have not ended
-	for _, n := range q.needs {
+	for _, n := range p.needs {
 		positions, windowed, has = positions+n.now, windowed+n.windowed, has+n.has
 	}
-	chunk := q.chunkPages(s, groups) // counted only until the first sequence ends: pages before the windows are free by then
-	for i, n := range q.needs {
-		left := len(q.needs) - i
-		if chunk+groups.Together(left, positions+left*n.steps, windowed+left*n.steps, q.Limits.Context, size)-has > available {
+	chunk := p.chunkPages(s, groups) // counted only until the first sequence ends: pages before the windows are free by then
+	for i, n := range p.needs {
+		left := len(p.needs) - i
+		if chunk+groups.Together(left, positions+left*n.steps, windowed+left*n.steps, p.limits.Context, size)-has > available {
 			return false
 		}
 		positions, windowed, has, available, chunk = positions-n.now, windowed-n.windowed, has-n.has, available+n.frees, 0
@@ -184,55 +178,54 @@ func (q *queue) fits(s *sequence, preempt int) bool {
 	return true
 }
 
-// chunkPages returns the maximum number of pages that the rows of prompts need in sliding groups in one step. The prompt of the waiting
-// sequence s counts too.
-func (q *queue) chunkPages(s *sequence, groups cache.Groups) int {
+// chunkPages returns how many pages the prompts' rows need at most in sliding groups in one step, the waiting prompt's included.
+func (p *planner) chunkPages(s *sequence, groups cache.Groups) int {
 	if groups.Sliding == 0 {
 		return 0
 	}
-	rows, prompts := min(q.PrefillChunk, s.left()), 1
-	for _, r := range q.running {
+	rows, prompts := min(p.prefillChunk, s.left()), 1
+	for _, r := range p.running {
 		if !r.decodes() {
-			rows, prompts = rows+min(q.PrefillChunk, r.left()), prompts+1
+			rows, prompts = rows+min(p.prefillChunk, r.left()), prompts+1
 		}
 	}
-	return groups.Sliding * (min(rows, q.Limits.Rows)/q.pool.PageSize() + prompts)
+	return groups.Sliding * (min(rows, p.limits.Rows)/p.pool.PageSize() + prompts)
 }
 
 // steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of an answer is the mean
 // length of recent answers. A sequence is always expected to generate at least half of this mean, unless its limit is lower.
-func (q *queue) steps(s *sequence) int {
-	if s.call.promptOnly {
+func (p *planner) steps(s *sequence) int {
+	if s.request.promptOnly {
 		return 0
 	}
-	mean := q.stops.length()
-	return min(max(mean-len(s.answer()), (mean+1)/2), s.call.limit-s.Length())
+	mean := p.stops.length()
+	return min(max(mean-len(s.answer()), (mean+1)/2), s.request.limit-s.length())
 }
 
 // held returns the number of pages that a waiting sequence would share with running ones. It hashes the sequence's tokens only once.
-func (q *queue) held(s *sequence) int {
-	if q.computesAll(s) {
+func (p *planner) held(s *sequence) int {
+	if p.computesAll(s) {
 		return 0
 	}
 	if s.prefix == nil {
-		s.prefix = q.pool.Prefix(s.Tokens)
+		s.prefix = p.pool.Prefix(s.tokens)
 	}
-	return q.pool.Held(s.prefix)
+	return p.pool.Held(s.prefix)
 }
 
 // choose returns the index of the sequence to admit next among waiting sequences of one class. This is the first one whose prompt begins
 // with pages in the cache or, if there is none among the first maxScan sequences, the first of all. A first sequence that was skipped
 // maxSkips times, or preempted, is always chosen.
-func (q *queue) choose(waiting []*sequence) int {
+func (p *planner) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {
 		return 0
 	}
 	for i, s := range waiting[:min(len(waiting), maxScan)] {
 		if s.head == nil {
-			s.head = q.pool.Prefix(s.Tokens[:min(s.Length(), q.pool.PageSize()+1)])
+			s.head = p.pool.Prefix(s.tokens[:min(s.length(), p.pool.PageSize()+1)])
 		}
-		if q.pool.HasPrefix(s.head) {
+		if p.pool.HasPrefix(s.head) {
 			return i
 		}
 	}

@@ -41,7 +41,7 @@ func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 				rows += m.rows()
 			}
 		}
-		require.Zero(t, m.loop.preemptions, "memory for %d", contexts)
+		require.Zero(t, m.loop.planner.preemptions, "memory for %d", contexts)
 		require.Equal(t, want, rows, "memory for %d", contexts)
 		// Each sequence holds its positions for as many steps as its answer has tokens.
 		require.Less(t, steps, 2*positions/(contexts*context), "memory for %d: more steps than sequences that use all pages take", contexts)
@@ -58,7 +58,7 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 			options: Options{MaxSequences: sequences},
 		})
 		r := rand.New(rand.NewPCG(3, 4))
-		stops := make([]int32, m.loop.Model.Config().Vocab/40)
+		stops := make([]int32, m.loop.model.Config().Vocab/40)
 		for i := range stops {
 			stops[i] = int32(40 * i)
 		}
@@ -75,9 +75,9 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 			for c.open > 0 {
 				rows += m.rows()
 			}
-			needed += c.seqs[0].Length() - 1
+			needed += c.seqs[0].length() - 1
 		}
-		t.Logf("memory for %d: %d preemptions, %d rows computed, %d needed (%.3f)", contexts, m.loop.preemptions, rows, needed, float64(rows)/float64(needed))
+		t.Logf("memory for %d: %d preemptions, %d rows computed, %d needed (%.3f)", contexts, m.loop.planner.preemptions, rows, needed, float64(rows)/float64(needed))
 		require.LessOrEqual(t, float64(rows), 1.1*float64(needed), "memory for %d", contexts)
 	}
 }
@@ -93,11 +93,11 @@ func TestAdmissionFillsTheMemory(t *testing.T) {
 		m.begin(generation.Request{Tokens: ascending(20 + i), MaxTokens: context - 20 - i, IgnoreEOS: true})
 	}
 	m.step()
-	require.Len(t, m.loop.running, sequences)
-	for len(m.loop.running) > 0 {
+	require.Len(t, m.loop.planner.running, sequences)
+	for len(m.loop.planner.running) > 0 {
 		m.step()
 	}
-	require.Zero(t, m.loop.preemptions)
+	require.Zero(t, m.loop.planner.preemptions)
 }
 
 // The expected length of an answer is that of recent answers.
@@ -113,12 +113,12 @@ func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 		m.step()
 	}
 	answer(20)
-	require.LessOrEqual(t, len(m.loop.running), 8, "each may take 512 positions and is expected to take 128; memory holds 1024")
-	for len(m.loop.running)+len(m.loop.waiting) > 0 {
+	require.LessOrEqual(t, len(m.loop.planner.running), 8, "each may take 512 positions and is expected to take 128; memory holds 1024")
+	for len(m.loop.planner.running)+len(m.loop.planner.waiting) > 0 {
 		m.step()
 	}
 	answer(20)
-	require.Len(t, m.loop.running, 20)
+	require.Len(t, m.loop.planner.running, 20)
 }
 
 // A waiting prompt is hashed once, however many steps it waits for.
@@ -130,14 +130,14 @@ func TestWaitingPromptsAreHashedOnce(t *testing.T) {
 	waits := m.begin(generation.Request{Tokens: ascending(90), MaxTokens: 150, IgnoreEOS: true})
 	m.step()
 	s := waits.seqs[0]
-	require.Nil(t, s.Table, "the sequence waits for pages")
-	require.Equal(t, 5, m.loop.held(s))
-	s.Tokens = make([]int32, 90) // if the tokens were hashed again, no page would be found
-	require.Equal(t, 5, m.loop.held(s))
-	require.True(t, m.loop.pool.HasPrefix(s.head))
+	require.Nil(t, s.table, "the sequence waits for pages")
+	require.Equal(t, 5, m.loop.planner.held(s))
+	s.tokens = make([]int32, 90) // if the tokens were hashed again, no page would be found
+	require.Equal(t, 5, m.loop.planner.held(s))
+	require.True(t, m.loop.planner.pool.HasPrefix(s.head))
 	m.step()
-	require.Equal(t, 5, m.loop.held(s))
-	require.True(t, m.loop.pool.HasPrefix(s.head))
+	require.Equal(t, 5, m.loop.planner.held(s))
+	require.True(t, m.loop.planner.pool.HasPrefix(s.head))
 }
 
 // A prompt is answered at once next to a stream that fills every step with its drafts.
@@ -154,7 +154,7 @@ func TestDraftsLeaveRoomForPrompts(t *testing.T) {
 			for range 20 {
 				m.step()
 			}
-			require.Len(t, m.loop.running[0].Drafts, 8)
+			require.Len(t, m.loop.planner.running[0].draft.Drafts, 8)
 			c := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
 			for range 3 {
 				require.False(t, c.answered())

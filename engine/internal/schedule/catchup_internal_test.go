@@ -90,11 +90,11 @@ func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
 						steps = *cheap
 					}
 					if len(c.seqs[0].answer()) < 60 {
-						before = c.seqs[0].Total.Accepted
+						before = c.seqs[0].draft.Total.Accepted
 					}
 					m.step()
 				}
-				accepted = append(accepted, c.seqs[0].Total.Accepted-before)
+				accepted = append(accepted, c.seqs[0].draft.Total.Accepted-before)
 			}
 			for _, n := range accepted {
 				require.InDelta(t, 55, n, 8, "accepted drafts of 60 tokens in each request: %v", accepted)

@@ -8,11 +8,11 @@ import (
 
 // inbox passes requests from many goroutines to the loop.
 type inbox struct {
-	mu       sync.Mutex
-	requests []*request
-	refusal  error         // error that put returns; nil while the inbox is open
-	wake     chan struct{} // holds a value when a request has arrived or the inbox was closed
-	urgent   atomic.Bool   // whether an interactive request is in the inbox
+	mu          sync.Mutex
+	requests    []*request
+	refusal     error         // error that put returns; nil while the inbox is open
+	wake        chan struct{} // holds a value when a request has arrived or the inbox was closed
+	interactive atomic.Bool   // whether an interactive request is in the inbox
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
@@ -26,7 +26,7 @@ func (b *inbox) put(r *request) error {
 	}
 	b.requests = append(b.requests, r)
 	if r.interactive {
-		b.urgent.Store(true)
+		b.interactive.Store(true)
 	}
 	b.signal()
 	return nil
@@ -56,11 +56,10 @@ func (b *inbox) take(to func(seqs []*sequence)) (open bool) {
 		b.requests[i] = nil
 	}
 	b.requests = b.requests[:0]
-	b.urgent.Store(false)
+	b.interactive.Store(false)
 	return b.refusal == nil
 }
 
-// sequences returns the number of sequences in the inbox.
 func (b *inbox) sequences() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

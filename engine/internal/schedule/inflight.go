@@ -9,43 +9,42 @@ import "time"
 // unless all running sequences are greedy, because the device itself can choose only the token with the highest logit. It is low while
 // answers are short, because rows after the end of an answer are wasted. It is also low while an interactive request may arrive, because
 // such a request would have to wait for all steps in flight.
-func (q *queue) inFlight(top int, now time.Time) int {
-	n := min(q.MaxInFlight, q.stops.maxInFlight())
-	if n > 1 && q.Speculator != nil {
-		n = min(n, q.Speculator.MaxInFlight())
+func (p *planner) inFlight(top int, now time.Time) int {
+	n := min(p.maxInFlight, p.stops.maxInFlight())
+	if n > 1 && p.speculator != nil {
+		n = min(n, p.speculator.MaxInFlight())
 	}
-	if n == 1 || len(q.waiting) > 0 {
+	if n == 1 || len(p.waiting) > 0 {
 		return 1
 	}
-	for _, s := range q.running {
+	for _, s := range p.running {
 		if !s.decodes() || s.needs(0, top) == 0 || !s.sampler.Greedy() {
 			return 1
 		}
-		if q.Speculator != nil && q.Speculator.Waits(&s.Sequence) {
+		if p.speculator != nil && p.speculator.Waits(&s.draft) {
 			return 1
 		}
-		n = min(n, s.call.limit-s.Length())
+		n = min(n, s.request.limit-s.length())
 	}
-	if q.people.expected(now) {
-		for n > 1 && float64(n)*q.Steps.Seconds(q.size) > q.people.prompt {
+	if p.arrivals.expected(now) {
+		for n > 1 && float64(n)*p.costs.Seconds(p.size) > p.arrivals.prompt {
 			n--
 		}
 	}
-	for n > 1 && q.missingPages(n) > q.pool.Available() {
+	for n > 1 && p.missingPages(n) > p.pool.Available() {
 		n--
 	}
 	if n > 1 {
-		for _, s := range q.running {
-			s.Table.Grow(s.Computed + n)
+		for _, s := range p.running {
+			s.table.Grow(s.computed + n)
 		}
 	}
 	return n
 }
 
-// missingPages returns the number of further pages that the running sequences need for n steps.
-func (q *queue) missingPages(n int) (pages int) {
-	for _, s := range q.running {
-		pages += s.Table.Missing(s.Computed + n)
+func (p *planner) missingPages(n int) (pages int) {
+	for _, s := range p.running {
+		pages += s.table.Missing(s.computed + n)
 	}
 	return pages
 }
@@ -63,7 +62,6 @@ const (
 	stopShare = 16
 )
 
-// add counts a generated token. stopped reports whether the answer stopped with it.
 func (s *stopRate) add(stopped bool) {
 	s.tokens++
 	if stopped {
@@ -74,8 +72,6 @@ func (s *stopRate) add(stopped bool) {
 	}
 }
 
-// length returns the expected length of an answer without a length limit, in tokens.
 func (s *stopRate) length() int { return (s.tokens + expectedStop) / (s.stopped + 1) }
 
-// maxInFlight returns the maximum number of steps in flight, so that few rows after the end of an answer are computed.
 func (s *stopRate) maxInFlight() int { return 1 + s.length()/stopShare }

@@ -38,7 +38,7 @@ func alone(t *testing.T, req generation.Request) []int32 {
 	return r.seqs[0].answer()
 }
 
-func (r *request) runs() bool { return r.seqs[0].Table != nil }
+func (r *request) runs() bool { return r.seqs[0].table != nil }
 
 // Interactive requests are admitted in order of arrival, before batch requests that have waited for longer.
 func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
@@ -49,10 +49,10 @@ func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
 	one, two := add(batchRequest(10, 4, 20)), add(batchRequest(20, 4, 20))
 	chat, other := add(interactiveRequest(30, 4, 20)), add(interactiveRequest(40, 4, 20))
 	want = append(want, chat, other, one, two)
-	require.Equal(t, want, m.loop.waiting)
+	require.Equal(t, want, m.loop.planner.waiting)
 	m.step()
-	require.Equal(t, want[:2], m.loop.running)
-	require.Equal(t, want[2:], m.loop.waiting)
+	require.Equal(t, want[:2], m.loop.planner.running)
+	require.Equal(t, want[2:], m.loop.planner.waiting)
 }
 
 // An interactive request runs in the next step although batch requests have all slots: the youngest batch request is preempted, and its
@@ -79,14 +79,14 @@ func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	m.step()
 	require.Equal(t, []bool{true, true, true}, running(chats))
 	require.False(t, late.runs())
-	require.Equal(t, uint64(3), m.loop.preemptions)
+	require.Equal(t, uint64(3), m.loop.planner.preemptions)
 	for i, s := range []*request{rows[0], rows[1], rows[2], rows[3]} {
-		require.Same(t, s.seqs[0], m.loop.waiting[1+i], "preempted requests wait in the order of arrival")
+		require.Same(t, s.seqs[0], m.loop.planner.waiting[1+i], "preempted requests wait in the order of arrival")
 	}
 	for _, r := range slices.Concat(chats, []*request{late}, rows) {
 		m.finish(r)
 	}
-	require.Equal(t, uint64(3), m.loop.preemptions)
+	require.Equal(t, uint64(3), m.loop.planner.preemptions)
 	for i, r := range rows {
 		require.Equal(t, alone(t, batchRequest(100*int32(i), 20, 40)), r.seqs[0].answer())
 	}
@@ -119,7 +119,7 @@ func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	m.step()
 	require.False(t, second.runs())
 	require.Equal(t, []bool{true, true, false, false}, running(rows), "the pages of both batch requests do not suffice for the second chat")
-	require.Equal(t, uint64(2), m.loop.preemptions)
+	require.Equal(t, uint64(2), m.loop.planner.preemptions)
 	for _, r := range append(rows, first, second) {
 		m.finish(r)
 	}
@@ -137,11 +137,11 @@ func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
 	m.step()
 	chat := m.begin(interactiveRequest(30, 4, 9))
 	m.step()
-	hog := l.pool.NewTable()
-	require.True(t, hog.Grow(l.pool.Available()*l.pool.PageSize()))
+	hog := l.planner.pool.NewTable()
+	require.True(t, hog.Grow(l.planner.pool.Available()*l.planner.pool.PageSize()))
 	m.step() // the chat needs a second page
-	require.Equal(t, []*sequence{rows[0].seqs[0], chat.seqs[0]}, l.running)
-	require.Equal(t, []*sequence{rows[1].seqs[0]}, l.waiting)
+	require.Equal(t, []*sequence{rows[0].seqs[0], chat.seqs[0]}, l.planner.running)
+	require.Equal(t, []*sequence{rows[1].seqs[0]}, l.planner.waiting)
 	hog.Release()
 	for _, r := range append(rows, chat) {
 		m.finish(r)
@@ -161,7 +161,7 @@ func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 	m.step()
 	chats, next := 0, int32(0)
 	for batch[rows-1].open > 0 {
-		for m.loop.interactiveWaiting() < 3 {
+		for m.loop.planner.interactiveWaiting() < 3 {
 			m.begin(interactiveRequest(100+next%1000, 4, 2))
 			next++
 			chats++
@@ -170,7 +170,7 @@ func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 		require.LessOrEqual(t, chats, rows*(maxSkips+8)+10)
 	}
 	require.Greater(t, chats, maxSkips)
-	require.Positive(t, m.loop.preemptions, "the first batch requests lost their slots")
+	require.Positive(t, m.loop.planner.preemptions, "the first batch requests lost their slots")
 	for i, r := range batch {
 		require.Zero(t, r.open)
 		require.Equal(t, alone(t, batchRequest(10*int32(i), 4, 5)), r.seqs[0].answer())
@@ -198,7 +198,7 @@ func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 			require.False(t, chat.answered())
 			rows := m.rows()
 			require.GreaterOrEqual(t, rows, n)
-			require.LessOrEqual(t, 10+float64(rows), littleMore*(10+float64(n)), "step %d of a prompt of %d", i+1, prompt)
+			require.LessOrEqual(t, 10+float64(rows), maxBatchSlowdown*(10+float64(n)), "step %d of a prompt of %d", i+1, prompt)
 		}
 		require.True(t, chat.answered())
 		if prompt == 20 {
@@ -222,7 +222,7 @@ func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 	}
 	steps, tokens := m.Snapshot().Steps-before.Steps, m.Snapshot().GeneratedTokens-before.GeneratedTokens
 	require.Greater(t, steps, uint64(20))
-	require.GreaterOrEqual(t, tokens, 8*(steps/othersTurn))
+	require.GreaterOrEqual(t, tokens, 8*(steps/batchTurn))
 	require.True(t, row.answered(), "the batch request's prompt got rows")
 }
 
@@ -233,10 +233,10 @@ func TestAnInteractivePromptDoesNotWaitForPagesOfOthers(t *testing.T) {
 	m := newManual(t, setup{path: microLlama, options: Options{PrefillChunk: 8, Steps: affine()}})
 	row := m.begin(generation.Request{Tokens: ascending(100), MaxTokens: 2, IgnoreEOS: true})
 	m.step()
-	require.Equal(t, 8, row.seqs[0].Computed, "half a page")
+	require.Equal(t, 8, row.seqs[0].computed, "half a page")
 	chat := m.begin(generation.Request{Tokens: ascending(90), MaxTokens: 2, IgnoreEOS: true, Interactive: true})
 	m.step()
-	require.Equal(t, 8, chat.seqs[0].Computed)
+	require.Equal(t, 8, chat.seqs[0].computed)
 	m.finish(chat)
 	m.finish(row)
 	require.Zero(t, chat.figures.cached)
@@ -257,7 +257,7 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 	}
 	drafts := func() (n int) {
 		for _, s := range rows.seqs {
-			n += len(s.Drafts)
+			n += len(s.draft.Drafts)
 		}
 		return n
 	}
@@ -282,7 +282,7 @@ func TestDraftsWaitForAnInteractivePrompt(t *testing.T) {
 // lastRows returns the number of rows that a request had in the last step.
 func (m manual) lastRows(r *request) (n int) {
 	for _, s := range r.seqs {
-		n += s.Rows
+		n += s.rows
 	}
 	return n
 }

@@ -34,7 +34,7 @@ func (i *interrupter) interrupt(expected bool, inFlight int, end time.Time) func
 }
 
 func (i *interrupter) due() bool {
-	i.interrupted = i.interrupted || i.inbox.urgent.Load() && time.Until(i.end) > maxWait
+	i.interrupted = i.interrupted || i.inbox.interactive.Load() && time.Until(i.end) > maxWait
 	return i.interrupted
 }
 

@@ -64,14 +64,14 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, one.Close()) })
 			be := &hooked{Backend: one}
 			m := newManual(t, setup{path: microLlama, backend: be, options: Options{Steps: constant(c.seconds)}})
-			layers := m.loop.Model.Config().Layers
+			layers := m.loop.model.Config().Layers
 			require.Greater(t, layers, 1)
 			all := []*request{m.begin(c.first), m.begin(batchRequest(100, 30, 9)), m.begin(batchRequest(200, 50, 9))}
 			for range 2 {
 				m.loop.turn()
 			}
 			row := m.begin(batchRequest(300, 40, 9))
-			first, second := all[0].seqs[0].Length(), all[1].seqs[0].Length()
+			first, second := all[0].seqs[0].length(), all[1].seqs[0].length()
 
 			be.ran = 0
 			be.call = func() {
@@ -86,14 +86,14 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 			arrived := all[3]
 			if c.interrupts {
 				require.Equal(t, 1, be.ran, "the remaining layers do not run")
-				require.Equal(t, first, all[0].seqs[0].Length())
-				require.Equal(t, second, all[1].seqs[0].Length())
-				require.Zero(t, row.seqs[0].Computed)
+				require.Equal(t, first, all[0].seqs[0].length())
+				require.Equal(t, second, all[1].seqs[0].length())
+				require.Zero(t, row.seqs[0].computed)
 				m.loop.turn()
 				require.True(t, arrived.answered(), "the next step computes the arrived request's prompt")
 			} else {
 				require.Equal(t, layers, be.ran)
-				require.Equal(t, second+1, all[1].seqs[0].Length())
+				require.Equal(t, second+1, all[1].seqs[0].length())
 			}
 			for _, r := range append(all, row) {
 				for i := 0; r.open > 0; i++ {

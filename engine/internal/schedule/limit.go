@@ -17,97 +17,93 @@ const (
 	// While an interactive request may arrive, a step of batch sequences takes at most waitShare of the time that the prompt of such a
 	// request takes alone.
 	waitShare = 0.5
-	// longest is the maximum duration of a step of batch sequences, in seconds, if no interactive request is expected. A longer step would
+	// maxBatchStep is the maximum duration of a step of batch sequences, in seconds, if no interactive request is expected. A longer step would
 	// delay cancellation and the first interactive request.
-	longest = 4.0
-	// recently is the time after an interactive request during which another one is expected.
-	recently = 30 * time.Second
+	maxBatchStep = 4.0
+	// arrivalWindow is the time after an interactive request during which another one is expected.
+	arrivalWindow = 30 * time.Second
 
-	// A prompt gets at least fewestRows rows in a step that delays no interactive request, even if they take longer than the time limit.
+	// A prompt gets at least minChunk rows in a step that delays no interactive request, even if they take longer than the time limit.
 	// Processors are efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much of
 	// the cache.
-	fewestRows = 32
-	// fewestTogether is the minimum number of rows of a prompt in a step next to interactive sequences. If there is no time for so
-	// many, the prompt gets no row for restSteps steps and then fewestRows rows in one step. This keeps most gaps between tokens short,
+	minChunk = 32
+	// minRows is the minimum number of rows of a prompt in a step next to interactive sequences. If there is no time for so
+	// many, the prompt gets no row for chunkInterval steps and then minChunk rows in one step. This keeps most gaps between tokens short,
 	// and attention reads the cache once for many rows.
-	fewestTogether, restSteps = 4, 24
+	minRows, chunkInterval = 4, 24
 )
 
-// people records what is known about interactive requests.
-type people struct {
+// arrivals records the interactive requests that arrived.
+type arrivals struct {
 	last   time.Time // when an interactive sequence last waited or ran; zero for never
 	prompt float64   // mean seconds that the prompts of recent interactive sequences take alone
-	rested int       // number of steps since the last step with prompt rows
 }
 
-// expected reports whether an interactive request may arrive at any moment.
-func (p *people) expected(now time.Time) bool {
-	return !p.last.IsZero() && now.Sub(p.last) < recently
+func (a *arrivals) expected(now time.Time) bool {
+	return !a.last.IsZero() && now.Sub(a.last) < arrivalWindow
 }
 
-// arrived includes an arriving interactive sequence in the mean p.prompt. seconds is the time that the sequence's prompt takes alone.
-func (p *people) arrived(seconds float64) {
+// add includes an arriving interactive sequence in the mean a.prompt. seconds is the time that the sequence's prompt takes alone.
+func (a *arrivals) add(seconds float64) {
 	const recent = 0.1 // weight of one prompt
-	if p.prompt == 0 {
-		p.prompt = seconds
+	if a.prompt == 0 {
+		a.prompt = seconds
 	}
-	p.prompt += recent * (seconds - p.prompt)
+	a.prompt += recent * (seconds - a.prompt)
 }
 
-// limit bounds the prompts of a step.
 type limit struct {
-	seconds float64 // maximum duration of the step
-	worth   int     // minimum rows of a prompt, unless fewer are left
-	rows    int     // rows that the first prompt gets, however long they take, if there is no time for the minimum in worth
+	seconds   float64 // maximum duration of the step
+	minRows   int     // minimum rows of a prompt, unless fewer are left
+	firstRows int     // rows that the first prompt gets, however long they take, if there is no time for minRows
 }
 
-// urgentLimit returns the limit for prompts of interactive sequences. generating is the size of the rows of the sequences that generate. If
+// interactiveLimit returns the limit for prompts of interactive sequences. generating is the size of the rows of the sequences that generate. If
 // none generates, a step has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short
 // step.
-func (q *queue) urgentLimit(generating cost.Size) limit {
+func (p *planner) interactiveLimit(generating cost.Size) limit {
 	switch {
-	case q.StepTime > 0:
-		return q.advancing(q.StepTime.Seconds())
+	case p.stepTime > 0:
+		return p.advancing(p.stepTime.Seconds())
 	case generating.Rows == 0:
-		return q.advancing(q.rowsTime(max(q.Steps.Efficient(fullShare), fewestRows)))
+		return p.advancing(p.rowsTime(max(p.costs.Efficient(fullShare), minChunk)))
 	}
-	return q.paced(max(maxSlowdown*q.Steps.Seconds(generating), q.rowsTime(q.Steps.Efficient(fairShare))))
+	return p.paced(max(maxSlowdown*p.costs.Seconds(generating), p.rowsTime(p.costs.Efficient(fairShare))))
 }
 
-// batchLimit returns the limit for prompts of batch sequences. generating is the size of the rows of the sequences that generate, and chats
-// is the number of interactive sequences among them. The limit bounds the delay of the generated tokens. It also bounds how long an
+// batchLimit returns the limit for prompts of batch sequences. generating is the size of the rows of the sequences that generate, and
+// streams is the number of interactive sequences among them. The limit bounds the delay of the generated tokens. It also bounds how long an
 // arriving interactive request waits, relative to the time that the prompt of such a request takes. If no interactive request is expected,
 // a step has as many rows as the options allow, unless it would take very long.
-func (q *queue) batchLimit(generating cost.Size, chats int, now time.Time) limit {
-	without := q.Steps.Seconds(generating)
-	expected := max(waitShare*q.people.prompt, without/(1-promptShare))
+func (p *planner) batchLimit(generating cost.Size, streams int, now time.Time) limit {
+	without := p.costs.Seconds(generating)
+	expected := max(waitShare*p.arrivals.prompt, without/(1-promptShare))
 	switch {
-	case q.StepTime > 0:
-		return q.advancing(q.StepTime.Seconds())
-	case chats > 0:
-		return q.paced(min(maxSlowdown*without, expected))
-	case q.people.expected(now):
-		return limit{expected, fewestTogether, fewestTogether}
+	case p.stepTime > 0:
+		return p.advancing(p.stepTime.Seconds())
+	case streams > 0:
+		return p.paced(min(maxSlowdown*without, expected))
+	case p.arrivals.expected(now):
+		return limit{expected, minRows, minRows}
 	}
-	return limit{max(longest, without/(1-promptShare)), fewestRows, fewestRows}
+	return limit{max(maxBatchStep, without/(1-promptShare)), minChunk, minChunk}
 }
 
-// advancing returns a limit of the given duration. It gives the first prompt at least one row, or fewestRows if no other sequence runs.
-func (q *queue) advancing(seconds float64) limit {
-	if len(q.running) > 1 {
+// advancing returns a limit of the given duration. It gives the first prompt at least one row, or minChunk if no other sequence runs.
+func (p *planner) advancing(seconds float64) limit {
+	if len(p.running) > 1 {
 		return limit{seconds, 1, 1}
 	}
-	return limit{seconds, fewestRows, fewestRows}
+	return limit{seconds, minChunk, minChunk}
 }
 
-// paced returns a limit for prompts next to generating interactive sequences; see fewestTogether.
-func (q *queue) paced(seconds float64) limit {
-	l := limit{seconds: seconds, worth: fewestTogether}
-	if q.people.rested >= restSteps {
-		l.rows = fewestRows
+// paced returns a limit for prompts next to generating interactive sequences; see minRows.
+func (p *planner) paced(seconds float64) limit {
+	l := limit{seconds: seconds, minRows: minRows}
+	if p.stepsSinceChunk >= chunkInterval {
+		l.firstRows = minChunk
 	}
 	return l
 }
 
-// rowsTime returns the expected seconds of a step with the first n rows of a prompt.
-func (q *queue) rowsTime(n int) float64 { return q.Steps.Seconds(cost.Rows(0, n, 0)) }
+func (p *planner) rowsTime(n int) float64 { return p.costs.Seconds(cost.Rows(0, n, 0)) }

@@ -37,8 +37,8 @@ func generating(t *testing.T, streams int, o Options, interactive bool) manual {
 	for range 4 * streams {
 		m.step()
 	}
-	require.Len(t, m.loop.running, streams)
-	for _, s := range m.loop.running {
+	require.Len(t, m.loop.planner.running, streams)
+	for _, s := range m.loop.planner.running {
 		require.True(t, s.decodes())
 	}
 	return m
@@ -47,10 +47,10 @@ func generating(t *testing.T, streams int, o Options, interactive bool) manual {
 // rows runs a step and returns its number of rows.
 func (m manual) rows() int {
 	m.step()
-	if len(m.loop.running) == 0 {
+	if len(m.loop.planner.running) == 0 {
 		return 0
 	}
-	return len(m.loop.batch.Tokens)
+	return len(m.loop.batch.rows.Tokens)
 }
 
 // answered reports whether a request has its first token.
@@ -75,7 +75,7 @@ func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 			t.Parallel()
 			c.options.Steps = affine()
 			m := generating(t, c.streams, c.options, true)
-			m.loop.people.prompt = 1 // interactive prompts take longer than any step
+			m.loop.planner.arrivals.prompt = 1 // interactive prompts take longer than any step
 			long := m.begin(batchRequest(100, 500, 1))
 			for !long.answered() {
 				rows := float64(m.rows())
@@ -98,14 +98,14 @@ func steep() *cost.Steps {
 func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 	t.Parallel()
 	m := generating(t, 1, Options{Steps: steep()}, true)
-	m.loop.people.prompt = 1
-	long := m.begin(batchRequest(100, 10*fewestRows, 1))
+	m.loop.planner.arrivals.prompt = 1
+	long := m.begin(batchRequest(100, 10*minChunk, 1))
 	steps, slow := 0, 0
 	for ; !long.answered(); steps++ {
-		require.Less(t, steps, 10*(restSteps+1)+restSteps)
+		require.Less(t, steps, 10*(chunkInterval+1)+chunkInterval)
 		switch n := m.rows(); n {
 		case 1:
-		case 1 + fewestRows:
+		case 1 + minChunk:
 			slow++
 		default:
 			require.Fail(t, "a step with another number of rows", "%d", n)
@@ -156,7 +156,7 @@ func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 		require.LessOrEqual(t, 10+rows, (10+30)/2)
 		require.Greater(t, rows, 4, "a step has a few prompt rows")
 	}
-	m.loop.people.last = m.loop.people.last.Add(-recently)
+	m.loop.planner.arrivals.last = m.loop.planner.arrivals.last.Add(-arrivalWindow)
 	require.Greater(t, m.rows(), 400)
 	m.finish(long)
 }
@@ -181,15 +181,15 @@ func TestAttentionCounts(t *testing.T) {
 	long := m.begin(generation.Request{Tokens: ascending(900), MaxTokens: 1, IgnoreEOS: true, Interactive: true})
 	s, rows := long.seqs[0], []int{}
 	for long.open > 0 {
-		from := s.Computed
+		from := s.computed
 		n := m.rows()
-		if n > fewestRows {
+		if n > minChunk {
 			require.LessOrEqual(t, steps.Seconds(cost.Rows(from, from+n, 0)), steps.Seconds(cost.Rows(0, 64, 0)))
 		}
 		rows = append(rows, n)
 	}
 	require.Equal(t, 64, rows[0])
-	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), fewestRows)
+	require.LessOrEqual(t, slices.Max(rows[len(rows)-3:]), minChunk)
 }
 
 // A prompt advances however long a row takes.
@@ -233,7 +233,7 @@ func TestTheOldestPromptHasItsTurn(t *testing.T) {
 	next, steps := int32(200), 0
 	for ; !long.answered(); steps++ {
 		require.LessOrEqual(t, steps, oldestTurn*full)
-		for len(m.loop.waiting)+len(m.loop.running) < 4 {
+		for len(m.loop.planner.waiting)+len(m.loop.planner.running) < 4 {
 			m.begin(generation.Request{Tokens: slices.Repeat([]int32{next}, 32), MaxTokens: 1, IgnoreEOS: true})
 			next++
 		}

@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
-	"github.com/ingot-run/ingot/engine/internal/sample"
+	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/model"
 )
 
 // loop is the goroutine that owns the model and the sequences: it takes requests from the inbox between steps, runs steps as long as
 // there are sequences, and waits otherwise. A step that only decodes allocates nothing.
 type loop struct {
-	queue
+	model model.Model
+	costs *cost.Steps
 	top   int // maximum number of highest logits that a step can return for a row
 	inbox *inbox
 	meter *meter
@@ -22,15 +24,16 @@ type loop struct {
 	failed chan struct{} // closed, after err is set, when the loop cannot recover from a panic
 	err    error
 
+	planner     planner
 	batch       batch
 	interrupter *interrupter
+	drawer      drawer
+	writer      *writer
 	drafting    drafting
-	scratch     sample.Scratch
 	steps       uint64
 }
 
-// run calls turn until the inbox is closed and all requests that are not done have failed. It also returns if it cannot recover from a
-// panic.
+// run calls turn until the inbox is closed and all requests have ended, or until it cannot recover from a panic.
 func (l *loop) run() {
 	defer close(l.done)
 	for open := true; open; {
@@ -42,17 +45,18 @@ func (l *loop) run() {
 
 // turn takes requests from the inbox, and then runs a step or, without sequences, waits for requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
-	if open = l.inbox.take(l.enqueue); !open {
-		fail(l.running, generation.ErrClosed)
-		fail(l.waiting, generation.ErrClosed)
+	p := &l.planner
+	if open = l.inbox.take(p.enqueue); !open {
+		fail(p.running, generation.ErrClosed)
+		fail(p.waiting, generation.ErrClosed)
 	}
-	l.sweep()
-	l.admit()
+	p.sweep()
+	p.admit()
 	l.publish()
 	l.report(time.Now())
 	switch {
 	case !open:
-	case len(l.running) > 0:
+	case len(p.running) > 0:
 		l.step()
 		l.panics = 0
 	default:
@@ -64,18 +68,18 @@ func (l *loop) turn() (open bool) {
 // step runs a forward pass, or several in flight, delivers the results, and drafts for the next step.
 func (l *loop) step() {
 	start := time.Now()
-	l.plan(start)
-	n := l.inFlight(l.top, start)
-	b := &l.batch
-	b.fill(l.running, l.top)
+	p, b := &l.planner, &l.batch
+	p.plan(start)
+	n := p.inFlight(l.top, start)
+	b.fill(p.running, l.top)
 	size := b.size()
-	b.Interrupt = l.interrupter.interrupt(l.people.expected(start), n, start.Add(duration(l.Steps.Seconds(size))))
-	if err := l.Model.Decode(&b.Batch, n); err != nil {
+	b.rows.Interrupt = l.interrupter.interrupt(p.arrivals.expected(start), n, start.Add(duration(l.costs.Seconds(size))))
+	if err := l.model.Decode(&b.rows, n); err != nil {
 		fail(b.seqs, err)
 		return
 	}
 	if l.interrupter.interrupted {
-		l.people.last = time.Now() // makes the next steps short, so that no further request interrupts one
+		p.arrivals.last = time.Now() // makes the next steps short, so that no further request interrupts one
 		return
 	}
 	prefilling, err := l.drafting.prefill(b)
@@ -85,15 +89,17 @@ func (l *loop) step() {
 	}
 	computed := time.Since(start)
 	steps, prompt, generated := 0, 0, 0
+	l.writer.begin(b.seqs)
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
 		// The end of a step is an estimate, because the loop waited for all n steps together.
 		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n))
 		p, g := l.deliver(steps, end)
 		prompt, generated = prompt+p, generated+g
 	}
-	l.Steps.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
+	l.writer.start()
+	l.costs.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
 	counts := l.drafting.observe(b, n)
-	if err := l.drafting.draft(b, l.running, l.expectedPromptRows(start)); err != nil {
+	if err := l.drafting.draft(b, p.running, p.expectedPromptRows(start)); err != nil {
 		fail(b.seqs, err)
 	}
 	took := time.Since(start)
@@ -108,62 +114,77 @@ func (l *loop) step() {
 	})
 }
 
-// deliver delivers the results of a step to its sequences. step is the step's index among the steps in flight. deliver returns how many
-// positions of prompts the step computed, and how many tokens it generated. The result of a row after drafts is used only if the sequence
-// generated exactly these drafts.
+// deliver delivers the results of a step to its sequences, except the text of the tokens, which the writer adds. step is the step's index
+// among the steps in flight. deliver returns how many positions of prompts the step computed, and how many tokens it generated. The result
+// of a row after drafts is used only if the sequence generated exactly these drafts.
 func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
+	b := &l.batch
 	l.steps++
-	for _, s := range l.batch.seqs {
+	for _, s := range b.seqs {
 		prompt += s.advance()
-		s.call.figures.step(l.steps, len(l.batch.seqs))
+		s.request.figures.step(l.steps, len(b.seqs))
 	}
-	for _, o := range l.batch.outputs {
+	l.drawer.begin(step, b.rows.Top)
+	for _, o := range b.outputs {
 		s := o.seq
-		if s.call.err != nil || s.stale || o.drafts > 0 && (s.reason != "" || o.drafts != s.Accepted) {
+		if s.request.err != nil || s.stale || o.drafts > 0 && (s.reason != "" || o.drafts != s.draft.Accepted) {
 			continue
 		}
-		before := s.Length()
-		if err := s.take(o, l.batch.result(l.Model, o, step), &l.scratch); err != nil {
-			s.call.fail(fmt.Errorf("process the logits at position %d: %w", o.position, err))
+		before := s.length()
+		if err := l.drawer.take(o); err != nil {
+			s.request.fail(fmt.Errorf("process the logits at position %d: %w", o.position, err))
 			if !errors.Is(err, generation.ErrBadRequest) {
-				l.discard(s) // the cache may hold wrong values
+				l.planner.discard(s) // the cache may hold wrong values
 			}
 			continue
 		}
-		if s.Length() > before {
+		if s.length() > before {
 			generated++
-			l.stops.add(s.reason == generation.FinishStop)
-			s.Verify(s.Tokens[before])
-			s.call.figures.token(now)
-			if s.call.timed {
+			l.planner.stops.add(s.reason == generation.FinishStop)
+			s.draft.Verify(s.tokens[before])
+			s.request.figures.token(now)
+			if s.request.timed {
 				s.times = append(s.times, now)
 			}
 		}
 	}
-	for _, s := range l.batch.seqs {
+	for _, s := range b.seqs {
 		s.settle()
-		s.call.stream.add(s)
 	}
 	return prompt, generated
 }
 
-// fail fails the requests of sequences.
 func fail(seqs []*sequence, err error) {
 	for _, s := range seqs {
-		s.call.fail(err)
+		s.request.fail(err)
 	}
 }
 
 // publish updates the snapshot between two steps, and then notifies the callers of requests that have ended.
 func (l *loop) publish() {
+	p := &l.planner
 	l.meter.update(func(s *Snapshot) {
-		s.Running, s.Waiting = len(l.running), len(l.waiting)
-		s.PagesUsed = l.pool.Used()
-		s.Preemptions = l.preemptions
+		s.Running, s.Waiting = len(p.running), len(p.waiting)
+		s.PagesUsed = p.pool.Used()
+		s.Preemptions = p.preemptions
 	})
-	for i, c := range l.ended {
-		close(c.done)
-		l.ended[i] = nil
+	if len(p.ended) > 0 {
+		l.writer.wait()
 	}
-	l.ended = l.ended[:0]
+	for i, r := range p.ended {
+		close(r.done)
+		p.ended[i] = nil
+	}
+	p.ended = p.ended[:0]
+}
+
+// report calls the report function of each running request whose next report is due, if the request has generated tokens.
+func (l *loop) report(now time.Time) {
+	for _, s := range l.planner.running {
+		r := s.request
+		if r.report != nil && r.err == nil && !now.Before(r.nextReport) && len(s.answer()) > 0 {
+			r.nextReport = now.Add(r.reportEvery)
+			r.report()
+		}
+	}
 }

@@ -52,7 +52,7 @@ func (d *decoding) start(t testing.TB) manual {
 		m.step()
 	}
 	require.NoError(t, c.err)
-	require.Len(t, m.loop.running, 4)
+	require.Len(t, m.loop.planner.running, 4)
 	return m
 }
 
@@ -110,7 +110,7 @@ func BenchmarkSteadyStep(b *testing.B) {
 			m := d.start(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				if len(m.loop.running) == 0 {
+				if len(m.loop.planner.running) == 0 {
 					b.StopTimer()
 					m = d.start(b)
 					b.StartTimer()

@@ -16,12 +16,13 @@ import (
 // continues.
 func (m manual) preempt(meanwhile generation.Request) {
 	l := m.loop
-	require.Len(m.t, l.running, 1)
-	s := l.running[0]
+	require.Len(m.t, l.planner.running, 1)
+	s := l.planner.running[0]
 	s.preempt()
-	l.running = l.running[:0]
+	require.Zero(m.t, s.computed+s.start+s.rows)
+	l.planner.running = l.planner.running[:0]
 	m.finish(m.begin(meanwhile))
-	l.waiting = append(l.waiting, s)
+	l.planner.waiting = append(l.planner.waiting, s)
 }
 
 // newPreempted returns a scheduler whose prompts take several steps.
@@ -69,7 +70,7 @@ func TestPagesOfOthersAreCountedAfterAPreemption(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
 	c := m.begin(generation.Request{Tokens: ascending(33), MaxTokens: 2, IgnoreEOS: true})
-	m.loop.admit()
+	m.loop.planner.admit()
 	m.preempt(generation.Request{Tokens: ascending(33), MaxTokens: 1, IgnoreEOS: true})
 	m.finish(c)
 	require.Equal(t, 32, c.stats().CachedTokens)
@@ -92,14 +93,14 @@ func TestAPreemptedSequenceIsNext(t *testing.T) {
 	c := m.begin(generation.Request{Tokens: []int32{7, 8, 9}, MaxTokens: 9, IgnoreEOS: true})
 	m.step()
 	l := m.loop
-	s := l.running[0]
+	s := l.planner.running[0]
 	s.preempt()
-	l.running = l.running[:0]
+	l.planner.running = l.planner.running[:0]
 	shares := m.begin(generation.Request{Tokens: ascending(20), MaxTokens: 1, IgnoreEOS: true})
-	require.True(t, l.pool.HasPrefix(l.pool.Prefix(shares.seqs[0].Tokens)))
-	l.waiting = []*sequence{s, shares.seqs[0]}
-	l.admit()
-	require.Equal(t, []*sequence{s, shares.seqs[0]}, l.running)
+	require.True(t, l.planner.pool.HasPrefix(l.planner.pool.Prefix(shares.seqs[0].tokens)))
+	l.planner.waiting = []*sequence{s, shares.seqs[0]}
+	l.planner.admit()
+	require.Equal(t, []*sequence{s, shares.seqs[0]}, l.planner.running)
 	m.finish(c)
 }
 
@@ -113,17 +114,17 @@ func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
 		all = append(all, m.begin(generation.Request{Tokens: []int32{10 * i, 1, 2, 3}, MaxTokens: 9, IgnoreEOS: true}))
 	}
 	m.step()
-	order := slices.Clone(l.running)
+	order := slices.Clone(l.planner.running)
 	require.Len(t, order, 3)
-	hog := l.pool.NewTable()
-	require.True(t, hog.Grow(l.pool.Available()*l.pool.PageSize()))
+	hog := l.planner.pool.NewTable()
+	require.True(t, hog.Grow(l.planner.pool.Available()*l.planner.pool.PageSize()))
 	m.step() // each needs a second page
-	require.Equal(t, order[:1], l.running)
-	require.Equal(t, order[1:], l.waiting)
-	require.Equal(t, uint64(2), l.preemptions)
+	require.Equal(t, order[:1], l.planner.running)
+	require.Equal(t, order[1:], l.planner.waiting)
+	require.Equal(t, uint64(2), l.planner.preemptions)
 	hog.Release()
 	m.step()
-	require.Equal(t, order, l.running)
+	require.Equal(t, order, l.planner.running)
 	for _, r := range all {
 		m.finish(r)
 	}

@@ -32,8 +32,7 @@ func stackOf(p any) []byte {
 	return debug.Stack()
 }
 
-// recover continues after a panic: the requests of the step fail, and their pages leave the cache. After too many successive panics,
-// recover ends the loop instead, and returns false.
+// recover fails the requests of a step that panicked. After too many successive panics, it ends the loop and returns false.
 func (l *loop) recover(err error) bool {
 	l.panics++
 	if l.panics < maxPanics {
@@ -51,12 +50,11 @@ func (l *loop) recover(err error) bool {
 	return false
 }
 
-// abandonStep fails the requests of a step and discards their pages in the cache. If the panic came before any sequence had rows,
-// abandonStep fails all running requests.
+// abandonStep fails the requests with rows in the step and discards their pages; if none has rows, all running requests.
 func (l *loop) abandonStep(err error) {
 	failed := 0
-	for _, s := range l.running {
-		if s.Rows > 0 {
+	for _, s := range l.planner.running {
+		if s.rows > 0 {
 			l.abandon(s, err)
 			failed++
 		}
@@ -64,14 +62,14 @@ func (l *loop) abandonStep(err error) {
 	if failed > 0 {
 		return
 	}
-	for _, s := range l.running {
+	for _, s := range l.planner.running {
 		l.abandon(s, err)
 	}
 }
 
 func (l *loop) abandon(s *sequence, err error) {
-	s.call.fail(err)
-	if s.Table != nil {
-		l.discard(s)
+	s.request.fail(err)
+	if s.table != nil {
+		l.planner.discard(s)
 	}
 }

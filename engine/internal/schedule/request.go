@@ -6,79 +6,86 @@ import (
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
-	"github.com/ingot-run/ingot/engine/internal/draft"
-	"github.com/ingot-run/ingot/engine/internal/sample"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
 // answerRoom is the number of tokens of an answer for which memory is set aside at once.
 const answerRoom = 1024
 
-// request is a call of Generate.
+// request is a call of Generate: its settings, and the state that its sequences share. It shares no memory with the caller, because the
+// caller may return while the loop still runs the request.
 type request struct {
-	call
-	seqs []*sequence // one per choice, or a single one if nothing is generated
+	// newRequest sets these fields. They do not change.
+
+	ctx          context.Context
+	seqs         []*sequence // one per choice, or a single one if nothing is generated
+	prompt       []int32
+	limit        int // maximum number of tokens of a sequence, the prompt's included
+	minTokens    int
+	stopIDs      []int32
+	choices      int
+	scores       bool // log-probabilities of the answers' tokens are requested
+	scoresPrompt bool // log-probabilities of the prompt's tokens are requested
+	promptOnly   bool
+	timed        bool
+	interactive  bool
+	stream       *stream // nil if the answer is not streamed
+	maxScores    int     // maximum number of log-probabilities of a completion, alternatives included; 0 for no limit
+	began        time.Time
+	done         chan struct{} // closed when all sequences have ended
+	report       func()        // reports the request's progress; nil for no reports
+	reportEvery  time.Duration
+	resumed      int // tokens of the answers that an earlier attempt generated
+
+	// These fields belong to the loop until done is closed.
+
+	nextReport   time.Time
+	scored       int    // number of log-probabilities so far
+	open         int    // number of sequences that have not ended
+	err          error  // why the request failed
+	promptScores scores // log-probabilities of the prompt's tokens from the second on
+	figures      figures
 }
 
 // newRequest makes a request and its sequences. It copies prompt, which has the prompt's ids. context is the maximum number of positions of
-// a sequence, and start is when Generate was called.
-func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, start time.Time, prompt []int32, req *generation.Request) (*request, error) {
+// a sequence, and began is when Generate was called.
+func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began time.Time, prompt []int32, req *generation.Request) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {
 		return nil, err
 	}
-	r := &request{call: call{
-		ctx: ctx, start: start, done: make(chan struct{}),
+	r := &request{
+		ctx: ctx, began: began, done: make(chan struct{}),
 		prompt: slices.Clone(prompt), limit: limit, minTokens: req.MinTokens, choices: req.NumChoices(),
 		scores: req.Logprobs, scoresPrompt: req.PromptLogprobs, promptOnly: req.PromptOnly, timed: req.Timed, interactive: req.Interactive,
-	}}
-	c := &r.call
-	if !req.IgnoreEOS {
-		c.stopIDs = append(c.stopIDs, t.StopIDs()...)
+		promptScores: scores{top: req.TopLogprobs},
 	}
-	c.stopIDs = append(c.stopIDs, req.StopIDs...)
-	c.promptScores.top = req.TopLogprobs
+	if !req.IgnoreEOS {
+		r.stopIDs = append(r.stopIDs, t.StopIDs()...)
+	}
+	r.stopIDs = append(r.stopIDs, req.StopIDs...)
 
-	n := c.choices
-	if c.promptOnly {
+	n := r.choices
+	if r.promptOnly {
 		n = 1
 	}
-	r.addSequences(t, n, req)
-	if !c.promptOnly || c.scoresPrompt && len(c.prompt) > 1 {
-		c.open = n // stays 0 if there is nothing to compute
+	r.seqs = newSequences(t, r, n, req)
+	if !r.promptOnly || r.scoresPrompt && len(r.prompt) > 1 {
+		r.open = n // stays 0 if there is nothing to compute
 	}
 	if p := req.Resume; p != nil && req.Resumable() && !r.resume(p) {
-		r.addSequences(t, n, req)
+		r.seqs = newSequences(t, r, n, req)
 	}
 	if to := req.Progress.To; to != nil && req.Resumable() {
-		c.reportEvery, c.nextReport = req.Progress.Every, start.Add(req.Progress.Every)
-		c.report = func() { to(r.progress()) }
+		r.reportEvery, r.nextReport = req.Progress.Every, began.Add(req.Progress.Every)
+		r.report = func() { to(r.progress()) }
 	}
 	if req.Stream != nil {
-		c.stream = newStream(r.seqs, t)
+		r.stream = newStream(r.seqs, t)
 	}
 	return r, nil
 }
 
-// addSequences makes the n sequences of a request, without answers.
-func (r *request) addSequences(t *tokenizer.Tokenizer, n int, req *generation.Request) {
-	c := &r.call
-	sampler := sample.New(req.Sampling, 0, c.prompt)
-	r.seqs = r.seqs[:0]
-	for i := range n {
-		r.seqs = append(r.seqs, &sequence{
-			Sequence: draft.Sequence{Tokens: slices.Clip(c.prompt), Limit: c.limit, StopIDs: c.stopIDs},
-			call:     c,
-			choice:   i,
-			sampler:  sampler.ForChoice(i),
-			decoder:  continuation(t, c.prompt),
-			text:     newAnswerText(req.Stop),
-			scores:   scores{top: req.TopLogprobs},
-		})
-	}
-}
-
-// lengthLimit returns the maximum number of tokens of each sequence of a request, prompt included.
 func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	switch {
 	case prompt > context:
@@ -93,19 +100,49 @@ func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	return prompt + req.MaxTokens, nil
 }
 
-// continuation returns a decoder for the tokens after a prompt. Unlike a decoder at the start of a text, it does not drop a leading space.
-func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
-	d := t.NewDecoder()
-	for _, id := range slices.Backward(prompt) {
-		if len(t.Bytes(id)) > 0 {
-			d.Next(id)
-			break
+// resume gives the sequences the tokens that an earlier attempt generated. As after a preemption, these tokens are computed again like a
+// prompt. resume returns false if the tokens continue after the point where the request's answer ends. If it returns false, the sequences
+// must not be used.
+func (r *request) resume(p *generation.Progress) bool {
+	for i, s := range r.seqs {
+		ids := p.Choices[i]
+		s.tokens = append(make([]int32, 0, min(r.limit, len(r.prompt)+len(ids)+answerRoom)), r.prompt...)
+		for _, id := range ids {
+			if s.ended() {
+				return false
+			}
+			s.accept(id, s.mayEnd(0))
 		}
+		s.write()
 	}
-	return d
+	r.resumed = p.Tokens()
+	return true
 }
 
-// completion returns the answers and statistics of a finished request.
+func (r *request) progress() generation.Progress {
+	p := generation.Progress{Prompt: generation.HashPrompt(r.prompt)}
+	for _, s := range r.seqs {
+		p.Choices = append(p.Choices, slices.Clone(s.answer()))
+	}
+	return p
+}
+
+// count adds to the number of log-probabilities, and fails the request if there are too many.
+func (r *request) count(scores int) {
+	r.scored += scores
+	if r.maxScores > 0 && r.scored > r.maxScores {
+		r.fail(generation.BadRequest("the result has more than %d log-probabilities, the maximum for the memory of prompts and answers: "+
+			"request fewer choices, tokens or alternatives (top_logprobs)", r.maxScores))
+	}
+}
+
+// fail ends the request with an error. If it is called several times, the first error counts.
+func (r *request) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
 func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	n := newNames(t)
 	out := generation.Completion{PromptTokens: r.prompt, Choices: make([]generation.Choice, r.choices), Stats: r.stats()}
@@ -127,17 +164,16 @@ func (r *request) completion(t *tokenizer.Tokenizer) generation.Completion {
 	return out
 }
 
-// stats returns the figures of a finished request.
 func (r *request) stats() generation.Stats {
 	f := &r.figures
-	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, ResumedTokens: r.resumed, Total: time.Since(r.start), Steps: f.steps}
+	s := generation.Stats{PromptTokens: len(r.prompt), CachedTokens: f.cached, ResumedTokens: r.resumed, Total: time.Since(r.began), Steps: f.steps}
 	for _, seq := range r.seqs {
 		s.CompletionTokens += len(seq.answer())
-		s.DraftTokens += seq.Total.Drafted
-		s.AcceptedTokens += seq.Total.Accepted
+		s.DraftTokens += seq.draft.Total.Drafted
+		s.AcceptedTokens += seq.draft.Total.Accepted
 	}
 	if !f.first.IsZero() {
-		s.TTFT = f.first.Sub(r.start)
+		s.TTFT = f.first.Sub(r.began)
 		s.Prefill = f.first.Sub(f.admitted)
 		s.Decode = f.last.Sub(f.first)
 	}
@@ -145,4 +181,30 @@ func (r *request) stats() generation.Stats {
 		s.BatchMean = float64(f.batchSizes) / float64(f.steps)
 	}
 	return s
+}
+
+type figures struct {
+	admitted    time.Time // admission of its first sequence
+	first, last time.Time // times of its first and last generated tokens
+	lastStep    uint64    // number of the last step with rows of the request
+	steps       int
+	batchSizes  int // sum of the numbers of sequences in these steps
+	cached      int // prompt tokens that the first choice found in the cache
+}
+
+// step records that the request took part in step number n, whose batch has the given number of sequences.
+func (f *figures) step(n uint64, sequences int) {
+	if f.lastStep == n {
+		return
+	}
+	f.lastStep = n
+	f.steps++
+	f.batchSizes += sequences
+}
+
+func (f *figures) token(now time.Time) {
+	if f.first.IsZero() {
+		f.first = now
+	}
+	f.last = now
 }

@@ -82,17 +82,17 @@ func (m manual) begin(req generation.Request) *request {
 	m.t.Helper()
 	r, err := newRequest(m.t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req)
 	require.NoError(m.t, err)
-	m.loop.enqueue(r.seqs)
+	m.loop.planner.enqueue(r.seqs)
 	return r
 }
 
 // step runs one turn of the loop. Without running sequences, it only notifies the callers of requests that have ended.
 func (m manual) step() {
 	l := m.loop
-	l.sweep()
-	l.admit()
+	l.planner.sweep()
+	l.planner.admit()
 	l.publish()
-	if len(l.running) > 0 {
+	if len(l.planner.running) > 0 {
 		l.step()
 	}
 }

@@ -9,16 +9,39 @@ import (
 	"context"
 	"time"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/internal/cache"
+	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/internal/draft"
 	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
+
+// Options set up a Scheduler.
+type Options struct {
+	Model        model.Model
+	Limits       model.Limits // the limits of Model
+	Tokenizer    *tokenizer.Tokenizer
+	Speculator   *draft.Speculator // nil to draft nothing
+	Steps        *cost.Steps       // expected durations of steps; nil to plan steps without time limits
+	StepTime     time.Duration     // maximum duration of a step with prompts; 0 to derive it from Steps
+	MaxInFlight  int               // number of steps that may be submitted to the backend before a wait
+	MaxSequences int               // maximum number of sequences of a step
+	PrefillChunk int               // maximum number of rows of one prompt in a step
+	MaxResult    int64             // maximum bytes of a completion with log-probabilities and of the JSON made from it; 0 for no limit
+	NoSharing    bool              // compute every prompt in full, even if its beginning is in the cache
+	Trace        func(compute.Checkpoint)
+}
+
+// Outputs returns the maximum number of rows of a step that reach the output head: the value of model.Limits.Outputs.
+func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }
 
 // Scheduler runs the requests of many callers.
 type Scheduler struct {
 	tokenizer *tokenizer.Tokenizer
 	context   int // maximum positions of a sequence
+	maxScores int // maximum number of log-probabilities of a completion; 0 for no limit
 	inbox     *inbox
 	meter     meter
 	loop      *loop
@@ -26,20 +49,18 @@ type Scheduler struct {
 
 // New returns a scheduler. It answers requests once Run is called.
 func New(o Options) *Scheduler {
-	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, inbox: newInbox()}
+	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, maxScores: int(o.MaxResult / scoreBytes), inbox: newInbox()}
 	s.meter.now.PagesTotal = o.Limits.Pages
 	s.loop = &loop{
-		queue: queue{Options: o, pool: cache.NewPool(o.Limits.Pages, o.Limits.PageSize, Groups(o.Model.Config(), o.Limits))},
-		top:   min(model.MaxTop, o.Model.Config().Vocab),
-		inbox: s.inbox,
-		meter: &s.meter,
-		done:  make(chan struct{}),
-
-		failed:   make(chan struct{}),
-		drafting: drafting{Speculator: o.Speculator},
+		model: o.Model, costs: o.Steps, top: min(model.MaxTop, o.Model.Config().Vocab),
+		inbox: s.inbox, meter: &s.meter, done: make(chan struct{}), failed: make(chan struct{}),
+		planner:     newPlanner(&o),
+		batch:       batch{rows: compute.Batch{Trace: o.Trace}},
+		interrupter: newInterrupter(s.inbox),
+		drawer:      drawer{model: o.Model},
+		writer:      newWriter(o.MaxInFlight > 1),
+		drafting:    drafting{speculator: o.Speculator},
 	}
-	s.loop.interrupter = newInterrupter(s.inbox)
-	s.loop.batch.Trace = o.Trace
 	return s
 }
 
@@ -72,7 +93,7 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	if err != nil {
 		return generation.Completion{}, err
 	}
-	r.maxScores = int(s.loop.MaxResult / scoreBytes)
+	r.maxScores = s.maxScores
 	if r.open > 0 {
 		if err := s.answer(ctx, r, req.Stream); err != nil {
 			return generation.Completion{}, err

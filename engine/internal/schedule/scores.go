@@ -18,7 +18,6 @@ type scores struct {
 	topOf []float64 // [tokens*top] their log-probabilities
 }
 
-// add appends a token. logits are the logits of the row that predicts it.
 func (s *scores) add(id int32, logits []float32) error {
 	sum, err := sample.LogSumExp(logits)
 	if err != nil {
@@ -34,8 +33,7 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is like add, but for a row of which only the highest logits and the token's logit are known. best must have at least s.top
-// logits.
+// addBest is like add, for a row of which only the highest logits, at least s.top, and the token's logit are known.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
@@ -50,8 +48,7 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	return nil
 }
 
-// appendTo appends scores to another list. from is the index of the first token whose scores are appended. The scores of all later tokens
-// follow.
+// appendTo appends the scores of the tokens from number from on to another list.
 func (s *scores) appendTo(to *scores, from int) {
 	to.ids = append(to.ids, s.ids[from:]...)
 	to.of = append(to.of, s.of[from:]...)
@@ -81,7 +78,6 @@ func (s *scores) logprobs(n names) []generation.TokenLogprob {
 	return all
 }
 
-// names is a cache of the texts of the tokens that a completion reports, so that each text is in memory once.
 type names struct {
 	tokenizer *tokenizer.Tokenizer
 	named     map[int32]generation.TokenLogprob

@@ -28,7 +28,7 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 				return m.begin(generation.Request{Tokens: slices.Repeat([]int32{first}, tokens), MaxTokens: answer, IgnoreEOS: true})
 			}
 			step := func() {
-				for len(m.loop.waiting) < c.slots+2 {
+				for len(m.loop.planner.waiting) < c.slots+2 {
 					begin(short, c.shortAnswer, 7)
 				}
 				m.step()
@@ -44,7 +44,7 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 			limit := ((maxSkips+c.slots+2)/c.slots+2)*each + (c.long+c.slots*short)/c.room + 1 + answer
 			steps := 0
 			for ; long.open > 0; steps++ {
-				require.Less(t, steps, limit, "%d of %d tokens are computed", long.seqs[0].Computed, c.long)
+				require.Less(t, steps, limit, "%d of %d tokens are computed", long.seqs[0].computed, c.long)
 				step()
 			}
 			require.NotZero(t, long.seqs[0].skips, "short prompts were admitted before the long one")

@@ -40,9 +40,9 @@ func newStream(seqs []*sequence, t *tokenizer.Tokenizer) *stream {
 	return st
 }
 
-// add adds the text and tokens that a sequence has generated since the last call. The loop calls it after each step.
+// add adds the text and tokens that a sequence has generated since the last call. The writer calls it after each step.
 func (st *stream) add(s *sequence) {
-	if st == nil || s.call.promptOnly || s.streamed.ended || len(s.answer()) == s.streamed.tokens {
+	if st == nil || s.streamed.ended || len(s.answer()) == s.streamed.tokens {
 		return
 	}
 	st.mu.Lock()
@@ -63,7 +63,6 @@ func (st *stream) add(s *sequence) {
 	}
 }
 
-// news returns a channel that receives a value when there is something to deliver.
 func (st *stream) news() <-chan struct{} {
 	if st == nil {
 		return nil
@@ -71,8 +70,7 @@ func (st *stream) news() <-chan struct{} {
 	return st.wake
 }
 
-// deliver passes the text and tokens that were added since the last call to a function, one piece for each choice. It stops if the function
-// returns an error.
+// deliver passes what was added since the last call to a function, one piece per choice. It stops at an error.
 func (st *stream) deliver(to func(generation.Piece) error) error {
 	if st == nil {
 		return nil
@@ -87,7 +85,6 @@ func (st *stream) deliver(to func(generation.Piece) error) error {
 	return nil
 }
 
-// take returns the next piece of a choice. It returns false if nothing was added.
 func (st *stream) take(choice int) (generation.Piece, bool) {
 	st.mu.Lock()
 	p := st.parts[choice]

@@ -2,7 +2,6 @@ package schedule
 
 import "bytes"
 
-// answerText is the growing text of a choice. It is searched for stop strings.
 type answerText struct {
 	text     []byte
 	stops    [][]byte
@@ -32,10 +31,10 @@ func (a *answerText) certain(from int) int {
 
 // findStop searches for a stop string that ends in the text appended since the last search. If there are several, it takes the one that
 // begins first. It removes the stop string and everything after it from the text, and returns the index of the string in a.stops, or -1 if
-// there is none. If the argument stops is false, nothing is searched: stop strings that end in the new text stay part of the text.
-func (a *answerText) findStop(stops bool) int {
+// there is none. If mayEnd is false, nothing is searched: stop strings that end in the new text stay part of the text.
+func (a *answerText) findStop(mayEnd bool) int {
 	found, at := -1, len(a.text)
-	if stops {
+	if mayEnd {
 		for i, s := range a.stops {
 			from := max(0, a.searched-len(s)+1)
 			if j := bytes.Index(a.text[from:], s); j >= 0 && from+j < at {

@@ -56,7 +56,7 @@ func firstStop(text string, before int, stops []string, on bool) (cut string, st
 	return text, -1
 }
 
-// longestBeginning returns the length of the longest suffix of a text that is an incomplete beginning of a stop string.
+// longestBeginning returns the length of the maxBatchStep suffix of a text that is an incomplete beginning of a stop string.
 func longestBeginning(text string, stops []string) (n int) {
 	for _, s := range stops {
 		for i := range len(s) {

@@ -97,8 +97,7 @@ var ways = map[string]func(step int, left []int) []int{
 	},
 }
 
-// firstOnly takes at most n rows of the first sequence that still has rows, and none of the others. left has the number of rows of each
-// sequence.
+// firstOnly takes at most n rows of the first sequence that has rows left, and none of the others.
 func firstOnly(left []int, n int) []int {
 	rows := make([]int, len(left))
 	for i, have := range left {

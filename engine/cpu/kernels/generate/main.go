@@ -43,27 +43,6 @@ var common = []string{
 // frame is the size of a kernel's stack. The compiler fails if a function needs more.
 const frame = 2048
 
-// arguments gives the Go type of a kernel's arguments, by the suffix of the kernel's name in C.
-var arguments = []struct{ suffix, goType string }{
-	{"_product", "ProductArgs"},
-	{"_quantize", "QuantizeArgs"},
-	{"_rms_norm", "NormArgs"},
-	{"_gate", "GateArgs"},
-	{"_scores", "ScoresArgs"},
-	{"_values", "ValuesArgs"},
-	{"_scores_f16", "ScoresArgs"},
-	{"_values_f16", "ValuesArgs"},
-	{"_softmax", "SoftmaxArgs"},
-	{"_highest", "HighestArgs"},
-	{"_rotate", "RotateArgs"},
-	{"_from_f16", "ConvertArgs"},
-	{"_to_f16", "ConvertArgs"},
-	{"_from_q8_0", "ConvertArgs"},
-	{"_to_q8_0", "ConvertArgs"},
-	{"_from_q4_0", "ConvertArgs"},
-	{"_to_q4_0", "ConvertArgs"},
-}
-
 // script is a linker script that joins code and constants into one section. The section runs at any address that is a multiple of 64.
 const script = `SECTIONS {
   .text 0 : { *(.text .text.*) . = ALIGN(64); *(.rodata .rodata.*) }
@@ -88,7 +67,7 @@ func (l level) generate(folder string) error {
 		return err
 	}
 	base := filepath.Join(folder, fmt.Sprintf("%s_%s", l.prefix, l.arch))
-	if err := os.WriteFile(base+".s", l.assembly(code, kernels), 0o644); err != nil {
+	if err := os.WriteFile(base+".s", l.assembly(code), 0o644); err != nil {
 		return err
 	}
 	source, err := format.Source(l.declarations(kernels))
@@ -101,8 +80,6 @@ func (l level) generate(folder string) error {
 // kernel is a function of the machine code.
 type kernel struct {
 	name   string // name in C, without the level
-	goName string
-	goType string // type of the kernel's arguments
 	offset uint64
 }
 
@@ -146,16 +123,7 @@ func (l level) read(path string) ([]byte, []kernel, error) {
 		if !ok || elf.ST_TYPE(s.Info) != elf.STT_FUNC {
 			continue
 		}
-		k := kernel{name: name[1:], goName: camel(s.Name), offset: s.Value}
-		for _, a := range arguments {
-			if strings.HasSuffix(s.Name, a.suffix) {
-				k.goType = a.goType
-			}
-		}
-		if k.goType == "" {
-			return nil, nil, fmt.Errorf("kernel %s: the table \"arguments\" has no row for the suffix of this name: add one to generate/main.go", s.Name)
-		}
-		kernels = append(kernels, k)
+		kernels = append(kernels, kernel{name: name[1:], offset: s.Value})
 	}
 	sort.Slice(kernels, func(i, j int) bool { return kernels[i].name < kernels[j].name })
 	return code, kernels, nil
@@ -174,28 +142,20 @@ func run(name string, args ...string) error {
 	return cmd.Run()
 }
 
-// camel returns a C name as a Go name: avx2_rms_norm becomes avx2RMSNorm.
-func camel(name string) string {
-	words := strings.Split(strings.ReplaceAll(name, "rms", "RMS"), "_")
-	for i, w := range words[1:] {
-		words[i+1] = strings.ToUpper(w[:1]) + w[1:]
-	}
-	return strings.Join(words, "")
-}
-
 const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
 
-// entry has, for each architecture, the assembly source of a Go function that calls a kernel by C's calling convention. The kernel uses the
-// function's stack frame.
+// entry has, for each architecture, the assembly source of a Go function that calls the kernel at an offset by C's calling convention. The
+// kernel uses the function's stack frame.
 var entry = map[string]string{
 	"amd64": `
-TEXT ·%[1]s(SB), 0, $%[3]d-8
-	MOVQ a+0(FP), DI
+TEXT ·%[1]sCall(SB), 0, $%[2]d-16
+	MOVQ offset+0(FP), CX
+	MOVQ args+8(FP), DI
 	MOVQ SP, BX
-	LEAQ %[4]d(SP), AX
+	LEAQ %[3]d(SP), AX
 	ANDQ $~63, AX
-	LEAQ %[5]s<>(SB), CX
-	ADDQ $%[2]d, CX
+	LEAQ %[1]s<>(SB), DX
+	ADDQ DX, CX
 	MOVQ AX, SP
 	CALL CX
 	MOVQ BX, SP
@@ -203,13 +163,14 @@ TEXT ·%[1]s(SB), 0, $%[3]d-8
 	RET
 `,
 	"arm64": `
-TEXT ·%[1]s(SB), 0, $%[3]d-8
-	MOVD a+0(FP), R0
+TEXT ·%[1]sCall(SB), 0, $%[2]d-16
+	MOVD offset+0(FP), R3
+	MOVD args+8(FP), R0
 	MOVD RSP, R19
-	ADD  $%[4]d, R19, R1
+	ADD  $%[3]d, R19, R1
 	AND  $~63, R1, R1
-	MOVD $%[5]s<>(SB), R2
-	ADD  $%[2]d, R2, R2
+	MOVD $%[1]s<>(SB), R2
+	ADD  R3, R2, R2
 	MOVD R1, RSP
 	CALL (R2)
 	MOVD R19, RSP
@@ -217,12 +178,10 @@ TEXT ·%[1]s(SB), 0, $%[3]d-8
 `,
 }
 
-func (l level) assembly(code []byte, kernels []kernel) []byte {
+func (l level) assembly(code []byte) []byte {
 	var b bytes.Buffer
 	b.WriteString(header + "#include \"textflag.h\"\n")
-	for _, k := range kernels {
-		fmt.Fprintf(&b, entry[l.arch], k.goName, k.offset, frame, frame-64, l.prefix)
-	}
+	fmt.Fprintf(&b, entry[l.arch], l.prefix, frame, frame-64)
 	fmt.Fprintf(&b, "\n// %s: code, then constants.\nTEXT %s<>(SB), NOSPLIT|NOFRAME, $0-0\n\tPCALIGN $64\n", l.title, l.prefix)
 	for len(code)%16 != 0 {
 		code = append(code, 0)
@@ -241,26 +200,13 @@ func (l level) assembly(code []byte, kernels []kernel) []byte {
 	return b.Bytes()
 }
 
-// declarations returns the Go source file with the declarations of the kernels and the level's Set.
 func (l level) declarations(kernels []kernel) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%spackage kernels\n\nimport \"github.com/ingot-run/ingot/engine/gguf\"\n", header)
+	fmt.Fprintf(&b, "%spackage kernels\n\nimport \"unsafe\"\n\n//go:noescape\nfunc %sCall(offset uintptr, args unsafe.Pointer)\n", header, l.prefix)
+	fmt.Fprintf(&b, "\n// %[1]s has the kernels for %[2]s.\nvar %[1]s = compiled(%[1]q, %[1]sCall, map[string]uintptr{\n", l.prefix, l.title)
 	for _, k := range kernels {
-		fmt.Fprintf(&b, "\n//go:noescape\nfunc %s(a *%s)\n", k.goName, k.goType)
+		fmt.Fprintf(&b, "%q: %d,\n", k.name, k.offset)
 	}
-	fmt.Fprintf(&b, "\n// %s has the kernels for %s.\nvar %s = Set{\nName: %q,\nproducts: map[gguf.Type]func(*ProductArgs){\n", l.prefix, l.title, l.prefix, l.prefix)
-	for _, k := range kernels {
-		if name, ok := strings.CutSuffix(k.name, "_product"); ok {
-			fmt.Fprintf(&b, "gguf.Type%s: %s,\n", strings.ToUpper(strings.ReplaceAll(name, "_", "")), k.goName)
-		}
-	}
-	b.WriteString("},\n")
-	for _, k := range kernels {
-		if !strings.HasSuffix(k.name, "_product") {
-			field := camel("_" + k.name)
-			fmt.Fprintf(&b, "%s: %s,\n", field, k.goName)
-		}
-	}
-	b.WriteString("}\n")
+	b.WriteString("})\n")
 	return b.Bytes()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/internal/draft"
 	"github.com/ingot-run/ingot/engine/internal/sample"
+	"github.com/ingot-run/ingot/engine/model"
 )
 
 // If the step returned only some of the logits that equal the k-th highest logit, the token is sampled from all logits. The reported
@@ -22,13 +23,13 @@ func TestDrawAmongManyEquals(t *testing.T) {
 	other := map[int32]bool{}
 	for seed := range uint64(40) {
 		params := generation.Sampling{Temperature: 1, TopK: top - 1, Seed: seed}
-		c := &call{prompt: []int32{1, 2}, scores: true}
-		s := &sequence{call: c, sampler: sample.New(params, 0, c.prompt), Sequence: draft.Sequence{Tokens: c.prompt}, scores: scores{top: 1}}
+		r := &request{prompt: []int32{1, 2}, scores: true}
+		s := &sequence{request: r, sampler: sample.New(params, 0, r.prompt), tokens: r.prompt, scores: scores{top: 1}}
 		require.Equal(t, top, s.needs(0, 64))
-		var w sample.Scratch
-		id, err := s.draw(output{top: top}, result{batch: &batch{logits: [][]float32{logits}}, best: sample.ReadBest(best, top)}, &w)
+		d := drawer{top: top, logits: [][]float32{logits}, best: [][]float32{best}}
+		id, err := d.draw(output{seq: s, top: top})
 		require.NoError(t, err)
-		want, err := s.sampler.Sample(logits, s.Length(), &w)
+		want, err := s.sampler.Sample(logits, s.length(), &d.scratch)
 		require.NoError(t, err)
 		require.Equal(t, want, id)
 		require.Equal(t, []float64{3 - sum}, s.scores.of)
@@ -76,7 +77,7 @@ func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 				s.speculate = func(be compute.Backend, o *draft.Options) { o.Fixed = 2; c.speculate(be, o) }
 			}
 			m := newManual(t, s)
-			be.vocab = m.loop.Model.Config().Vocab
+			be.vocab = m.loop.model.Config().Vocab
 			for _, req := range c.requests {
 				req.Tokens, req.IgnoreEOS = []int32{1, 2, 3}, true
 				m.begin(req)
@@ -87,5 +88,30 @@ func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 			}
 			require.Equal(t, steps*c.reads, be.logits)
 		})
+	}
+}
+
+// countedModel counts the reads of the highest logits. Its only step has two outputs.
+type countedModel struct {
+	model.Model
+	reads int
+}
+
+func (m *countedModel) Best(int) [][]float32 {
+	m.reads++
+	return [][]float32{{7, 1, 2}, {8, 3, 4}}
+}
+
+// A GPU takes long for each read, so the highest logits of all outputs of a step are read at once.
+func TestHighestLogitsAreReadOncePerStep(t *testing.T) {
+	t.Parallel()
+	var m countedModel
+	d := drawer{model: &m}
+	for step := range 3 {
+		d.begin(step, 1)
+		for row, id := range []int32{7, 8} {
+			require.Equal(t, id, d.bestLogits(output{row: row}).ID(0))
+		}
+		require.Equal(t, step+1, m.reads)
 	}
 }
