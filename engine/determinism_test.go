@@ -120,14 +120,14 @@ func drawRequest(t *rapid.T, context int) generation.Request {
 	req.MinTokens = rapid.IntRange(0, min(4, req.MaxTokens)).Draw(t, "min_tokens")
 	if rapid.Bool().Draw(t, "sampled") {
 		req.Sampling = generation.Sampling{
-			Temperature:       rapid.Float64Range(0.1, 2).Draw(t, "temperature"),
-			TopK:              rapid.SampledFrom([]int{0, 1, 40, 300}).Draw(t, "top_k"),
-			TopP:              rapid.Float64Range(0.1, 1).Draw(t, "top_p"),
-			MinP:              rapid.SampledFrom([]float64{0, 0.05}).Draw(t, "min_p"),
-			RepetitionPenalty: rapid.SampledFrom([]float64{0, 1.2}).Draw(t, "repetition_penalty"),
-			PresencePenalty:   rapid.SampledFrom([]float64{0, 0.5}).Draw(t, "presence_penalty"),
-			LogitBias:         map[int32]float64{id.Draw(t, "biased"): 3},
-			Seed:              rapid.Uint64().Draw(t, "seed"),
+			TopK:      rapid.SampledFrom([]int{0, 1, 40, 300}).Draw(t, "top_k"),
+			LogitBias: map[int32]float64{id.Draw(t, "biased"): 3},
+			Seed:      rapid.Uint64().Draw(t, "seed"),
+		}
+		for _, n := range generation.Numbers {
+			if n.Name == "temperature" || rapid.Bool().Draw(t, "with "+n.Name) {
+				*n.Of(&req.Sampling) = rapid.Float64Range(max(n.Low+0.1, -2), min(n.High, 2)).Draw(t, n.Name)
+			}
 		}
 	}
 	return req

@@ -23,10 +23,7 @@ type InputLine struct {
 // read.
 func ParseInputLine(raw []byte) (InputLine, error) {
 	var l InputLine
-	if k := kindOf(raw); k != dict && json.Valid(raw) {
-		return l, errorf(CodeInvalidType, "must be an object, not %s", k)
-	}
-	o, err := parseObject(raw, "")
+	o, err := parseLine(raw, CodeInvalidType)
 	if err != nil {
 		return l, err
 	}
@@ -77,7 +74,7 @@ func (o *object) givenID() string {
 	if !ok {
 		return ""
 	}
-	if kindOf(raw) == text {
+	if typeOf(raw) == text {
 		s, _ := o.text("id")
 		return s
 	}
@@ -89,7 +86,7 @@ func (o *object) givenID() string {
 }
 
 // lineEndpoint returns the endpoint of an OpenAI Batch line: its "url" or, without one, the endpoint that the body's fields indicate.
-func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
+func (o *object) lineEndpoint(body json.RawMessage) (e Endpoint) {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
 	}
@@ -100,15 +97,7 @@ func (o *object) lineEndpoint(body json.RawMessage) Endpoint {
 		o.fail(CodeInvalidValue, `"url" must be %q or %q, not %q`, Chat, Completions, url)
 		return ""
 	}
-	inner, err := parseObject(body, "body.")
-	if err != nil {
-		o.err = err
-		return ""
-	}
-	e := inner.bodyEndpoint()
-	if o.err == nil {
-		o.err = inner.err
-	}
+	o.inside(body, "body.", func(inner *object) { e = inner.bodyEndpoint() })
 	return e
 }
 

@@ -18,10 +18,7 @@ type BatchLine struct {
 // body. Errors are *Error. With an error, the result has the fields that could be read.
 func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 	var l BatchLine
-	if k := kindOf(raw); k != dict && json.Valid(raw) {
-		return l, errorf(CodeInvalidJSON, "must be an object, not %s", k)
-	}
-	o, err := parseObject(raw, "")
+	o, err := parseLine(raw, CodeInvalidJSON)
 	if err != nil {
 		return l, err
 	}
@@ -68,15 +65,11 @@ func (o *object) require(name string) bool {
 
 // batchBody checks the fields of a request that a batch restricts, and returns the model that the request names.
 func (o *object) batchBody(body json.RawMessage) (model string) {
-	inner, err := parseObject(body, "body.")
-	if err != nil {
-		o.err = err
-		return ""
-	}
-	model, _ = inner.text("model")
-	if compact(inner.fields["stream"]) == "true" {
-		inner.fail(CodeInvalidValue, `"body.stream" must be false: the results of a batch are files`)
-	}
-	o.err = inner.err
+	o.inside(body, "body.", func(inner *object) {
+		model, _ = inner.text("model")
+		if compact(inner.fields["stream"]) == "true" {
+			inner.fail(CodeInvalidValue, `"body.stream" must be false: the results of a batch are files`)
+		}
+	})
 	return model
 }

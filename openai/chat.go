@@ -8,72 +8,62 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// chatContext returns the variables of a chat template: messages, tools and the template's own settings.
-func (o *object) chatContext() *ordered.Object {
-	ctx := ordered.NewObject()
-	ctx.Set("messages", o.messages())
-	forbidden := o.toolsForbidden()
-	if raw, ok := o.get("tools", array); ok && !forbidden {
-		if tools, ok := o.parse("tools", raw).([]ordered.Value); ok && len(tools) > 0 {
-			ctx.Set("tools", tools)
+// readVariable sets a variable of the chat template that has the field's name.
+func (r *Request) readVariable(o *object, f *Field) {
+	types := []jsonType{text, array}
+	if f.Kind == Boolean {
+		types = []jsonType{boolean}
+	}
+	if raw, ok := o.get(f.Name, types...); ok {
+		r.chat.Set(f.Name, o.parse(f.Name, raw))
+	}
+}
+
+// readTemplateSettings sets the variables of a chat template that a request gives in "chat_template_kwargs".
+func (r *Request) readTemplateSettings(o *object, f *Field) {
+	raw, ok := o.get(f.Name, dict)
+	if !ok {
+		return
+	}
+	extra, _ := o.parse(f.Name, raw).(*ordered.Object)
+	if extra == nil {
+		return
+	}
+	for _, key := range extra.Keys() {
+		if key == "messages" || key == "tools" {
+			o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q: give it in the body itself`, key)
 		}
-	}
-	for _, name := range []string{"documents", "reasoning_effort"} {
-		if raw, ok := o.get(name, text, array); ok {
-			ctx.Set(name, o.parse(name, raw))
+		if key == "enable_thinking" && o.has(key) {
+			o.fail(CodeInvalidValue, `"enable_thinking" is in the body and in "chat_template_kwargs": give one`)
 		}
+		v, _ := extra.Get(key)
+		r.chat.Set(key, v)
 	}
-	if _, ok := o.get("add_generation_prompt", boolean); ok {
-		ctx.Set("add_generation_prompt", o.boolean("add_generation_prompt"))
-	}
-	if o.boolean(continueFinal) {
-		o.checkContinued(ctx)
-		ctx.Set(continueFinal, true)
-	}
-	if _, ok := o.get("enable_thinking", boolean); ok {
-		ctx.Set("enable_thinking", o.boolean("enable_thinking"))
-	}
-	if raw, ok := o.get("chat_template_kwargs", dict); ok {
-		extra, _ := o.parse("chat_template_kwargs", raw).(*ordered.Object)
-		if extra == nil {
-			return ctx
-		}
-		for _, key := range extra.Keys() {
-			if key == "messages" || key == "tools" {
-				o.fail(CodeInvalidValue, `"chat_template_kwargs" cannot set %q: give it in the body itself`, key)
-			}
-			if key == "enable_thinking" && o.has(key) {
-				o.fail(CodeInvalidValue, `"enable_thinking" is in the body and in "chat_template_kwargs": give one`)
-			}
-			v, _ := extra.Get(key)
-			ctx.Set(key, v)
-		}
-	}
-	return ctx
 }
 
 // continueFinal is the field that makes the answer continue the chat's last message.
 const continueFinal = "continue_final_message"
 
-// checkContinued sets an error if the answer cannot continue the last message: if that is not a text of the assistant, or if the request
+// readContinued sets an error if the answer cannot continue the last message: if that is not a text of the assistant, or if the request
 // also sets add_generation_prompt.
-func (o *object) checkContinued(ctx *ordered.Object) {
-	v, _ := ctx.Get("messages")
-	messages, _ := v.([]ordered.Value)
+func (r *Request) readContinued(o *object, f *Field) {
+	if !o.boolean(f.Name) {
+		return
+	}
+	r.chat.Set(f.Name, true)
+	messages, _ := member(r.chat, "messages").([]ordered.Value)
 	if len(messages) == 0 {
-		return // the method messages has set an error
+		return // readMessages has set an error
 	}
 	last, _ := messages[len(messages)-1].(*ordered.Object)
 	if last == nil {
 		return
 	}
-	role, _ := last.Get("role")
-	content, _ := last.Get("content")
-	if text, _ := content.(string); role != "assistant" || text == "" {
-		o.fail(CodeInvalidValue, `%q needs a last message with the role "assistant" and a non-empty content`, continueFinal)
+	if text, _ := member(last, "content").(string); member(last, "role") != "assistant" || text == "" {
+		o.fail(CodeInvalidValue, `%q needs a last message with the role "assistant" and a non-empty content`, f.Name)
 	}
 	if o.boolean("add_generation_prompt") {
-		o.fail(CodeInvalidValue, `%q and "add_generation_prompt" cannot both be true`, continueFinal)
+		o.fail(CodeInvalidValue, `%q and "add_generation_prompt" cannot both be true`, f.Name)
 	}
 }
 
@@ -86,44 +76,53 @@ func (o *object) parse(name string, raw json.RawMessage) ordered.Value {
 	return v
 }
 
-// toolsForbidden reports whether the request forbids tool calls. If it does, the template gets no tools. If the request requires a tool
-// call, toolsForbidden sets an error.
-func (o *object) toolsForbidden() bool {
-	raw, ok := o.get("tool_choice", text, dict)
+func (r *Request) readTools(o *object, f *Field) {
+	raw, ok := o.get(f.Name, array)
+	if !ok || r.toolsForbidden {
+		return
+	}
+	if tools, ok := o.parse(f.Name, raw).([]ordered.Value); ok && len(tools) > 0 {
+		r.chat.Set(f.Name, tools)
+	}
+}
+
+// readToolChoice sets an error if the request requires a tool call. If it forbids tool calls, the template gets no tools.
+func (r *Request) readToolChoice(o *object, f *Field) {
+	raw, ok := o.get(f.Name, text, dict)
 	if !ok {
-		return false
+		return
 	}
 	choice := "a named tool"
-	if kindOf(raw) == text {
-		choice, _ = o.text("tool_choice")
+	if typeOf(raw) == text {
+		choice, _ = o.text(f.Name)
 	}
 	if choice != "auto" && choice != "none" {
 		o.fail(CodeUnsupported, `"tool_choice" must be "auto" or "none": a tool call cannot be forced`)
 	}
-	return choice == "none"
+	r.toolsForbidden = choice == "none"
 }
 
-// messages returns a chat's messages. Several text parts of a content are joined with newlines, because templates expect strings.
-func (o *object) messages() []ordered.Value {
-	raw, ok := o.get("messages", array)
+// readMessages reads a chat's messages. Several text parts of a content are joined with newlines, because templates expect strings.
+func (r *Request) readMessages(o *object, f *Field) {
+	raw, ok := o.get(f.Name, array)
 	if !ok {
 		o.fail(CodeMissing, `"messages" is missing`)
-		return nil
+		return
 	}
-	list, _ := o.parse("messages", raw).([]ordered.Value)
+	list, _ := o.parse(f.Name, raw).([]ordered.Value)
 	if len(list) == 0 {
 		o.fail(CodeInvalidValue, `"messages" is empty`)
-		return nil
+		return
 	}
 	for i, v := range list {
 		m, ok := v.(*ordered.Object)
 		if !ok {
-			o.fail(CodeInvalidType, `"messages[%d]" must be an object, not %s`, i, kindOfValue(v))
-			return nil
+			o.fail(CodeInvalidType, `"messages[%d]" must be an object, not %s`, i, typeOfValue(v))
+			return
 		}
 		o.message(i, m)
 	}
-	return list
+	r.chat.Set(f.Name, list)
 }
 
 // roles are OpenAI's roles. Other roles are errors, because templates silently omit messages with unknown roles.
@@ -136,7 +135,7 @@ func (o *object) message(i int, m *ordered.Object) {
 	case !ok:
 		o.fail(CodeMissing, `"messages[%d].role" is missing`, i)
 	case !isText:
-		o.fail(CodeInvalidType, `"messages[%d].role" must be a string, not %s`, i, kindOfValue(v))
+		o.fail(CodeInvalidType, `"messages[%d].role" must be a string, not %s`, i, typeOfValue(v))
 	case !slices.Contains(roles, role):
 		o.fail(CodeInvalidValue, `"messages[%d].role" must be one of %s, not %q`, i, strings.Join(roles, ", "), role)
 	}
@@ -150,10 +149,10 @@ func (o *object) message(i int, m *ordered.Object) {
 			o.missingContent(i, ok)
 		}
 	default:
-		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not %s`, i, kindOfValue(content))
+		o.fail(CodeInvalidType, `"messages[%d].content" must be a string or an array, not %s`, i, typeOfValue(content))
 	}
 	for _, name := range []string{"images", "videos"} { // the templates of text models ignore these
-		if v, _ := m.Get(name); v != nil {
+		if member(m, name) != nil {
 			o.fail(CodeUnsupported, `"messages[%d].%s" is not supported: only text can be used`, i, name)
 		}
 	}
@@ -173,17 +172,16 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 	for k, v := range parts {
 		part, ok := v.(*ordered.Object)
 		if !ok {
-			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, kindOfValue(v))
+			o.fail(CodeInvalidType, `"messages[%d].content[%d]" must be an object, not %s`, i, k, typeOfValue(v))
 			return ""
 		}
-		named, _ := part.Get("type")
-		if name, _ := named.(string); name != "text" {
+		if name, _ := member(part, "type").(string); name != "text" {
 			o.fail(CodeUnsupported, `"messages[%d].content[%d].type" must be "text", not %q: only text can be used`, i, k, name)
 			return ""
 		}
-		s, _ := part.Get("text")
+		s := member(part, "text")
 		if texts[k], ok = s.(string); !ok {
-			o.fail(CodeInvalidType, `"messages[%d].content[%d].text" must be a string, not %s`, i, k, kindOfValue(s))
+			o.fail(CodeInvalidType, `"messages[%d].content[%d].text" must be a string, not %s`, i, k, typeOfValue(s))
 			return ""
 		}
 	}
@@ -193,20 +191,11 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 // parseArguments parses the arguments of tool calls in earlier messages. OpenAI's messages have them as JSON text, and templates expect
 // objects.
 func parseArguments(m *ordered.Object) {
-	v, _ := m.Get("tool_calls")
-	calls, _ := v.([]ordered.Value)
+	calls, _ := member(m, "tool_calls").([]ordered.Value)
 	for _, c := range calls {
-		call, ok := c.(*ordered.Object)
-		if !ok {
-			continue
-		}
-		f, _ := call.Get("function")
-		function, ok := f.(*ordered.Object)
-		if !ok {
-			continue
-		}
-		args, _ := function.Get("arguments")
-		source, ok := args.(string)
+		call, _ := c.(*ordered.Object)
+		function, _ := member(call, "function").(*ordered.Object)
+		source, ok := member(function, "arguments").(string)
 		if !ok {
 			continue
 		}
@@ -216,7 +205,16 @@ func parseArguments(m *ordered.Object) {
 	}
 }
 
-func kindOfValue(v ordered.Value) kind {
+// member returns the value of a key; nil if there is no object or no such key.
+func member(o *ordered.Object, key string) ordered.Value {
+	if o == nil {
+		return nil
+	}
+	v, _ := o.Get(key)
+	return v
+}
+
+func typeOfValue(v ordered.Value) jsonType {
 	switch v.(type) {
 	case nil:
 		return null

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"sync"
 )
 
@@ -18,8 +19,15 @@ var DefaultsID = sync.OnceValue(func() string {
 		if err != nil {
 			panic(err) // the body is valid
 		}
-		s := r.settings
-		part := fmt.Sprintf("%s %+v %d %d %d %v %v;", endpoint, s.Sampling, s.N, s.MaxTokens, s.MinTokens, s.IgnoreEOS, s.Stop)
+		s, d := r.settings, r.settings.Sampling
+		part := fmt.Sprintf("%s {Temperature:%v TopK:%v TopP:%v MinP:%v RepetitionPenalty:%v PresencePenalty:%v FrequencyPenalty:%v LogitBias:%v Seed:%v} %d %d %d %v %v;",
+			endpoint, d.Temperature, d.TopK, d.TopP, d.MinP, d.RepetitionPenalty, d.PresencePenalty, d.FrequencyPenalty, d.LogitBias, d.Seed,
+			s.N, s.MaxTokens, s.MinTokens, s.IgnoreEOS, s.Stop)
+		// A field that was added later changes the id only if its default has an effect.
+		d.Temperature, d.TopP, d.RepetitionPenalty = 0, 0, 0
+		if !reflect.ValueOf(d).IsZero() {
+			part += fmt.Sprintf("%+v", d)
+		}
 		if endpoint == Chat {
 			text = part + text
 		} else {

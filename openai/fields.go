@@ -1,240 +1,181 @@
 package openai
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
-	"strconv"
-
-	"github.com/ingot-run/ingot/internal/ordered"
+	"slices"
 )
 
-// object is a JSON object. Reading a field checks its type. err is the error of the first field that failed its check; after that, all
-// fields are read as absent. A field that is null is absent as well.
-type object struct {
-	fields map[string]json.RawMessage
-	path   string            // prefix of field names in errors, such as "body."
-	given  map[string]string // alias that the request uses for a field, by the field's name; see renameAliases
-	err    *Error
+// Field is a field of a request that reaches the engine or the chat template. Everything that depends on a field reads its row in the
+// table: the check of requests, errors about unknown fields, the flags with which a run sets defaults, and the check of serve/openapi.yaml.
+type Field struct {
+	Name      string
+	Kind      Kind
+	Only      Endpoint // the only endpoint with this field; empty if both have it
+	Low, High float64  // range of a number; both are 0 for no limits
+	Above     bool     // a number must be above Low
+	Default   float64  // value of an absent number
+	Aliases   []string // names of the field in other programs
+	Override  string   // field with the same meaning, which takes precedence
+	Help      string   // describes the flag with which a run sets a default for all rows; empty if there is no such flag
+
+	// strict makes a name that differs in only one or two characters an error even if unknown fields are ignored.
+	strict bool
+	into   func(*Request) any // *float64, *int, *bool or *string that gets the value; nil if read is set
+	read   func(*Request, *object, *Field)
 }
 
-func parseObject(raw []byte, path string) (*object, *Error) {
-	o := &object{path: path}
-	if kindOf(raw) != dict || !json.Valid(raw) {
-		if err := json.Unmarshal(raw, &o.fields); err != nil {
-			return nil, jsonError(err)
-		}
-		return o, nil // raw is null, which counts as an object without fields
-	}
-	o.fields = make(map[string]json.RawMessage, 8)
-	for key, value := range ordered.Members(raw) {
-		o.fields[key] = value
-	}
-	return o, nil
-}
+// Kind is the type of a field's values.
+type Kind int
 
-// repeated returns the first key that occurs more than once in a valid JSON object.
-func repeated(object []byte) (key string, ok bool) {
-	d := json.NewDecoder(bytes.NewReader(object))
-	seen := map[string]bool{}
-	d.Token() //nolint:errcheck // the object is valid
-	for d.More() {
-		token, _ := d.Token()
-		key, _ := token.(string)
-		if seen[key] {
-			return key, true
-		}
-		seen[key] = true
-		var value json.RawMessage
-		d.Decode(&value) //nolint:errcheck // the object is valid
-	}
-	return "", false
-}
-
-func jsonError(err error) *Error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return errorf(CodeInvalidJSON, "is not valid JSON at byte %d: %v", syntax.Offset, err)
-	}
-	return errorf(CodeInvalidJSON, "is not a JSON object: %v", err)
-}
-
-// named returns the name that the request uses for a field. Errors use this name.
-func (o *object) named(name string) string {
-	if alias, ok := o.given[name]; ok {
-		name = alias
-	}
-	return o.path + name
-}
-
-// has reports whether a field is present and not null.
-func (o *object) has(name string) bool {
-	raw, ok := o.fields[name]
-	return ok && kindOf(raw) != null
-}
-
-// get returns a field if it is present and not null. It sets an error if the field is not of one of the given kinds.
-func (o *object) get(name string, kinds ...kind) (json.RawMessage, bool) {
-	if o.err != nil || !o.has(name) {
-		return nil, false
-	}
-	raw := o.fields[name]
-	got := kindOf(raw)
-	for _, k := range kinds {
-		if got == k {
-			return raw, true
-		}
-	}
-	o.fail(CodeInvalidType, "%q must be %s, not %s", o.named(name), anyOf(kinds), got)
-	return nil, false
-}
-
-func (o *object) fail(code, format string, args ...any) {
-	if o.err == nil {
-		o.err = errorf(code, format, args...)
-	}
-}
-
-func (o *object) text(name string) (string, bool) {
-	raw, ok := o.get(name, text)
-	if !ok {
-		return "", false
-	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		o.fail(CodeInvalidJSON, "%q: %v", o.named(name), err)
-		return "", false
-	}
-	return s, true
-}
-
-func (o *object) boolean(name string) bool {
-	raw, ok := o.get(name, boolean)
-	return ok && raw[0] == 't'
-}
-
-// number returns the number in a field, or def if the field is absent. It sets an error if the number is below low or above high.
-func (o *object) number(name string, low, high, def float64) float64 {
-	raw, ok := o.get(name, number)
-	if !ok {
-		return def
-	}
-	v, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || v < low || v > high {
-		o.fail(CodeInvalidValue, "%q must be between %v and %v, not %s", o.named(name), low, high, raw)
-		return def
-	}
-	return v
-}
-
-// integer returns the whole number in a field, which may be written like 2.0. It sets an error if the number is below low or above high. ok
-// reports whether the field is present and valid.
-func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
-	raw, ok := o.get(name, number)
-	if !ok {
-		return 0, false
-	}
-	v, err := parseInteger(raw)
-	if err != nil {
-		o.fail(CodeInvalidType, "%q must be a whole number, not %s", o.named(name), raw)
-		return 0, false
-	}
-	if v < low || v > high {
-		o.fail(CodeInvalidValue, "%q must be %s, not %s", o.named(name), bounds(v, low, high), raw)
-		return 0, false
-	}
-	return v, true
-}
-
-// bounds describes the range from low to high, for an error about v, which is outside this range. If high is very large, it describes only
-// the bound that v violates.
-func bounds(v, low, high int64) string {
-	switch {
-	case v > high && high >= math.MaxInt32:
-		return fmt.Sprintf("at most %d", high)
-	case high >= math.MaxInt32:
-		return fmt.Sprintf("at least %d", low)
-	}
-	return fmt.Sprintf("between %d and %d", low, high)
-}
-
-var errNotInteger = errors.New("not a whole number")
-
-func parseInteger(raw []byte) (int64, error) {
-	if v, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-		return v, nil
-	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
-		return 0, errNotInteger
-	}
-	return int64(f), nil
-}
-
-// ids returns an array of token ids.
-func (o *object) ids(name string, raw json.RawMessage) []int32 {
-	ids := make([]int32, 0, bytes.Count(raw, []byte(","))+1)
-	for e := range ordered.Items(raw) {
-		i := len(ids)
-		if k := kindOf(e); k != number {
-			o.fail(CodeInvalidType, `"%s[%d]" must be a number, not %s`, o.named(name), i, k)
-			return nil
-		}
-		id, err := parseInteger(e)
-		if err != nil || id < 0 || id > math.MaxInt32 {
-			o.fail(CodeInvalidValue, `"%s[%d]" must be a token id, not %s`, o.named(name), i, e)
-			return nil
-		}
-		ids = append(ids, int32(id))
-	}
-	return ids
-}
-
-// kind is the type of a JSON value, as error messages name it.
-type kind string
-
+// The kinds.
 const (
-	null    kind = "null"
-	boolean kind = "true or false"
-	number  kind = "a number"
-	text    kind = "a string"
-	array   kind = "an array"
-	dict    kind = "an object"
+	Number Kind = iota
+	Integer
+	Boolean
+	String
+	Strings // a string or an array of strings
+	Integers
+	Object
+	Array
+	Mixed // values of several types
 )
 
-// kindOf returns the type of a valid JSON value. The first byte of the value determines the type.
-func kindOf(raw json.RawMessage) kind {
-	for len(raw) > 0 && (raw[0] == ' ' || raw[0] == '\t' || raw[0] == '\r' || raw[0] == '\n') {
-		raw = raw[1:]
-	}
-	if len(raw) == 0 {
-		return null
-	}
-	switch raw[0] {
-	case 'n':
-		return null
-	case 't', 'f':
-		return boolean
-	case '"':
-		return text
-	case '[':
-		return array
-	case '{':
-		return dict
-	}
-	return number
+// NoLimit is the High of a field without a maximum.
+const NoLimit = math.MaxInt32
+
+// fields is the table of all fields. Requests are read, and defaults are added to rows, in this order.
+var fields = []*Field{
+	{Name: "model", Kind: String, into: func(r *Request) any { return &r.model }},
+	{Name: "messages", Kind: Array, Only: Chat, read: (*Request).readMessages},
+	{Name: "prompt", Kind: Mixed, Only: Completions, read: (*Request).readPrompts},
+
+	{
+		Name: "max_tokens", Kind: Integer, High: NoLimit, Aliases: []string{"max_new_tokens", "n_predict"}, Override: "max_completion_tokens",
+		Help: "maximum number of tokens of an answer", strict: true, read: (*Request).readMaxTokens,
+	},
+	{
+		Name: "max_completion_tokens", Kind: Integer, Only: Chat, Low: 1, High: NoLimit, strict: true,
+		into: func(r *Request) any { return &r.settings.MaxTokens },
+	},
+	{
+		Name: "temperature", Kind: Number, High: 2, Default: 1, Help: "0 to 2; 0 always takes the most probable token", strict: true,
+		into: func(r *Request) any { return &r.settings.Sampling.Temperature },
+	},
+	{
+		Name: "top_p", Kind: Number, High: 1, Default: 1,
+		Help: "sample from the most probable tokens whose probabilities add up to this, 0 to 1",
+		into: func(r *Request) any { return &r.settings.Sampling.TopP },
+	},
+	{
+		Name: "top_k", Kind: Integer, Low: -1, High: NoLimit, Help: "sample from this number of the most probable tokens",
+		into: func(r *Request) any { return &r.settings.Sampling.TopK },
+	},
+	{
+		Name: "min_p", Kind: Number, High: 1,
+		Help: "sample from tokens with at least this share of the most probable token's probability, 0 to 1",
+		into: func(r *Request) any { return &r.settings.Sampling.MinP },
+	},
+	{
+		Name: "n", Kind: Integer, Low: 1, High: 128, Default: 1, Help: "answers per row",
+		into: func(r *Request) any { return &r.settings.N },
+	},
+	{Name: "best_of", Kind: Integer, Low: 1, High: 128, read: (*Request).checkBestOf},
+	{Name: "seed", Kind: Integer, Help: "seed for sampling tokens, and for --sample", read: (*Request).readSeed},
+	{
+		Name: "stop", Kind: Strings, Aliases: []string{"stop_sequences"}, Help: "end an answer before `TEXT`; can be repeated",
+		read: (*Request).readStop,
+	},
+	{Name: "stop_token_ids", Kind: Integers, Help: "end an answer at these tokens", strict: true, read: (*Request).readStopIDs},
+	{
+		Name: "min_tokens", Kind: Integer, High: NoLimit, Help: "minimum number of tokens of an answer", strict: true,
+		into: func(r *Request) any { return &r.settings.MinTokens },
+	},
+	{
+		Name: "ignore_eos", Kind: Boolean, Help: "continue after the end-of-sequence token", strict: true,
+		into: func(r *Request) any { return &r.settings.IgnoreEOS },
+	},
+	{
+		Name: "presence_penalty", Kind: Number, Low: -2, High: 2, Help: "-2 to 2", strict: true,
+		into: func(r *Request) any { return &r.settings.Sampling.PresencePenalty },
+	},
+	{
+		Name: "frequency_penalty", Kind: Number, Low: -2, High: 2, Help: "-2 to 2", strict: true,
+		into: func(r *Request) any { return &r.settings.Sampling.FrequencyPenalty },
+	},
+	{
+		Name: "repetition_penalty", Kind: Number, Above: true, High: 100, Default: 1, Aliases: []string{"repeat_penalty"},
+		Help: "1 for no penalty", strict: true,
+		into: func(r *Request) any { return &r.settings.Sampling.RepetitionPenalty },
+	},
+	{Name: "logit_bias", Kind: Object, Help: `such as {"50": -100}`, strict: true, read: (*Request).readLogitBias},
+	{
+		Name: "logprobs", Kind: Boolean, Only: Chat, Help: "add the log-probability of each token", strict: true,
+		into: func(r *Request) any { return &r.settings.Logprobs },
+	},
+	{Name: "logprobs", Kind: Integer, Only: Completions, High: 20, strict: true, read: (*Request).readLogprobs},
+	{
+		Name: "top_logprobs", Kind: Integer, Only: Chat, High: 20, strict: true,
+		Help: "add the log-probabilities of this number of most probable tokens, 0 to 20",
+		into: func(r *Request) any { return &r.settings.TopLogprobs },
+	},
+	{
+		Name: "return_token_ids", Kind: Boolean, Help: "add token ids", strict: true,
+		into: func(r *Request) any { return &r.tokenIDs },
+	},
+	{Name: "echo", Kind: Boolean, Only: Completions, into: func(r *Request) any { return &r.echo }},
+
+	{Name: "tool_choice", Kind: Mixed, Only: Chat, read: (*Request).readToolChoice},
+	{Name: "tools", Kind: Array, Only: Chat, read: (*Request).readTools},
+	{Name: "documents", Kind: Array, Only: Chat, read: (*Request).readVariable},
+	{
+		Name: "reasoning_effort", Kind: String, Only: Chat, Help: "such as low, for chat templates that read it",
+		read: (*Request).readVariable,
+	},
+	{Name: "add_generation_prompt", Kind: Boolean, Only: Chat, strict: true, read: (*Request).readVariable},
+	{
+		Name: "enable_thinking", Kind: Boolean, Only: Chat, Help: "for chat templates that read it",
+		read: (*Request).readVariable,
+	},
+	{
+		Name: continueFinal, Kind: Boolean, Only: Chat, Help: "continue the chat's last message, which is the assistant's", strict: true,
+		read: (*Request).readContinued,
+	},
+	{Name: "chat_template_kwargs", Kind: Object, Only: Chat, strict: true, read: (*Request).readTemplateSettings},
 }
 
-func anyOf(kinds []kind) string {
-	s := string(kinds[0])
-	for i, k := range kinds[1:] {
-		if i == len(kinds)-2 {
-			s += " or " + string(k)
-		} else {
-			s += ", " + string(k)
-		}
+// Fields returns the fields of an endpoint.
+func Fields(e Endpoint) []*Field {
+	return slices.DeleteFunc(slices.Clone(fields), func(f *Field) bool { return !f.on(e) })
+}
+
+// Named reports whether the field, or the one that overrides it, has the given name or alias.
+func (f *Field) Named(name string) bool {
+	return name == f.Name || name == f.Override && name != "" || slices.Contains(f.Aliases, name)
+}
+
+func (f *Field) on(e Endpoint) bool { return f.Only == "" || f.Only == e }
+
+// readFrom checks the field in a request's body and stores its value, or the default, in the request.
+func (f *Field) readFrom(o *object, r *Request) {
+	if f.read != nil {
+		f.read(r, o, f)
+		return
 	}
-	return s
+	switch v := f.into(r).(type) {
+	case *float64:
+		*v = o.number(f.Name, f.Low, f.High, f.Default)
+		if f.Above && *v == f.Low {
+			o.fail(CodeInvalidValue, "%q must be greater than %v", o.named(f.Name), f.Low)
+		}
+	case *int:
+		if n, ok := o.integer(f.Name, int64(f.Low), int64(f.High)); ok {
+			*v = int(n)
+		} else if f.Default != 0 {
+			*v = int(f.Default)
+		}
+	case *bool:
+		*v = o.boolean(f.Name)
+	case *string:
+		*v, _ = o.text(f.Name)
+	}
 }

@@ -23,16 +23,6 @@ func (l logprob) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// shownLogprobs returns the log-probabilities of a chat's answer, given its tokens, its finish reason and the stop string that ended it.
-// It omits a stop token at the end, which is not part of the message.
-func shownLogprobs(tokens []generation.TokenLogprob, reason generation.FinishReason, stop string) []generation.TokenLogprob {
-	if n := len(tokens); n > 0 && reason == generation.FinishStop && stop == "" {
-		return tokens[:n-1]
-	}
-	return tokens
-}
-
-// chatLogprobs are the log-probabilities of a chat's answer.
 type chatLogprobs struct {
 	Content []chatToken `json:"content"`
 	Refusal *string     `json:"refusal"` // a field of OpenAI; always null
@@ -51,7 +41,15 @@ type tokenLogprob struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func newChatLogprobs(tokens []generation.TokenLogprob) *chatLogprobs {
+// chatLogprobs returns the log-probabilities of a chat's answer, given its tokens, its finish reason and the stop string that ended it. It
+// returns nil if the request does not ask for them. It omits a stop token at the end, which is not part of the message.
+func (r *Request) chatLogprobs(tokens []generation.TokenLogprob, reason generation.FinishReason, stop string) *chatLogprobs {
+	if !r.settings.Logprobs {
+		return nil
+	}
+	if n := len(tokens); n > 0 && reason == generation.FinishStop && stop == "" {
+		tokens = tokens[:n-1]
+	}
 	l := &chatLogprobs{Content: make([]chatToken, len(tokens))}
 	for i, t := range tokens {
 		top := make([]tokenLogprob, len(t.Top))
@@ -94,7 +92,6 @@ func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogpr
 	return l
 }
 
-// newLogprobLists returns empty lists with room for n tokens.
 func newLogprobLists(n, top int) *completionLogprobs {
 	l := &completionLogprobs{Tokens: make([]string, 0, n), Logprobs: make([]*logprob, 0, n), TextOffset: make([]int, 0, n)}
 	if top > 0 {
@@ -103,7 +100,6 @@ func newLogprobLists(n, top int) *completionLogprobs {
 	return l
 }
 
-// addAnswer appends the tokens of an answer to the lists.
 func (l *completionLogprobs) addAnswer(tokens []generation.TokenLogprob, o *offsets, top int) {
 	for _, t := range tokens {
 		l.add(t, false, o.next(t, true), top)

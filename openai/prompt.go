@@ -16,49 +16,48 @@ type prompt struct {
 	ids  []int32
 }
 
-// prompts returns the prompts of a completion. The field is a string, an array of token ids, an array of strings, or an array of arrays
+// readPrompts reads the prompts of a completion. The field is a string, an array of token ids, an array of strings, or an array of arrays
 // of token ids.
-func (o *object) prompts() []prompt {
-	raw, ok := o.get("prompt", text, array)
+func (r *Request) readPrompts(o *object, f *Field) {
+	raw, ok := o.get(f.Name, text, array)
 	if !ok {
 		o.fail(CodeMissing, `"prompt" is missing`)
-		return nil
+		return
 	}
-	if kindOf(raw) == text {
-		s, _ := o.text("prompt")
-		return []prompt{{text: s}}
+	if typeOf(raw) == text {
+		s, _ := o.text(f.Name)
+		r.prompts = []prompt{{text: s}}
+		return
 	}
 	first := null
 	for e := range ordered.Items(raw) {
-		if first = kindOf(e); first == number {
-			return []prompt{{ids: o.ids("prompt", raw)}}
-		}
+		first = typeOf(e)
 		break
+	}
+	if first == number {
+		r.prompts = []prompt{{ids: o.ids(f.Name, raw)}}
+		return
 	}
 	list := slices.Collect(ordered.Items(raw))
 	if len(list) == 0 {
 		o.fail(CodeInvalidValue, `"prompt" is an empty array`)
-		return nil
 	}
 	if len(list) > maxPrompts {
 		o.fail(CodeInvalidValue, `"prompt" has %d prompts, more than %d`, len(list), maxPrompts)
-		return nil
+		return
 	}
-	prompts := make([]prompt, len(list))
+	r.prompts = make([]prompt, len(list))
 	for i, e := range list {
-		k := kindOf(e)
-		if k != first || (k != text && k != array) {
+		switch t := typeOf(e); {
+		case t == first && t == text:
+			if err := json.Unmarshal(e, &r.prompts[i].text); err != nil {
+				o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
+			}
+		case t == first && t == array:
+			r.prompts[i].ids = o.ids(f.Name, e)
+		default:
 			o.fail(CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`)
-			return nil
-		}
-		if k == array {
-			prompts[i].ids = o.ids("prompt", e)
-			continue
-		}
-		if err := json.Unmarshal(e, &prompts[i].text); err != nil {
-			o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
-			return nil
+			return
 		}
 	}
-	return prompts
 }

@@ -2,10 +2,12 @@ package openai
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
@@ -28,11 +30,13 @@ type Request struct {
 	chat     *ordered.Object    // the variables of the chat template; nil for /v1/completions
 	prompts  []prompt           // prompts of /v1/completions, at least one; nil for /v1/chat/completions
 
-	model    string // model that the request names; empty if it names none
-	unknown  *Error // error that CheckUnknown returns; nil if all fields are known
-	seed     *int64
-	echo     bool
-	tokenIDs bool // the request sets return_token_ids
+	model   string // model that the request names; empty if it names none
+	unknown *Error // error that CheckUnknown returns; nil if all fields are known
+	seed    *int64
+	echo    bool
+
+	toolsForbidden bool // the chat template gets no tools
+	tokenIDs       bool // the request sets return_token_ids
 
 	stream      bool // the client wants the answer in pieces, while it is generated
 	streamUsage bool // the request sets stream_options.include_usage
@@ -51,16 +55,15 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	}
 	o.renameAliases()
 	r := &Request{endpoint: e}
-	r.model, _ = o.text("model")
 	if e == Chat {
-		r.chat = o.chatContext()
-	} else {
-		r.prompts = o.prompts()
+		r.chat = ordered.NewObject()
 	}
-	r.readSampling(o)
-	r.readLength(o)
-	r.readStops(o)
-	r.readOutput(o)
+	for _, f := range fields {
+		if f.on(e) {
+			f.readFrom(o, r)
+		}
+	}
+	r.finish(o)
 	if live {
 		r.readStream(o)
 	}
@@ -72,7 +75,26 @@ func parseRequest(e Endpoint, body []byte, live bool) (*Request, error) {
 	return r, nil
 }
 
-// readStream reads "stream" and "stream_options".
+// finish sets what depends on several fields, and checks that the fields fit together.
+func (r *Request) finish(o *object) {
+	s := &r.settings
+	s.Sampling.TopP = max(s.Sampling.TopP, minTopP)
+	s.Sampling.TopK = max(s.Sampling.TopK, 0)
+	if s.MaxTokens > 0 && s.MinTokens > s.MaxTokens {
+		o.fail(CodeInvalidValue, `"min_tokens" is %d, more than the %d tokens that may be generated`, s.MinTokens, s.MaxTokens)
+	}
+	if s.TopLogprobs > 0 && !s.Logprobs {
+		o.fail(CodeInvalidValue, `"top_logprobs" needs "logprobs" to be true`)
+	}
+	if s.PromptOnly && !r.echo {
+		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
+	}
+	// The engine returns the bytes of a prompt's tokens only with their log-probabilities. The echo of a prompt of token ids needs these
+	// bytes.
+	tokenPrompt := slices.ContainsFunc(r.prompts, func(p prompt) bool { return p.ids != nil })
+	s.PromptLogprobs = r.echo && (s.Logprobs || tokenPrompt)
+}
+
 func (r *Request) readStream(o *object) {
 	r.stream = o.boolean("stream")
 	raw, ok := o.get("stream_options", dict)
@@ -83,15 +105,32 @@ func (r *Request) readStream(o *object) {
 		o.fail(CodeInvalidValue, `"stream_options" needs "stream" to be true`)
 		return
 	}
-	options, err := parseObject(raw, "stream_options.")
-	if err != nil {
-		o.err = err
-		return
+	o.inside(raw, "stream_options.", func(options *object) { r.streamUsage = options.boolean("include_usage") })
+}
+
+// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such
+// as metadata.
+func (r *Request) CheckUnknown() error {
+	if r.unknown == nil {
+		return nil
 	}
-	r.streamUsage = options.boolean("include_usage")
-	if o.err == nil {
-		o.err = options.err
+	return r.unknown
+}
+
+// Model returns the model that the request names, or an empty string.
+func (r *Request) Model() string { return r.model }
+
+// CheckModel returns an *Error if the request names a model that is not in served. A request need not name a model.
+func (r *Request) CheckModel(served ...string) error {
+	if r.model == "" || slices.Contains(served, r.model) {
+		return nil
 	}
+	quoted := make([]string, len(served))
+	for i, s := range served {
+		quoted[i] = fmt.Sprintf("%q", s)
+	}
+	return errorf(CodeUnknownModel, `"model" is %q, which is not served here: use %s`,
+		r.model, strings.Join(quoted, " or "))
 }
 
 // Streamed reports whether the client wants the answer in pieces, while it is generated.
@@ -121,139 +160,92 @@ func (r *Request) Generation(i int, seed int64, date time.Time) generation.Reque
 	return req
 }
 
-func (r *Request) readSampling(o *object) {
-	s := &r.settings.Sampling
-	s.Temperature = o.number("temperature", 0, 2, 1)
-	s.TopP = max(o.number("top_p", 0, 1, 1), minTopP)
-	s.MinP = o.number("min_p", 0, 1, 0)
-	s.PresencePenalty = o.number("presence_penalty", -2, 2, 0)
-	s.FrequencyPenalty = o.number("frequency_penalty", -2, 2, 0)
-	s.RepetitionPenalty = o.number("repetition_penalty", 0, 100, 1)
-	if s.RepetitionPenalty == 0 {
-		o.fail(CodeInvalidValue, "%q must be greater than 0", o.named("repetition_penalty"))
-	}
-	k, _ := o.integer("top_k", -1, math.MaxInt32)
-	s.TopK = int(max(k, 0))
-	s.LogitBias = o.logitBias()
-	if seed, ok := o.integer("seed", math.MinInt64, math.MaxInt64); ok {
-		r.seed = &seed
-	}
-	r.settings.N = 1
-	if n, ok := o.integer("n", 1, 128); ok {
-		r.settings.N = int(n)
-	}
-}
-
-func (o *object) logitBias() map[int32]float64 {
-	raw, ok := o.get("logit_bias", dict)
+func (r *Request) readLogitBias(o *object, f *Field) {
+	raw, ok := o.get(f.Name, dict)
 	if !ok {
-		return nil
-	}
-	inner, err := parseObject(raw, "logit_bias.")
-	if err != nil {
-		o.err = err
-		return nil
+		return
 	}
 	if key, ok := repeated(raw); ok {
 		o.fail(CodeInvalidValue, `"logit_bias" has the key %q twice`, key)
-		return nil
+		return
 	}
-	bias := make(map[int32]float64, len(inner.fields))
-	for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // sorted, so that errors do not depend on the order of a map
-		id, err := strconv.ParseInt(key, 10, 32)
-		if err != nil || id < 0 {
-			o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %q`, key)
-			return nil
+	o.inside(raw, "logit_bias.", func(inner *object) {
+		bias := make(map[int32]float64, len(inner.fields))
+		for _, key := range slices.Sorted(maps.Keys(inner.fields)) { // sorted, so that errors do not depend on the order of a map
+			id, err := strconv.ParseInt(key, 10, 32)
+			if err != nil || id < 0 {
+				o.fail(CodeInvalidValue, `a key of "logit_bias" must be a token id, not %q`, key)
+				return
+			}
+			if _, given := bias[int32(id)]; given {
+				o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %q`, id, key)
+				return
+			}
+			bias[int32(id)] = inner.number(key, -100, 100, 0)
 		}
-		if _, given := bias[int32(id)]; given {
-			o.fail(CodeInvalidValue, `"logit_bias" has token %d twice, once as %q`, id, key)
-			return nil
-		}
-		bias[int32(id)] = inner.number(key, -100, 100, 0)
-	}
-	if o.err == nil {
-		o.err = inner.err
-	}
-	return bias
+		r.settings.Sampling.LogitBias = bias
+	})
 }
 
-func (r *Request) readLength(o *object) {
+func (r *Request) readSeed(o *object, f *Field) {
+	if seed, ok := o.integer(f.Name, math.MinInt64, math.MaxInt64); ok {
+		r.seed = &seed
+	}
+}
+
+func (r *Request) checkBestOf(o *object, f *Field) {
+	best, ok := o.integer(f.Name, int64(f.Low), int64(f.High))
+	if ok && r.endpoint == Completions && int(best) != r.settings.N {
+		o.fail(CodeUnsupported, `"best_of" is not supported: use "n" with "logprobs", and choose the best answer yourself`)
+	}
+}
+
+func (r *Request) readMaxTokens(o *object, f *Field) {
 	low := int64(1)
 	if r.endpoint == Completions {
 		r.settings.MaxTokens = defaultMaxTokens
 		low = 0
 	}
-	if n, ok := o.integer("max_tokens", low, math.MaxInt32); ok {
+	if n, ok := o.integer(f.Name, low, int64(f.High)); ok {
 		r.settings.MaxTokens = int(n)
 		r.settings.PromptOnly = n == 0
 	}
-	if r.endpoint == Chat { // max_completion_tokens, the newer name, takes precedence
-		if n, ok := o.integer("max_completion_tokens", 1, math.MaxInt32); ok {
-			r.settings.MaxTokens = int(n)
-		}
-	}
-	n, _ := o.integer("min_tokens", 0, math.MaxInt32)
-	r.settings.MinTokens = int(n)
-	if limit := r.settings.MaxTokens; n > 0 && limit > 0 && int(n) > limit {
-		o.fail(CodeInvalidValue, `"min_tokens" is %d, more than the %d tokens that may be generated`, n, limit)
-	}
-	r.settings.IgnoreEOS = o.boolean("ignore_eos")
 }
 
-func (r *Request) readStops(o *object) {
-	if raw, ok := o.get("stop", text, array); ok {
-		list := []json.RawMessage{raw}
-		if kindOf(raw) == array {
-			list = slices.Collect(ordered.Items(raw))
-		}
-		if len(list) > maxStops {
-			o.fail(CodeInvalidValue, "%q has %d strings, more than %d", o.named("stop"), len(list), maxStops)
-		}
-		for i, e := range list {
-			if k := kindOf(e); k != text {
-				o.fail(CodeInvalidType, `"%s[%d]" must be a string, not %s`, o.named("stop"), i, k)
-				return
-			}
-			var s string
-			if err := json.Unmarshal(e, &s); err != nil || s == "" {
-				o.fail(CodeInvalidValue, "%q has an empty string", o.named("stop"))
-				return
-			}
-			r.settings.Stop = append(r.settings.Stop, s)
-		}
-	}
-	if raw, ok := o.get("stop_token_ids", array); ok {
-		r.settings.StopIDs = o.ids("stop_token_ids", raw)
-	}
-}
-
-func (r *Request) readOutput(o *object) {
-	r.tokenIDs = o.boolean("return_token_ids")
-	if r.endpoint == Chat {
-		r.settings.Logprobs = o.boolean("logprobs")
-		top, ok := o.integer("top_logprobs", 0, 20)
-		if ok && top > 0 && !r.settings.Logprobs {
-			o.fail(CodeInvalidValue, `"top_logprobs" needs "logprobs" to be true`)
-		}
-		r.settings.TopLogprobs = int(top)
+func (r *Request) readStop(o *object, f *Field) {
+	raw, ok := o.get(f.Name, text, array)
+	if !ok {
 		return
 	}
-	top, ok := o.integer("logprobs", 0, 20)
-	r.settings.Logprobs, r.settings.TopLogprobs = ok, int(top)
-	r.echo = o.boolean("echo")
-	if r.settings.PromptOnly && !r.echo {
-		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
+	list := []json.RawMessage{raw}
+	if typeOf(raw) == array {
+		list = slices.Collect(ordered.Items(raw))
 	}
-	// The engine returns the bytes of a prompt's tokens only with their log-probabilities. The echo of a prompt of token ids needs these
-	// bytes.
-	r.settings.PromptLogprobs = r.echo && (ok || r.anyIDs())
+	if len(list) > maxStops {
+		o.fail(CodeInvalidValue, "%q has %d strings, more than %d", o.named(f.Name), len(list), maxStops)
+	}
+	for i, e := range list {
+		if t := typeOf(e); t != text {
+			o.fail(CodeInvalidType, `"%s[%d]" must be a string, not %s`, o.named(f.Name), i, t)
+			return
+		}
+		var s string
+		if err := json.Unmarshal(e, &s); err != nil || s == "" {
+			o.fail(CodeInvalidValue, "%q has an empty string", o.named(f.Name))
+			return
+		}
+		r.settings.Stop = append(r.settings.Stop, s)
+	}
 }
 
-func (r *Request) anyIDs() bool {
-	for _, p := range r.prompts {
-		if p.ids != nil {
-			return true
-		}
+func (r *Request) readStopIDs(o *object, f *Field) {
+	if raw, ok := o.get(f.Name, array); ok {
+		r.settings.StopIDs = o.ids(f.Name, raw)
 	}
-	return false
+}
+
+// readLogprobs reads "logprobs" of /v1/completions, which is the number of alternatives.
+func (r *Request) readLogprobs(o *object, f *Field) {
+	top, ok := o.integer(f.Name, int64(f.Low), int64(f.High))
+	r.settings.Logprobs, r.settings.TopLogprobs = ok, int(top)
 }

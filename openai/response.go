@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// usage has OpenAI's counts of a response's tokens.
 type usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
@@ -39,18 +38,22 @@ type head struct {
 	Seed        int64  `json:"seed"`
 }
 
-type chatBody struct {
+// responseBody is the body of a response or, in a stream, of a chunk.
+type responseBody struct {
 	head
-	Choices []chatChoice `json:"choices"`
-	Usage   usage        `json:"usage"`
+	Choices any `json:"choices"` // []choice, or the same as JSON
+	Usage   any `json:"usage,omitempty"`
 }
 
-type chatChoice struct {
-	Index        int           `json:"index"`
-	Message      message       `json:"message"`
-	Logprobs     *chatLogprobs `json:"logprobs"`
-	FinishReason string        `json:"finish_reason"`
-	StopReason   string        `json:"stop_reason,omitempty"` // as in vLLM: the stop string that ended the choice
+// choice is an answer in a response, or a part of one in a chunk. It has one of Message, Delta and Text.
+type choice struct {
+	Index        int      `json:"index"`
+	Message      *message `json:"message,omitempty"`
+	Delta        *delta   `json:"delta,omitempty"`
+	Text         *string  `json:"text,omitempty"`
+	Logprobs     any      `json:"logprobs"`
+	FinishReason *string  `json:"finish_reason"`
+	StopReason   string   `json:"stop_reason,omitempty"` // as in vLLM: the stop string that ended the choice
 	choiceIDs
 }
 
@@ -61,19 +64,10 @@ type message struct {
 	Reasoning string  `json:"reasoning_content,omitempty"` // as in vLLM and DeepSeek's API
 }
 
-type completionBody struct {
-	head
-	Choices []completionChoice `json:"choices"`
-	Usage   usage              `json:"usage"`
-}
-
-type completionChoice struct {
-	Index        int                 `json:"index"`
-	Text         string              `json:"text"`
-	Logprobs     *completionLogprobs `json:"logprobs"`
-	FinishReason string              `json:"finish_reason"`
-	StopReason   string              `json:"stop_reason,omitempty"`
-	choiceIDs
+type delta struct {
+	Role      string  `json:"role,omitempty"`
+	Content   *string `json:"content,omitempty"`
+	Reasoning string  `json:"reasoning_content,omitempty"`
 }
 
 // choiceIDs has the fields that vLLM adds for return_token_ids.
@@ -91,7 +85,6 @@ type Answer struct {
 	Seed        int64
 }
 
-// head returns the first fields of the response's body.
 func (r *Request) head(a Answer) head {
 	h := head{ID: "cmpl-" + a.ID, Object: "text_completion", Created: a.Created.Unix(), Model: a.Model, Fingerprint: a.Fingerprint, Seed: a.Seed}
 	if r.endpoint == Chat {
@@ -102,12 +95,34 @@ func (r *Request) head(a Answer) head {
 
 // Response returns the body of the response, given the completions of all prompts in order.
 func (r *Request) Response(a Answer, done []generation.Completion) any {
-	h := r.head(a)
-	u := usageOf(done)
-	if r.endpoint == Chat {
-		return chatBody{h, r.chatChoices(done), u}
+	var choices []choice
+	for i, c := range done {
+		for _, answer := range c.Choices {
+			reason := string(answer.FinishReason)
+			out := choice{Index: len(choices), FinishReason: &reason, StopReason: answer.StopReason, choiceIDs: r.ids(c.PromptTokens, answer.Tokens)}
+			if r.endpoint == Chat {
+				out.Message = &message{Role: "assistant", Content: answer.Text, Reasoning: answer.Reasoning}
+				out.Logprobs = r.chatLogprobs(answer.Logprobs, answer.FinishReason, answer.StopReason)
+			} else {
+				out.addText(r, i, c, answer)
+			}
+			choices = append(choices, out)
+		}
 	}
-	return completionBody{h, r.completionChoices(done), u}
+	return responseBody{r.head(a), choices, usageOf(done)}
+}
+
+// addText adds the text and log-probabilities of an answer to prompt i, after those of the prompt if the request asks for its echo.
+func (o *choice) addText(r *Request, i int, c generation.Completion, answer generation.Choice) {
+	prefix, tokens := "", []generation.TokenLogprob(nil)
+	if r.echo {
+		prefix, tokens = r.promptText(i, c), c.PromptLogprobs
+	}
+	text := prefix + answer.Text
+	o.Text = &text
+	if r.settings.Logprobs {
+		o.Logprobs = newCompletionLogprobs(prefix, tokens, answer.Logprobs, r.settings.TopLogprobs)
+	}
 }
 
 func usageOf(done []generation.Completion) usage {
@@ -119,50 +134,6 @@ func usageOf(done []generation.Completion) usage {
 		t.Reasoning += c.Stats.ReasoningTokens
 	}
 	return newUsage(t)
-}
-
-func (r *Request) chatChoices(done []generation.Completion) []chatChoice {
-	var choices []chatChoice
-	for _, c := range done {
-		for _, answer := range c.Choices {
-			choice := chatChoice{
-				Index:        len(choices),
-				Message:      message{Role: "assistant", Content: answer.Text, Reasoning: answer.Reasoning},
-				FinishReason: string(answer.FinishReason),
-				StopReason:   answer.StopReason,
-				choiceIDs:    r.ids(c, answer),
-			}
-			if r.settings.Logprobs {
-				choice.Logprobs = newChatLogprobs(shownLogprobs(answer.Logprobs, answer.FinishReason, answer.StopReason))
-			}
-			choices = append(choices, choice)
-		}
-	}
-	return choices
-}
-
-func (r *Request) completionChoices(done []generation.Completion) []completionChoice {
-	var choices []completionChoice
-	for i, c := range done {
-		prefix, tokens := "", []generation.TokenLogprob(nil)
-		if r.echo {
-			prefix, tokens = r.promptText(i, c), c.PromptLogprobs
-		}
-		for _, answer := range c.Choices {
-			choice := completionChoice{
-				Index:        len(choices),
-				Text:         prefix + answer.Text,
-				FinishReason: string(answer.FinishReason),
-				StopReason:   answer.StopReason,
-				choiceIDs:    r.ids(c, answer),
-			}
-			if r.settings.Logprobs {
-				choice.Logprobs = newCompletionLogprobs(prefix, tokens, answer.Logprobs, r.settings.TopLogprobs)
-			}
-			choices = append(choices, choice)
-		}
-	}
-	return choices
 }
 
 // promptText returns the text of prompt i. For a prompt of token ids, it joins the tokens' bytes.
@@ -177,13 +148,12 @@ func (r *Request) promptText(i int, c generation.Completion) string {
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
-func (r *Request) ids(c generation.Completion, answer generation.Choice) choiceIDs {
+func (r *Request) ids(prompt, answer []int32) choiceIDs {
 	if !r.tokenIDs {
 		return choiceIDs{}
 	}
-	ids := choiceIDs{c.PromptTokens, answer.Tokens}
-	if ids.TokenIDs == nil {
-		ids.TokenIDs = []int32{}
+	if answer == nil {
+		answer = []int32{}
 	}
-	return ids
+	return choiceIDs{prompt, answer}
 }

@@ -39,103 +39,76 @@ func (r *Request) NewStream(a Answer) *Stream {
 // come first in the answer, but the engine returns them at the end. For such an answer, Stream.End returns all chunks.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
-type chatChunk struct {
-	head
-	Choices []chatDelta `json:"choices"`
-	Usage   any         `json:"usage,omitempty"`
-}
-
-type chatDelta struct {
-	Index        int           `json:"index"`
-	Delta        delta         `json:"delta"`
-	Logprobs     *chatLogprobs `json:"logprobs"`
-	FinishReason *string       `json:"finish_reason"`
-	StopReason   string        `json:"stop_reason,omitempty"`
-	choiceIDs
-}
-
-type delta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
-
-	Reasoning string `json:"reasoning_content,omitempty"`
-}
-
-type completionChunk struct {
-	head
-	Choices any `json:"choices"`
-	Usage   any `json:"usage,omitempty"`
-}
-
-type completionDelta struct {
-	Index        int                 `json:"index"`
-	Text         string              `json:"text"`
-	Logprobs     *completionLogprobs `json:"logprobs"`
-	FinishReason *string             `json:"finish_reason"`
-	StopReason   string              `json:"stop_reason,omitempty"`
-	choiceIDs
-}
-
 // Chunks returns the chunks for a piece of an answer. prompt is the index of the answered prompt. Some pieces give no chunks, for example
 // those without text.
-func (s *Stream) Chunks(prompt int, p generation.Piece) []any {
+func (s *Stream) Chunks(prompt int, p generation.Piece) (chunks []any) {
 	if s.request.Whole() {
 		return nil
 	}
 	index := prompt*s.request.settings.N + p.Choice
+	var choices []choice
 	if s.request.endpoint == Chat {
-		return s.chatChunks(index, p)
+		choices = s.chatChoices(index, p)
+	} else {
+		choices = s.textChoices(prompt, index, p)
 	}
-	return s.completionChunks(prompt, index, p)
+	if p.FinishReason != "" {
+		end := choice{FinishReason: (*string)(&p.FinishReason), StopReason: p.StopReason}
+		if s.request.endpoint == Chat {
+			end.Delta = &delta{}
+		} else {
+			end.Text = new(string)
+		}
+		choices = append(choices, end)
+	}
+	for i := range choices {
+		choices[i].Index = index
+		chunks = append(chunks, s.chunk(choices[i:i+1]))
+	}
+	return chunks
 }
 
-func (s *Stream) chatChunks(index int, p generation.Piece) (chunks []any) {
-	add := func(d chatDelta) {
-		d.Index = index
-		chunks = append(chunks, chatChunk{head: s.head, Choices: []chatDelta{d}, Usage: s.noUsage})
-	}
+func (s *Stream) chunk(choices any) responseBody { return responseBody{s.head, choices, s.noUsage} }
+
+// chatChoices returns the parts of a chat's choice that a piece adds.
+func (s *Stream) chatChoices(index int, p generation.Piece) (parts []choice) {
 	if c := &s.choices[index]; !c.begun {
 		c.begun = true
-		add(chatDelta{Delta: delta{Role: "assistant", Content: new(string)}})
+		parts = append(parts, choice{Delta: &delta{Role: "assistant", Content: new(string)}})
 	}
 	if p.Reasoning != "" {
-		add(chatDelta{Delta: delta{Reasoning: p.Reasoning}})
+		parts = append(parts, choice{Delta: &delta{Reasoning: p.Reasoning}})
 	}
-	d := chatDelta{Delta: delta{Content: &p.Text}, choiceIDs: s.ids(p)}
+	part := choice{Delta: &delta{Content: &p.Text}, choiceIDs: s.ids(p)}
+	some := p.Text != "" || part.TokenIDs != nil
 	if s.request.settings.Logprobs {
-		d.Logprobs = newChatLogprobs(shownLogprobs(p.Logprobs, p.FinishReason, p.StopReason))
+		logprobs := s.request.chatLogprobs(p.Logprobs, p.FinishReason, p.StopReason)
+		part.Logprobs = logprobs
+		some = some || len(logprobs.Content) > 0
 	}
-	if p.Text != "" || d.Logprobs != nil && len(d.Logprobs.Content) > 0 || d.TokenIDs != nil {
-		add(d)
+	if some {
+		parts = append(parts, part)
 	}
-	if p.FinishReason != "" {
-		add(chatDelta{FinishReason: (*string)(&p.FinishReason), StopReason: p.StopReason})
-	}
-	return chunks
+	return parts
 }
 
-func (s *Stream) completionChunks(prompt, index int, p generation.Piece) (chunks []any) {
-	add := func(d completionDelta) {
-		d.Index = index
-		chunks = append(chunks, completionChunk{head: s.head, Choices: []completionDelta{d}, Usage: s.noUsage})
-	}
+// textChoices returns the parts of a completion's choice that a piece adds.
+func (s *Stream) textChoices(prompt, index int, p generation.Piece) (parts []choice) {
 	c := &s.choices[index]
 	if !c.begun && s.request.echo {
-		add(completionDelta{Text: s.request.prompts[prompt].text})
+		parts = append(parts, choice{Text: &s.request.prompts[prompt].text})
 	}
 	c.begun = true
-	d := completionDelta{Text: p.Text, choiceIDs: s.ids(p)}
+	part := choice{Text: &p.Text, choiceIDs: s.ids(p)}
 	if s.request.settings.Logprobs {
-		d.Logprobs = newLogprobLists(len(p.Logprobs), s.request.settings.TopLogprobs)
-		d.Logprobs.addAnswer(p.Logprobs, &c.offsets, s.request.settings.TopLogprobs)
+		logprobs := newLogprobLists(len(p.Logprobs), s.request.settings.TopLogprobs)
+		logprobs.addAnswer(p.Logprobs, &c.offsets, s.request.settings.TopLogprobs)
+		part.Logprobs = logprobs
 	}
-	if p.Text != "" || d.Logprobs != nil || d.TokenIDs != nil {
-		add(d)
+	if p.Text != "" || part.Logprobs != nil || part.TokenIDs != nil {
+		parts = append(parts, part)
 	}
-	if p.FinishReason != "" {
-		add(completionDelta{FinishReason: (*string)(&p.FinishReason), StopReason: p.StopReason})
-	}
-	return chunks
+	return parts
 }
 
 func (s *Stream) ids(p generation.Piece) choiceIDs {
@@ -166,11 +139,10 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 		if err := json.Unmarshal(text, &whole); err != nil {
 			return nil, fmt.Errorf("decode the response: %w", err)
 		}
-		chunks = append(chunks, completionChunk{head: s.head, Choices: whole.Choices, Usage: s.noUsage})
+		chunks = append(chunks, s.chunk(whole.Choices))
 	}
 	if s.request.streamUsage {
-		u := newUsage(t)
-		chunks = append(chunks, completionChunk{head: s.head, Choices: []struct{}{}, Usage: u})
+		chunks = append(chunks, responseBody{s.head, []choice{}, newUsage(t)})
 	}
 	return chunks, nil
 }

@@ -1,86 +1,42 @@
 package openai
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// aliases maps field names of other programs to the fields that have the same meaning here.
-var aliases = []struct{ alias, field string }{
-	{"max_new_tokens", "max_tokens"},
-	{"n_predict", "max_tokens"},
-	{"stop_sequences", "stop"},
-	{"repeat_penalty", "repetition_penalty"},
-}
-
-// supported lists, by endpoint, the fields that reach the engine or the chat template. The fields that both endpoints have are under the
-// empty key.
-var supported = map[Endpoint][]string{
-	"": {
-		"model", "temperature", "top_p", "min_p", "top_k", "repetition_penalty", "presence_penalty", "frequency_penalty",
-		"logit_bias", "seed", "n", "best_of", "max_tokens", "min_tokens", "ignore_eos", "stop", "stop_token_ids", "logprobs",
-		"return_token_ids",
-	},
-	Chat: {
-		"messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "documents", "reasoning_effort",
-		"enable_thinking", "add_generation_prompt", "chat_template_kwargs", continueFinal,
-	},
-	Completions: {"prompt", "echo"},
-}
-
-// Fields returns the names of the fields that reach the engine or the chat template on an endpoint. Aliases are not included.
-func Fields(e Endpoint) []string { return slices.Concat(supported[""], supported[e]) }
-
-// inert lists fields that are accepted although they do not change an answer: ids and notes of a row, and settings of services. "answer"
-// is the expected answer of a row.
-var inert = []string{
-	"id", "custom_id", "answer", "metadata", "user", "safety_identifier", "store", "service_tier", "verbosity", "prediction",
-	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-	"priority", "request_id", "cache_salt", // from vLLM
-	"cache_prompt", "id_slot", "timings_per_token", "mirostat_tau", "mirostat_eta", // from llama.cpp
-	"keep_alive", // from Ollama
-}
-
-// foreign lists fields that change an answer in other programs and are refused here. instead is the hint in the error. A field is accepted
-// if its value, as JSON, is in ignored: such a value changes nothing.
-var foreign = []struct {
-	field   string
-	ignored []string
-	instead string
-}{
-	{"extra_body", []string{"{}"}, "put its fields into the body itself"},
-	{"sampling_params", []string{"{}"}, "put its fields into the body itself"},
-	{"options", []string{"{}"}, "put its fields into the body itself"},
-	{"system", []string{`""`}, `add a message with the role "system"`},
-	{"images", []string{"[]"}, "only text can be used"},
-	{"max_length", nil, `use "max_tokens", which does not count the prompt`},
-	{"num_predict", nil, `use "max_tokens"`},
-	{"format", []string{`""`}, "output cannot be constrained"},
-	{"thinking", nil, `use "enable_thinking" or "chat_template_kwargs"`},
-	{"repeat_last_n", []string{"-1"}, "a penalty applies to the whole text"},
-	{"mirostat", []string{"0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
-	{"typical_p", []string{"1", "1.0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
-}
-
 // renameAliases renames fields that were given under an alias. Errors name the alias.
 func (o *object) renameAliases() {
-	for _, a := range aliases {
-		if !o.has(a.alias) {
-			continue
+	for _, f := range fields {
+		for _, alias := range f.Aliases {
+			if !o.has(alias) {
+				continue
+			}
+			if o.has(f.Name) {
+				o.fail(CodeInvalidValue, "%q and %q are names of the same setting: give one", o.named(f.Name), alias)
+				return
+			}
+			if o.given == nil {
+				o.given = map[string]string{}
+			}
+			o.given[f.Name] = alias
+			o.fields[f.Name] = o.fields[alias]
+			delete(o.fields, alias)
 		}
-		if o.has(a.field) {
-			o.fail(CodeInvalidValue, "%q and %q are names of the same setting: give one", o.named(a.field), a.alias)
-			return
-		}
-		if o.given == nil {
-			o.given = map[string]string{}
-		}
-		o.given[a.field] = a.alias
-		o.fields[a.field] = o.fields[a.alias]
-		delete(o.fields, a.alias)
 	}
+}
+
+// odd returns the names of the fields that reach neither the engine nor the chat template, in alphabetical order.
+func (o *object) odd(e Endpoint) []string {
+	var names []string
+	for name := range o.fields {
+		if !slices.ContainsFunc(fields, func(f *Field) bool { return f.Name == name && f.on(e) }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // unknown returns the error of the alphabetically first unknown field, since such a field may be meant to change the answer. It returns
@@ -98,23 +54,18 @@ func (o *object) unknown(e Endpoint) *Error {
 }
 
 func (o *object) unknownField(name string) *Error {
-	for _, f := range refused { // refuse has set an error if the value has an effect
-		if f.field == name {
-			return nil
-		}
-	}
-	for _, f := range foreign {
+	for _, f := range unsupported {
 		if f.field != name {
 			continue
 		}
-		if slices.Contains(f.ignored, compact(o.fields[name])) {
-			return nil
+		if !f.ignorable || slices.Contains(f.neutral, compact(o.fields[name])) {
+			return nil // refuse has set an error if a field that is not ignorable has an effect
 		}
 		return errorf(CodeUnsupported, "%q is not supported: %s", name, f.instead)
 	}
-	for e, names := range supported {
-		if slices.Contains(names, name) {
-			return errorf(CodeUnsupported, "%q is not supported: it is a field of %s", name, e)
+	for _, f := range fields {
+		if f.Name == name {
+			return errorf(CodeUnsupported, "%q is not supported: it is a field of %s", name, f.Only)
 		}
 	}
 	if near := nearest(name); near != "" {
@@ -137,13 +88,16 @@ func (o *object) misplaced() *Error {
 	return nil
 }
 
-// fieldNames returns the names of all fields that change an answer.
+// fieldNames returns the names of all fields that change an answer, followed by their aliases.
 func fieldNames() []string {
-	names := slices.Concat(supported[""], supported[Chat], supported[Completions])
-	for _, a := range aliases {
-		names = append(names, a.alias)
+	var names, aliases []string
+	for _, f := range fields {
+		if !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+		aliases = append(aliases, f.Aliases...)
 	}
-	return names
+	return append(names, aliases...)
 }
 
 // nearest returns the known field whose name is most similar to name; empty if more than a third of the characters differ.
@@ -157,27 +111,35 @@ func nearest(name string) string {
 	return found
 }
 
-// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such
-// as metadata.
-func (r *Request) CheckUnknown() error {
-	if r.unknown == nil {
-		return nil
+// misspelt returns the name of the strict field that was probably meant, or an empty string.
+func misspelt(name string) (meant string) {
+	for _, f := range fields {
+		switch d := len(name) - len(f.Name); {
+		case f.Name == name:
+			return ""
+		case meant == "" && f.strict && d >= -2 && d <= 2 && distance(name, f.Name) <= 2:
+			meant = f.Name
+		}
 	}
-	return r.unknown
+	return meant
 }
 
-// Model returns the model that the request names, or an empty string.
-func (r *Request) Model() string { return r.model }
-
-// CheckModel returns an *Error if the request names a model that is not in served. A request need not name a model.
-func (r *Request) CheckModel(served ...string) error {
-	if r.model == "" || slices.Contains(served, r.model) {
-		return nil
+// distance returns the Levenshtein distance: the number of characters to insert, delete or replace to turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
 	}
-	quoted := make([]string, len(served))
-	for i, s := range served {
-		quoted[i] = fmt.Sprintf("%q", s)
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
 	}
-	return errorf(CodeUnknownModel, `"model" is %q, which is not served here: use %s`,
-		r.model, strings.Join(quoted, " or "))
+	return row[len(b)]
 }

@@ -50,17 +50,54 @@ func TestDescriptionHasAllPaths(t *testing.T) {
 	require.ElementsMatch(t, registered, described)
 }
 
-// TestDescriptionHasAllFields: the description has all request fields that package openai reads.
+// TestDescriptionHasAllFields: the description has all request fields that package openai reads, with their types, ranges and defaults.
 func TestDescriptionHasAllFields(t *testing.T) {
 	t.Parallel()
 	schemas := setUp(t, nil).description(t).Components.Schemas
 	for e, name := range map[openai.Endpoint]string{openai.Chat: "ChatRequest", openai.Completions: "CompletionRequest"} {
-		var described []string
+		described := map[string]*openapi3.SchemaRef{}
 		for _, part := range schemas[name].Value.AllOf {
-			described = append(described, slices.Collect(maps.Keys(part.Value.Properties))...)
+			maps.Copy(described, part.Value.Properties)
 		}
-		require.ElementsMatch(t, append(openai.Fields(e), "stream", "stream_options"), described, name)
+		fields := []string{"stream", "stream_options"}
+		for _, f := range openai.Fields(e) {
+			fields = append(fields, f.Name)
+			require.Contains(t, described, f.Name, name)
+			requireSchema(t, f, described[f.Name].Value)
+		}
+		require.ElementsMatch(t, fields, slices.Collect(maps.Keys(described)), name)
 	}
+}
+
+// requireSchema checks that a field is described as package openai reads it.
+func requireSchema(t testing.TB, f *openai.Field, s *openapi3.Schema) {
+	t.Helper()
+	types := map[openai.Kind]string{
+		openai.Number: "number", openai.Integer: "integer", openai.Boolean: "boolean", openai.String: "string", openai.Integers: "array",
+		openai.Object: "object", openai.Array: "array",
+	}
+	if want, ok := types[f.Kind]; ok {
+		require.True(t, s.Type.Is(want), "%s is not described as %s", f.Name, want)
+	}
+	if f.Kind != openai.Number && f.Kind != openai.Integer {
+		return
+	}
+	require.True(t, s.Nullable, f.Name)
+	if f.Low == 0 && f.High == 0 {
+		require.Nil(t, s.Min, f.Name)
+	} else {
+		require.NotNil(t, s.Min, f.Name)
+		require.InDelta(t, f.Low, *s.Min, 0, f.Name)
+	}
+	require.Equal(t, f.Above, s.ExclusiveMin.IsTrue(), f.Name)
+	if f.High == 0 || f.High == openai.NoLimit {
+		require.Nil(t, s.Max, f.Name)
+	} else {
+		require.NotNil(t, s.Max, f.Name)
+		require.InDelta(t, f.High, *s.Max, 0, f.Name)
+	}
+	value, _ := s.Default.(float64)
+	require.InDelta(t, f.Default, value, 0, f.Name)
 }
 
 // TestDescriptionFits: requests that the server accepts match the description, and so do all its responses, including errors.

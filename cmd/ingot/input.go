@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/openai"
 )
 
 // inputFlags has the flags that select the input and describe how it becomes requests.
@@ -56,15 +57,15 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	section(flags, choosing, "where", "skip", "sample", "limit", "dry-run")
 	f.defaults = map[string]*string{}
 	for i := range prompt.Settings {
-		s := &prompt.Settings[i]
+		s := prompt.Settings[i]
 		switch s.Kind {
-		case prompt.Strings:
+		case openai.Strings:
 			f.stops = flags.StringArray(s.Flag(), nil, s.Help)
 		default:
 			v := &settingValue{setting: s}
-			f.defaults[s.Field] = &v.text
+			f.defaults[s.Name] = &v.text
 			flag := flags.VarPF(v, s.Flag(), "", s.Help)
-			if s.Kind == prompt.Boolean {
+			if s.Kind == openai.Boolean {
 				flag.NoOptDefVal = "true"
 			}
 		}
@@ -82,7 +83,7 @@ func shapesHelp() string {
 
 // settingValue is the value of a flag, such as --temperature, that sets the default of a field of requests.
 type settingValue struct {
-	setting *prompt.Setting
+	setting *openai.Field
 	text    string
 }
 
@@ -98,8 +99,8 @@ func (v *settingValue) Set(s string) error {
 
 // Type implements pflag.Value.
 func (v *settingValue) Type() string {
-	return map[prompt.Kind]string{
-		prompt.Number: "NUMBER", prompt.Integer: "N", prompt.Boolean: "", prompt.String: "WORD", prompt.Integers: "IDS", prompt.Object: "JSON",
+	return map[openai.Kind]string{
+		openai.Number: "NUMBER", openai.Integer: "N", openai.Boolean: "", openai.String: "WORD", openai.Integers: "IDS", openai.Object: "JSON",
 	}[v.setting.Kind]
 }
 
@@ -119,15 +120,15 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 		return table.Options{}, o, &usageError{err}
 	}
 	for i := range prompt.Settings {
-		s := &prompt.Settings[i]
+		s := prompt.Settings[i]
 		if !f.given(s.Flag()) {
 			continue
 		}
 		d := prompt.Default{Setting: s}
-		if s.Kind == prompt.Strings {
+		if s.Kind == openai.Strings {
 			d.Value, err = json.Marshal(*f.stops)
 		} else {
-			d.Value, err = s.Parse(*f.defaults[s.Field])
+			d.Value, err = s.Parse(*f.defaults[s.Name])
 		}
 		if err != nil {
 			return table.Options{}, o, usagef("--%s: %w", s.Flag(), err)

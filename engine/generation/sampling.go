@@ -21,26 +21,29 @@ type Sampling struct {
 // minRepetition is the minimum repetition penalty above 0. A logit divided by a smaller penalty could become infinite.
 const minRepetition = 1e-6
 
+// Numbers lists the settings that are real numbers, with their ranges.
+var Numbers = []struct {
+	Name      string
+	Low, High float64
+	Of        func(*Sampling) *float64
+}{
+	{"temperature", 0, math.MaxFloat64, func(p *Sampling) *float64 { return &p.Temperature }},
+	{"top_p", 0, 1, func(p *Sampling) *float64 { return &p.TopP }},
+	{"min_p", 0, 1, func(p *Sampling) *float64 { return &p.MinP }},
+	{"repetition_penalty", 0, 1e6, func(p *Sampling) *float64 { return &p.RepetitionPenalty }},
+	{"presence_penalty", -1e6, 1e6, func(p *Sampling) *float64 { return &p.PresencePenalty }},
+	{"frequency_penalty", -1e6, 1e6, func(p *Sampling) *float64 { return &p.FrequencyPenalty }},
+}
+
 // Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
 func (p *Sampling) Validate(vocab int) error {
-	checks := []struct {
-		name   string
-		value  float64
-		lo, hi float64
-	}{
-		{"temperature", p.Temperature, 0, math.MaxFloat64},
-		{"top_p", p.TopP, 0, 1},
-		{"min_p", p.MinP, 0, 1},
-		{"repetition_penalty", p.RepetitionPenalty, 0, 1e6},
-		{"presence_penalty", p.PresencePenalty, -1e6, 1e6},
-		{"frequency_penalty", p.FrequencyPenalty, -1e6, 1e6},
-	}
-	for _, c := range checks {
-		if !(c.value >= c.lo && c.value <= c.hi) {
-			if c.hi == math.MaxFloat64 {
-				return fmt.Errorf("%s is %g, but must be a number of at least %g", c.name, c.value, c.lo)
-			}
-			return fmt.Errorf("%s is %g, but must be between %g and %g", c.name, c.value, c.lo, c.hi)
+	for _, n := range Numbers {
+		switch v := *n.Of(p); {
+		case v >= n.Low && v <= n.High: // false for NaN
+		case n.High == math.MaxFloat64:
+			return fmt.Errorf("%s is %g, but must be a number of at least %g", n.Name, v, n.Low)
+		default:
+			return fmt.Errorf("%s is %g, but must be between %g and %g", n.Name, v, n.Low, n.High)
 		}
 	}
 	if r := p.RepetitionPenalty; r > 0 && r < minRepetition {

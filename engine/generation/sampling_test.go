@@ -30,3 +30,20 @@ func TestValidateNamesTheSetting(t *testing.T) {
 		require.ErrorContains(t, p.Validate(10), want)
 	}
 }
+
+// TestNumbersAreLimited: each number is accepted at the ends of its range and refused beyond them.
+func TestNumbersAreLimited(t *testing.T) {
+	t.Parallel()
+	for _, n := range generation.Numbers {
+		for _, v := range []float64{n.Low, n.High} {
+			var p generation.Sampling
+			*n.Of(&p) = v
+			require.NoError(t, p.Validate(10), n.Name)
+		}
+		for _, v := range []float64{math.Nextafter(n.Low, math.Inf(-1)), math.Nextafter(n.High, math.Inf(1)), math.NaN()} {
+			var p generation.Sampling
+			*n.Of(&p) = v
+			require.ErrorContains(t, p.Validate(10), n.Name+" is ")
+		}
+	}
+}

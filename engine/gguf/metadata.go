@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 )
 
@@ -73,37 +74,40 @@ func get[T any](m *Metadata, key string) (T, error) {
 
 // Uint returns a non-negative integer of any width.
 func (m *Metadata) Uint(key string) (uint64, error) {
-	v, ok := m.values[key]
-	if !ok {
-		return 0, missing(key)
+	v, err := m.integer(key)
+	if err != nil || v.CanUint() {
+		return v.Uint(), err
 	}
-	if u, ok := v.(uint64); ok {
-		return u, nil
+	if v.Int() < 0 {
+		return 0, fmt.Errorf("metadata %s: the value is %d, but must be at least 0", key, v.Int())
 	}
-	i, ok := integer(v)
-	if !ok {
-		return 0, wrongType(key, v, "an integer")
-	}
-	if i < 0 {
-		return 0, fmt.Errorf("metadata %s: the value is %d, but must be at least 0", key, i)
-	}
-	return uint64(i), nil
+	return uint64(v.Int()), nil
 }
 
 // Int returns an integer of any width that fits in int64.
 func (m *Metadata) Int(key string) (int64, error) {
-	v, ok := m.values[key]
-	if !ok {
-		return 0, missing(key)
-	}
-	if u, ok := v.(uint64); ok && u > math.MaxInt64 {
-		return 0, fmt.Errorf("metadata %s: %d does not fit into a signed 64-bit integer", key, u)
+	v, err := m.integer(key)
+	if err != nil {
+		return 0, err
 	}
 	i, ok := integer(v)
 	if !ok {
-		return 0, wrongType(key, v, "an integer")
+		return 0, fmt.Errorf("metadata %s: %d does not fit into a signed 64-bit integer", key, v.Uint())
 	}
 	return i, nil
+}
+
+// integer returns the value of a key that is an integer; after an error, the unsigned number 0.
+func (m *Metadata) integer(key string) (reflect.Value, error) {
+	none := reflect.ValueOf(uint64(0))
+	v, ok := m.values[key]
+	if !ok {
+		return none, missing(key)
+	}
+	if v == nil || !isInteger(reflect.TypeOf(v)) {
+		return none, wrongType(key, v, "an integer")
+	}
+	return reflect.ValueOf(v), nil
 }
 
 // Float returns a float32 or float64.
@@ -146,60 +150,34 @@ func (m *Metadata) Ints(key string) ([]int64, error) {
 	if !ok {
 		return nil, missing(key)
 	}
-	switch a := v.(type) {
-	case []int64:
+	if a, ok := v.([]int64); ok {
 		return a, nil
-	case []uint8:
-		return widen(a), nil
-	case []int8:
-		return widen(a), nil
-	case []uint16:
-		return widen(a), nil
-	case []int16:
-		return widen(a), nil
-	case []uint32:
-		return widen(a), nil
-	case []int32:
-		return widen(a), nil
-	case []uint64:
-		for i, u := range a {
-			if u > math.MaxInt64 {
-				return nil, fmt.Errorf("metadata %s: element %d is %d, which does not fit into a signed 64-bit integer", key, i, u)
-			}
+	}
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice || !isInteger(list.Type().Elem()) {
+		return nil, wrongType(key, v, "an array of integers")
+	}
+	out := make([]int64, list.Len())
+	for i := range out {
+		n, ok := integer(list.Index(i))
+		if !ok {
+			return nil, fmt.Errorf("metadata %s: element %d is %d, which does not fit into a signed 64-bit integer", key, i, list.Index(i).Uint())
 		}
-		return widen(a), nil
+		out[i] = n
 	}
-	return nil, wrongType(key, v, "an array of integers")
+	return out, nil
 }
 
-func widen[T uint8 | int8 | uint16 | int16 | uint32 | int32 | uint64](a []T) []int64 {
-	out := make([]int64, len(a))
-	for i, x := range a {
-		out[i] = int64(x)
-	}
-	return out
+func isInteger(t reflect.Type) bool {
+	return slices.Contains(kindTypes[:], t) && t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64
 }
 
-func integer(v any) (int64, bool) {
-	switch i := v.(type) {
-	case uint8:
-		return int64(i), true
-	case int8:
-		return int64(i), true
-	case uint16:
-		return int64(i), true
-	case int16:
-		return int64(i), true
-	case uint32:
-		return int64(i), true
-	case int32:
-		return int64(i), true
-	case uint64:
-		return int64(i), true
-	case int64:
-		return i, true
+// integer returns an integer of any type as an int64; false if it does not fit.
+func integer(v reflect.Value) (int64, bool) {
+	if v.CanInt() {
+		return v.Int(), true
 	}
-	return 0, false
+	return int64(v.Uint()), v.Uint() <= math.MaxInt64
 }
 
 func missing(key string) error { return fmt.Errorf("metadata %s: %w", key, ErrMissing) }

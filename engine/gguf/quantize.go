@@ -39,7 +39,6 @@ func Quantize(dst []byte, t Type, src []float32) error {
 	return nil
 }
 
-// quantizable returns the types that Quantize writes.
 func quantizable() []Type {
 	return slices.DeleteFunc(Types(), func(t Type) bool { return t.info().quantize == nil })
 }

@@ -30,7 +30,6 @@ const (
 	TypeMXFP4 Type = 39
 )
 
-// typeInfo describes a tensor type.
 type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
@@ -164,7 +163,6 @@ func (t Type) RowBytes(n int) (int, error) {
 	return blocks * info.blockBytes, nil
 }
 
-// unsupported returns the error about a type that is not readable.
 func (t Type) unsupported() error {
 	return fmt.Errorf("%v is not supported (supported: %s)", t, Names(Types()))
 }

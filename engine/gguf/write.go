@@ -39,7 +39,6 @@ func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	return nil
 }
 
-// encodeHead returns the bytes of the file before the tensors' data.
 func encodeHead(meta *Metadata, tensors []Tensor, alignment uint64) ([]byte, error) {
 	le := binary.LittleEndian
 	b := le.AppendUint32([]byte(magic), 3)

@@ -12,7 +12,6 @@ const (
 	divisionByZero = "division by zero"
 )
 
-// signed returns the result of the unary operators + and -.
 func signed(op string, v Value) Value {
 	defined(v)
 	n, isInt := integer(v)
@@ -33,7 +32,6 @@ func signed(op string, v Value) Value {
 	return nil
 }
 
-// arithmetic returns the result of + - * / // % for numbers, strings and lists.
 func (r *render) arithmetic(op string, a, b Value) Value {
 	if s, ok := a.(string); ok {
 		if t, ok := b.(string); ok && op == "+" {
@@ -180,9 +178,8 @@ func (r *render) joined(a, b Value) Value {
 		r.room(1, len(s)+len(t))
 		return markup(s + t)
 	}
-	x, xOK := elements(a)
-	y, yOK := elements(b)
-	if !xOK || !yOK || is[[]Value](a) != is[[]Value](b) {
+	x, y, ok := bothElements(a, b)
+	if !ok {
 		return nil
 	}
 	r.list(len(x) + len(y))
@@ -192,7 +189,6 @@ func (r *render) joined(a, b Value) Value {
 
 var htmlEscapes = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
-// sequenceLike returns a list of the items, or a tuple if v is a tuple.
 func sequenceLike(v Value, items []Value) Value {
 	if is[tuple](v) {
 		return tuple(items)

@@ -112,12 +112,13 @@ type (
 		name   string
 	}
 
-	listExpr  struct{ items []expr }
-	tupleExpr struct{ items []expr }
+	listExpr  struct{ operands }
+	tupleExpr struct{ operands }
 
+	// dictExpr has keys and values by turns.
 	dictExpr struct {
 		at
-		keys, values []expr
+		operands
 	}
 
 	// condExpr is the expression "value if test else other".
@@ -126,16 +127,17 @@ type (
 	}
 
 	logicExpr struct {
-		and         bool
-		left, right expr
+		and bool
+		operands
 	}
 
-	notExpr struct{ value expr }
+	notExpr struct{ operands }
 
-	unaryExpr struct {
+	// signExpr is + or - before a value.
+	signExpr struct {
 		at
-		op    string
-		value expr
+		op string
+		operands
 	}
 
 	binaryExpr struct {
@@ -146,15 +148,14 @@ type (
 
 	concatExpr struct {
 		at
-		items []expr
+		operands
 	}
 
-	// compareExpr is a chain: a < b <= c.
+	// compareExpr is a chain: a < b <= c. It has one more operand than operators.
 	compareExpr struct {
 		at
-		first expr
-		ops   []string
-		rest  []expr
+		ops []string
+		operands
 	}
 
 	attrExpr struct {
@@ -169,10 +170,10 @@ type (
 		object, key expr
 	}
 
+	// sliceExpr has an object, and the start, stop and step, which are nil if they are left out.
 	sliceExpr struct {
 		at
-		object expr
-		bounds [3]expr // start, stop and step; nil for those that are left out
+		operands
 	}
 
 	callExpr struct {
@@ -181,22 +182,21 @@ type (
 		args argExprs
 	}
 
+	// filterExpr is value|name(args) or value is name(args).
 	filterExpr struct {
 		at
-		value expr // nil for a block, whose captured text is filtered
+		kind  string // "filter" or "test"
+		value expr   // nil for a block, whose captured text is filtered
 		name  string
 		args  argExprs
-		fn    *builtin // nil if there is no such filter
-	}
-
-	testExpr struct {
-		at
-		value expr
-		name  string
-		args  argExprs
-		fn    *builtin // nil if there is no such test
+		fn    *builtin // nil if there is no such filter or test
 	}
 )
+
+// operands are the operands of an expression. Some may be nil.
+type operands struct{ items []expr }
+
+func (o operands) all() []expr { return o.items }
 
 type nameUse uint8
 
@@ -217,13 +217,9 @@ type argExprs struct {
 
 // children calls visit for the direct children of a node, in the order in which Jinja visits them.
 func children(n any, visit func(any)) {
-	args := func(a argExprs) {
-		each(a.pos, visit)
-		each(a.named, visit)
-		one(a.star, visit)
-		one(a.starNamed, visit)
-	}
 	switch n := n.(type) {
+	case interface{ all() []expr }:
+		each(n.all(), visit)
 	case *printStmt:
 		visit(n.value)
 	case *ifStmt:
@@ -254,54 +250,32 @@ func children(n any, visit func(any)) {
 		each(n.def.body, visit)
 	case *attrTarget:
 		visit(n.object)
-	case *listExpr:
-		each(n.items, visit)
-	case *tupleExpr:
-		each(n.items, visit)
-	case *dictExpr:
-		for i := range n.keys {
-			visit(n.keys[i])
-			visit(n.values[i])
-		}
 	case *condExpr:
 		visit(n.test)
 		visit(n.value)
 		one(n.other, visit)
-	case *logicExpr:
-		visit(n.left)
-		visit(n.right)
-	case *notExpr:
-		visit(n.value)
-	case *unaryExpr:
-		visit(n.value)
 	case *binaryExpr:
 		visit(n.left)
 		visit(n.right)
-	case *concatExpr:
-		each(n.items, visit)
-	case *compareExpr:
-		visit(n.first)
-		each(n.rest, visit)
 	case *attrExpr:
 		visit(n.object)
 	case *itemExpr:
 		visit(n.object)
 		visit(n.key)
-	case *sliceExpr:
-		visit(n.object)
-		for _, b := range n.bounds {
-			one(b, visit)
-		}
 	case *callExpr:
 		visit(n.fn)
-		args(n.args)
+		n.args.children(visit)
 	case *filterExpr:
 		one(n.value, visit)
-		args(n.args)
-	case *testExpr:
-		visit(n.value)
-		args(n.args)
+		n.args.children(visit)
 	}
+}
+
+func (a *argExprs) children(visit func(any)) {
+	each(a.pos, visit)
+	each(a.named, visit)
+	one(a.star, visit)
+	one(a.starNamed, visit)
 }
 
 func one(e expr, visit func(any)) {
@@ -312,6 +286,8 @@ func one(e expr, visit func(any)) {
 
 func each[T any](nodes []T, visit func(any)) {
 	for _, n := range nodes {
-		visit(n)
+		if any(n) != nil {
+			visit(n)
+		}
 	}
 }

@@ -88,7 +88,6 @@ var (
 	dictChangers = []string{"clear", "pop", "popitem", "setdefault", "update"}
 )
 
-// isUnsafe reports whether Jinja's sandbox refuses access to an attribute of object.
 func isUnsafe(object Value, name string) bool {
 	switch object.(type) {
 	case []Value:

@@ -14,7 +14,7 @@ type binder struct {
 func (t *Template) bind() {
 	b := binder{t: t, context: map[string]int{}}
 	s := newSymbols(nil, &routine{})
-	visitAll(s, t.body)
+	each(t.body, s.visit)
 	t.root = b.scope(s, true)
 	b.stmts(t.body, s, false)
 }
@@ -97,7 +97,7 @@ func (b *binder) stmt(n stmt, s *symbols, guarded bool) {
 		b.forLoop(n, s, guarded)
 	case *captureStmt:
 		inner := s.inner(nil)
-		visitAll(inner, n.body)
+		each(n.body, inner.visit)
 		if n.filter != nil {
 			inner.visit(n.filter)
 		}
@@ -136,7 +136,7 @@ func (b *binder) forLoop(n *forStmt, s *symbols, guarded bool) {
 		loop.declare("loop")
 	}
 	loop.target(n.target)
-	visitAll(loop, n.body)
+	each(n.body, loop.visit)
 	n.scope = b.scope(loop, false)
 	if n.extended {
 		n.loop = loop.find("loop").from(loop)
@@ -156,12 +156,11 @@ func (b *binder) forLoop(n *forStmt, s *symbols, guarded bool) {
 	}
 	b.stmts(n.body, loop, false)
 	other := s.inner(nil)
-	visitAll(other, n.other)
+	each(n.other, other.visit)
 	n.elseScope = b.scope(other, false)
 	b.stmts(n.other, other, false)
 }
 
-// refuseLoopTarget fails if anything in a loop assigns to the name loop.
 func refuseLoopTarget(n *forStmt) {
 	var visit func(n any)
 	visit = func(n any) {
@@ -190,9 +189,9 @@ func cloneTarget(e expr) expr {
 
 func (b *binder) macro(d *macroDef, s *symbols) {
 	inner := s.inner(&routine{depth: s.routine.depth + 1})
-	visitAll(inner, d.params)
-	visitAll(inner, d.defaults)
-	visitAll(inner, d.body)
+	each(d.params, inner.visit)
+	each(d.defaults, inner.visit)
+	each(d.body, inner.visit)
 	d.scope = b.scope(inner, true)
 	for _, p := range d.params {
 		b.name(p, inner)
@@ -213,12 +212,12 @@ func (b *binder) expr(n any, s *symbols, guarded bool) {
 	case *condExpr:
 		guarded = true
 	case *filterExpr:
-		if n.fn = filters[n.name]; n.fn == nil && !guarded {
-			failAt(int(n.at), "there is no filter named '%s'", n.name)
+		table := filters
+		if n.kind == "test" {
+			table = tests
 		}
-	case *testExpr:
-		if n.fn = tests[n.name]; n.fn == nil && !guarded {
-			failAt(int(n.at), "there is no test named '%s'", n.name)
+		if n.fn = table[n.name]; n.fn == nil && !guarded {
+			failAt(int(n.at), "there is no %s named '%s'", n.kind, n.name)
 		}
 	}
 	children(n, func(child any) { b.expr(child, s, guarded) })

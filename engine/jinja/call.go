@@ -7,7 +7,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// args are the arguments of a call.
 type args struct {
 	pos   []Value
 	named []named
@@ -40,7 +39,6 @@ func (a *argExprs) eval(r *render, f *frame) args {
 	return out
 }
 
-// addAll adds the entries of a dictionary as named arguments.
 func (a *args) addAll(r *render, v Value) {
 	o, ok := v.(*ordered.Object)
 	if !ok {
@@ -88,14 +86,12 @@ func (a *args) integer(i int, absent int64) int64 {
 	return n
 }
 
-// text returns the argument at position i as a string; "" if it was not given.
 func (a *args) text(i int) string {
 	v := a.or(i, "")
 	defined(v)
 	return needText(v)
 }
 
-// needText returns the characters of a string, and fails for any other value.
 func needText(v Value) string {
 	s, ok := text(v)
 	if !ok {
@@ -149,7 +145,6 @@ func (b *builtin) call(r *render, name string, self Value, a args) Value {
 	return b.fn(r, self, a)
 }
 
-// arrange moves named arguments to their positions.
 func (b *builtin) arrange(name string, a args) args {
 	if len(a.pos) > len(b.params) {
 		fail("%s: takes at most %d arguments, not %d", name, len(b.params), len(a.pos))
@@ -183,7 +178,6 @@ type function struct {
 	fn   func(r *render, a args) Value
 }
 
-// method returns a function that applies the builtin to self. It is the value of an expression such as text.upper without a call.
 func (b *builtin) method(name string, self Value) *function {
 	return &function{name, func(r *render, a args) Value { return b.call(r, name, self, a) }}
 }
@@ -200,7 +194,6 @@ func (r *render) call(fn Value, a args) Value {
 	return nil
 }
 
-// macro is a macro together with the frame in which it was defined.
 type macro struct {
 	def   *macroDef
 	outer *frame

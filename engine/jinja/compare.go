@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// compare returns the result of a comparison operator.
 func (r *render) compare(op string, a, b Value) bool {
 	switch op {
 	case "==":
@@ -31,7 +30,6 @@ func (r *render) compare(op string, a, b Value) bool {
 	return c == orderMore || c == orderSame
 }
 
-// equal reports whether a == b in Python.
 func (r *render) equal(a, b Value) bool {
 	if s, ok := text(a); ok {
 		t, ok := text(b)
@@ -58,9 +56,8 @@ func (r *render) equal(a, b Value) bool {
 	case *iterator, *namespace, *macro, *function, *loopContext:
 		return a == b
 	}
-	items, aOK := elements(a)
-	others, bOK := elements(b)
-	return aOK && bOK && is[[]Value](a) == is[[]Value](b) && r.equalItems(items, others)
+	items, others, ok := bothElements(a, b)
+	return ok && r.equalItems(items, others)
 }
 
 func (r *render) equalItems(x, y []Value) bool {
@@ -94,7 +91,6 @@ func (r *render) equalObjects(x, y *ordered.Object) bool {
 	return true
 }
 
-// ordering is the result of comparing two values.
 type ordering int8
 
 const (
@@ -104,7 +100,6 @@ const (
 	orderNone ordering = 2
 )
 
-// less reports whether a < b in Python.
 func (r *render) less(a, b Value) bool { return r.order(a, b) == orderLess }
 
 func (r *render) order(a, b Value) ordering {
@@ -118,9 +113,8 @@ func (r *render) order(a, b Value) ordering {
 		r.spend(min(len(s), len(t)) / 8)
 		return ordering(strings.Compare(s, t))
 	}
-	x, xOK := elements(a)
-	y, yOK := elements(b)
-	if !xOK || !yOK || is[[]Value](a) != is[[]Value](b) {
+	x, y, ok := bothElements(a, b)
+	if !ok {
 		fail("values of types '%s' and '%s' cannot be ordered", typeName(a), typeName(b))
 	}
 	r.nest()
@@ -170,7 +164,6 @@ func exact(v Value) *big.Float {
 	return new(big.Float).SetInt64(n)
 }
 
-// contains returns the result of Python's operator in.
 func (r *render) contains(container, v Value) bool {
 	if s, ok := text(container); ok {
 		part, ok := text(v)

@@ -23,7 +23,6 @@ func storedKey(key Value) (string, bool) {
 	return "", false
 }
 
-// loadedKey is the inverse of storedKey.
 func loadedKey(key string) Value {
 	if digits, ok := strings.CutPrefix(key, intKey); ok {
 		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
@@ -33,7 +32,6 @@ func loadedKey(key string) Value {
 	return key
 }
 
-// entries yields the keys and values of a dictionary.
 func entries(o *ordered.Object) iter.Seq2[Value, Value] {
 	return func(yield func(Value, Value) bool) {
 		for key, value := range o.All() {
@@ -44,7 +42,6 @@ func entries(o *ordered.Object) iter.Seq2[Value, Value] {
 	}
 }
 
-// put sets a key of a dictionary.
 func (r *render) put(o *ordered.Object, key, value Value) {
 	stored, ok := storedKey(key)
 	if !ok {

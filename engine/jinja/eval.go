@@ -26,10 +26,10 @@ func (e *listExpr) eval(r *render, f *frame) Value { return evalAll(r, f, e.item
 func (e *tupleExpr) eval(r *render, f *frame) Value { return tuple(evalAll(r, f, e.items)) }
 
 func (e *dictExpr) eval(r *render, f *frame) Value {
-	r.list(len(e.keys) + 1)
+	r.list(len(e.items)/2 + 1)
 	o := ordered.NewObject()
-	for i := range e.keys {
-		key, value := e.keys[i].eval(r, f), e.values[i].eval(r, f)
+	for i := 0; i < len(e.items); i += 2 {
+		key, value := e.items[i].eval(r, f), e.items[i+1].eval(r, f)
 		r.at = int(e.at)
 		r.put(o, key, value)
 	}
@@ -49,17 +49,17 @@ func (e *condExpr) eval(r *render, f *frame) Value {
 var noElse = &undefined{hint: "the inline if-expression evaluated to false and no else section was defined"}
 
 func (e *logicExpr) eval(r *render, f *frame) Value {
-	left := e.left.eval(r, f)
+	left := e.items[0].eval(r, f)
 	if truth(left) != e.and {
 		return left
 	}
-	return e.right.eval(r, f)
+	return e.items[1].eval(r, f)
 }
 
-func (e *notExpr) eval(r *render, f *frame) Value { return !truth(e.value.eval(r, f)) }
+func (e *notExpr) eval(r *render, f *frame) Value { return !truth(e.items[0].eval(r, f)) }
 
-func (e *unaryExpr) eval(r *render, f *frame) Value {
-	v := e.value.eval(r, f)
+func (e *signExpr) eval(r *render, f *frame) Value {
+	v := e.items[0].eval(r, f)
 	r.at = int(e.at)
 	return signed(e.op, v)
 }
@@ -86,9 +86,9 @@ func (e *concatExpr) eval(r *render, f *frame) Value {
 }
 
 func (e *compareExpr) eval(r *render, f *frame) Value {
-	left := e.first.eval(r, f)
+	left := e.items[0].eval(r, f)
 	for i, op := range e.ops {
-		right := e.rest[i].eval(r, f)
+		right := e.items[i+1].eval(r, f)
 		r.at = int(e.at)
 		r.step()
 		if !r.compare(op, left, right) {
@@ -117,21 +117,20 @@ func (e *itemExpr) eval(r *render, f *frame) Value {
 }
 
 func (e *sliceExpr) eval(r *render, f *frame) Value {
-	object := e.object.eval(r, f)
-	var bounds [3]Value // None if missing
-	for i, b := range e.bounds {
-		if b != nil {
-			bounds[i] = b.eval(r, f)
+	var v [4]Value // None if missing
+	for i, item := range e.items {
+		if item != nil {
+			v[i] = item.eval(r, f)
 		}
 	}
 	r.at = int(e.at)
 	r.step()
-	return r.slice(object, bounds)
+	return r.slice(v[0], [3]Value(v[1:]))
 }
 
 func (e *filterExpr) eval(r *render, f *frame) Value { return e.apply(r, f, nil) }
 
-// apply runs a chain of filters. captured is the input of the first filter if the chain belongs to a block: the text of the block.
+// apply runs a chain of filters and tests. captured is the input of the first filter if the chain belongs to a block: the text of the block.
 func (e *filterExpr) apply(r *render, f *frame, captured Value) Value {
 	v := captured
 	if inner, ok := e.value.(*filterExpr); ok {
@@ -142,19 +141,7 @@ func (e *filterExpr) apply(r *render, f *frame, captured Value) Value {
 	r.at = int(e.at)
 	r.step()
 	if e.fn == nil {
-		fail("there is no filter named '%s'", e.name)
-	}
-	a := e.args.eval(r, f)
-	r.at = int(e.at)
-	return e.fn.call(r, e.name, v, a)
-}
-
-func (e *testExpr) eval(r *render, f *frame) Value {
-	v := e.value.eval(r, f)
-	r.at = int(e.at)
-	r.step()
-	if e.fn == nil {
-		fail("there is no test named '%s'", e.name)
+		fail("there is no %s named '%s'", e.kind, e.name)
 	}
 	a := e.args.eval(r, f)
 	r.at = int(e.at)

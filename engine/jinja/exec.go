@@ -20,7 +20,6 @@ func (r *render) run(body []stmt, f *frame) flow {
 	return flowNext
 }
 
-// capture runs a body and returns the text that it wrote.
 func (r *render) capture(body []stmt, f *frame) (string, flow) {
 	start := len(r.out)
 	fl := r.run(body, f)
@@ -68,7 +67,6 @@ func (s *setStmt) exec(r *render, f *frame) flow {
 	return flowNext
 }
 
-// namespaceOf returns the namespace whose attribute a target sets.
 func (e *attrTarget) namespaceOf(r *render, f *frame) *namespace {
 	ns, ok := e.object.ref.get(r, f).(*namespace)
 	if !ok {
@@ -77,7 +75,6 @@ func (e *attrTarget) namespaceOf(r *render, f *frame) *namespace {
 	return ns
 }
 
-// checkNamespaces fails if a target sets an attribute of a value that is not a namespace.
 func checkNamespaces(r *render, f *frame, target expr) {
 	switch t := target.(type) {
 	case *attrTarget:

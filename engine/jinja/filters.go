@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// filters has all filters by name.
 var filters map[string]*builtin
 
 func init() {
@@ -15,10 +14,10 @@ func init() {
 		"tojson":  def("ensure_ascii? indent? separators? sort_keys?", filterToJSON),
 
 		// text: filters_text.go
-		"upper":      textFilter(upper),
-		"lower":      textFilter(lower),
-		"capitalize": textFilter(capitalize),
-		"title":      textFilter(titleWords),
+		"upper":      mapped(upper),
+		"lower":      mapped(lower),
+		"capitalize": mapped(capitalize),
+		"title":      mapped(titleWords),
 		"string":     def("", filterString),
 		"safe":       def("", func(r *render, v Value, _ args) Value { return markup(r.str(v)) }),
 		"trim":       def("chars?", func(r *render, v Value, a args) Value { return strip(strings.TrimFunc)(r, r.str(v), a) }),

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// textFilter returns a filter that applies fn to a string. It converts any other value to a string first.
-func textFilter(fn func(string) string) *builtin {
-	return def("", func(r *render, v Value, _ args) Value {
+// mapped returns a filter or method that applies fn to a string. It converts any other value to a string first.
+func mapped(fn func(string) string) *builtin {
+	return def("/", func(r *render, v Value, _ args) Value {
 		s := fn(r.str(v))
 		r.spend(len(s))
 		return s

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -24,37 +23,48 @@ type piece struct {
 // percentField matches the supported fields of the operator %. Their flags have the same meaning in Go's fmt.
 var percentField = regexp.MustCompile(`^%(?:-?\d{0,3}(?:\.\d{1,3})?s|[-+ 0]*\d{0,3}[di]|[-+ 0]*\d{0,3}(?:\.\d{1,3})?f)`)
 
-// percentPieces splits a format of the operator %.
 func percentPieces(format string) ([]piece, error) {
+	return formatted(format, "%", func(rest string) (piece, int, error) {
+		given := percentField.FindString(rest)
+		if given == "" {
+			return piece{}, 0, fmt.Errorf("the format field at the start of %.10q is not supported in chat templates; use %%s, %%d or %%f", rest)
+		}
+		field := strings.TrimSuffix(given, "i")
+		if !strings.HasSuffix(field, "s") && !strings.HasSuffix(field, "f") {
+			field = strings.TrimSuffix(field, "d") + "d"
+		}
+		return piece{field: field, verb: field[len(field)-1]}, len(given), nil
+	})
+}
+
+// formatted splits a format into pieces. A field begins with one of the characters in marks; twice such a character stands for the
+// character itself. read returns the field at the start of a text, and its length.
+func formatted(format, marks string, read func(rest string) (field piece, length int, err error)) ([]piece, error) {
 	var out []piece
 	var text strings.Builder
 	for {
-		i := strings.IndexByte(format, '%')
+		i := strings.IndexAny(format, marks)
 		if i < 0 {
 			return append(out, piece{text: text.String() + format, last: true}), nil
 		}
 		text.WriteString(format[:i])
 		format = format[i:]
-		if strings.HasPrefix(format, "%%") {
-			text.WriteByte('%')
+		if len(format) > 1 && format[0] == format[1] {
+			text.WriteByte(format[0])
 			format = format[2:]
 			continue
 		}
-		field := percentField.FindString(format)
-		if field == "" {
-			return nil, fmt.Errorf("the format field at the start of %.10q is not supported in chat templates; use %%s, %%d or %%f", format)
+		p, length, err := read(format)
+		if err != nil {
+			return nil, err
 		}
-		format = format[len(field):]
-		field = strings.TrimSuffix(field, "i")
-		if !strings.HasSuffix(field, "s") && !strings.HasSuffix(field, "f") {
-			field = strings.TrimSuffix(field, "d") + "d"
-		}
-		out = append(out, piece{text: text.String(), field: field, verb: field[len(field)-1]})
+		p.text = text.String()
+		out = append(out, p)
 		text.Reset()
+		format = format[length:]
 	}
 }
 
-// percent returns the result of the operator % for a string.
 func (r *render) percent(format string, v Value) string {
 	r.spend(len(format))
 	items, ok := v.(tuple)
@@ -111,37 +121,20 @@ func (r *render) converted(verb byte, v Value) any {
 // formatField matches the supported fields of the method format: {}, {0} and {name}, with :d for an integer.
 var formatField = regexp.MustCompile(`^\{(\w*)(:d)?\}`)
 
-// formatPieces splits a format of the method format.
 func formatPieces(format string) ([]piece, error) {
-	var out []piece
-	var text strings.Builder
-	for {
-		i := strings.IndexAny(format, "{}")
-		if i < 0 {
-			return append(out, piece{text: text.String() + format, last: true}), nil
-		}
-		text.WriteString(format[:i])
-		format = format[i:]
-		if strings.HasPrefix(format, "{{") || strings.HasPrefix(format, "}}") {
-			text.WriteByte(format[0])
-			format = format[2:]
-			continue
-		}
-		m := formatField.FindStringSubmatch(format)
+	return formatted(format, "{}", func(rest string) (piece, int, error) {
+		m := formatField.FindStringSubmatch(rest)
 		if m == nil {
-			return nil, errors.New("the format field at the start of " + strconv.Quote(format) + " is not supported in chat templates; use {} or {name}")
+			return piece{}, 0, fmt.Errorf("the format field at the start of %q is not supported in chat templates; use {} or {name}", rest)
 		}
-		p := piece{text: text.String(), field: m[1]}
+		p := piece{field: m[1]}
 		if m[2] != "" {
 			p.verb = 'd'
 		}
-		out = append(out, p)
-		text.Reset()
-		format = format[len(m[0]):]
-	}
+		return p, len(m[0]), nil
+	})
 }
 
-// strFormat implements the method format of strings.
 func strFormat(r *render, self Value, a args) Value {
 	var out []byte
 	next, numbered := 0, false

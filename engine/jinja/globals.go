@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// globals has the functions that every template can call.
 var globals map[string]Value
 
 func init() {

@@ -21,7 +21,6 @@ func (c *cursor) step() (Value, bool) {
 	return v, true
 }
 
-// rest returns all remaining elements.
 func (c *cursor) rest() []Value {
 	items := c.items
 	c.items = nil
@@ -64,7 +63,6 @@ func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *it
 	}}}
 }
 
-// iterate returns a cursor over a value.
 func (r *render) iterate(v Value) cursor {
 	if it, ok := v.(*iterator); ok {
 		return cursor{next: it.step}
@@ -114,7 +112,6 @@ var asciiChars = func() (table [128]Value) {
 	return table
 }()
 
-// characters returns the characters of s, each as a string.
 func (r *render) characters(s string) []Value {
 	n := runeCount(s)
 	r.list(n)
@@ -129,7 +126,6 @@ func (r *render) characters(s string) []Value {
 	return items
 }
 
-// length returns len(v) as in Python.
 func (r *render) length(v Value) int {
 	if items, ok := elements(v); ok {
 		return len(items)

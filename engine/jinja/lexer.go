@@ -1,8 +1,10 @@
 package jinja
 
 import (
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -11,44 +13,58 @@ type tokenKind uint8
 const (
 	tokEOF tokenKind = iota
 	tokText
-	tokPrintBegin // {{
-	tokPrintEnd   // }}
-	tokBlockBegin // {%
-	tokBlockEnd   // %}
 	tokName
 	tokString
 	tokNumber
-	tokOp
+	tokOp // an operator or the delimiter of a tag
 )
 
 type token struct {
 	kind   tokenKind
-	text   string // a name, an operator, the value of a string, or text of the template
+	text   string // a name, an operator, a delimiter, the value of a string, or text of the template
 	value  Value  // value of a number: int64 or float64
 	offset int
 }
 
-// describe returns the name of a token for an error message.
 func (t token) describe() string {
 	switch t.kind {
 	case tokEOF:
 		return "the end of the template"
 	case tokText:
 		return "text"
-	case tokPrintBegin:
-		return "'{{'"
-	case tokPrintEnd:
-		return "'}}'"
-	case tokBlockBegin:
-		return "'{%'"
-	case tokBlockEnd:
-		return "'%}'"
 	case tokString:
 		return "a string"
 	case tokNumber:
 		return "a number"
 	}
 	return "'" + t.text + "'"
+}
+
+// The patterns of tokens. spaces matches what Python's str.isspace accepts, as isSpace does. A - in a delimiter removes the white space
+// beside it. The end of a block or a comment also removes a newline, unless it has a +.
+const (
+	spaces   = `[\t-\r\x1c-\x1f\x{85}\pZ]*`
+	endBlock = `(?:\+%\}|-%\}` + spaces + `|%\}\n?)`
+	digits   = `[0-9]+`
+	exponent = `[eE][-+]?` + digits
+)
+
+var (
+	blockEnd     = regexp.MustCompile(`^` + endBlock)
+	printEnd     = regexp.MustCompile(`^(?:-\}\}` + spaces + `|\}\})`)
+	commentEnd   = regexp.MustCompile(`\+#\}|-#\}` + spaces + `|#\}\n?`)
+	rawBegin     = regexp.MustCompile(`^\{%([-+]?)` + spaces + `raw` + spaces + `(?:-%\}` + spaces + `|%\})`)
+	rawEnd       = regexp.MustCompile(`\{%([-+]?)` + spaces + `endraw` + spaces + endBlock)
+	leadingSpace = regexp.MustCompile(`^` + spaces)
+	leadingName  = regexp.MustCompile(`^[_\pL][_\pL\p{Nd}\p{Mn}·]*`)
+	leadingInt   = regexp.MustCompile(`^` + digits)
+	leadingFloat = regexp.MustCompile(`^` + digits + `(?:\.` + digits + `(?:` + exponent + `)?|` + exponent + `)`)
+)
+
+// operators has all operators. Longer operators are first, because the first match is used.
+var operators = []string{
+	"//", "**", "==", "!=", ">=", "<=",
+	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";",
 }
 
 type lexer struct {
@@ -71,7 +87,6 @@ func (l *lexer) add(kind tokenKind, text string, offset int) {
 	l.tokens = append(l.tokens, token{kind: kind, text: text, offset: offset})
 }
 
-// text reads the text up to the next tag, and then the tag.
 func (l *lexer) text() {
 	start := l.pos
 	open := l.nextTag()
@@ -80,29 +95,32 @@ func (l *lexer) text() {
 		l.pos = len(l.src)
 		return
 	}
-	if rest, sign, ok := rawBegin(l.src[open:]); ok {
-		l.textBefore(start, open, sign, true)
-		l.pos = len(l.src) - len(rest)
+	if m := rawBegin.FindStringSubmatch(l.src[open:]); m != nil {
+		l.textBefore(start, open, m[1], true)
+		l.pos = open + len(m[0])
 		l.raw(open)
 		return
 	}
-	kind := l.src[open+1]
+	delimiter := l.src[open : open+2]
 	l.pos = open + 2
-	sign := l.sign()
-	l.textBefore(start, open, sign, kind != '{')
-	switch kind {
-	case '#':
+	sign := ""
+	if rest := l.src[l.pos:]; rest != "" && (rest[0] == '-' || rest[0] == '+') {
+		sign = rest[:1]
+		l.pos++
+	}
+	l.textBefore(start, open, sign, delimiter != "{{")
+	switch delimiter {
+	case "{#":
 		l.comment(open)
-	case '%':
-		l.add(tokBlockBegin, "", open)
-		l.tag(true)
+	case "{%":
+		l.add(tokOp, delimiter, open)
+		l.tag("%}", blockEnd)
 	default:
-		l.add(tokPrintBegin, "", open)
-		l.tag(false)
+		l.add(tokOp, delimiter, open)
+		l.tag("}}", printEnd)
 	}
 }
 
-// nextTag returns the offset of the next {{, {% or {#, or -1.
 func (l *lexer) nextTag() int {
 	for i := l.pos; ; i++ {
 		n := strings.IndexByte(l.src[i:], '{')
@@ -117,23 +135,14 @@ func (l *lexer) nextTag() int {
 	}
 }
 
-// sign reads a - or + after the opening of a tag. It returns 0 if there is none.
-func (l *lexer) sign() byte {
-	if l.pos < len(l.src) && (l.src[l.pos] == '-' || l.src[l.pos] == '+') {
-		l.pos++
-		return l.src[l.pos-1]
-	}
-	return 0
-}
-
 // textBefore adds the text between the offsets start and open as a token. A tag begins at offset open, and the white space that this tag
 // removes is left out. sign is the sign after the opening of the tag. isBlock is false for {{, before which lstrip_blocks removes nothing.
-func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
+func (l *lexer) textBefore(start, open int, sign string, isBlock bool) {
 	s := l.src[start:open]
 	switch {
-	case sign == '-':
+	case sign == "-":
 		s = strings.TrimRightFunc(s, isSpace)
-	case sign == 0 && isBlock:
+	case sign == "" && isBlock:
 		line := strings.LastIndexByte(s, '\n') + 1
 		atLineStart := line > 0 || start == 0 || l.src[start-1] == '\n'
 		if atLineStart && strings.TrimLeftFunc(s[line:], isSpace) == "" {
@@ -145,110 +154,46 @@ func (l *lexer) textBefore(start, open int, sign byte, isBlock bool) {
 	}
 }
 
-// rawBegin reports whether s begins with a {% raw %} tag. It also returns the text after the tag and the sign after its {%: -, + or 0 for
-// none.
-func rawBegin(s string) (rest string, sign byte, ok bool) {
-	s, ok = strings.CutPrefix(s, "{%")
-	if !ok {
-		return "", 0, false
-	}
-	if s != "" && (s[0] == '-' || s[0] == '+') {
-		sign, s = s[0], s[1:]
-	}
-	s, ok = strings.CutPrefix(strings.TrimLeftFunc(s, isSpace), "raw")
-	if !ok {
-		return "", 0, false
-	}
-	s = strings.TrimLeftFunc(s, isSpace)
-	if rest, ok := strings.CutPrefix(s, "-%}"); ok {
-		return strings.TrimLeftFunc(rest, isSpace), sign, true
-	}
-	rest, ok = strings.CutPrefix(s, "%}")
-	return rest, sign, ok
-}
-
-// raw reads the text up to {% endraw %}.
 func (l *lexer) raw(open int) {
-	start := l.pos
-	if start == len(l.src) {
+	if l.pos == len(l.src) {
 		return // as in Jinja, an opening tag at the end of the template needs no closing tag
 	}
-	for i := start; ; i++ {
-		n := strings.Index(l.src[i:], "{%")
-		if n < 0 {
-			failAt(open, "the statement 'raw' has no end: {%% endraw %%} is missing")
-		}
-		i += n
-		l.pos = i + 2
-		sign := l.sign()
-		l.skipSpace()
-		if !strings.HasPrefix(l.src[l.pos:], "endraw") {
-			continue
-		}
-		l.pos += len("endraw")
-		l.skipSpace()
-		if l.close("%}", true) {
-			l.textBefore(start, i, sign, true)
-			return
-		}
+	start, rest := l.pos, l.src[l.pos:]
+	m := rawEnd.FindStringSubmatchIndex(rest)
+	if m == nil {
+		failAt(open, "the statement 'raw' has no end: {%% endraw %%} is missing")
 	}
+	l.textBefore(start, start+m[0], rest[m[2]:m[3]], true)
+	l.pos += m[1]
 }
 
 func (l *lexer) comment(open int) {
 	if l.pos == len(l.src) {
 		return // as in Jinja, an opening {# at the end of the template needs no #}
 	}
-	n := strings.Index(l.src[l.pos:], "#}")
-	if n < 0 {
+	m := commentEnd.FindStringIndex(l.src[l.pos:])
+	if m == nil {
 		failAt(open, "the comment has no end: #} is missing")
 	}
-	l.pos += n
-	if n > 0 && (l.src[l.pos-1] == '-' || l.src[l.pos-1] == '+') {
-		l.pos--
-	}
-	l.close("#}", true)
+	l.pos += m[1]
 }
 
-// close reads the end of a tag, with or without a sign, and reports whether it was there. After an end with -, it also skips the white
-// space. After an end without a sign, it skips a newline if trim is set.
-func (l *lexer) close(end string, trim bool) bool {
-	rest := l.src[l.pos:]
-	switch {
-	case strings.HasPrefix(rest, end):
-		l.pos += len(end)
-		if trim && strings.HasPrefix(l.src[l.pos:], "\n") {
-			l.pos++
-		}
-	case strings.HasPrefix(rest, "-") && strings.HasPrefix(rest[1:], end):
-		l.pos += 1 + len(end)
-		l.skipSpace()
-	case trim && strings.HasPrefix(rest, "+") && strings.HasPrefix(rest[1:], end):
-		l.pos += 1 + len(end)
-	default:
-		return false
-	}
-	return true
+// take moves past the text that a pattern matches at the current position, and returns it.
+func (l *lexer) take(pattern *regexp.Regexp) string {
+	s := pattern.FindString(l.src[l.pos:])
+	l.pos += len(s)
+	return s
 }
 
-func (l *lexer) skipSpace() {
-	l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], isSpace))
-}
-
-// tag reads the tokens inside {{ }} or {% %}.
-func (l *lexer) tag(block bool) {
-	var open []byte // the closing brackets of all open brackets
+// tag reads the tokens inside a tag up to its end, which the pattern matches.
+func (l *lexer) tag(end string, pattern *regexp.Regexp) {
+	var open []string // the closing brackets of all open brackets
 	for {
-		l.skipSpace()
+		l.take(leadingSpace)
 		start := l.pos
-		if len(open) == 0 {
-			if block && l.close("%}", true) {
-				l.add(tokBlockEnd, "", start)
-				return
-			}
-			if !block && l.close("}}", false) {
-				l.add(tokPrintEnd, "", start)
-				return
-			}
+		if len(open) == 0 && l.take(pattern) != "" {
+			l.add(tokOp, end, start)
+			return
 		}
 		if start >= len(l.src) {
 			return // the parser reports the missing end of the tag
@@ -260,65 +205,121 @@ func (l *lexer) tag(block bool) {
 		}
 		switch last.text {
 		case "{":
-			open = append(open, '}')
+			open = append(open, "}")
 		case "(":
-			open = append(open, ')')
+			open = append(open, ")")
 		case "[":
-			open = append(open, ']')
+			open = append(open, "]")
 		case "}", ")", "]":
 			if len(open) == 0 {
 				failAt(start, "unexpected '%s'", last.text)
 			}
-			if want := open[len(open)-1]; want != last.text[0] {
-				failAt(start, "unexpected '%s', expected '%c'", last.text, want)
+			if want := open[len(open)-1]; want != last.text {
+				failAt(start, "unexpected '%s', expected '%s'", last.text, want)
 			}
 			open = open[:len(open)-1]
 		}
 	}
 }
 
-// operators has all operators. Longer operators are first, because the first match is used.
-var operators = []string{
-	"//", "**", "==", "!=", ">=", "<=",
-	"+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";",
-}
-
-// one reads one name, number, string or operator.
 func (l *lexer) one() {
 	start := l.pos
 	rest := l.src[start:]
-	c := rest[0]
-	switch {
-	case c >= '0' && c <= '9':
-		l.number()
-		return
-	case c == '\'' || c == '"':
+	if c := rest[0]; c == '\'' || c == '"' {
 		l.quoted(c)
 		return
 	}
-	if n := nameLength(rest); n > 0 {
-		l.pos += n
-		l.add(tokName, rest[:n], start)
+	if name := l.take(leadingName); name != "" {
+		l.add(tokName, name, start)
 		return
 	}
-	for _, op := range operators {
-		if strings.HasPrefix(rest, op) {
-			l.pos += len(op)
-			l.add(tokOp, op, start)
+	if leadingInt.MatchString(rest) {
+		l.number()
+		return
+	}
+	i := slices.IndexFunc(operators, func(op string) bool { return strings.HasPrefix(rest, op) })
+	if i < 0 {
+		r, _ := utf8.DecodeRuneInString(rest)
+		failAt(start, "unexpected character %q", r)
+	}
+	l.pos += len(operators[i])
+	l.add(tokOp, operators[i], start)
+}
+
+func (l *lexer) number() {
+	start := l.pos
+	afterDot := start > 0 && l.src[start-1] == '.' // x.1.2 has the subscripts 1 and 2, not the float 1.2
+	var value Value
+	if leadingFloat.MatchString(l.src[start:]) && !afterDot {
+		value, _ = strconv.ParseFloat(l.take(leadingFloat), 64)
+	} else {
+		text := l.take(leadingInt)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			failAt(start, "the integer %s is too large", text)
+		}
+		value = n
+		if text[0] == '0' && n != 0 {
+			failAt(start, "an integer other than 0 must not start with 0")
+		}
+	}
+	if l.pos < len(l.src) && strings.IndexByte("_xXoObB", l.src[l.pos]) >= 0 {
+		failAt(start, "numbers with '%c' are not supported in chat templates; use decimal digits", l.src[l.pos])
+	}
+	l.tokens = append(l.tokens, token{kind: tokNumber, value: value, offset: start})
+}
+
+// quoted reads a string literal, which may span lines.
+func (l *lexer) quoted(quote byte) {
+	start := l.pos
+	for i := start + 1; i < len(l.src); i++ {
+		switch l.src[i] {
+		case '\\':
+			i++
+		case quote:
+			l.pos = i + 1
+			l.add(tokString, unescape(l.src[start+1:i], start), start)
 			return
 		}
 	}
-	r, _ := utf8.DecodeRuneInString(rest)
-	failAt(start, "unexpected character %q", r)
+	failAt(start, "the string has no closing quote")
 }
 
-// nameLength returns the length in bytes of the identifier at the start of s; 0 if there is none.
-func nameLength(s string) int {
-	for i, r := range s {
-		if r == '_' || unicode.IsLetter(r) || i > 0 && (unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || r == '·') {
+// unescape returns the value of a Python string literal. A backslash that does not begin an escape remains in the text. offset is the
+// position of the literal, for errors.
+func unescape(s string, offset int) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	const escaped, meant = `\'"abfnrtv`, "\\'\"\a\b\f\n\r\t\v"
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
 			continue
 		}
-		return i
+		i++ // a backslash is never the last character of a literal
+		c := s[i]
+		if k := strings.IndexByte(escaped, c); k >= 0 {
+			b.WriteByte(meant[k])
+			continue
+		}
+		switch digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[c]; {
+		case c == '\n': // a backslash at the end of a line removes the line break
+		case digits > 0:
+			end := min(i+1+digits, len(s))
+			code, err := strconv.ParseUint(s[i+1:end], 16, 32)
+			if end < i+1+digits || err != nil || code > utf8.MaxRune {
+				failAt(offset, `the string has an escape \%c that does not represent a character`, c)
+			}
+			b.WriteRune(rune(code)) // U+FFFD for half a surrogate pair
+			i += digits
+		case c == 'N' || c >= '0' && c <= '7':
+			failAt(offset, `the escape \%c in strings is not supported in chat templates; use \x or \u`, c)
+		default:
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		}
 	}
-	return len(s)
+	return b.String()
 }

@@ -46,7 +46,6 @@ func (s *forStmt) exec(r *render, f *frame) flow {
 	return r.run(s.other, f)
 }
 
-// open starts the iteration.
 func (l *loopContext) open(r *render, f *frame, seq Value) {
 	l.it = r.iterate(seq)
 	if l.stmt.test == nil {
@@ -88,7 +87,6 @@ func unpacked(r *render, f *frame, target expr, v Value) Value {
 	return v
 }
 
-// next moves to the next element.
 func (l *loopContext) next() (Value, bool) {
 	v, ok := l.peek()
 	if !ok {
@@ -125,7 +123,6 @@ func (l *loopContext) length() int {
 	return l.total
 }
 
-// attr returns an attribute of the variable loop.
 func (l *loopContext) attr(name string) (Value, bool) {
 	switch name {
 	case "index":

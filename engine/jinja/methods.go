@@ -49,11 +49,11 @@ func init() {
 		"join":    def("iterable /", strJoin),
 		"format":  def("*", strFormat),
 
-		"isalpha": predicate(func(s string) bool { return every(s, isAlpha) }),
-		"isdigit": predicate(func(s string) bool { return every(s, isDigit) }),
-		"isspace": predicate(func(s string) bool { return every(s, isSpace) }),
-		"islower": predicate(func(s string) bool { return hasCase(s, isLowerCase) }),
-		"isupper": predicate(func(s string) bool { return hasCase(s, isUpperCase) }),
+		"isalpha": textTest(func(s string) bool { return every(s, isAlpha) }),
+		"isdigit": textTest(func(s string) bool { return every(s, isDigit) }),
+		"isspace": textTest(func(s string) bool { return every(s, isSpace) }),
+		"islower": textTest(func(s string) bool { return hasCase(s, isLowerCase) }),
+		"isupper": textTest(func(s string) bool { return hasCase(s, isUpperCase) }),
 	}
 }
 
@@ -103,20 +103,6 @@ func dictGet(r *render, self Value, a args) Value {
 		return v
 	}
 	return a.or(1, nil)
-}
-
-// mapped returns a method without arguments that applies fn to a string.
-func mapped(fn func(string) string) *builtin {
-	return def("/", func(r *render, self Value, _ args) Value {
-		s := fn(self.(string))
-		r.spend(len(s))
-		return s
-	})
-}
-
-// predicate returns a method without arguments that reports whether fn is true for a string.
-func predicate(fn func(string) bool) *builtin {
-	return def("/", func(_ *render, self Value, _ args) Value { return fn(self.(string)) })
 }
 
 func strip(trim func(s string, in func(rune) bool) string) func(*render, Value, args) Value {

@@ -14,7 +14,6 @@ type parser struct {
 	loops  int // number of loops around the current statement, not counting loops outside of its macro
 }
 
-// template parses a whole template.
 func (p *parser) template() []stmt {
 	body, end := p.statements("")
 	if end.kind != tokEOF {
@@ -25,10 +24,8 @@ func (p *parser) template() []stmt {
 
 func (p *parser) cur() token { return p.tokens[p.pos] }
 
-// ahead returns the token after the current one.
 func (p *parser) ahead() token { return p.tokens[min(p.pos+1, len(p.tokens)-1)] }
 
-// next returns the current token and moves to the next one.
 func (p *parser) next() token {
 	t := p.tokens[p.pos]
 	if t.kind != tokEOF {
@@ -37,20 +34,15 @@ func (p *parser) next() token {
 	return t
 }
 
-func (p *parser) is(kind tokenKind, text string) bool {
+// is reports whether the current token is the given word, operator or delimiter.
+func (p *parser) is(text string) bool {
 	t := p.cur()
-	return t.kind == kind && t.text == text
+	return t.text == text && (t.kind == tokName || t.kind == tokOp)
 }
 
-func (p *parser) isOp(text string) bool   { return p.is(tokOp, text) }
-func (p *parser) isWord(text string) bool { return p.is(tokName, text) }
-
-func (p *parser) takeOp(text string) bool   { return p.take(tokOp, text) }
-func (p *parser) takeWord(text string) bool { return p.take(tokName, text) }
-
-// take moves to the next token if the current token has the given kind and text. It reports whether it did.
-func (p *parser) take(kind tokenKind, text string) bool {
-	if !p.is(kind, text) {
+// take moves to the next token if the current one is the given word, operator or delimiter. It reports whether it did.
+func (p *parser) take(text string) bool {
+	if !p.is(text) {
 		return false
 	}
 	p.pos++
@@ -65,14 +57,8 @@ func (p *parser) fail(want string) {
 	failAt(t.offset, "found %s where %s is expected", t.describe(), want)
 }
 
-func (p *parser) expectOp(text string) {
-	if !p.takeOp(text) {
-		p.fail("'" + text + "'")
-	}
-}
-
-func (p *parser) expectWord(text string) {
-	if !p.takeWord(text) {
+func (p *parser) expect(text string) {
+	if !p.take(text) {
 		p.fail("'" + text + "'")
 	}
 }
@@ -82,13 +68,6 @@ func (p *parser) expectName() token {
 		p.fail("a name")
 	}
 	return p.next()
-}
-
-func (p *parser) expectKind(kind tokenKind) {
-	if p.cur().kind != kind {
-		p.fail(token{kind: kind}.describe())
-	}
-	p.pos++
 }
 
 // enter adds a level of nested statements and expressions, and fails if there are too many. Each call needs a call of leave.
@@ -108,7 +87,6 @@ func (p *parser) link(n int) {
 	}
 }
 
-// blockEnds has the words that end the body of a statement.
 var blockEnds = []string{"endfor", "endif", "elif", "else", "endset", "endmacro", "endfilter", "endgeneration"}
 
 // statements parses text and statements up to one of blockEnds or to the end of the template. It also consumes and returns the token of
@@ -119,20 +97,20 @@ func (p *parser) statements(opener string) ([]stmt, token) {
 	opened := p.cur().offset
 	var body []stmt
 	for {
-		switch t := p.next(); t.kind {
-		case tokText:
+		switch t := p.next(); {
+		case t.kind == tokText:
 			body = append(body, &textStmt{t.text})
-		case tokPrintBegin:
+		case t.text == "{{":
 			e := p.tuple(true, "")
-			p.expectKind(tokPrintEnd)
+			p.expect("}}")
 			body = append(body, &printStmt{at(t.offset), e})
-		case tokBlockBegin:
+		case t.text == "{%":
 			if word := p.cur(); word.kind == tokName && slices.Contains(blockEnds, word.text) {
 				return body, p.next()
 			}
 			body = append(body, p.statement())
-			p.expectKind(tokBlockEnd)
-		case tokEOF:
+			p.expect("%}")
+		default: // the end of the template
 			if opener != "" {
 				failAt(opened, "the body of '%s' that begins here has no end", opener)
 			}
@@ -144,8 +122,8 @@ func (p *parser) statements(opener string) ([]stmt, token) {
 // body parses the body of a statement, from the end of the opening tag up to one of the given words, such as endif. It also returns this
 // word.
 func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
-	p.takeOp(":")
-	p.expectKind(tokBlockEnd)
+	p.take(":")
+	p.expect("%}")
 	body, end := p.statements(opener)
 	if !slices.Contains(ends, end.text) {
 		failAt(end.offset, "found '%s' where %s is expected", end.text, strings.Join(ends, " or "))
@@ -153,7 +131,6 @@ func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
 	return body, end.text
 }
 
-// statement parses the tokens inside {% %}, and the body and end of the statement.
 func (p *parser) statement() stmt {
 	word := p.expectName()
 	switch start := at(word.offset); word.text {
@@ -180,7 +157,8 @@ func (p *parser) statement() stmt {
 		}
 		return &loopControl{start, flowContinue}
 	}
-	refuseStatement(word)
+	refuseName("statement", word, refusedStatements)
+	failAt(word.offset, "unknown statement '%s'", word.text)
 	return nil
 }
 
@@ -205,12 +183,12 @@ func (p *parser) ifChain(start at) *ifStmt {
 
 func (p *parser) forLoop(start at) *forStmt {
 	s := &forStmt{at: start, target: p.target(p.primary, "in")}
-	p.expectWord("in")
+	p.expect("in")
 	s.seq = p.tuple(false, "recursive")
-	if p.takeWord("if") {
+	if p.take("if") {
 		s.test = p.expression()
 	}
-	if p.isWord("recursive") {
+	if p.is("recursive") {
 		refuse(p.cur().offset, "recursive loops are")
 	}
 	p.loops++
@@ -225,11 +203,11 @@ func (p *parser) forLoop(start at) *forStmt {
 
 func (p *parser) set(start at) stmt {
 	target := p.target(p.setItem, "")
-	if p.takeOp("=") {
+	if p.take("=") {
 		return &setStmt{start, target, p.tuple(true, "")}
 	}
 	s := &captureStmt{at: start, target: target}
-	if p.isOp("|") {
+	if p.is("|") {
 		s.filter = p.blockFilter()
 	}
 	s.body, _ = p.body("set", "endset")
@@ -238,9 +216,9 @@ func (p *parser) set(start at) stmt {
 
 // blockFilter parses a chain of filters. The | before the first filter may be missing.
 func (p *parser) blockFilter() *filterExpr {
-	p.takeOp("|")
+	p.take("|")
 	f := p.filter(nil)
-	for n := 0; p.takeOp("|"); n++ {
+	for n := 0; p.take("|"); n++ {
 		p.link(n)
 		f = p.filter(f)
 	}
@@ -268,12 +246,11 @@ func (p *parser) macroBody(word string) []stmt {
 	return body
 }
 
-// signature parses the parameters of a macro.
 func (p *parser) signature(d *macroDef) {
-	p.expectOp("(")
-	for !p.takeOp(")") {
+	p.expect("(")
+	for !p.take(")") {
 		if len(d.params) > 0 {
-			p.expectOp(",")
+			p.expect(",")
 		}
 		name := p.expectName()
 		param := &nameExpr{at: at(name.offset), name: name.text, use: useParam}
@@ -281,7 +258,7 @@ func (p *parser) signature(d *macroDef) {
 			failAt(name.offset, "'%s' cannot be a parameter: it is a constant or the name of another parameter", name.text)
 		}
 		d.params = append(d.params, param)
-		if p.takeOp("=") {
+		if p.take("=") {
 			d.defaults = append(d.defaults, p.expression())
 		} else if len(d.defaults) > 0 {
 			failAt(name.offset, "a parameter without a default must not follow one with a default")
@@ -296,7 +273,7 @@ func (p *parser) target(item func() expr, end string) expr {
 	var t expr
 	switch {
 	case isTuple:
-		t = &tupleExpr{items}
+		t = &tupleExpr{operands{items}}
 	case len(items) == 0:
 		p.fail("a name to assign to")
 	default:

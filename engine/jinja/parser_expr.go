@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// expression parses one expression, which may be a conditional one.
 func (p *parser) expression() expr {
 	p.enter()
 	defer p.leave()
 	value := p.or()
-	for n := 0; p.takeWord("if"); n++ {
+	for n := 0; p.take("if"); n++ {
 		p.link(n)
 		c := &condExpr{value: value, test: p.or()}
-		if p.takeWord("else") {
+		if p.take("else") {
 			c.other = p.expression()
 		}
 		value = c
@@ -30,7 +29,7 @@ func (p *parser) tuple(conditionals bool, end string) expr {
 	}
 	items, isTuple := p.items(item, end)
 	if isTuple {
-		return &tupleExpr{items}
+		return &tupleExpr{operands{items}}
 	}
 	if len(items) == 0 {
 		p.fail("an expression")
@@ -42,11 +41,11 @@ func (p *parser) tuple(conditionals bool, end string) expr {
 // gives ("" for none). isTuple reports whether there is a comma.
 func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool) {
 	for {
-		if k := p.cur().kind; k == tokPrintEnd || k == tokBlockEnd || p.isOp(")") || end != "" && p.isWord(end) {
+		if p.is("}}") || p.is("%}") || p.is(")") || end != "" && p.is(end) {
 			return items, isTuple
 		}
 		items = append(items, item())
-		if !p.takeOp(",") {
+		if !p.take(",") {
 			return items, isTuple
 		}
 		isTuple = true
@@ -68,10 +67,9 @@ func (p *parser) chain(operand func() expr, operator func() string, join func(at
 	}
 }
 
-// oneOf returns a function for chain that consumes one of the given operators.
 func (p *parser) oneOf(ops ...string) func() string {
 	return func() string {
-		if t := p.cur(); t.kind == tokOp && slices.Contains(ops, t.text) {
+		if t := p.cur(); slices.ContainsFunc(ops, p.is) {
 			p.pos++
 			return t.text
 		}
@@ -82,14 +80,8 @@ func (p *parser) oneOf(ops ...string) func() string {
 func binary(at at, op string, left, right expr) expr { return &binaryExpr{at, op, left, right} }
 
 func (p *parser) logic(word string, operand func() expr) expr {
-	take := func() string {
-		if p.takeWord(word) {
-			return word
-		}
-		return ""
-	}
-	return p.chain(operand, take, func(_ at, op string, left, right expr) expr {
-		return &logicExpr{op == "and", left, right}
+	return p.chain(operand, p.oneOf(word), func(_ at, op string, left, right expr) expr {
+		return &logicExpr{op == "and", operands{[]expr{left, right}}}
 	})
 }
 
@@ -97,33 +89,31 @@ func (p *parser) or() expr  { return p.logic("or", p.and) }
 func (p *parser) and() expr { return p.logic("and", p.not) }
 
 func (p *parser) not() expr {
-	if !p.takeWord("not") {
+	if !p.take("not") {
 		return p.compare()
 	}
 	p.enter()
 	defer p.leave()
-	return &notExpr{p.not()}
+	return &notExpr{operands{[]expr{p.not()}}}
 }
 
 func (p *parser) compare() expr {
-	first := p.sum()
-	c := &compareExpr{at: p.at(), first: first}
+	c := &compareExpr{operands: operands{[]expr{p.sum()}}}
+	c.at = p.at()
 	for {
-		op := p.oneOf("==", "!=", "<", "<=", ">", ">=")()
+		op := p.oneOf("==", "!=", "<", "<=", ">", ">=", "in")()
 		switch {
 		case op != "":
-		case p.takeWord("in"):
-			op = "in"
-		case p.isWord("not") && p.ahead().kind == tokName && p.ahead().text == "in":
+		case p.is("not") && p.ahead().text == "in" && p.ahead().kind == tokName:
 			p.pos += 2
 			op = "not in"
 		case len(c.ops) == 0:
-			return first
+			return c.items[0]
 		default:
 			return c
 		}
 		c.ops = append(c.ops, op)
-		c.rest = append(c.rest, p.sum())
+		c.items = append(c.items, p.sum())
 	}
 }
 
@@ -131,11 +121,11 @@ func (p *parser) sum() expr { return p.chain(p.concat, p.oneOf("+", "-"), binary
 
 func (p *parser) concat() expr {
 	first := p.product()
-	if !p.isOp("~") {
+	if !p.is("~") {
 		return first
 	}
-	c := &concatExpr{p.at(), []expr{first}}
-	for p.takeOp("~") {
+	c := &concatExpr{p.at(), operands{[]expr{first}}}
+	for p.take("~") {
 		c.items = append(c.items, p.product())
 	}
 	return c
@@ -143,7 +133,7 @@ func (p *parser) concat() expr {
 
 func (p *parser) product() expr {
 	e := p.chain(func() expr { return p.unary(true) }, p.oneOf("*", "/", "//", "%"), binary)
-	if p.isOp("**") {
+	if p.is("**") {
 		refuse(p.cur().offset, "the operator ** is")
 	}
 	return e
@@ -157,18 +147,18 @@ func (p *parser) unary(filters bool) expr {
 	where := p.at()
 	var e expr
 	if op := p.oneOf("-", "+")(); op != "" {
-		e = &unaryExpr{where, op, p.unary(false)}
+		e = &signExpr{where, op, operands{[]expr{p.unary(false)}}}
 	} else {
 		e = p.primary()
 	}
 	for n := 0; ; n++ {
 		p.link(n)
 		switch where := p.at(); {
-		case p.takeOp("."):
+		case p.take("."):
 			e = p.attribute(where, e)
-		case p.isOp("["):
+		case p.is("["):
 			e = p.subscript(where, e)
-		case p.isOp("("):
+		case p.is("("):
 			e = p.call(where, e)
 		default:
 			if !filters {
@@ -179,16 +169,15 @@ func (p *parser) unary(filters bool) expr {
 	}
 }
 
-// filters parses the filters and tests that follow a value and its postfixes.
 func (p *parser) filters(e expr) expr {
 	for n := 0; ; n++ {
 		p.link(n)
 		switch where := p.at(); {
-		case p.takeOp("|"):
+		case p.take("|"):
 			e = p.filter(e)
-		case p.takeWord("is"):
+		case p.take("is"):
 			e = p.test(where, e)
-		case p.isOp("("):
+		case p.is("("):
 			e = p.call(where, e)
 		default:
 			return e
@@ -196,12 +185,11 @@ func (p *parser) filters(e expr) expr {
 	}
 }
 
-// filter parses the name and arguments of a filter.
 func (p *parser) filter(value expr) *filterExpr {
 	name := p.expectName()
-	refuseFilter(name)
-	f := &filterExpr{at: at(name.offset), value: value, name: name.text}
-	if p.isOp("(") {
+	refuseName("filter", name, refusedFilters)
+	f := &filterExpr{at: at(name.offset), kind: "filter", value: value, name: name.text}
+	if p.is("(") {
 		f.args = p.args()
 	}
 	return f
@@ -209,21 +197,21 @@ func (p *parser) filter(value expr) *filterExpr {
 
 // test parses the text after "is". An argument need not be in parentheses: x is divisibleby 3.
 func (p *parser) test(where at, value expr) expr {
-	negated := p.takeWord("not")
+	negated := p.take("not")
 	name := p.expectName()
-	refuseTest(name)
-	t := &testExpr{at: where, value: value, name: name.text}
+	refuseName("test", name, refusedTests)
+	t := &filterExpr{at: where, kind: "test", value: value, name: name.text}
 	switch next := p.cur(); {
-	case p.isOp("("):
+	case p.is("("):
 		t.args = p.args()
-	case p.isWord("is"):
+	case p.is("is"):
 		failAt(next.offset, "a second 'is' cannot follow a test; join the tests with 'and'")
-	case next.kind == tokName && (next.text == "else" || next.text == "or" || next.text == "and"):
-	case next.kind == tokName || next.kind == tokString || next.kind == tokNumber || p.isOp("[") || p.isOp("{"):
+	case p.is("else") || p.is("or") || p.is("and"):
+	case next.kind == tokName || next.kind == tokString || next.kind == tokNumber || p.is("[") || p.is("{"):
 		t.args.pos = []expr{p.unary(false)}
 	}
 	if negated {
-		return &notExpr{t}
+		return &notExpr{operands{[]expr{t}}}
 	}
 	return t
 }
@@ -242,25 +230,24 @@ func (p *parser) attribute(where at, object expr) expr {
 func (p *parser) subscript(where at, object expr) expr {
 	p.next()
 	var key expr
-	if !p.isOp(":") {
+	if !p.is(":") {
 		key = p.expression()
 	}
 	switch {
-	case p.isOp(","):
+	case p.is(","):
 		refuse(p.cur().offset, "a tuple as a key is")
-	case !p.takeOp(":"):
-		p.expectOp("]")
+	case !p.take(":"):
+		p.expect("]")
 		return &itemExpr{where, object, key}
 	}
-	s := &sliceExpr{at: where, object: object}
-	s.bounds[0] = key
-	if !p.isOp(":") && !p.isOp("]") {
-		s.bounds[1] = p.expression()
+	s := &sliceExpr{where, operands{[]expr{object, key, nil, nil}}}
+	if !p.is(":") && !p.is("]") {
+		s.items[2] = p.expression()
 	}
-	if p.takeOp(":") && !p.isOp("]") {
-		s.bounds[2] = p.expression()
+	if p.take(":") && !p.is("]") {
+		s.items[3] = p.expression()
 	}
-	p.expectOp("]")
+	p.expect("]")
 	return s
 }
 
@@ -283,23 +270,23 @@ func (p *parser) primary() expr {
 	case t.kind == tokNumber:
 		p.pos++
 		return &constExpr{t.value}
-	case p.takeOp("("):
+	case p.take("("):
 		items, isTuple := p.items(p.expression, "")
-		p.expectOp(")")
+		p.expect(")")
 		if isTuple || len(items) == 0 {
-			return &tupleExpr{items}
+			return &tupleExpr{operands{items}}
 		}
 		return items[0]
-	case p.takeOp("["):
+	case p.take("["):
 		l := &listExpr{}
 		p.separated("]", func() { l.items = append(l.items, p.expression()) })
 		return l
-	case p.takeOp("{"):
+	case p.take("{"):
 		d := &dictExpr{at: at(t.offset)}
 		p.separated("}", func() {
-			d.keys = append(d.keys, p.expression())
-			p.expectOp(":")
-			d.values = append(d.values, p.expression())
+			key := p.expression()
+			p.expect(":")
+			d.items = append(d.items, key, p.expression())
 		})
 		return d
 	}
@@ -310,10 +297,10 @@ func (p *parser) primary() expr {
 // separated parses items that are separated by commas, and the closing bracket after them, which the parameter end gives. There may be a
 // comma before the bracket.
 func (p *parser) separated(end string, item func()) {
-	for first := true; !p.takeOp(end); first = false {
+	for first := true; !p.take(end); first = false {
 		if !first {
-			p.expectOp(",")
-			if p.takeOp(end) {
+			p.expect(",")
+			if p.take(end) {
 				return
 			}
 		}
@@ -321,7 +308,6 @@ func (p *parser) separated(end string, item func()) {
 	}
 }
 
-// strings joins consecutive string literals.
 func (p *parser) strings() string {
 	var parts []string
 	for p.cur().kind == tokString {
@@ -335,7 +321,6 @@ func (p *parser) call(where at, fn expr) expr {
 	return &callExpr{where, fn, p.args()}
 }
 
-// args parses the arguments of a call, with their parentheses.
 func (p *parser) args() argExprs {
 	var a argExprs
 	p.next()
@@ -345,18 +330,17 @@ func (p *parser) args() argExprs {
 
 func (p *parser) arg(a *argExprs) {
 	t := p.cur()
-	if a.starNamed != nil {
+	isNamed := t.kind == tokName && p.ahead().kind == tokOp && p.ahead().text == "="
+	isPlain := !isNamed && !p.is("*") && !p.is("**")
+	if a.starNamed != nil || a.star != nil && (isPlain || p.is("*")) || len(a.names) > 0 && isPlain {
 		failAt(t.offset, "this argument is in the wrong position: the order is arguments without names, named arguments, *list, **dictionary")
 	}
 	switch {
-	case p.takeOp("**"):
+	case p.take("**"):
 		a.starNamed = p.expression()
-	case p.takeOp("*"):
-		if a.star != nil {
-			failAt(t.offset, "this argument is in the wrong position: the order is arguments without names, named arguments, *list, **dictionary")
-		}
+	case p.take("*"):
 		a.star = p.expression()
-	case t.kind == tokName && p.ahead().kind == tokOp && p.ahead().text == "=":
+	case isNamed:
 		if slices.Contains(a.names, t.text) {
 			failAt(t.offset, "the argument '%s' is given twice", t.text)
 		}
@@ -364,9 +348,6 @@ func (p *parser) arg(a *argExprs) {
 		a.names = append(a.names, t.text)
 		a.named = append(a.named, p.expression())
 	default:
-		if a.star != nil || len(a.names) > 0 {
-			failAt(t.offset, "this argument is in the wrong position: the order is arguments without names, named arguments, *list, **dictionary")
-		}
 		a.pos = append(a.pos, p.expression())
 	}
 }

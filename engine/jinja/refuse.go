@@ -36,22 +36,10 @@ var (
 	}
 )
 
-func refuseStatement(word token) {
-	if slices.Contains(refusedStatements, word.text) {
-		refuse(word.offset, "the statement '"+word.text+"' is")
-	}
-	failAt(word.offset, "unknown statement '%s'", word.text)
-}
-
-func refuseFilter(name token) {
-	if slices.Contains(refusedFilters, name.text) {
-		refuse(name.offset, "the filter '"+name.text+"' is")
-	}
-}
-
-func refuseTest(name token) {
-	if slices.Contains(refusedTests, name.text) {
-		refuse(name.offset, "the test '"+name.text+"' is")
+// refuseName refuses a statement, filter or test if its name is in a list.
+func refuseName(kind string, name token, refused []string) {
+	if slices.Contains(refused, name.text) {
+		refuse(name.offset, "the "+kind+" '"+name.text+"' is")
 	}
 }
 
@@ -82,7 +70,7 @@ func refuseFormat(n any) {
 		}
 	case *filterExpr:
 		where = n.at
-		if format, ok := constText(n.value); ok && n.name == "format" {
+		if format, ok := constText(n.value); ok && n.kind == "filter" && n.name == "format" {
 			_, err = percentPieces(format)
 		}
 	case *callExpr:

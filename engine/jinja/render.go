@@ -30,7 +30,6 @@ var (
 	errOutput = fmt.Errorf("the template makes a text of more than %d MiB or a list of more than %d elements", maxOutput>>20, maxOutput/itemCost)
 )
 
-// render is one rendering of a template.
 type render struct {
 	t         *Template
 	now       time.Time
@@ -74,10 +73,8 @@ func (r *render) release() {
 	renders.Put(r)
 }
 
-// step subtracts the cost of a statement or an operation from the budget.
 func (r *render) step() { r.spend(stepCost) }
 
-// spend subtracts a cost from the budget.
 func (r *render) spend(cost int) {
 	r.budget -= cost
 	if r.budget < 0 {

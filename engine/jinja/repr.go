@@ -27,7 +27,6 @@ func (r *render) str(v Value) string {
 	return r.repr(v)
 }
 
-// repr returns Python's repr of a value.
 func (r *render) repr(v Value) string { return string(r.appendRepr(nil, v)) }
 
 func (r *render) appendRepr(out []byte, v Value) []byte {
@@ -133,7 +132,6 @@ func formatFloat(f float64) string {
 	return s
 }
 
-// appendQuoted returns Python's repr of a string.
 func appendQuoted(out []byte, s string) []byte {
 	quote := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {

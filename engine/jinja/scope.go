@@ -1,5 +1,7 @@
 package jinja
 
+import "maps"
+
 // Before a template runs, Jinja decides to which scope each name belongs. A name that is set anywhere in a scope belongs to this scope from
 // its start. Until it is set, it has the value of the surrounding scope. This file makes the same decisions, and visits the names in the
 // same order as Jinja. The order matters: if only one branch of an if sets a name, its value in the other branches depends on where the
@@ -62,15 +64,9 @@ func (s *symbols) copy() *symbols {
 }
 
 func (s *symbols) add(other *symbols) {
-	for name, v := range other.refs {
-		s.refs[name] = v
-	}
-	for v, l := range other.loads {
-		s.loads[v] = l
-	}
-	for name := range other.stores {
-		s.stores[name] = true
-	}
+	maps.Copy(s.refs, other.refs)
+	maps.Copy(s.loads, other.loads)
+	maps.Copy(s.stores, other.stores)
 }
 
 func (s *symbols) find(name string) *variable {
@@ -115,7 +111,6 @@ func (s *symbols) declare(name string) {
 	s.define(name, load{kind: loadParam})
 }
 
-// target declares the names in a loop's target.
 func (s *symbols) target(e any) {
 	if n, ok := e.(*nameExpr); ok {
 		s.declare(n.name)
@@ -147,12 +142,6 @@ func (s *symbols) join(branches ...*symbols) {
 	}
 }
 
-func visitAll[T any](s *symbols, nodes []T) {
-	for _, n := range nodes {
-		s.visit(n)
-	}
-}
-
 // visit collects the names in a node, except the names of scopes inside it.
 func (s *symbols) visit(n any) {
 	switch n := n.(type) {
@@ -168,9 +157,9 @@ func (s *symbols) visit(n any) {
 	case *ifStmt:
 		s.visit(n.test)
 		body, elifs, other := s.copy(), s.copy(), s.copy()
-		visitAll(body, n.body)
-		visitAll(elifs, n.elifs)
-		visitAll(other, n.other)
+		each(n.body, body.visit)
+		each(n.elifs, elifs.visit)
+		each(n.other, other.visit)
 		s.join(body, elifs, other)
 	case *setStmt:
 		s.visit(n.value)

@@ -7,7 +7,7 @@
 //
 // A template passes through these stages, each in the files named after it:
 //
-//	lexer    source -> tokens; literal.go reads strings and numbers. White space around tags is removed here.
+//	lexer    source -> tokens. White space around tags is removed here.
 //	parser   tokens -> tree of statements and expressions (ast.go); parser_expr.go parses the expressions
 //	scope    decides for every name to which scope it belongs; bind.go assigns slots of frames (frame.go)
 //	exec     runs statements, which write the prompt; loop.go runs loops
@@ -111,10 +111,8 @@ type failure struct {
 	offset int // position in the source; negative for the position of the current operation
 }
 
-// fail stops a rendering with an error.
 func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...), -1}) }
 
-// failWith stops a rendering with err.
 func failWith(err error) { panic(failure{err, -1}) }
 
 // must returns v or, if err is not nil, stops the rendering with err.

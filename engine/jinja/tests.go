@@ -1,12 +1,11 @@
 package jinja
 
 import (
-	"math/big"
+	"slices"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// tests has all tests by name.
 var tests map[string]*builtin
 
 func init() {
@@ -17,13 +16,13 @@ func init() {
 		"boolean":   test(is[bool]),
 		"true":      test(func(v Value) bool { b, ok := v.(bool); return ok && b }),
 		"false":     test(func(v Value) bool { b, ok := v.(bool); return ok && !b }),
-		"integer":   test(isInteger),
+		"integer":   ofType("int"),
 		"float":     test(is[float64]),
 		"number":    test(func(v Value) bool { _, ok := float(v); return ok }),
 		"string":    test(func(v Value) bool { _, ok := text(v); return ok }),
 		"mapping":   test(is[*ordered.Object]),
-		"sequence":  test(isSequence),
-		"iterable":  test(isIterable),
+		"sequence":  ofType(sequences...),
+		"iterable":  ofType(iterables...),
 		"lower":     textTest(func(s string) bool { return hasCase(s, isLowerCase) }),
 		"upper":     textTest(func(s string) bool { return hasCase(s, isUpperCase) }),
 
@@ -46,38 +45,24 @@ func init() {
 	}
 }
 
+// sequences names the types of values that have a length and can be subscripted. As in Jinja, dictionaries and undefined values belong to
+// them.
+var (
+	sequences = []string{"str", "Markup", "list", "tuple", "dict", "range", "Undefined"}
+	iterables = append([]string{"dict_keys", "dict_values", "dict_items", "generator", "LoopContext"}, sequences...)
+)
+
+func ofType(names ...string) *builtin {
+	return test(func(v Value) bool { return slices.Contains(names, typeName(v)) })
+}
+
 func test(is func(Value) bool) *builtin {
 	return def("", func(_ *render, v Value, _ args) Value { return is(v) })
 }
 
+// textTest returns a test or method that reports whether the function is true for a string.
 func textTest(is func(string) bool) *builtin {
-	return def("", func(r *render, v Value, _ args) Value { return is(r.str(v)) })
-}
-
-func isInteger(v Value) bool {
-	switch v.(type) {
-	case int64, *big.Int:
-		return true
-	}
-	return false
-}
-
-// isSequence reports whether the test sequence is true for a value: it has a length and can be subscripted. As in Jinja, this includes
-// dictionaries and undefined values.
-func isSequence(v Value) bool {
-	switch v.(type) {
-	case string, markup, []Value, tuple, *ordered.Object, *span, *undefined:
-		return true
-	}
-	return false
-}
-
-func isIterable(v Value) bool {
-	switch v.(type) {
-	case *view, *iterator, *loopContext:
-		return true
-	}
-	return isSequence(v)
+	return def("/", func(r *render, v Value, _ args) Value { return is(r.str(v)) })
 }
 
 // leaves reports whether the remainder of v divided by divisor equals want.

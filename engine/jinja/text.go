@@ -70,7 +70,6 @@ func titleRune(r rune) string {
 	return string(up[:1]) + strings.ToLower(string(up[1:]))
 }
 
-// capitalize converts the first character to title case and the others to lower case.
 func capitalize(s string) string {
 	if s == "" {
 		return s
@@ -114,7 +113,6 @@ func isUpperCase(r rune) bool { return unicode.IsUpper(r) || unicode.Is(unicode.
 func isCased(r rune) bool     { return isLowerCase(r) || isUpperCase(r) || unicode.IsTitle(r) }
 func isAlpha(r rune) bool     { return unicode.IsLetter(r) }
 
-// isDigit reports whether a character is a decimal digit, or a superscript or circled digit.
 func isDigit(r rune) bool {
 	return unicode.Is(unicode.Nd, r) || r == '²' || r == '³' || r == '¹' || r == 0x2070 || r >= 0x2074 && r <= 0x2079 ||
 		r >= 0x2080 && r <= 0x2089 || r >= 0x2460 && r <= 0x2468
@@ -140,7 +138,6 @@ func hasCase(s string, in func(rune) bool) bool {
 	return found
 }
 
-// isLineEnd reports whether splitlines breaks at a character.
 func isLineEnd(r rune) bool {
 	switch r {
 	case '\n', '\r', '\v', '\f', 0x1c, 0x1d, 0x1e, 0x85, 0x2028, 0x2029:

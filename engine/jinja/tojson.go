@@ -12,7 +12,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// jsonWriter writes a value as Python's json.dumps does.
 type jsonWriter struct {
 	r          *render
 	out        []byte
@@ -130,7 +129,6 @@ func (w *jsonWriter) open(c byte) {
 	w.out = append(w.out, c)
 }
 
-// next starts the element with the given index.
 func (w *jsonWriter) next(i int) {
 	if i > 0 {
 		w.out = append(w.out, w.comma...)
@@ -138,7 +136,6 @@ func (w *jsonWriter) next(i int) {
 	w.newline()
 }
 
-// close ends an array or object of n elements.
 func (w *jsonWriter) close(c byte, n int) {
 	w.depth--
 	if n > 0 {

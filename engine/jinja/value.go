@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"math/big"
+	"reflect"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
@@ -38,7 +39,6 @@ type (
 // missing marks an argument that was not given.
 var missing Value = &struct{ _ int }{}
 
-// fail stops the rendering because an undefined value is used.
 func (u *undefined) fail() {
 	switch {
 	case u.hint != "":
@@ -49,7 +49,6 @@ func (u *undefined) fail() {
 	fail("'%s' is undefined", u.name)
 }
 
-// defined fails if one of the values is undefined.
 func defined(values ...Value) {
 	for _, v := range values {
 		if u, ok := v.(*undefined); ok {
@@ -83,43 +82,22 @@ func (v *view) items() []Value {
 	return out
 }
 
-// typeName returns the name of a value's type in Python.
+// typeNames has the names of types in Python.
+var typeNames = map[reflect.Type]string{
+	nil: "NoneType", reflect.TypeFor[bool](): "bool", reflect.TypeFor[int64](): "int", reflect.TypeFor[*big.Int](): "int",
+	reflect.TypeFor[float64](): "float", reflect.TypeFor[string](): "str", reflect.TypeFor[markup](): "Markup",
+	reflect.TypeFor[[]Value](): "list", reflect.TypeFor[tuple](): "tuple", reflect.TypeFor[*ordered.Object](): "dict",
+	reflect.TypeFor[*span](): "range", reflect.TypeFor[*undefined](): "Undefined", reflect.TypeFor[*iterator](): "generator",
+	reflect.TypeFor[*namespace](): "Namespace", reflect.TypeFor[*macro](): "Macro", reflect.TypeFor[*function](): "function",
+	reflect.TypeFor[*loopContext](): "LoopContext",
+}
+
 func typeName(v Value) string {
-	switch v := v.(type) {
-	case nil:
-		return "NoneType"
-	case bool:
-		return "bool"
-	case int64, *big.Int:
-		return "int"
-	case float64:
-		return "float"
-	case string:
-		return "str"
-	case markup:
-		return "Markup"
-	case []Value:
-		return "list"
-	case tuple:
-		return "tuple"
-	case *ordered.Object:
-		return "dict"
-	case *span:
-		return "range"
-	case *view:
+	if v, ok := v.(*view); ok {
 		return v.kind
-	case *undefined:
-		return "Undefined"
-	case *iterator:
-		return "generator"
-	case *namespace:
-		return "Namespace"
-	case *macro:
-		return "Macro"
-	case *function:
-		return "function"
-	case *loopContext:
-		return "LoopContext"
+	}
+	if name, ok := typeNames[reflect.TypeOf(v)]; ok {
+		return name
 	}
 	return fmt.Sprintf("Go type %T", v)
 }
@@ -132,13 +110,11 @@ func ownerName(v Value) string {
 	return typeName(v) + " object"
 }
 
-// is reports whether a value has a type.
 func is[T Value](v Value) bool {
 	_, ok := v.(T)
 	return ok
 }
 
-// text returns the characters of a string or of markup. It returns false for other values.
 func text(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -149,7 +125,6 @@ func text(v Value) (string, bool) {
 	return "", false
 }
 
-// elements returns the elements of a list or a tuple.
 func elements(v Value) ([]Value, bool) {
 	switch v := v.(type) {
 	case []Value:
@@ -160,7 +135,13 @@ func elements(v Value) ([]Value, bool) {
 	return nil, false
 }
 
-// integer returns the value of an integer. A bool counts as an integer.
+// bothElements returns the elements of two lists or of two tuples. It returns false for other values.
+func bothElements(a, b Value) (x, y []Value, ok bool) {
+	x, aOK := elements(a)
+	y, bOK := elements(b)
+	return x, y, aOK && bOK && is[[]Value](a) == is[[]Value](b)
+}
+
 func integer(v Value) (int64, bool) {
 	switch v := v.(type) {
 	case int64:

@@ -185,7 +185,6 @@ func (e *bpe) join(left, right textSymbol) (id, rank int32, ok bool) {
 	return m.id, m.rank, ok
 }
 
-// piece returns the bytes of a normal token.
 func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
 
 // decodeByteLevel maps characters of GPT-2's alphabet back to bytes. If the text has any other character, it is returned unchanged: added

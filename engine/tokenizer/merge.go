@@ -28,7 +28,6 @@ type pair struct {
 	id    int32 // id of the joined symbol
 }
 
-// reset starts a new text.
 func (m *merger) reset() {
 	m.symbols = m.symbols[:0]
 	m.pairs = m.pairs[:0]

@@ -13,7 +13,6 @@ type pacer struct {
 // paced is the number of steps between two checks of the context. This number of merge steps takes about 100 µs.
 const paced = 1 << 12
 
-// stop counts a step, and reports whether the work has to end.
 func (p *pacer) stop() bool {
 	if p.steps++; p.steps%paced == 0 && p.err == nil {
 		p.err = p.ctx.Err()

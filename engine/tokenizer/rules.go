@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -63,14 +64,8 @@ var splitRules = func() map[string]splitRule {
 	return rules
 }()
 
-// splitRuleNames lists the rules for an error message.
 func splitRuleNames() string {
-	var names []string
-	for name := range splitRules {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(splitRules)), ", ")
 }
 
 const unlimited = math.MaxInt

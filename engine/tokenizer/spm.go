@@ -164,5 +164,4 @@ func (e *spm) encodeWord(dst []int32, word string, m *merger, p *pacer) []int32 
 	return dst
 }
 
-// piece returns the bytes of a normal token.
 func (e *spm) piece(text string) []byte { return []byte(strings.ReplaceAll(text, spaceMark, " ")) }

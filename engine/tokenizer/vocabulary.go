@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// kind is a token's type in the file.
 type kind uint8
 
 const (
@@ -22,7 +21,6 @@ const (
 	kindByte
 )
 
-// vocabulary has the tokens of a file and their roles.
 type vocabulary struct {
 	tokens        []string
 	kinds         []kind

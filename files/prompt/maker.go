@@ -72,7 +72,7 @@ func placeholder(column string) string {
 func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
 	m = &maker{o: o, ids: map[uint64]struct{}{}}
 	for _, d := range o.Defaults {
-		m.keep = m.keep || d.Setting.Field == "continue_final_message" && string(d.Value) == "true"
+		m.keep = m.keep || d.Setting.Name == "continue_final_message" && string(d.Value) == "true"
 	}
 	known := columnNames(columns, sample)
 	for _, t := range []*Template{o.System, o.Template} {

@@ -22,15 +22,15 @@ func TestSettingsAreAllFields(t *testing.T) {
 	var want, got []string
 	for _, e := range []openai.Endpoint{openai.Chat, openai.Completions} {
 		for _, f := range openai.Fields(e) {
-			if !slices.Contains(ofRows, f) && !slices.Contains(want, f) {
-				want = append(want, f)
+			if !slices.Contains(ofRows, f.Name) && !slices.Contains(want, f.Name) {
+				want = append(want, f.Name)
 			}
 		}
 	}
 	for _, s := range prompt.Settings {
-		got = append(got, s.Field)
+		got = append(got, s.Name)
 		if s.Only == "" {
-			require.Contains(t, openai.Fields(openai.Completions), s.Field)
+			require.True(t, slices.ContainsFunc(openai.Fields(openai.Completions), func(f *openai.Field) bool { return f.Name == s.Name }))
 		}
 	}
 	require.ElementsMatch(t, want, got)
@@ -56,10 +56,10 @@ func TestValuesOfSettings(t *testing.T) {
 		{"top_logprobs", "3", "3", ""},
 		{"continue_final_message", "true", "true", ""},
 	} {
-		i := slices.IndexFunc(prompt.Settings, func(s prompt.Setting) bool { return s.Field == c.field })
+		i := slices.IndexFunc(prompt.Settings, func(s *openai.Field) bool { return s.Name == c.field })
 		value, err := prompt.Settings[i].Parse(c.text)
 		if err == nil {
-			err = prompt.CheckDefaults([]prompt.Default{{Setting: &prompt.Settings[i], Value: value}})
+			err = prompt.CheckDefaults([]prompt.Default{{Setting: prompt.Settings[i], Value: value}})
 		}
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err)

@@ -132,9 +132,9 @@ func TestShapes(t *testing.T) {
 func TestALastAnswerIsContinuedOnRequest(t *testing.T) {
 	t.Parallel()
 	var defaults []prompt.Default
-	for i, s := range prompt.Settings {
-		if s.Field == "continue_final_message" {
-			defaults = append(defaults, prompt.Default{Setting: &prompt.Settings[i], Value: []byte("true")})
+	for _, s := range prompt.Settings {
+		if s.Name == "continue_final_message" {
+			defaults = append(defaults, prompt.Default{Setting: s, Value: []byte("true")})
 		}
 	}
 	const text = `[{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}]`

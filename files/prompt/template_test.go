@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/openai"
 )
 
 func fieldsOf(t *testing.T, object string) []table.Field {
@@ -104,10 +105,10 @@ func TestTemplateFile(t *testing.T) {
 // TestDefaultsOfRows: a default fills a field that is absent or null under all its names, if the endpoint has the field.
 func TestDefaultsOfRows(t *testing.T) {
 	t.Parallel()
-	setting := func(field string) *Setting {
+	setting := func(field string) *openai.Field {
 		for i := range Settings {
-			if Settings[i].Field == field {
-				return &Settings[i]
+			if Settings[i].Name == field {
+				return Settings[i]
 			}
 		}
 		t.Fatal(field)

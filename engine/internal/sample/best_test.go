@@ -1,27 +1,25 @@
-package sample_test
+package sample
 
 import (
 	"math"
 	"testing"
 
-	"github.com/ingot-run/ingot/engine/generation"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/ingot-run/ingot/engine/internal/sample"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 // bestOf returns the k highest logits in the format of a backend.
-func bestOf(t require.TestingT, logits []float32, k int) sample.Best {
+func bestOf(t require.TestingT, logits []float32, k int) Best {
 	row := make([]float32, 2*k+1)
-	for i, id := range sample.Top(nil, logits, k) {
+	for i, id := range Top(nil, logits, k) {
 		row[i], row[k+i] = float32(id), logits[id]
 	}
-	sum, err := sample.LogSumExp(logits)
+	sum, err := LogSumExp(logits)
 	require.NoError(t, err)
 	row[2*k] = float32(sum)
-	return sample.ReadBest(row, k)
+	return ReadBest(row, k)
 }
 
 // SampleBest draws the same token from the highest logits as Sample from all logits, with few and with many equal logits.
@@ -33,19 +31,16 @@ func TestSampleBestIsSample(t *testing.T) {
 		for i := range logits {
 			logits[i] = float32(math.Round(rapid.Float64Range(-8, 8).Draw(t, "logit")*steps) / steps)
 		}
-		p := generation.Sampling{
-			Temperature: rapid.SampledFrom([]float64{0, 0.05, 0.7, 1, 3}).Draw(t, "temperature"),
-			TopK:        rapid.IntRange(1, min(40, len(logits)-1)).Draw(t, "top_k"),
-			TopP:        rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.95, 1}).Draw(t, "top_p"),
-			MinP:        rapid.SampledFrom([]float64{0, 0.02, 0.5}).Draw(t, "min_p"),
-			Seed:        rapid.Uint64().Draw(t, "seed"),
-		}
-		s := sample.New(p, 0, nil)
+		p := drawTruncation(t, len(logits))
+		p.Temperature = rapid.SampledFrom([]float64{0, 0.05, 0.7, 1, 3}).Draw(t, "temperature")
+		p.TopK = rapid.IntRange(1, min(40, len(logits)-1)).Draw(t, "top_k")
+		p.Seed = rapid.Uint64().Draw(t, "seed")
+		s := New(p, 0, nil)
 		need := s.Needs()
 		require.Equal(t, p.Temperature == 0, need == 1 && s.Greedy())
 		require.Equal(t, p.Temperature == 0, s.Greedy())
 		best := bestOf(t, logits, rapid.IntRange(need, len(logits)).Draw(t, "given"))
-		var w sample.Scratch
+		var w Scratch
 		for position := range 5 {
 			want, err := s.Sample(logits, position, &w)
 			require.NoError(t, err)
@@ -84,7 +79,7 @@ func TestNeeds(t *testing.T) {
 		{generation.Sampling{FrequencyPenalty: -1}, 0},
 		{generation.Sampling{LogitBias: map[int32]float64{1: 1}}, 0},
 	} {
-		s := sample.New(c.params, 0, []int32{1})
+		s := New(c.params, 0, []int32{1})
 		require.Equal(t, c.want, s.Needs(), "%+v", c.params)
 		s.Exclude([]int32{2})
 		require.Zero(t, s.Needs())
@@ -96,8 +91,8 @@ func TestNeeds(t *testing.T) {
 
 func TestBestOfLogitsThatAreNotFinite(t *testing.T) {
 	for _, sum := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		best := sample.ReadBest([]float32{0, 1, float32(sum)}, 1)
-		_, _, err := sample.New(generation.Sampling{}, 0, nil).SampleBest(best, 0, &sample.Scratch{})
+		best := ReadBest([]float32{0, 1, float32(sum)}, 1)
+		_, _, err := New(generation.Sampling{}, 0, nil).SampleBest(best, 0, &Scratch{})
 		require.ErrorIs(t, err, generation.ErrNotFinite)
 	}
 }

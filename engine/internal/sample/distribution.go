@@ -81,10 +81,8 @@ func minLogit(p *generation.Sampling, best float64) float64 {
 	return math.Inf(-1)
 }
 
-// clear removes all candidates.
 func (w *Scratch) clear() { w.ids, w.values, w.weights = w.ids[:0], w.values[:0], w.weights[:0] }
 
-// weigh adds a token to the candidates unless its weight is 0, and returns the weight.
 func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sampling) float64 {
 	weight := math.Exp((float64(logit) - best) / p.Temperature)
 	if weight > 0 {
@@ -107,7 +105,6 @@ func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 // faster.
 const maxSorted = 128
 
-// kth returns the k-th highest logit.
 func (w *Scratch) kth(logits []float32, k int) float32 {
 	if k <= maxSorted {
 		w.ids = Top(w.ids[:0], logits, k)

@@ -64,7 +64,6 @@ func key(v float32) uint32 {
 	return b ^ (uint32(int32(b)>>31) | signBit)
 }
 
-// fromKey is the inverse of key.
 func fromKey(k uint32) float32 {
 	return math.Float32frombits(k ^ (uint32(int32(^k)>>31) | signBit))
 }

@@ -104,7 +104,6 @@ func (s *Sampler) Sample(logits []float32, position int, w *Scratch) (int32, err
 	return d.Draw(s.uniform(position)), nil
 }
 
-// uniform returns the random number in [0, 1) with which the token at a position is drawn.
 func (s *Sampler) uniform(position int) float64 {
 	return uniform(s.params.Seed, position, s.choice)
 }
@@ -183,7 +182,6 @@ func (h *history) add(id int32, prompt []int32) {
 	h.tokens[at].count++
 }
 
-// argmax returns the index of the highest logit; of equal logits, the lowest index.
 func argmax(logits []float32) int {
 	best := 0
 	for i, l := range logits {

@@ -89,24 +89,31 @@ func soften(all []ranked, temperature float64) []ranked {
 
 // drawParams draws settings whose effects on the test's logits are exact in float32.
 func drawParams(t *rapid.T, vocab int) generation.Sampling {
-	p := generation.Sampling{
-		TopK:              rapid.IntRange(0, vocab+2).Draw(t, "top_k"),
-		RepetitionPenalty: rapid.SampledFrom([]float64{0, 0.5, 1, 2}).Draw(t, "repetition"),
-		PresencePenalty:   float64(rapid.IntRange(-4, 4).Draw(t, "presence")) / 2,
-		FrequencyPenalty:  float64(rapid.IntRange(-4, 4).Draw(t, "frequency")) / 2,
-		LogitBias:         map[int32]float64{},
+	p := drawTruncation(t, vocab)
+	p.RepetitionPenalty = rapid.SampledFrom([]float64{0, 0.5, 1, 2}).Draw(t, "repetition")
+	p.PresencePenalty = float64(rapid.IntRange(-4, 4).Draw(t, "presence")) / 2
+	p.FrequencyPenalty = float64(rapid.IntRange(-4, 4).Draw(t, "frequency")) / 2
+	p.LogitBias = map[int32]float64{}
+	for range rapid.IntRange(0, 3).Draw(t, "biases") {
+		p.LogitBias[rapid.Int32Range(0, int32(vocab-1)).Draw(t, "id")] = float64(rapid.IntRange(-5, 5).Draw(t, "bias"))
 	}
+	return p
+}
+
+// drawTruncation draws the settings that do not change logits, but only which tokens are candidates.
+func drawTruncation(t *rapid.T, vocab int) generation.Sampling {
 	maybe := func(name string, minimum float64) float64 {
 		if !rapid.Bool().Draw(t, "with "+name) {
 			return 0
 		}
 		return rapid.Float64Range(minimum, 1).Draw(t, name)
 	}
-	p.Temperature, p.TopP, p.MinP = maybe("temperature", 0.2), maybe("top_p", 0.01), maybe("min_p", 0.01)
-	for range rapid.IntRange(0, 3).Draw(t, "biases") {
-		p.LogitBias[rapid.Int32Range(0, int32(vocab-1)).Draw(t, "id")] = float64(rapid.IntRange(-5, 5).Draw(t, "bias"))
+	return generation.Sampling{
+		Temperature: maybe("temperature", 0.2),
+		TopK:        rapid.IntRange(0, vocab+2).Draw(t, "top_k"),
+		TopP:        maybe("top_p", 0.01),
+		MinP:        maybe("min_p", 0.01),
 	}
-	return p
 }
 
 func TestDistributionMatchesReference(t *testing.T) {
