@@ -11,16 +11,15 @@ import (
 
 // Backend implements compute.Backend on a Device. It records the operations of a step and submits them together.
 type Backend struct {
-	device  Device
-	kernels *kernelSet
-	weights []*weight
-	caches  []*cache
-	step    step
+	device   Device
+	kernels  *kernelSet
+	weights  []*weight // those with portable kernels
+	caches   []*cache
+	step     step
+	recorder recorder
 	// positions is the length of the longest RoPE table: the maximum number of positions of a sequence.
 	positions int
 	scratch   scratch
-	integer   integer
-	native    nativeKernels
 	unified   bool // Info.UnifiedMemory of the device
 }
 
@@ -40,16 +39,8 @@ func New(dev Device, o Options) (*Backend, error) {
 	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
 		err = b.step.init(b)
 	}
-	if err == nil && dev.Info().NativeKernels {
-		if err = b.native.compile(dev, o.Mode); err == nil {
-			err = b.reserve(nativeScratch)
-		}
-		if err == nil {
-			b.native.counters, err = b.newBuffer(4*counterRows/logitRows, Private, "allocate counters for the routing of experts")
-		}
-		if err == nil {
-			b.native.logits, err = b.newBuffer(4*maxNativeExperts, Private, "allocate logits for the routing of experts")
-		}
+	if err == nil {
+		b.recorder, err = newRecorder(b, o.Mode)
 	}
 	if err == nil {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)
@@ -91,21 +82,20 @@ func (b *Backend) Counters() Counters { return b.device.Counters() }
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer. Errors begin with the parameter what, which says what is being done. They wrap ErrMemory if the buffer does not
-// fit.
-func (b *Backend) newBuffer(bytes int, storage Storage, what string) (Buffer, error) {
+// newBuffer makes a buffer. Errors begin with action. They wrap ErrMemory if the buffer does not fit.
+func (b *Backend) newBuffer(bytes int, storage Storage, action string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {
 		return 0, fmt.Errorf("%s: %w: the buffer needs %d bytes, but a buffer can have at most %d; lower --memory or --context, use --kv q8_0, or use a smaller model",
-			what, ErrMemory, bytes, info.MaxBuffer)
+			action, ErrMemory, bytes, info.MaxBuffer)
 	}
 	if have := b.device.Memory(); have+bytes > info.Memory {
 		return 0, fmt.Errorf("%s: %w: the buffer needs %d MiB, and %d of the device's %d MiB are in use; lower --memory or --context, use --kv q8_0, or use a smaller model",
-			what, ErrMemory, bytes>>20, have>>20, info.Memory>>20)
+			action, ErrMemory, bytes>>20, have>>20, info.Memory>>20)
 	}
 	buffer, err := b.device.NewBuffer(bytes, storage)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", what, err)
+		return 0, fmt.Errorf("%s: %w", action, err)
 	}
 	return buffer, nil
 }
@@ -118,16 +108,22 @@ type weight struct {
 	matrices int   // more than 1 for weights of several experts or heads
 	rowBytes int   // bytes of a row in the file
 	buffer   Buffer
-	kernels  *weightKernels  // nil for a vector or a packed weight
-	integer  *integerKernels // nil unless the weight is packed
-	floats   *weight         // copy of a packed weight in float32; nil until a step needs it
+	kernels  *weightKernels // nil for a vector or a packed weight
 }
 
-// Type implements compute.Weight.
 func (w *weight) Type() gguf.Type { return w.kind }
 
-// Shape implements compute.Weight.
 func (w *weight) Shape() []int { return w.shape }
+
+func (w *weight) self() *weight { return w }
+
+func weightOf(w compute.Weight) *weight { return w.(interface{ self() *weight }).self() }
+
+func newWeight(t gguf.Tensor, shape compute.WeightShape) *weight {
+	return &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
+}
+
+func (w *weight) fileBytes() int { return w.matrices * w.out * w.rowBytes }
 
 // Weight implements compute.Backend. It copies the tensor to the device and does not retain the tensor's data.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
@@ -135,38 +131,22 @@ func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
-	w := &weight{kind: t.Type, shape: t.Shape, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
-	data := t.Data
+	w := newWeight(t, shape)
 	if shape.Vector {
-		data = floatBytes(t.Values())
-	} else if w.integer, err = b.integersOf(w.kind); err == nil && w.integer == nil {
-		w.kernels, err = b.kernels.forWeight(weightShape{w.kind, w.in, w.out})
+		return w, b.copyWeight(w, floatBytes(t.Values()), "tensor "+t.Name)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
-	}
-	b.weights = append(b.weights, w)
-	if w.integer != nil {
-		if err := b.pack(w, data, "tensor "+t.Name); err != nil {
-			return nil, err
-		}
-		if err := b.reserve(scratchFor(w, w.integer != nil)); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
-		}
-		return w, nil
-	}
-	if w.buffer, err = b.newBuffer(len(data), Private, "tensor "+t.Name); err != nil {
-		return nil, err
+	return b.recorder.load(w, t.Data, "tensor "+t.Name)
+}
+
+// copyWeight makes a weight's buffer. Errors begin with action.
+func (b *Backend) copyWeight(w *weight, data []byte, action string) (err error) {
+	if w.buffer, err = b.newBuffer(len(data), Private, action); err != nil {
+		return err
 	}
 	if err := b.device.Upload(w.buffer, 0, data); err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
+		return fmt.Errorf("%s: %w", action, err)
 	}
-	if w.kernels != nil {
-		if err := b.reserve(scratchFor(w, w.integer != nil)); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
-		}
-	}
-	return w, nil
+	return nil
 }
 
 // memory holds the values of a step's tensor. The field Buffer of compute.Tensor refers to it.
@@ -182,7 +162,7 @@ func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("allocate %d by %d values for a step: both numbers must be at least 1", rows, cols)
 	}
-	if err := b.reserveActivations(rows, cols); err != nil {
+	if err := b.recorder.reserveActivations(rows, cols); err != nil {
 		return compute.Tensor{}, err
 	}
 	storage := Private

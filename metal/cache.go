@@ -14,7 +14,6 @@ type rope struct {
 	buffer Buffer
 }
 
-// Dims implements compute.Rope.
 func (r *rope) Dims() int { return r.dims }
 
 // Rope implements compute.Backend.
@@ -41,7 +40,6 @@ type cache struct {
 	kernels      *pageKernels
 }
 
-// Shape implements compute.Cache.
 func (c *cache) Shape() compute.CacheShape { return c.shape }
 
 // Cache implements compute.Backend.

@@ -102,16 +102,15 @@ type Info struct {
 	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If it is true, the keys are divided into
 	// splits, and each split has a threadgroup (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
 	SplitAttention bool
-	// NativeKernels reports whether the device can run the kernels in kernels/cuda, which the backend then prefers.
-	NativeKernels bool
+	// NvidiaKernels reports whether the device can run the kernels in kernels/cuda, which the backend then prefers.
+	NvidiaKernels bool
 }
 
 // Source is the source text of kernels, with all headers included.
 type Source struct {
 	Name string // file name, for error messages
 	Text string
-	// Native reports whether the text is in the device's own language instead of Metal's.
-	Native bool
+	CUDA bool // the text is CUDA C++ instead of Metal's language
 }
 
 // Mode selects how kernels are compiled.

@@ -146,7 +146,7 @@ func (c *Choice) check() error {
 	return nil
 }
 
-// weightTypes are the types of weights that kernels can read. EACH_TYPE in kernels/defs.h lists the same types.
+// weightTypes are the types of weights that kernels can read.
 var weightTypes = gguf.Types()
 
 // closeness returns a number that is higher for more specific choices.
@@ -208,7 +208,6 @@ func (g Geometry) ofDevice(name string) Geometry {
 	return slices.DeleteFunc(slices.Clone(g), func(c Choice) bool { return c.Device != "" && c.Device != name })
 }
 
-// deviceName returns the Choice.Device of a device.
 func deviceName(i Info) string {
 	if i.Family != "" {
 		return i.Family

@@ -33,9 +33,18 @@ func Inputs(kernel string) (list []int) {
 	return list
 }
 
-// instances returns the lines that instantiate a file's templates for every choice of the geometry.
+// instances returns the lines that instantiate a file's templates: for every choice of the geometry, or for every type of KV pages.
 func (g Geometry) instances(file string) string {
 	var text strings.Builder
+	for _, template := range []*attentionTemplate{&attentionFew, &attentionTiles, &attentionSplits} {
+		for _, t := range gguf.CacheTypes() {
+			for _, k := range template.instances {
+				if name, arguments := template.instance(k, t); template.file == file {
+					fmt.Fprintf(&text, "INSTANTIATE(%q, %s, %s)\n", name, template.kernel, arguments)
+				}
+			}
+		}
+	}
 	for _, kernel := range templates[file] {
 		inputs := Inputs(kernel)
 		for _, t := range weightTypes {

@@ -11,9 +11,9 @@ import (
 )
 
 var (
-	// nativeFunction matches the beginning of a function up to the brace of its body, in macros too.
-	nativeFunction = regexp.MustCompile(`__(device|global)__ [^;{}]*?\b(\w+)\(([^;{}()]|\([^()]*\))*\)[\s\\]*\{`)
-	nativeCall     = regexp.MustCompile(`\b(\w+)(?:<[^;()]*>)?\(`)
+	// nvidiaFunction matches the beginning of a function up to the brace of its body, in macros too.
+	nvidiaFunction = regexp.MustCompile(`__(device|global)__ [^;{}]*?\b(\w+)\(([^;{}()]|\([^()]*\))*\)[\s\\]*\{`)
+	nvidiaCall     = regexp.MustCompile(`\b(\w+)(?:<[^;()]*>)?\(`)
 )
 
 // body returns the rest of a function's body. text begins after the opening brace.
@@ -32,9 +32,9 @@ func body(text string) string {
 	return text
 }
 
-// TestNativeKernelsWait checks that every native kernel calls wait_for_previous, itself or in the function that does its work. Kernels of
+// TestNvidiaKernelsWait checks that every kernel for NVIDIA calls wait_for_previous, itself or in the function that does its work. Kernels of
 // a graph start before the kernels they depend on have ended.
-func TestNativeKernelsWait(t *testing.T) {
+func TestNvidiaKernelsWait(t *testing.T) {
 	t.Parallel()
 	waits := map[string]bool{"wait_for_previous": true}
 	entries := map[string]string{} // bodies of kernels
@@ -46,7 +46,7 @@ func TestNativeKernelsWait(t *testing.T) {
 		data, err := fs.ReadFile(kernels, path)
 		text := string(data)
 		all += strings.Count(text, "__global__")
-		for _, at := range nativeFunction.FindAllStringSubmatchIndex(text, -1) {
+		for _, at := range nvidiaFunction.FindAllStringSubmatchIndex(text, -1) {
 			name, in := text[at[4]:at[5]], body(text[at[1]:])
 			if text[at[2]:at[3]] == "global" {
 				entries[fmt.Sprintf("%s in %s at byte %d", name, path, at[0])] = in
@@ -58,7 +58,7 @@ func TestNativeKernelsWait(t *testing.T) {
 	}))
 	for name, in := range entries {
 		called := false
-		for _, c := range nativeCall.FindAllStringSubmatch(in, -1) {
+		for _, c := range nvidiaCall.FindAllStringSubmatch(in, -1) {
 			called = called || waits[c[1]]
 		}
 		require.True(t, called, "kernel %s does not wait", name)

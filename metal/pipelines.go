@@ -24,24 +24,14 @@ func Files() []string { return append(slices.Clone(sources), splitSource) }
 
 const splitSource = "attention_split.metal"
 
-// Sizes that do not depend on the geometry. Those with a kernel file in the comment must equal the value there.
 const (
-	embedThreads     = 32       // threads per threadgroup of embed (rows.metal)
-	copyThreads      = 64       // threads per threadgroup of kernels with a thread per column, such as gather (rows.metal)
 	maxNormGroups    = 8        // maximum number of simdgroups per row of a norm
 	storeGroups      = 4        // simdgroups per row of rope_store
-	topGroups        = 16       // maximum number of simdgroups per row of top
-	splitKeys        = 256      // positions per split of attention: split_keys of attention.h
 	threadgroupBytes = 32 << 10 // threadgroup memory that every device has
+	smallTile        = 32       // smallest number of rows and of inputs of a tile
 
-	tileStride   = 36  // floats per row of a tile in threadgroup memory: tile_stride of tile.h
-	smallTile    = 32  // smallest number of rows and of inputs of a tile
-	choicesTile  = 32  // choices per tile of expert_tiles.metal
-	groupThreads = 512 // threads of group_experts
-
-	attentionPairs      = 16                                         // pairs of a row and a query head per tile of attention_tile.metal
-	attentionTileGroups = 4                                          // simdgroups per threadgroup of attention_tile.metal
-	attentionTileBytes  = 4 * (4*32*36 + attentionPairs*(36+8) + 32) // threadgroup memory of attention_tile.metal
+	attentionTileGroups = 4                                                                            // simdgroups per threadgroup of attention_tile.metal
+	attentionTileBytes  = 4 * (32*attentionTileGroups*tileStride + attentionPairs*(tileStride+8) + 32) // threadgroup memory of attention_tile.metal
 )
 
 // compiled is a pipeline of a kernel for few rows, with its geometry.
@@ -135,7 +125,6 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	return k, m.err
 }
 
-// compile compiles all kernel files, several of them concurrently.
 func (k *kernelSet) compile(progress func(done, total int)) error {
 	files := sources
 	if k.device.Info().SplitAttention {

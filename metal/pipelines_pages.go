@@ -24,14 +24,34 @@ type attentionKernel struct {
 	pipeline      Pipeline
 }
 
-// attentionGeometry lists the kernels of attention.metal. Kernels for the same number of values are sorted by
-// falling number of heads.
-var attentionGeometry = []attentionKernel{
-	{values: 4, heads: 4}, {values: 4, heads: 2}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1},
+// attentionTemplate is a kernel template that computes attention. letters has a letter for each template argument after the type of pages:
+// v or c for values, q for heads. Instances for the same number of values are sorted by falling number of heads.
+type attentionTemplate struct {
+	file, kernel, letters string
+	instances             []attentionKernel
 }
 
-// attentionTileGeometry lists the kernels of attention_tile.metal.
-var attentionTileGeometry = []attentionKernel{{values: 4}, {values: 16}}
+var (
+	attentionFew = attentionTemplate{"attention.metal", "attention", "vq", []attentionKernel{
+		{values: 4, heads: 4}, {values: 4, heads: 2}, {values: 4, heads: 1}, {values: 16, heads: 2}, {values: 16, heads: 1},
+	}}
+	attentionTiles  = attentionTemplate{"attention_tile.metal", "attention_tile", "c", []attentionKernel{{values: 4}, {values: 16}}}
+	attentionSplits = attentionTemplate{splitSource, "attention_split", "q", []attentionKernel{{values: 16, heads: 4}, {values: 16, heads: 2}, {values: 16, heads: 1}}}
+)
+
+// instance returns the name of an instance, such as attention_F16_v4_q2, and its template arguments.
+func (a *attentionTemplate) instance(k attentionKernel, t gguf.Type) (name, arguments string) {
+	name, arguments = fmt.Sprintf("%s_%v", a.kernel, t), fmt.Sprintf("Page%v", t)
+	for _, letter := range a.letters {
+		n := k.values
+		if letter == 'q' {
+			n = k.heads
+		}
+		name += fmt.Sprintf("_%c%d", letter, n)
+		arguments += fmt.Sprintf(", %d", n)
+	}
+	return name, arguments
+}
 
 // attentionChoice is a geometry of attention. in and out are the lengths of a key and of a value for which it was chosen; 0 stands for all
 // shapes.
@@ -50,21 +70,10 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	m := maker{set: k}
 	name := t.String()
 	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
-	for _, a := range attentionGeometry {
-		a.pipeline = m.pipeline("attention.metal", fmt.Sprintf("attention_%s_v%d_q%d", name, a.values, a.heads))
-		a.simdgroups = m.simdgroups(a.pipeline)
-		made.attention = append(made.attention, a)
-	}
-	for _, a := range attentionTileGeometry {
-		a.pipeline = m.pipeline("attention_tile.metal", fmt.Sprintf("attention_tile_%s_c%d", name, a.values))
-		made.attentionTiles = append(made.attentionTiles, a)
-	}
+	made.attention = m.attention(&attentionFew, t)
+	made.attentionTiles = m.attention(&attentionTiles, t)
 	if k.device.Info().SplitAttention {
-		for _, heads := range []int{4, 2, 1} {
-			a := attentionKernel{values: 16, heads: heads, simdgroups: attentionSplitGroups}
-			a.pipeline = m.pipeline("attention_split.metal", fmt.Sprintf("attention_split_%s_q%d", name, heads))
-			made.attentionSplits = append(made.attentionSplits, a)
-		}
+		made.attentionSplits = m.attention(&attentionSplits, t)
 	}
 	for _, c := range k.geometry {
 		if c.In > 0 && (c.Kernel == Attention || c.Kernel == AttentionTile) {
@@ -79,12 +88,21 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	return made, nil
 }
 
+func (m *maker) attention(template *attentionTemplate, t gguf.Type) (list []attentionKernel) {
+	for _, a := range template.instances {
+		name, _ := template.instance(a, t)
+		a.pipeline = m.pipeline(template.file, name)
+		a.simdgroups = m.simdgroups(a.pipeline)
+		list = append(list, a)
+	}
+	return list
+}
+
 func (k *kernelSet) attentionFor(t gguf.Type, in, out int) attentionChoice {
 	few, many := k.geometry.find(Attention, t, in, out, 0), k.geometry.find(AttentionTile, t, in, out, 0)
 	return attentionChoice{in, out, few.Rows, few.Simdgroups, few.From, many.From}
 }
 
-// choose returns the geometry for a shape.
 func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	for _, c := range k.chosen {
 		if c.in == shape.KeyDim && c.out == shape.ValueDim {

@@ -19,41 +19,31 @@ type plan struct {
 
 // Plan implements compute.Backend. The plan does not include memory that the backend has already allocated.
 func (b *Backend) Plan() compute.Plan {
-	scratch, activations := b.scratch.bytes, b.integer.activationsBytes
+	scratch, activations := b.scratch.bytes, b.recorder.activationBytes(0, 0)
 	return &plan{Backend: b, scratch: scratch, activations: activations, taken: scratch + activations}
 }
 
-// Weight implements compute.Plan.
 func (p *plan) Weight(t gguf.Tensor) error {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
 		return fmt.Errorf("tensor %s: %w", t.Name, err)
 	}
-	w := &weight{kind: t.Type, in: shape.In, out: shape.Out, matrices: shape.Matrices, rowBytes: shape.RowBytes}
-	inFile := w.matrices * w.out * w.rowBytes
-	switch packed := p.packs(t.Type); {
-	case shape.Vector:
+	w := newWeight(t, shape)
+	if shape.Vector {
 		p.weights += 4 * int64(w.in)
-	case packed:
-		p.weights += int64(packedBytes(w))
-		p.staging = max(p.staging, inFile)
-		p.scratch = max(p.scratch, scratchFor(w, true))
-	default:
-		p.weights += int64(inFile)
-		p.scratch = max(p.scratch, scratchFor(w, false))
+		return nil
 	}
+	sizes := p.recorder.sizes(w)
+	p.weights += int64(sizes.stored)
+	p.staging, p.scratch = max(p.staging, sizes.staging), max(p.scratch, sizes.scratch)
 	return nil
 }
 
-// Buffer implements compute.Plan.
 func (p *plan) Buffer(rows, cols int, _ bool) {
 	p.steps += 4 * int64(rows) * int64(cols)
-	if p.device.Info().NativeKernels {
-		p.activations = max(p.activations, activationsFor(rows, cols))
-	}
+	p.activations = max(p.activations, p.recorder.activationBytes(rows, cols))
 }
 
-// Rope implements compute.Plan.
 func (p *plan) Rope(dims, positions int) {
 	p.steps += 4 * int64(dims) * int64(positions)
 	p.positions = max(p.positions, positions)
@@ -71,5 +61,4 @@ func (p *plan) Bytes() (weights, steps int64) {
 	return p.weights, p.steps + int64(p.scratch+p.activations-p.taken+p.staging)
 }
 
-// Host implements compute.Plan.
 func (p *plan) Host() bool { return p.unified }

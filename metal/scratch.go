@@ -40,15 +40,12 @@ func (b *Backend) reserve(bytes int) error {
 	return nil
 }
 
-// scratchFor returns the bytes of scratch memory for products with a weight.
-func scratchFor(w *weight, packed bool) int {
+// scratchFor returns the bytes of scratch memory for products with a weight: for the given number of rows, or for fewer rows if they need
+// more than limit.
+func scratchFor(w *weight, rows, limit int) int {
 	each := 2 * w.out
 	if w.matrices > 1 {
 		each = scratchUsed * (w.out + groupedInts)
-	}
-	rows, limit := scratchRows, maxScratch
-	if packed && w.matrices > 1 {
-		rows, limit = 4*scratchRows, expertScratch
 	}
 	return 4*aligned + min(4*rows*each, max(limit, 4*each))
 }

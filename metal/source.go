@@ -15,14 +15,14 @@ import (
 var kernels embed.FS
 
 // Kernel returns the source of a file in the folder kernels, such as "norm.metal". It adds the instances of the file's templates that the
-// geometry can choose.
+// geometry can choose, and replaces the constants that the kernels share with this package.
 func Kernel(name string, g Geometry) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
 	}
 	src, err := ReadSource(dir, name)
-	src.Text += g.instances(name)
+	src.Text = eachType() + replaceConstants(src.Text, portableConstants) + g.instances(name)
 	return src, err
 }
 

@@ -1,7 +1,6 @@
 package metal_test
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -33,27 +32,37 @@ func TestReadSource(t *testing.T) {
 	require.ErrorContains(t, err, "none.metal")
 }
 
-// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf.
+// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf, and checks that every type has a struct.
 func TestKernelTypes(t *testing.T) {
 	for _, c := range []struct {
 		file, macro, prefix string
 		types               []gguf.Type
 	}{
-		{"defs.h", "EACH_TYPE", "", gguf.Types()},
-		{"pages.h", "EACH_PAGE_TYPE", "Page", gguf.CacheTypes()},
+		{"product.metal", "EACH_TYPE", "", gguf.Types()},
+		{"attention.metal", "EACH_PAGE_TYPE", "Page", gguf.CacheTypes()},
 	} {
-		text, err := os.ReadFile("kernels/" + c.file)
+		src, err := metal.Kernel(c.file, nil)
 		require.NoError(t, err)
-		_, list, found := strings.Cut(strings.ReplaceAll(string(text), "\\\n", ""), "#define "+c.macro+"(X)")
+		_, list, found := strings.Cut(src.Text, "#define "+c.macro+"(X)")
 		require.True(t, found, c.file)
 		list, _, _ = strings.Cut(list, "\n")
 		var want, got []string
 		for _, kind := range c.types {
 			want = append(want, c.prefix+kind.String()+" "+kind.String())
+			require.Regexp(t, `\bstruct `+c.prefix+kind.String()+`\b`, src.Text)
 		}
 		for _, x := range regexp.MustCompile(`X\((\w+), "(\w+)"\)`).FindAllStringSubmatch(list, -1) {
 			got = append(got, x[1]+" "+x[2])
 		}
 		require.Equal(t, want, got, "%s of kernels/%s", c.macro, c.file)
+	}
+}
+
+// TestConstantsAreReplaced checks that no kernel is left with the name of a constant that this package defines.
+func TestConstantsAreReplaced(t *testing.T) {
+	for _, file := range metal.Files() {
+		src, err := metal.Kernel(file, metal.DefaultGeometry())
+		require.NoError(t, err)
+		require.NotRegexp(t, `\b(EMBED|COPY|TOP|GROUP)_THREADS|SPLIT_KEYS|TILE_STRIDE|CHOICES_TILE|ATTENTION_PAIRS\b`, src.Text)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step implements compute.Step. It records dispatches, which Submit and Run pass to the device. A backend has one step, which Begin resets for
-// each batch. The step reuses its memory, so it allocates nothing after its slices have grown.
+// step has the dispatches and the inputs of a forward pass. The backend's recorder adds dispatches, which Submit and Run pass to the device.
+// A backend has one step, which Begin resets for each batch. The step reuses its memory, so it allocates nothing after its slices have
+// grown.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -35,8 +36,6 @@ type step struct {
 	tables      Binding // page tables of all groups of layers: in each group, those of all sequences, one after another
 	long        bool    // the step may occupy the GPU too long for one command buffer
 	splitNext   bool    // the next dispatch gets SplitBefore
-
-	pending pending // the operation that the next kernel may compute
 
 	pairs                          Binding // tiles of attention for pairHeads heads per key head; they begin at row pairFrom
 	pairHeads, pairFrom, pairCount int
@@ -111,9 +110,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
 	s.clear()
-	s.pending = pending{}
-	s.integer.quantised, s.integer.grouped, s.integer.chosen = quantised{}, groupedChoices{}, choice{}
-	s.freeStaging()
+	b.recorder.begin()
 	if s.inFlight == maxInFlight {
 		s.wait()
 	}
@@ -133,7 +130,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 		}
 	}
 	s.mapPages()
-	return s
+	return b.recorder
 }
 
 // slotInts and slotBytes are the sizes of Slot in kernels/pages.h.
@@ -212,10 +209,8 @@ func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ..
 		Barrier: !g.concurrent, SplitBefore: s.splitNext,
 	})
 	s.splitNext = false
-	s.integer.quantised, s.integer.grouped, s.integer.chosen = quantised{}, groupedChoices{}, choice{}
 }
 
-// Submit implements compute.Step.
 func (s *step) Submit() error {
 	s.submit()
 	if s.err != nil {
@@ -224,7 +219,6 @@ func (s *step) Submit() error {
 	return s.err
 }
 
-// Run implements compute.Step.
 func (s *step) Run() error {
 	s.submit()
 	s.wait()
@@ -233,7 +227,6 @@ func (s *step) Run() error {
 
 // submit submits the recorded dispatches. It sets s.err on failure.
 func (s *step) submit() {
-	s.flush()
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}
@@ -279,7 +272,6 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	s.batch.Report(layer, stage, s.Floats(t))
 }
 
-// at returns the binding of a tensor.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
 // bind returns the binding of a weight. For a nil weight, it returns fallback, since the argument must be bound although the kernel does not
@@ -288,7 +280,7 @@ func bind(w compute.Weight, fallback Binding) Binding {
 	if w == nil {
 		return fallback
 	}
-	return Binding{Buffer: w.(*weight).buffer}
+	return Binding{Buffer: weightOf(w).buffer}
 }
 
 func joinClose(err error, dev Device) error { return errors.Join(err, dev.Close()) }

@@ -40,7 +40,6 @@ type comparison struct {
 	err    error
 }
 
-// buffer makes a buffer of random values.
 func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	t, err := c.Buffer(rows, cols)
 	if err != nil {
@@ -61,27 +60,26 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 }
 
 // same runs an operation on all rows at once and on each row alone. It reports whether the results agree.
-func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s *step, dst, x compute.Tensor)) bool {
+func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s compute.Step, dst, x compute.Tensor)) bool {
 	all, alone := c.buffer(out.Rows, out.Cols), c.buffer(out.Rows, out.Cols)
 	if c.err != nil {
 		return false
 	}
-	c.Begin(b)
-	op(&c.step, all, in)
-	c.err = c.step.Run()
+	s := c.Begin(b)
+	op(s, all, in)
+	c.err = s.Run()
 	for r := 0; r < in.Rows && c.err == nil; r++ {
 		seq := b.Seqs[0]
 		seq.Rows = 1
-		c.Begin(&compute.Batch{Tokens: b.Tokens[r : r+1], Positions: b.Positions[r : r+1], Seqs: []compute.Seq{seq}})
+		s := c.Begin(&compute.Batch{Tokens: b.Tokens[r : r+1], Positions: b.Positions[r : r+1], Seqs: []compute.Seq{seq}})
 		dst, x := alone.Head(1), in.Head(1)
 		dst.Offset, x.Offset = r*out.Stride, r*in.Stride
-		op(&c.step, dst, x)
-		c.err = c.step.Run()
+		op(s, dst, x)
+		c.err = s.Run()
 	}
 	return c.err == nil && agree(c.values(all), c.values(alone), c.kernels.mode)
 }
 
-// values returns all values of a buffer.
 func (c *comparison) values(t compute.Tensor) []float32 {
 	c.Floats(t)
 	return t.Buffer.(*memory).Floats
@@ -132,7 +130,7 @@ func (c *comparison) products() bool {
 	c.made = append(c.made, w.(*weight).buffer)
 	x := c.buffer(comparedRows, n)
 	return c.same(x, compute.Tensor{Rows: comparedRows, Cols: out, Stride: out}, c.batch(comparedRows/pageOfComparison+1),
-		func(s *step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
+		func(s compute.Step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
 }
 
 // attention compares both kernels of attention_tile.metal: those for heads of up to 128 values and for the larger heads of MLA.
@@ -164,5 +162,5 @@ func (c *comparison) attentionOf(shape compute.AttentionShape) bool {
 	}
 	cols := shape.Heads * shape.ValueDim
 	return c.same(q, compute.Tensor{Rows: comparedRows, Cols: cols, Stride: cols}, c.batch(pages),
-		func(s *step, dst, q compute.Tensor) { s.Attention(dst, q, shape, kv, 0) })
+		func(s compute.Step, dst, q compute.Tensor) { s.Attention(dst, q, shape, kv, 0) })
 }

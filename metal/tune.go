@@ -17,9 +17,6 @@ func (b *Backend) Use(g Geometry) error {
 		return err
 	}
 	for _, w := range b.weights {
-		if w.kernels == nil { // a vector or a packed weight
-			continue
-		}
 		made, err := b.kernels.forWeight(weightShape{w.kind, w.in, w.out})
 		if err != nil {
 			return err

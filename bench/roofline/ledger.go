@@ -66,7 +66,7 @@ func (l *ledger) restart() { l.step, l.rows = nil, l.shape.all() }
 // Info implements metal.Device. It turns off the kernels that run only on other GPUs than Apple's.
 func (l *ledger) Info() metal.Info {
 	info := l.Device.Info()
-	info.NativeKernels, info.SplitAttention = false, false
+	info.NvidiaKernels, info.SplitAttention = false, false
 	return info
 }
 

@@ -96,7 +96,6 @@ func openAny(libraries []string) (*Device, error) {
 	return d, nil
 }
 
-// start finds the GPU, reads its properties and makes the command queue.
 func (d *Device) start() error {
 	o := d.objc
 	if err := d.find(); err != nil {
@@ -155,7 +154,6 @@ func (d *Device) family() string {
 	return ""
 }
 
-// newQueue makes a command queue and releases the previous one.
 func (d *Device) newQueue() error {
 	d.objc.release(&d.queue)
 	if d.queue = d.objc.own(id(d.objc.send(d.device, deviceNewQueue))); d.queue == 0 {
@@ -193,7 +191,6 @@ func (d *Device) Close() error {
 	return err
 }
 
-// free releases all objects of the device. It returns an error if references have leaked.
 func (d *Device) free() error {
 	o := d.objc
 	if d.capturing {

@@ -87,7 +87,6 @@ func (d *Device) setMath(o *objc, options id, mode metal.Mode) {
 	o.send(options, optionsSetMathFunctions, mathFunctionsPrecise)
 }
 
-// mathText returns the value of Info.MathMode for compile options.
 func (d *Device) mathText(o *objc, options id) string {
 	if !d.features.mathMode {
 		if o.sendBool(options, optionsFastMath) {

@@ -99,7 +99,6 @@ func (o *objc) responds(to id, m message) bool {
 	return o.sendBool(to, objectResponds, o.selectors[m])
 }
 
-// classOf returns a class by its name, or 0.
 func (o *objc) classOf(name string) id { return id(o.call(o.class, o.cString(name))) }
 
 // instance makes an object of a class. The caller must release it.
@@ -139,7 +138,6 @@ func (o *objc) string(s string) id {
 	return id(o.send(o.classOf("NSString"), stringWithCString, o.cString(s), utf8Encoding))
 }
 
-// goString returns the text of an NSString.
 func (o *objc) goString(s id) string {
 	text := pointer(o.send(s, stringUTF8))
 	if text == nil {
@@ -158,7 +156,6 @@ func (o *objc) failurePointer() uintptr {
 	return uintptr(unsafe.Pointer(&o.failure))
 }
 
-// failureText returns the description of the last NSError.
 func (o *objc) failureText() string {
 	text := o.goString(id(o.send(o.failure, errorDescription)))
 	if text == "" {

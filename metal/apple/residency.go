@@ -32,7 +32,6 @@ func (r *residency) open(d *Device) error {
 	return nil
 }
 
-// attach adds the set to the device's queue.
 func (r *residency) attach(d *Device) {
 	if r.set != 0 {
 		d.objc.send(d.queue, queueAddResidencySet, uintptr(r.set))
@@ -69,7 +68,6 @@ func (r *residency) commit(d *Device) {
 	r.changed, r.used = false, now
 }
 
-// close releases the set and its references to buffers.
 func (r *residency) close(d *Device) {
 	if r.set == 0 {
 		return

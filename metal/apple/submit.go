@@ -71,7 +71,6 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return d.submitted, nil
 }
 
-// countInFlight returns the number of submissions in flight.
 func (d *Device) countInFlight() int {
 	if len(d.inFlight) == 0 {
 		return 0

@@ -33,7 +33,6 @@ func (t *thread) do(f func()) {
 	<-t.done
 }
 
-// stop ends the thread.
 func (t *thread) stop() {
 	close(t.calls)
 	<-t.done

@@ -119,7 +119,6 @@ func (h *half) copy(d *Device, to id, offset, n int) error {
 	return nil
 }
 
-// wait waits for the copy in flight, if any.
 func (h *half) wait(d *Device) error {
 	if h.commands == 0 {
 		return nil

@@ -73,7 +73,6 @@ func (d *Device) FreeBuffer(b metal.Buffer) {
 	_ = d.do(func() error { return d.release(m) }) // fails only if the device is lost, and then its memory is lost too
 }
 
-// release frees a buffer's memory.
 func (d *Device) release(m *buffer) error {
 	free := cuMemFree
 	if m.storage == metal.Shared {

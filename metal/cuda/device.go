@@ -150,7 +150,7 @@ func (d *Device) describe() (arch string, err error) {
 	}
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
-		MaxThreadgroup: threads, ThreadgroupMemory: shared, NativeKernels: true, SplitAttention: true,
+		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: true, SplitAttention: true,
 	}
 	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
 	width, noWidth := c.integer(cuDeviceGetAttribute, attributeMemoryWidth, d.device)
@@ -239,7 +239,6 @@ func (d *Device) Close() error {
 	return err
 }
 
-// free frees everything that open has made.
 func (d *Device) free() error {
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }

@@ -226,7 +226,6 @@ func (d *driver) cString(s string) uintptr {
 	return uintptr(unsafe.Pointer(&d.text[0]))
 }
 
-// goString copies a C string.
 func goString(address uintptr) string {
 	text := pointer(address)
 	if text == nil {

@@ -106,7 +106,6 @@ func (g *graphs) add(d *Device, key uint64, added *graph) error {
 	return nil
 }
 
-// oldest returns the key of the least recently used graph.
 func (g *graphs) oldest() (key uint64) {
 	for other, have := range g.all {
 		if first := g.all[key]; first == nil || have.used < first.used {
@@ -116,7 +115,6 @@ func (g *graphs) oldest() (key uint64) {
 	return key
 }
 
-// drop removes a graph.
 func (g *graphs) drop(d *Device, key uint64) error {
 	have := g.all[key]
 	delete(g.all, key)

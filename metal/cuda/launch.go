@@ -38,7 +38,7 @@ func (l launches) add(d *Device, w *metal.Dispatch, dispatch int) launches {
 			l = binary.NativeEndian.AppendUint64(l, uint64(d.buffers[b.Buffer-1].address)+uint64(b.Offset))
 		}
 		l = append(l, w.Args...)
-		if !p.native {
+		if !p.isCUDA {
 			l = binary.NativeEndian.AppendUint32(l, uint32(y))
 		}
 		h := launchHeader{
@@ -85,7 +85,6 @@ func (e *extra) set(parameters launches) uintptr {
 	return uintptr(unsafe.Pointer(&e.words))
 }
 
-// launch launches the kernels one by one in the stream.
 func (d *Device) launch(l launches, work []metal.Dispatch) error {
 	for rest := l; len(rest) > 0; {
 		var h *launchHeader

@@ -12,7 +12,7 @@ import (
 func TestLaunches(t *testing.T) {
 	t.Parallel()
 	d := &Device{buffers: []buffer{{address: 0x1000, bytes: 64}, {address: 0x2000, bytes: 64}}}
-	d.pipelines = []pipeline{{function: 7, name: "translated"}, {function: 8, name: "native", native: true}}
+	d.pipelines = []pipeline{{function: 7, name: "translated"}, {function: 8, name: "native", isCUDA: true}}
 	work := []metal.Dispatch{
 		{Pipeline: 1, Buffers: []metal.Binding{{Buffer: 2, Offset: 4}}, Args: []byte{1, 2, 3, 4}, Groups: [3]int{3, maxGroups + 5, 2}, Threads: [3]int{64, 1, 1}, Barrier: true},
 		{Pipeline: 2, Buffers: []metal.Binding{{Buffer: 1}}, ThreadgroupMemory: 16, Groups: [3]int{1, 1, 1}, Threads: [3]int{32, 1, 1}},

@@ -19,7 +19,7 @@ type library struct {
 	text      string // CUDA C++
 	flags     []string
 	constants bool               // whether the source has function constants
-	native    bool               // whether the source is CUDA C++
+	isCUDA    bool               // whether the source is CUDA C++
 	modules   map[string]*module // by the compiler flags that define the constants
 }
 
@@ -35,18 +35,18 @@ type pipeline struct {
 	function uintptr
 	name     string
 	info     metal.PipelineInfo
-	native   bool // written in CUDA C++
+	isCUDA   bool // written in CUDA C++
 }
 
 // constantUse matches sources that have function constants.
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
-// Compile implements metal.Device. A source with function constants is compiled later, when their values are known. Native
-// kernels are extern "C" functions without function constants. Their parameters are a pointer for each buffer of the dispatch, followed by the
+// Compile implements metal.Device. A source with function constants is compiled later, when their values are known. Kernels in
+// CUDA C++ are extern "C" functions without function constants. Their parameters are a pointer for each buffer of the dispatch, followed by the
 // argument struct by value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
-	if src.Native {
-		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), native: true}, mode)
+	if src.CUDA {
+		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), isCUDA: true}, mode)
 	}
 	text, err := source(src.Text)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	if !ok {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has no kernel of this name", function)
 	}
-	p := pipeline{name: function, native: d.libraries[lib-1].native}
+	p := pipeline{name: function, isCUDA: d.libraries[lib-1].isCUDA}
 	if err := d.do(func() error { return d.load(&p, m, symbol) }); err != nil {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
 	}

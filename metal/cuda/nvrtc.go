@@ -75,7 +75,6 @@ func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	return c, nil
 }
 
-// mathMode returns the value of Info.MathMode for a mode.
 func mathMode(mode metal.Mode) string {
 	if mode == metal.FastMath {
 		return "relaxed"

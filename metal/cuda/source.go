@@ -25,7 +25,6 @@ var indices = map[string]string{
 	"simdgroups_per_threadgroup":     "blockDim.x / 32",
 }
 
-// source translates kernels in Metal's language into CUDA C++.
 func source(text string) (string, error) {
 	var declared, single strings.Builder
 	body, err := translate.C(text, func(k *translate.Kernel) string {

@@ -28,13 +28,13 @@ func nvrtc(t *testing.T) *compiler {
 type compileOnly struct {
 	*Device
 	t       *testing.T
-	native  bool
+	nvidia  bool
 	made    map[string]bool // names of the kernels for which pipelines were made
 	tickets metal.Ticket
 }
 
 // otherTypes matches the instances for types that the micro models do not use. The test removes them, since compiling all types takes minutes.
-var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K),.*\n`)
+var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0),.*\n`)
 
 func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	src.Text = otherTypes.ReplaceAllString(src.Text, "")
@@ -53,7 +53,7 @@ func (d *compileOnly) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
 	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
 }
 func (d *compileOnly) Info() metal.Info {
-	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NativeKernels: d.native}
+	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NvidiaKernels: d.nvidia}
 }
 func (d *compileOnly) NewBuffer(int, metal.Storage) (metal.Buffer, error) { return 1, nil }
 func (d *compileOnly) FreeBuffer(metal.Buffer)                            {}
@@ -66,8 +66,8 @@ func (d *compileOnly) Submit([]metal.Dispatch) (metal.Ticket, error) {
 func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 func (d *compileOnly) Close() error                            { return nil }
 
-// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads models, once without and once with the native
-// kernels.
+// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads models, once without and once with those of
+// NVIDIA.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
@@ -76,13 +76,13 @@ func TestKernelsCompile(t *testing.T) {
 		kernels []string
 	}{
 		"portable": {nil, []string{"group_experts", "top", "attention_join", "attention_tile_F32_c16", "product_tile_F32", "latents_F32"}},
-		"native": {
+		"nvidia": {
 			[]gguf.Type{gguf.TypeQ80, gguf.TypeQ4K}, // a type with blocks only, and a type with super-blocks
 			[]string{"pack_weights", "product_32", "experts_down_8", "row_product", "route", "attention_256"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dev := &compileOnly{Device: &Device{compiler: c}, t: t, native: name == "native", made: map[string]bool{}}
+			dev := &compileOnly{Device: &Device{compiler: c}, t: t, nvidia: name == "nvidia", made: map[string]bool{}}
 			be, err := metal.New(dev, metal.Options{})
 			require.NoError(t, err)
 			for _, name := range modeltest.Micros(t) {
@@ -104,7 +104,7 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestSymbols checks that kernels are found by the names that INSTANTIATE gives, and native kernels by the names of their functions.
+// TestSymbols checks that kernels are found by the names that INSTANTIATE gives, and kernels in CUDA C++ by the names of their functions.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)

@@ -77,7 +77,6 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return q.submitted, nil
 }
 
-// check returns an error for a dispatch that the GPU cannot run.
 func (d *Device) check(w *metal.Dispatch) error {
 	if w.Pipeline == 0 || int(w.Pipeline) > len(d.pipelines) {
 		return fmt.Errorf("pipeline %d does not exist", w.Pipeline)
@@ -91,7 +90,7 @@ func (d *Device) check(w *metal.Dispatch) error {
 			p.name, w.ThreadgroupMemory, d.info.ThreadgroupMemory, p.info.ThreadgroupMemory)
 	case w.Threads[1] != 1 || w.Threads[2] != 1 || threads < 32 || threads > p.info.MaxThreads || threads%32 != 0:
 		return fmt.Errorf("the threadgroups of kernel %s have %v threads: the first number must be a multiple of 32 and at most %d, the others 1", p.name, w.Threads, p.info.MaxThreads)
-	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1 || w.Groups[0] > math.MaxInt32 || w.Groups[2] > maxGroups || p.native && w.Groups[1] > maxGroups:
+	case min(w.Groups[0], w.Groups[1], w.Groups[2]) < 1 || w.Groups[0] > math.MaxInt32 || w.Groups[2] > maxGroups || p.isCUDA && w.Groups[1] > maxGroups:
 		return fmt.Errorf("the grid of kernel %s is %v threadgroups: each dimension must be at least 1, x at most %d, z at most %d and, for native kernels, y at most %d", p.name, w.Groups, math.MaxInt32, maxGroups, maxGroups)
 	}
 	for i, b := range w.Buffers {

@@ -88,7 +88,6 @@ func Open(name string, number int) (metal.Device, error) {
 	return dev, named(d.Name, err)
 }
 
-// named adds the name of a backend to an error.
 func named(name string, err error) error {
 	if err == nil {
 		return nil

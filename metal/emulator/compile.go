@@ -38,7 +38,6 @@ func translated(text string) (string, error) {
 	return out, err
 }
 
-// key returns the name of a text's compiled library in the cache.
 func (c *compiler) key(text string, mode metal.Mode) string {
 	return kernelcache.Key(text, c.path, c.version, c.flags(mode), cpu.X86)
 }

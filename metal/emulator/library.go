@@ -93,7 +93,6 @@ func (l *library) freeWorkers(made []uintptr) {
 	}
 }
 
-// goString copies a C string.
 func goString(p *byte) string {
 	n := 0
 	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {

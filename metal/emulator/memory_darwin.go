@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// physical returns the bytes of memory of the machine.
 func physical() (int, error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

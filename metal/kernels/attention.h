@@ -1,6 +1,6 @@
 // Code that the attention kernels share.
 //
-// The keys of a row are processed in splits of 256 positions, and each split in blocks of 32. The result of a split is its largest score m, the
+// The keys of a row are processed in splits of split_keys positions, and each split in blocks of 32. The result of a split is its largest score m, the
 // sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order. Every kernel computes in this order, so
 // that a row has the same bits in all of them.
 #include "pages.h"
@@ -23,7 +23,7 @@ struct AttentionArgs {
 // first_of returns the first position to which a row attends. n is the row's position plus 1.
 inline uint first_of(constant AttentionArgs& args, uint n) { return args.window != 0 && n > args.window ? n - args.window : 0; }
 
-constant uint split_keys = 256;
+constant uint split_keys = SPLIT_KEYS;
 
 // join merges a split into a running result with maximum m and sum l. It updates m and l and returns the factors (f, g): the merged weighted
 // sum of values is result·f + split·g.

@@ -172,11 +172,3 @@ kernel void attention_join(
     float by = sink_factor(args, sinks, group.y, m, l);
     dst[group.z * args.dst_stride + group.y * args.value_dim + d] = total * by / l;
 }
-
-#define ATTENTIONS(type, name) \
-    INSTANTIATE("attention_" name "_v4_q1", attention, type, 4, 1) \
-    INSTANTIATE("attention_" name "_v4_q2", attention, type, 4, 2) \
-    INSTANTIATE("attention_" name "_v4_q4", attention, type, 4, 4) \
-    INSTANTIATE("attention_" name "_v16_q1", attention, type, 16, 1) \
-    INSTANTIATE("attention_" name "_v16_q2", attention, type, 16, 2)
-EACH_PAGE_TYPE(ATTENTIONS)

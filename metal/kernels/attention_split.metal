@@ -4,8 +4,8 @@
 // attention.metal, so that a row has the same bits.
 #include "attention.h"
 
-constant uint blocks = 8;     // blocks per split
-constant uint threads = 256;  // one simdgroup per block
+constant uint blocks = split_keys / 32;  // per split
+constant uint threads = split_keys;      // one simdgroup per block
 
 // attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512 values. Grid: (splits or 1,
 // key heads · (their query heads / Q), rows).
@@ -170,9 +170,3 @@ kernel void attention_split(
         }
     }
 }
-
-#define ATTENTION_SPLITS(type, name) \
-    INSTANTIATE("attention_split_" name "_q1", attention_split, type, 1) \
-    INSTANTIATE("attention_split_" name "_q2", attention_split, type, 2) \
-    INSTANTIATE("attention_split_" name "_q4", attention_split, type, 4)
-EACH_PAGE_TYPE(ATTENTION_SPLITS)

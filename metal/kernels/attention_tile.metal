@@ -9,8 +9,8 @@ struct AttentionTile {
     uint count;
 };
 
-constant uint pairs = 16;
-constant uint stride = 36;  // distance of rows of 32 values in threadgroup memory
+constant uint pairs = ATTENTION_PAIRS;
+constant uint stride = TILE_STRIDE;  // distance of rows of 32 values in threadgroup memory
 
 // stage_eight copies eight of a row's n values, from column d on. Past the end of the row it writes zeros.
 template <typename P>
@@ -205,8 +205,3 @@ kernel void attention_tile(
         }
     }
 }
-
-#define ATTENTION_TILES(type, name) \
-    INSTANTIATE("attention_tile_" name "_c4", attention_tile, type, 4) \
-    INSTANTIATE("attention_tile_" name "_c16", attention_tile, type, 16)
-EACH_PAGE_TYPE(ATTENTION_TILES)

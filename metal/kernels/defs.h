@@ -22,11 +22,9 @@
 
 using namespace metal;
 
-// EACH_TYPE(X) expands to X(struct, name) for every type of weights. name is the type's name in GGUF and in the names of kernels.
-#define EACH_TYPE(X) \
-    X(F32, "F32") X(F16, "F16") X(BF16, "BF16") X(Q4_0, "Q4_0") X(Q4_1, "Q4_1") X(Q5_0, "Q5_0") X(Q5_1, "Q5_1") \
-    X(Q8_0, "Q8_0") X(IQ4_NL, "IQ4_NL") X(MXFP4, "MXFP4") X(Q2_K, "Q2_K") X(Q3_K, "Q3_K") X(Q4_K, "Q4_K") X(Q5_K, "Q5_K") \
-    X(Q6_K, "Q6_K") X(IQ4_XS, "IQ4_XS")
+// The backend defines the names in capitals that no header defines: the sizes that it shares with the kernels, EACH_TYPE and EACH_PAGE_TYPE
+// (metal/defines.go). EACH_TYPE(X) expands to X(struct, name) for every type of weights. name is the type's name in GGUF and in the names of
+// kernels.
 
 // tree_sums sums each of N values over the lanes of a simdgroup in a fixed tree: lane i adds lane i^16, then i^8, and so on. All lanes receive the
 // sums. simd_sum is not used, since its order depends on the device. A driver may define a faster version with the same order.

@@ -10,7 +10,7 @@ struct GroupArgs {
     uint tiles;  // length of the list of tiles; some can be unused
 };
 
-// ExpertTile describes up to 32 choices of one expert.
+// ExpertTile describes up to CHOICES_TILE choices of one expert.
 struct ExpertTile {
     uint expert;
     uint first;  // index in the list of choices
@@ -25,7 +25,7 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
 
 // group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert stay in order. The
 // grid is one threadgroup. Each simdgroup processes one expert at a time and scans 32 choices at once. counts has an integer per expert.
-[[max_total_threads_per_threadgroup(512)]] kernel void group_experts(
+[[max_total_threads_per_threadgroup(GROUP_THREADS)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],
     device ExpertTile* tiles [[buffer(2)]],
@@ -46,17 +46,17 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
         uint at = 0, tile = 0, count = counts[e];
         for (uint i = lane; i < e; i += 32) {
             at += counts[i];
-            tile += (counts[i] + 31) / 32;
+            tile += (counts[i] + CHOICES_TILE - 1) / CHOICES_TILE;
         }
         at = simd_sum(at);
         tile = simd_sum(tile);
-        for (uint i = lane; 32 * i < count; i += 32) {
+        for (uint i = lane; CHOICES_TILE * i < count; i += 32) {
             tiles[tile + i].expert = e;
-            tiles[tile + i].first = at + 32 * i;
-            tiles[tile + i].count = min(count - 32 * i, 32u);
+            tiles[tile + i].first = at + CHOICES_TILE * i;
+            tiles[tile + i].count = min(count - CHOICES_TILE * i, uint(CHOICES_TILE));
         }
         if (e == args.experts - 1) {
-            for (uint i = tile + (count + 31) / 32 + lane; i < args.tiles; i += 32) tiles[i].count = 0;
+            for (uint i = tile + (count + CHOICES_TILE - 1) / CHOICES_TILE + lane; i < args.tiles; i += 32) tiles[i].count = 0;
         }
         for (uint first = 0; first < all; first += 32) {
             uint own = chosen(routing, args, first + lane, e);
@@ -160,7 +160,7 @@ kernel void weigh_experts(
     constant WeighArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    uint i = group.x * 64 + tid;
+    uint i = group.x * COPY_THREADS + tid;
     if (i >= args.cols) return;
     products += ulong(group.y) * args.used * args.cols + i;
     routing += group.y * args.routing_stride + args.used;

@@ -78,8 +78,6 @@ struct PageQ4_0 {
     }
 };
 
-#define EACH_PAGE_TYPE(X) X(PageF32, "F32") X(PageF16, "F16") X(PageQ8_0, "Q8_0") X(PageQ4_0, "Q4_0")
-
 // Slot is a row's entry in the slot mapping [rows], which the backend writes.
 struct Slot {
     uint position;

@@ -112,7 +112,7 @@ kernel void gate(
     constant GateArgs& args [[buffer(2)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    uint i = group.x * 64 + tid;
+    uint i = group.x * COPY_THREADS + tid;
     if (i >= args.cols) return;
     src += group.y * args.stride + i;
     dst[group.y * args.dst_stride + i] = activate(args.activation, src[0], src[args.cols]);

@@ -18,7 +18,7 @@ kernel void embed(
     constant EmbedArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    uint c = group.x * 32 + tid;
+    uint c = group.x * EMBED_THREADS + tid;
     if (16 * c >= args.cols) return;
     float w[16];
     W::load(table + ulong(tokens[group.y * args.token_stride]) * args.row_bytes, c, args.cols, w);
@@ -46,7 +46,7 @@ kernel void affine(
     constant AffineArgs& args [[buffer(2)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    uint i = group.x * 64 + tid;
+    uint i = group.x * COPY_THREADS + tid;
     if (i >= args.cols) return;
     device float* v = t + group.y * args.stride + i;
     float scaled = *v * args.scale;
@@ -67,6 +67,6 @@ kernel void gather(
     constant GatherArgs& args [[buffer(3)]],
     uint3 group [[threadgroup_position_in_grid]],
     uint tid [[thread_index_in_threadgroup]]) {
-    uint i = group.x * 64 + tid;
+    uint i = group.x * COPY_THREADS + tid;
     if (i < args.cols) dst[group.y * args.dst_stride + i] = src[uint(rows[group.y]) * args.src_stride + i];
 }

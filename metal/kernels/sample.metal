@@ -58,7 +58,7 @@ inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f8
 // exponentials: [k | k | 1]. Indices are stored as floats, exact below 2^24. NaN counts as the smallest value. If a value is not finite, the
 // sum is infinite. Each thread holds the best value of its share of the row. When this value is written, all threads together search the share
 // for its next best value. A threadgroup processes a row. shared has two values per simdgroup.
-[[max_total_threads_per_threadgroup(512)]] kernel void top(
+[[max_total_threads_per_threadgroup(TOP_THREADS)]] kernel void top(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],
     constant TopArgs& args [[buffer(2)]],

@@ -13,7 +13,7 @@ CONSTANT(uint, plain_tiles, 0)
 CONSTANT(uint, tile_rows, 1)    // rows of weights: 32 or 64
 CONSTANT(uint, tile_inputs, 2)  // rows of activations: 32 or 64
 
-constant uint tile_stride = 36;  // floats per row in threadgroup memory, which has (tile_rows+tile_inputs)*36 floats
+constant uint tile_stride = TILE_STRIDE;  // floats per row in threadgroup memory, which has tile_rows+tile_inputs rows
 
 inline uint tile_threads() { return tile_rows * tile_inputs / 8; }
 

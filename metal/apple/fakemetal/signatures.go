@@ -103,7 +103,6 @@ func kindOf(declaration string) (kind byte, class string) {
 	return 'n', ""
 }
 
-// objcName returns the Objective-C name of a class of the bindings.
 func objcName(class string) string {
 	switch class {
 	case "_Object", "_Class":

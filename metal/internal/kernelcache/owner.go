@@ -50,7 +50,6 @@ func checkFile(path string) error {
 	return nil
 }
 
-// owned reports whether a file belongs to this user or to root.
 func owned(info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (int(s.Uid) == os.Getuid() || s.Uid == rootUID)

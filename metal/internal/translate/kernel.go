@@ -63,7 +63,6 @@ func (k *Kernel) Call() string {
 	return k.Name + "<" + strings.Join(names, ", ") + ">"
 }
 
-// add adds a parameter, given its declaration in C++ and its attribute.
 func (k *Kernel) add(declaration, attribute string) error {
 	pointer := pointerTo.FindStringSubmatch(declaration)
 	p := Parameter{Attribute: attribute}

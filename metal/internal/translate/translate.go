@@ -137,7 +137,6 @@ func (t *translator) header() error {
 	return errors.New("a template header, which begins with \"template <\", has no matching \">\"")
 }
 
-// blank copies white space and comments.
 func (t *translator) blank() {
 	for t.at < len(t.in) && (strings.TrimSpace(t.in[t.at]) == "" || strings.HasPrefix(t.in[t.at], "//") || strings.HasPrefix(t.in[t.at], "/*")) {
 		t.out.WriteString(t.in[t.at])

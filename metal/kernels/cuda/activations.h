@@ -219,7 +219,7 @@ struct LatentArgs {
 };
 
 // latent_threads is the number of threads that normalise a latent or a compressed query. They take up to 4096 values.
-enum { latent_threads = 128 };
+enum { latent_threads = LATENT_THREADS };
 
 // store_latent finishes a row [latent | key]: it normalises the latent and rotates the key, in place, and stores both in a page of
 // float16. It waits for the previous kernel. All threads of the threadgroup call it. R is the number of rounds of the norm.

@@ -25,7 +25,7 @@ struct PairTile {
     uint row, first, count;
 };
 
-enum { pairs = 16, warps = 8, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
+enum { pairs = ATTENTION_PAIRS, warps = ATTENTION_WARPS, score_stride = split_keys + 4, weight_stride = split_keys + 8 };
 
 // multiply_add adds the product of 16 by 16 and 16 by 8 values of float16 to c.
 __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3, uint b0, uint b1) {

@@ -1,4 +1,5 @@
-// Shared by all files of this folder. They compile with NVRTC, without any headers.
+// Shared by all files of this folder. They compile with NVRTC, without any headers. The backend defines the
+// names in capitals that no file defines (metal/defines.go).
 //
 // Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of two blocks is computed from their
 // integers, so it is an exact integer, whatever the order of the sum, also on tensor cores. It is then scaled in float32. Products of
@@ -12,9 +13,9 @@ typedef unsigned long ulong;
 #define UNROLL _Pragma("unroll")
 
 enum {
-    strands = 8,
-    group_rows = 16,    // rows of weights that are packed together
-    column_bytes = 320, // bytes of a block of 8 rows of activations; see activations.h
+    strands = ALL_STRANDS,
+    group_rows = GROUP_ROWS,     // rows of weights that are packed together
+    column_bytes = COLUMN_BYTES, // bytes of a block of 8 rows of activations; see activations.h
 };
 
 __device__ inline float half_float(uint bits) {

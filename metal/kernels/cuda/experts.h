@@ -163,7 +163,7 @@ extern "C" __global__ void weigh_choices(const float* products, const float* rou
 }
 
 // max_used is the maximum number of experts that choose chooses: one per lane.
-enum { max_used = 32 };
+enum { max_used = MAX_USED };
 
 struct RowGatedArgs {
     uint blocks;      // blocks of 32 weights in a row

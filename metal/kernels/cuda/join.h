@@ -3,7 +3,7 @@
 // [m | l | two unused floats | values].
 #include "base.h"
 
-enum { split_keys = 128, part_header = 4 };
+enum { split_keys = SPLIT_KEYS, part_header = PART_HEADER };
 
 // lowest returns -infinity, the largest score of a split without positions.
 __device__ inline float lowest() { return __int_as_float(0xff800000); }

@@ -49,7 +49,7 @@ struct NoMinimum {
 };
 
 struct Q4_0 : NoMinimum {
-    enum { per = 1, header = 0, unit = 288, source_block = 32, source_bytes = 18 };
+    enum { Q4_0_SIZES };
     struct Registers {
         uint2 q;
         uint d;
@@ -79,7 +79,7 @@ struct Q4_0 : NoMinimum {
 };
 
 struct Q4_1 {
-    enum { minimum = 1, halves = 0, per = 1, header = 0, unit = 320, source_block = 32, source_bytes = 20 };
+    enum { minimum = 1, halves = 0, Q4_1_SIZES };
     struct Registers {
         uint2 q, dm;
     };
@@ -108,7 +108,7 @@ struct Q4_1 {
 __device__ inline int five(uint q, uint high, uint k) { return (k < 16 ? q & 15 : q >> 4) | (high >> k & 1) << 4; }
 
 struct Q5_0 : NoMinimum {
-    enum { per = 1, header = 0, unit = 352, source_block = 32, source_bytes = 22 };
+    enum { Q5_0_SIZES };
     struct Registers {
         uint2 q;
         uint d;
@@ -152,7 +152,7 @@ __device__ inline void unsigned_fives(uint2 q, uint high, uint* a) {
 }
 
 struct Q5_1 {
-    enum { minimum = 1, halves = 0, per = 1, header = 0, unit = 384, source_block = 32, source_bytes = 24 };
+    enum { minimum = 1, halves = 0, Q5_1_SIZES };
     struct Registers {
         uint2 q, dm;
         ushort high;
@@ -183,7 +183,7 @@ struct Q5_1 {
 };
 
 struct Q8_0 : NoMinimum {
-    enum { per = 1, header = 0, unit = 544, source_block = 32, source_bytes = 34 };
+    enum { Q8_0_SIZES };
     struct Registers {
         uint4 q;
         uint d;
@@ -231,7 +231,7 @@ __device__ inline void k_put(uchar* bytes, uchar* super, const uchar* source, ui
 }
 
 struct Q4_K {
-    enum { minimum = 1, halves = 0, per = 8, header = 64, unit = 288, source_block = 256, source_bytes = 144 };
+    enum { minimum = 1, halves = 0, Q4_K_SIZES };
     struct Registers {
         uint2 q, super;
         uint bytes;
@@ -255,7 +255,7 @@ struct Q4_K {
 };
 
 struct Q5_K {
-    enum { minimum = 1, halves = 0, per = 8, header = 64, unit = 352, source_block = 256, source_bytes = 176 };
+    enum { minimum = 1, halves = 0, Q5_K_SIZES };
     struct Registers {
         uint2 q, super;
         uint bytes;
@@ -285,7 +285,7 @@ struct Q5_K {
 
 // A block of Q6_K has a scale for each 16 weights.
 struct Q6_K {
-    enum { minimum = 0, halves = 1, per = 8, header = 32, unit = 416, source_block = 256, source_bytes = 210 };
+    enum { minimum = 0, halves = 1, Q6_K_SIZES };
     struct Registers {
         uint2 q;
         uint high, bytes, d;

@@ -8,16 +8,8 @@ type routeArgs struct {
 	scale                                          float32
 }
 
-// Route implements compute.Step.
-func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
-	if s.rowRoute(dst, x, router.(*weight), bias, shape) {
-		return
-	}
-	have := s.integer.quantised
-	w := s.floats(router.(*weight))
-	if s.nativeRoute(dst, x, w, bias, shape) {
-		return
-	}
+func (p *portable) Route(dst, x compute.Tensor, router, bias compute.Weight, shape compute.RouteShape) {
+	w := router.(*weight)
 	a := routeArgs{
 		n: uint32(w.in), rowBytes: uint32(w.rowBytes), experts: uint32(shape.Experts), used: uint32(shape.Used),
 		xStride: uint32(x.Stride), dstStride: uint32(dst.Stride), sigmoid: flag(shape.Gating == compute.GatingSigmoid),
@@ -29,11 +21,8 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	b := Binding{Buffer: w.buffer}
 	k := w.kernels.route
 	groups := min(k.simdgroups, (shape.Experts+k.rows-1)/k.rows)
-	record(s, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
+	record(p.step, "route", k.pipeline, grid{x: dst.Rows, y: 1, simdgroups: groups, shared: 8 * shape.Experts}, &a,
 		b, bind(bias, b), at(x), at(dst))
-	if dst.Buffer != have.x.Buffer { // keep the quantised activations: the experts' first product reads the same ones as the router
-		s.integer.quantised = have
-	}
 }
 
 // sharedOf returns the weight of the shared experts if one dispatch can process it together with w, else nil. separate reports whether there
@@ -44,7 +33,7 @@ func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate b
 			return nil, s != nil
 		}
 	}
-	return shared[0].(*weight), false
+	return weightOf(shared[0]), false
 }
 
 type gatedExpertsArgs struct {
@@ -54,18 +43,10 @@ type gatedExpertsArgs struct {
 
 // GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
 // of the routed experts.
-func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
-	if e.GateBias != nil || e.Activation != compute.SiLU { // no native kernel supports biases or other activations
-		e.Gate, e.Up = s.floats(e.Gate.(*weight)), s.floats(e.Up.(*weight))
-	}
+func (p *portable) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
-	if w.integer != nil {
-		s.integerGatedExperts(dst, x, routing, e)
-		return
-	}
-	s.flush()
 	if dst.Rows >= w.kernels.expertGatedTile.from {
-		s.gatedExpertTiles(dst, x, routing, e)
+		p.gatedExpertTiles(dst, x, routing, e)
 		return
 	}
 	k := w.kernels.gatedExperts
@@ -83,10 +64,10 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		groups += k.groups(shared.out)
 		sharedGate, sharedUp = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
-	record(s, "gated_experts", k.pipeline, grid{x: groups, y: dst.Rows, simdgroups: k.simdgroups}, &a,
+	record(p.step, "gated_experts", k.pipeline, grid{x: groups, y: dst.Rows, simdgroups: k.simdgroups}, &a,
 		gate, up, sharedGate, sharedUp, at(x), at(routing), at(dst), bind(e.GateBias, at(x)), bind(e.UpBias, at(x)))
 	if separate {
-		s.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
+		p.GatedMatMul(dst.Slice(used*w.out, e.SharedGate.(*weight).out), x, e.SharedGate, e.SharedUp, e.Activation)
 	}
 }
 
@@ -94,19 +75,10 @@ type expertsAddArgs struct {
 	n, rowBytes, out, used, sharedN, sharedRowBytes, hStride, routingStride, dstStride, biased uint32
 }
 
-// ExpertsAdd implements compute.Step.
-func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
-	s.flush()
-	if e.DownBias != nil {
-		e.Down = s.floats(e.Down.(*weight))
-	}
+func (p *portable) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
-	if w.integer != nil {
-		s.integerExpertsAdd(dst, h, routing, e)
-		return
-	}
 	if dst.Rows >= w.kernels.expertDownTile.from {
-		s.expertTilesAdd(dst, h, routing, e)
+		p.expertTilesAdd(dst, h, routing, e)
 		return
 	}
 	k := w.kernels.expertsAdd
@@ -120,11 +92,11 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	if shared != nil {
 		a.sharedN, a.sharedRowBytes, sharedDown.Buffer = uint32(shared.in), uint32(shared.rowBytes), shared.buffer
 	}
-	record(s, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: dst.Rows, simdgroups: k.simdgroups}, &a,
+	record(p.step, "experts_add", k.pipeline, grid{x: k.groups(w.out), y: dst.Rows, simdgroups: k.simdgroups}, &a,
 		down, sharedDown, at(h), at(routing), at(dst), bind(e.DownBias, at(h)))
 	if separate {
 		d := e.SharedDown.(*weight)
-		s.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)
+		p.MatMulAdd(dst, h.Slice(used*w.in, d.in), e.SharedDown)
 	}
 }
 
@@ -143,14 +115,14 @@ type groupArgs struct {
 }
 
 // group records the dispatch that sorts a routing's choices by expert and divides them into tiles.
-func (s *step) group(routing compute.Tensor, experts int) (g grouped) {
+func (p *portable) group(routing compute.Tensor, experts int) (g grouped) {
 	used := routing.Cols / 2
 	choices := (routing.Rows*used + 3) &^ 3
 	g.count = min(choices/choicesTile+experts, routing.Rows*used)
-	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = s.scratch.buffer, s.scratch.buffer, s.scratch.buffer
+	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = p.scratch.buffer, p.scratch.buffer, p.scratch.buffer
 	g.tiles.Offset, g.rest.Offset = 4*choices, 4*groupedInts*choices
 	a := groupArgs{uint32(routing.Rows), uint32(used), uint32(experts), uint32(routing.Stride), uint32(g.count)}
-	record(s, "group_experts", s.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
+	record(p.step, "group_experts", p.kernels.groupExperts, grid{x: 1, y: 1, simdgroups: groupThreads / 32, shared: 4 * experts}, &a,
 		at(routing), g.choices, g.tiles)
 	return g
 }
@@ -159,30 +131,26 @@ type expertTileArgs struct {
 	n, rowBytes, out, used, xStride, dstStride, activation, biased uint32
 }
 
-// gatedExpertTiles is GatedExperts for many rows.
-func (s *step) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Experts) {
+func (p *portable) gatedExpertTiles(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
 	k := w.kernels.expertGatedTile
-	s.inParts(dst.Rows, used*groupedInts, func(first, n int) {
-		g := s.group(rowsFrom(routing, first, n), w.matrices)
+	p.inParts(dst.Rows, used*groupedInts, func(first, n int) {
+		g := p.group(rowsFrom(routing, first, n), w.matrices)
 		a := expertTileArgs{
 			uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(x.Stride), uint32(dst.Stride),
 			uint32(e.Activation), flag(e.GateBias != nil),
 		}
-		record(s, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
+		record(p.step, "gated_experts", k.pipeline, k.grid(w.out, k.rows/2, g.count*choicesTile), &a,
 			Binding{Buffer: w.buffer}, bind(e.Up, Binding{}), at(rowsFrom(x, first, n)), g.choices, g.tiles, at(rowsFrom(dst, first, n)), bind(e.GateBias, at(x)), bind(e.UpBias, at(x)))
 	})
 	if e.SharedGate == nil {
 		return
 	}
 	shared := dst.Slice(used*w.out, e.SharedGate.(*weight).out)
-	switch {
-	case e.SharedGate.(*weight).integer != nil:
-		s.GatedMatMul(shared, x, e.SharedGate, e.SharedUp, e.Activation)
-	case e.SharedGate.Type() == e.SharedUp.Type():
-		s.gatedTile(shared, x, e.SharedGate, e.SharedUp, e.Activation, true)
-	default:
-		s.gateSeparately(shared, x, e.SharedGate, e.SharedUp, e.Activation)
+	if e.SharedGate.Type() == e.SharedUp.Type() {
+		p.gatedTile(shared, x, e.SharedGate, e.SharedUp, e.Activation, true)
+	} else {
+		p.gateSeparately(shared, x, e.SharedGate, e.SharedUp, e.Activation, p.MatMul)
 	}
 }
 
@@ -190,28 +158,23 @@ type weighArgs struct {
 	cols, used, routingStride, dstStride uint32
 }
 
-// expertTilesAdd is ExpertsAdd for many rows.
-func (s *step) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts) {
+func (p *portable) expertTilesAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Down.(*weight), routing.Cols/2
 	k := w.kernels.expertDownTile
-	s.inParts(dst.Rows, used*(groupedInts+w.out), func(first, n int) {
+	p.inParts(dst.Rows, used*(groupedInts+w.out), func(first, n int) {
 		routing := rowsFrom(routing, first, n)
-		g := s.group(routing, w.matrices)
+		g := p.group(routing, w.matrices)
 		a := expertTileArgs{
 			uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(used), uint32(h.Stride), uint32(w.out), 0, flag(e.DownBias != nil),
 		}
-		record(s, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
+		record(p.step, "experts_down", k.pipeline, k.grid(w.out, k.rows, g.count*choicesTile), &a,
 			Binding{Buffer: w.buffer}, at(rowsFrom(h, first, n)), g.choices, g.tiles, g.rest, bind(e.DownBias, at(h)))
 		by := weighArgs{uint32(w.out), uint32(used), uint32(routing.Stride), uint32(dst.Stride)}
-		record(s, "experts_add", s.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: n, simdgroups: copyThreads / 32}, &by,
+		record(p.step, "experts_add", p.kernels.weighExperts, grid{x: (w.out + copyThreads - 1) / copyThreads, y: n, simdgroups: copyThreads / 32}, &by,
 			g.rest, at(routing), at(rowsFrom(dst, first, n)))
 	})
 	if e.SharedDown != nil {
 		d := e.SharedDown.(*weight)
-		if h = h.Slice(used*w.in, d.in); d.integer != nil {
-			s.MatMulAdd(dst, h, d)
-		} else {
-			s.productTile("experts_add", dst, h, d, tileArgs{add: 1}, false)
-		}
+		p.productTile("experts_add", dst, h.Slice(used*w.in, d.in), d, tileArgs{add: 1}, false)
 	}
 }

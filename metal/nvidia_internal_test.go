@@ -6,20 +6,22 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestIntegerGeometry compares the tables of the integer kernels with the source of the kernels. Every kernel has a geometry, and a
+// TestPackedGeometry compares the tables of the kernels for packed weights with the source of the kernels. Every kernel has a geometry, and a
 // type has packed sizes exactly if the source has a struct for it.
-func TestIntegerGeometry(t *testing.T) {
+func TestPackedGeometry(t *testing.T) {
 	t.Parallel()
-	src, err := nativeSource("weights.cu")
+	src, err := weightsSource(gguf.TypeQ40)
 	require.NoError(t, err)
 	var names []string
 	for _, m := range regexp.MustCompile(`(?m)^(?:PRODUCT|ROW_PRODUCT|GATED|GATED_EXPERTS|ROW_GATED_EXPERTS|EXPERTS_DOWN|ROW_EXPERTS)\((\w+), `).FindAllStringSubmatch(src.Text, -1) {
 		names = append(names, m[1])
 	}
 	var known []string
-	for name := range integerGeometry {
+	for name := range packedGeometry {
 		known = append(known, name)
 	}
 	require.ElementsMatch(t, known, names)

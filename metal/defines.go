@@ -1,0 +1,83 @@
+package metal
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+)
+
+// The constants that this package shares with the kernels. The kernels have them as names in capitals, such as SPLIT_KEYS, which are
+// replaced by the values when a source is read.
+
+const (
+	embedThreads = 32  // threads per threadgroup of embed (rows.metal)
+	copyThreads  = 64  // threads per threadgroup of kernels with a thread per column, such as gather (rows.metal)
+	topThreads   = 512 // maximum number of threads per row of top (sample.metal)
+	splitKeys    = 256 // positions per split of attention
+
+	tileStride   = 36  // floats per row of a tile in threadgroup memory
+	choicesTile  = 32  // choices per tile of experts
+	groupThreads = 512 // threads of group_experts (expert_tiles.metal)
+
+	attentionPairs = 16 // pairs of a row and a query head per tile of attention
+)
+
+var portableConstants = map[string]any{
+	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "TOP_THREADS": topThreads, "SPLIT_KEYS": splitKeys,
+	"TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
+}
+
+const (
+	groupRows       = 16  // rows of weights that are packed together
+	columnRows      = 8   // rows of activations that are packed together
+	columnBytes     = 320 // bytes of a block of values for columnRows rows
+	nvidiaSplitKeys = 128 // positions per split of attention
+	partHeader      = 4   // floats before the values of a split
+	attentionWarps  = 8   // warps per threadgroup of attention
+	latentThreads   = 128 // threads that normalise a latent
+	maxUsedExperts  = 32  // maximum number of experts per row
+	strands         = 8   // parts of a sum, which warps of a team divide among them
+	// rowProductThreads is the number of threads per threadgroup of products of one row.
+	rowProductThreads = 256
+	// maxRowChoices is the maximum number of choices that row_experts_add takes.
+	maxRowChoices = 12
+)
+
+// nvidiaConstants are those of the kernels in kernels/cuda. NAME_SIZES are the sizes of each packed type in weights.h.
+var nvidiaConstants = func() map[string]any {
+	all := map[string]any{
+		"GROUP_ROWS": groupRows, "COLUMN_BYTES": columnBytes, "SPLIT_KEYS": nvidiaSplitKeys, "PART_HEADER": partHeader,
+		"ATTENTION_PAIRS": attentionPairs, "ATTENTION_WARPS": attentionWarps, "LATENT_THREADS": latentThreads, "MAX_USED": maxUsedExperts,
+		"ALL_STRANDS": strands, "ROW_THREADS": rowProductThreads,
+	}
+	for t, size := range packedSizes {
+		all[t.String()+"_SIZES"] = fmt.Sprintf("per = %d, header = %d, unit = %d, source_block = %d, source_bytes = %d",
+			size.blocks, size.header, size.block, t.BlockSize(), t.BlockBytes())
+	}
+	return all
+}()
+
+var capitals = regexp.MustCompile(`\b[A-Z]\w*_[A-Z]\w*\b`)
+
+func replaceConstants(text string, constants map[string]any) string {
+	return capitals.ReplaceAllStringFunc(text, func(name string) string {
+		if value, ok := constants[name]; ok {
+			return fmt.Sprint(value)
+		}
+		return name
+	})
+}
+
+// eachType returns the lines that define EACH_TYPE(X), which expands to X(struct, name) for every type of weights, and EACH_PAGE_TYPE(X)
+// for every type of KV pages.
+func eachType() string {
+	weights, pages := "#define EACH_TYPE(X)", "\n#define EACH_PAGE_TYPE(X)"
+	for _, t := range weightTypes {
+		weights += fmt.Sprintf(" X(%v, %q)", t, t)
+	}
+	for _, t := range gguf.CacheTypes() {
+		pages += fmt.Sprintf(" X(Page%v, %q)", t, t)
+	}
+	return weights + pages + "\n"
+}

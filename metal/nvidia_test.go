@@ -1,0 +1,154 @@
+package metal_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/model"
+	"github.com/ingot-run/ingot/engine/model/modeltest"
+	"github.com/ingot-run/ingot/metal"
+)
+
+// recordOnly is a device with NVIDIA's kernels that only lists the kernels of a step, so it needs no GPU.
+type recordOnly struct {
+	metal.Device // nil; the backend calls only the methods below
+	names        []string
+	step         []string // kernels of the last submission
+	buffers      int
+	tickets      metal.Ticket
+}
+
+func (d *recordOnly) Info() metal.Info {
+	return metal.Info{Driver: "cuda", Memory: 1 << 40, MaxBuffer: 1 << 40, MaxThreadgroup: 1024, ThreadgroupMemory: 227 << 10, NvidiaKernels: true, SplitAttention: true}
+}
+func (d *recordOnly) Compile(metal.Source, metal.Mode) (metal.Library, error) { return 1, nil }
+func (d *recordOnly) Pipeline(_ metal.Library, function string, _ []metal.Constant) (metal.Pipeline, error) {
+	d.names = append(d.names, function)
+	return metal.Pipeline(len(d.names)), nil
+}
+
+func (d *recordOnly) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
+	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
+}
+
+func (d *recordOnly) NewBuffer(int, metal.Storage) (metal.Buffer, error) {
+	d.buffers++
+	return metal.Buffer(d.buffers), nil
+}
+func (d *recordOnly) FreeBuffer(metal.Buffer)                {}
+func (d *recordOnly) Memory() int                            { return 0 }
+func (d *recordOnly) Upload(metal.Buffer, int, []byte) error { return nil }
+func (d *recordOnly) Read([]byte, metal.Buffer, int) error   { return nil }
+func (d *recordOnly) Submit(work []metal.Dispatch) (metal.Ticket, error) {
+	d.step = d.step[:0]
+	for i := range work {
+		d.step = append(d.step, d.names[work[i].Pipeline-1])
+	}
+	d.tickets++
+	return d.tickets, nil
+}
+func (d *recordOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
+func (d *recordOnly) Close() error                            { return nil }
+
+// TestNvidiaDispatches checks the number of dispatches of a step with NVIDIA's kernels. With one row, a kernel also computes the operation
+// before its own. A step makes no buffers and allocates nothing.
+func TestNvidiaDispatches(t *testing.T) {
+	for _, c := range []struct {
+		path      string
+		one, many int // dispatches of a step with 1 and with 12 rows
+	}{
+		{"../models/tiny-glm.q8_0.gguf", 49, 102},
+		{"../models/tiny-llama.q4_0.gguf", 36, 49},
+	} {
+		t.Run(filepath.Base(c.path), func(t *testing.T) {
+			d := &recordOnly{}
+			be, err := metal.New(d, metal.Options{})
+			require.NoError(t, err)
+			f, err := gguf.Open(c.path)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, f.Close()) }()
+			limits := modeltest.Limits
+			limits.KV = gguf.TypeF16
+			m, err := model.Load(be, f, limits)
+			require.NoError(t, err)
+			for rows, want := range map[int]int{1: c.one, 12: c.many} {
+				b := modeltest.Batch(make([]int32, rows), 300)
+				_, err := m.Forward(b)
+				require.NoError(t, err)
+				require.Len(t, d.step, want, "%d rows", rows)
+				made := d.buffers
+				if !raced {
+					require.Zero(t, testing.AllocsPerRun(20, func() {
+						if _, err := m.Forward(b); err != nil {
+							panic(err)
+						}
+					}))
+				}
+				require.Equal(t, made, d.buffers)
+			}
+		})
+	}
+}
+
+// TestNvidiaSharedKernels lists the kernels of operations on one row. A kernel that also computes an RMSNorm replaces the row of which
+// another kernel had quantised the values before, so the next product must not use these values.
+func TestNvidiaSharedKernels(t *testing.T) {
+	d := &recordOnly{}
+	be, err := metal.New(d, metal.Options{})
+	require.NoError(t, err)
+	const n = 256
+	weight := func(kind gguf.Type) compute.Weight {
+		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: []int{n, n}, Data: make([]byte, n*n/kind.BlockSize()*kind.BlockBytes())})
+		require.NoError(t, err)
+		return w
+	}
+	buffer := func() compute.Tensor {
+		b, err := be.Buffer(1, 2*n)
+		require.NoError(t, err)
+		return b.Slice(0, n)
+	}
+	gain, err := be.Weight(gguf.Tensor{Name: "gain", Type: gguf.TypeF32, Shape: []int{n}, Data: make([]byte, 4*n)})
+	require.NoError(t, err)
+	q40, q80 := weight(gguf.TypeQ40), weight(gguf.TypeQ80)
+	h, x, y := buffer(), buffer(), buffer()
+	for _, c := range []struct {
+		name string
+		op   func(s compute.Step)
+		want []string
+	}{
+		{"a norm and its product share a kernel", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.MatMul(y, x, q40)
+		}, []string{"row_product_short"}},
+		{"another operation reads the row", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.Affine(x, 2, nil)
+			s.MatMul(y, x, q40)
+		}, []string{"norm_quantise", "affine", "row_product_short"}},
+		{"a product of another row", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.MatMul(y, h, q40)
+		}, []string{"norm_quantise", "row_product_short"}},
+		{"the product overwrites what the norm reads", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.MatMul(h, x, q40)
+		}, []string{"norm_quantise", "product_1"}},
+		{"products of two types after a quantised row", func(s compute.Step) {
+			s.RMSNorm(x, h, gain, 1e-5)
+			s.GatedMatMul(y, x, q40, q40, compute.SiLU)
+			s.RMSNorm(x, h, gain, 1e-5)
+			both := y
+			both.Cols = 2 * n
+			s.MatMul(both, x, q40, q80)
+		}, []string{"norm_quantise", "gated_product_1", "row_product_short", "row_product_short"}},
+	} {
+		s := be.Begin(modeltest.Batch([]int32{1}, 0))
+		c.op(s)
+		require.NoError(t, s.Run())
+		require.Equal(t, c.want, d.step, c.name)
+	}
+}
