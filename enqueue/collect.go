@@ -88,16 +88,12 @@ type collector struct {
 	firstDamage string
 }
 
-// scan passes every stream entry after the given ID to the function each, except damaged entries. The entries are read without their
+// scan passes every stream entry after the given ID to visit, except damaged entries. The entries are read without their
 // results.
-func (c *collector) scan(ctx context.Context, after string, each func(queue.Recording) error) error {
+func (c *collector) scan(ctx context.Context, after string, visit func(queue.Recording) error) error {
 	for {
-		var rows []queue.Recording
-		err := retry(ctx, func() (err error) {
-			rows, err = c.queue.Read(ctx, c.out.Batch(), queue.Page{
-				After: after, Count: comparedAtOnce, Want: func(int) bool { return false },
-			})
-			return err
+		rows, err := read(ctx, func() ([]queue.Recording, error) {
+			return c.queue.Read(ctx, c.out.Batch(), queue.Page{After: after, Count: comparedAtOnce, Want: func(int) bool { return false }})
 		})
 		if err != nil || len(rows) == 0 {
 			return err
@@ -106,7 +102,7 @@ func (c *collector) scan(ctx context.Context, after string, each func(queue.Reco
 			if r.Damage != "" {
 				continue
 			}
-			if err := each(r); err != nil {
+			if err := visit(r); err != nil {
 				return err
 			}
 		}
@@ -152,11 +148,7 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 // read.
 func (c *collector) run(ctx context.Context) (queue.State, error) {
 	for {
-		var s queue.Status
-		err := retry(ctx, func() (err error) {
-			s, err = c.queue.Status(ctx, c.out.Batch())
-			return err
-		})
+		s, err := read(ctx, func() (queue.Status, error) { return c.queue.Status(ctx, c.out.Batch()) })
 		if err != nil {
 			return "", err
 		}
@@ -202,13 +194,11 @@ func gather(ctx context.Context, wait time.Duration) error {
 
 // page writes the next page of results. It returns the number of stream entries that it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
-	var rows []queue.Recording
-	err := retry(ctx, func() (err error) {
-		rows, err = c.queue.Read(ctx, c.out.Batch(), queue.Page{
+	rows, err := read(ctx, func() ([]queue.Recording, error) {
+		return c.queue.Read(ctx, c.out.Batch(), queue.Page{
 			After: c.after, Count: pageSize, MaxBytes: pageBytes, Wait: wait,
 			Want: func(line int) bool { return !c.out.Has(line) },
 		})
-		return err
 	})
 	if err != nil || len(rows) == 0 {
 		return 0, err
@@ -273,9 +263,9 @@ func (c *collector) write(r queue.Recording) error {
 	return nil
 }
 
-func (c *collector) damage(what string) {
+func (c *collector) damage(reason string) {
 	if c.damaged++; c.damaged == 1 {
-		c.firstDamage = what
+		c.firstDamage = reason
 	}
 }
 
@@ -287,7 +277,7 @@ func (c *collector) free(ctx context.Context) error {
 	if err := c.out.Sync(); err != nil {
 		return err
 	}
-	err := retry(ctx, func() error { return c.queue.Free(ctx, c.out.Batch(), c.toFree) })
+	err := retry(ctx, func() error { return c.queue.Discard(ctx, c.out.Batch(), c.toFree, false) })
 	c.toFree = c.toFree[:0]
 	return err
 }

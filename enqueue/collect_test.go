@@ -275,11 +275,17 @@ func TestCollectOfNoBatch(t *testing.T) {
 func TestStatusFigures(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)
+		w := queuetest.Hold(t, q, "m")
+		held := map[int]*queuetest.Held{}
 		for line := 1; line <= 4; line++ {
-			_, err := q.Begin(t.Context(), &queue.Job{Batch: "b", Line: line})
+			_, err := q.Add(t.Context(), "m", queue.Default, []*queue.Job{{
+				Batch: "b", Line: line, Sum: "00000000", CustomID: "a", Endpoint: openai.Chat, Body: []byte("{}"), TimeoutMS: 60_000, MaxAttempts: 1,
+			}})
 			require.NoError(t, err)
+			held[line] = w.Next(t)
+			require.NoError(t, held[line].Refused)
 		}
-		_, err := q.Record(t.Context(), "b", queue.Result{Line: 1, Text: []byte("{}"), Stats: queue.Stats{
+		_, err := held[1].Record(t.Context(), queue.Result{Line: 1, Sum: "00000000", Text: []byte("{}"), Stats: queue.Stats{
 			PromptTokens: 100, CachedTokens: 40, CompletionTokens: 50, DraftTokens: 9, AcceptedTokens: 6,
 		}})
 		require.NoError(t, err)

@@ -42,44 +42,42 @@ type Summary struct {
 // running or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this check,
 // Enqueue reads the input twice; if the input cannot seek, Enqueue first copies it to a temporary file.
 func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summary, error) {
+	sum := Summary{Batch: o.Batch}
 	file, err := readTwice(ctx, in, o.Format)
 	if err != nil {
-		return Summary{Batch: o.Batch}, err
+		return sum, err
 	}
 	defer file.close()
-	o.Lines = file.lines
+	o.Lines, sum.Total = file.lines, file.rows
+	producer, err := NewProducer(ctx, q, o, file.sha256)
+	if err != nil {
+		return sum, err
+	}
 	whole := sha256.New()
 	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown}
 	if !o.ByModel {
 		read.Models = []string{cmp.Or(o.Alias, queue.DefaultAlias)}
 	}
-	work := pipeline{
-		batch: o.Batch, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress,
-		begin: func(ctx context.Context) (*Producer, error) { return NewProducer(ctx, q, o, file.sha256) },
-	}
-	sum, err := work.run(ctx)
-	if err != nil {
+	work := pipeline{producer: producer, total: file.rows, rows: rows.NewReader(io.TeeReader(file, whole), read), progress: o.Progress}
+	if sum, err = work.run(ctx); err != nil {
 		return sum, err
 	}
 	if hex.EncodeToString(whole.Sum(nil)) != file.sha256 {
 		return sum, fmt.Errorf("the input file changed while it was read, so its batch was %w: enqueue the file again as a new batch", rows.ErrOtherFile)
 	}
-	return sum, work.producer.Seal(ctx, sum.Rows, file.sha256)
+	return sum, producer.Seal(ctx, sum.Rows, file.sha256)
 }
 
-// pipeline passes rows from a reader to the goroutines that queue them.
 type pipeline struct {
-	batch    string
+	producer *Producer
 	total    int
 	rows     *rows.Reader
 	progress func(Summary)
-	begin    func(context.Context) (*Producer, error) // creates the batch
-	producer *Producer                                // nil until feed has created the batch
 
-	read, added, known, rejected atomic.Int64
+	read     atomic.Int64
+	outcomes [Rejected + 1]atomic.Int64 // number of rows by outcome
 }
 
-// run queues all rows.
 func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	next := make(chan []rows.Row)
@@ -97,9 +95,8 @@ func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	return q.count(), err
 }
 
-// feed reads the rows and passes them to the senders in groups. It creates the batch after it has read the first row, or at the end of a
-// file without rows.
-func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) error {
+// feed reads the rows and passes them to the senders in groups. After an error, it passes the rows before.
+func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) (failed error) {
 	var group []rows.Row
 	size := 0
 	pass := func() error {
@@ -111,11 +108,7 @@ func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) error {
 			return ctx.Err()
 		}
 	}
-	var failed error
 	for row, err := range q.rows.Rows(ctx) {
-		if err == nil && q.producer == nil {
-			q.producer, err = q.begin(ctx)
-		}
 		if err != nil {
 			failed = err
 			break
@@ -132,25 +125,19 @@ func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) error {
 		}
 	}
 	if len(group) > 0 {
-		if err := pass(); failed == nil {
-			failed = err
-		}
-	}
-	if failed == nil && q.producer == nil {
-		q.producer, failed = q.begin(ctx)
+		failed = cmp.Or(failed, pass())
 	}
 	return failed
 }
 
 func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
-	tally := map[Outcome]*atomic.Int64{Added: &q.added, Known: &q.known, Rejected: &q.rejected}
 	for group := range next {
 		outcomes, err := q.producer.Add(ctx, group...)
 		if err != nil {
 			return err
 		}
 		for _, o := range outcomes {
-			tally[o].Add(1)
+			q.outcomes[o].Add(1)
 		}
 	}
 	return nil
@@ -158,11 +145,11 @@ func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
 
 // count returns the counts so far. It reads fields that feed changes, so it must be called by feed's goroutine, or after feed has returned.
 func (q *pipeline) count() Summary {
+	count := func(o Outcome) int { return int(q.outcomes[o].Load()) }
 	s := Summary{
-		Batch: q.batch, Total: q.total, Rows: int(q.read.Load()), Added: int(q.added.Load()), Known: int(q.known.Load()),
-		Rejected: int(q.rejected.Load()),
+		Batch: q.producer.batch, Total: q.total, Rows: int(q.read.Load()), Added: count(Added), Known: count(Known), Rejected: count(Rejected),
 	}
-	if q.producer != nil && q.producer.models != nil {
+	if q.producer.models != nil {
 		s.Models = maps.Clone(q.producer.models.Rows())
 	}
 	return s

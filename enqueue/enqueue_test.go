@@ -274,7 +274,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"attempts":   {Batch: "b", MaxAttempts: -1},
 		"timeout":    {Batch: "b", Timeout: time.Millisecond},
 		"retention":  {Batch: "b", Retention: time.Millisecond},
-		"weight":     {Batch: "b", Weight: enqueue.MaxWeight + 1},
+		"weight":     {Batch: "b", Weight: 1001},
 	} {
 		_, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(prompts(1)), o)
 		require.ErrorContains(t, err, want)

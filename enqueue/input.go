@@ -24,52 +24,46 @@ type input struct {
 // readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks back. Otherwise, it makes a temporary
 // copy, which the input's function close removes. If ctx is done first, a read that blocks is abandoned, and r must not be used any longer.
 func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) {
-	if s, ok := r.(io.Seeker); ok {
-		if start, err := s.Seek(0, io.SeekCurrent); err == nil { // pipes have a Seek that fails
-			in, err := survey(r, f)
-			if err == nil {
-				_, err = s.Seek(start, io.SeekStart)
-			}
-			in.Reader, in.close = r, func() {}
-			return in, err
+	in := &input{Reader: r, close: func() {}}
+	seeker, ok := r.(io.Seeker)
+	var start int64
+	if ok {
+		var err error
+		start, err = seeker.Seek(0, io.SeekCurrent)
+		ok = err == nil // pipes have a Seek that fails
+	}
+	if !ok {
+		temp, err := os.CreateTemp("", "ingot-rows-*")
+		if err != nil {
+			return nil, fmt.Errorf("copy the input to a temporary file: %w", err)
 		}
+		os.Remove(temp.Name()) //nolint:errcheck // the open file can still be read; the system deletes the data when it is closed
+		r = io.TeeReader(r, temp)
+		seeker, in.Reader, in.close = temp, temp, func() { temp.Close() } //nolint:errcheck // the copy was only read
 	}
-	temp, err := os.CreateTemp("", "ingot-rows-*")
-	if err != nil {
-		return nil, fmt.Errorf("copy the input to a temporary file: %w", err)
-	}
-	os.Remove(temp.Name()) //nolint:errcheck // the open file can still be read; the system deletes the data when it is closed
-	type surveyed struct {
-		in  *input
-		err error
-	}
-	done := make(chan surveyed, 1)
-	go func() {
-		in, err := survey(io.TeeReader(r, temp), f)
-		done <- surveyed{in, err}
-	}()
+	ended := make(chan error, 1)
+	go func() { ended <- in.survey(r, f) }()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err() // the file is closed, and thereby deleted, when temp is garbage-collected
-	case d := <-done:
-		if d.err == nil {
-			_, d.err = temp.Seek(0, io.SeekStart)
+		return nil, ctx.Err() // a copy is closed, and thereby deleted, when it is garbage-collected
+	case err := <-ended:
+		if err == nil {
+			_, err = seeker.Seek(start, io.SeekStart)
 		}
-		if d.err != nil {
-			temp.Close() //nolint:errcheck // the copy is not needed any more
-			return nil, d.err
+		if err != nil {
+			in.close()
 		}
-		d.in.Reader, d.in.close = temp, func() { temp.Close() } //nolint:errcheck // the copy was only read
-		return d.in, nil
+		return in, err
 	}
 }
 
-// survey reads r to its end. It returns the SHA-256 of the file and its numbers of rows and lines.
-func survey(r io.Reader, f rows.Format) (*input, error) {
+// survey reads r to its end.
+func (in *input) survey(r io.Reader, f rows.Format) (err error) {
 	h := sha256.New()
 	var lines lineCounter
-	n, err := rows.Count(io.TeeReader(r, io.MultiWriter(h, &lines)), f)
-	return &input{sha256: hex.EncodeToString(h.Sum(nil)), rows: n, lines: lines.count()}, err
+	in.rows, err = rows.Count(io.TeeReader(r, io.MultiWriter(h, &lines)), f)
+	in.sha256, in.lines = hex.EncodeToString(h.Sum(nil)), lines.count()
+	return err
 }
 
 // lineCounter counts the lines of the text that is written to it.

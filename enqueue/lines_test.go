@@ -1,13 +1,18 @@
 package enqueue_test
 
 import (
+	"context"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/queue/queuetest"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
@@ -26,12 +31,25 @@ func TestABatchHasTheLinesOfItsFile(t *testing.T) {
 		sum, err := enqueue.Enqueue(t.Context(), q, strings.NewReader(file), enqueue.Options{Batch: "b"})
 		require.NoError(t, err)
 		require.Equal(t, sum.Rows, sum.Added)
+		var beyond []*queue.Job
 		for _, line := range []int{last + 1, queue.MaxLineNumber} {
-			_, err = q.Begin(t.Context(), &queue.Job{Batch: "b", Line: line})
-			require.ErrorIs(t, err, queue.ErrNoRow, file)
+			beyond = append(beyond, &queue.Job{
+				Batch: "b", Line: line, Sum: "00000000", CustomID: "a", Endpoint: openai.Completions, Body: []byte("{}"), TimeoutMS: 1000, MaxAttempts: 1,
+			})
 			_, err = q.Record(t.Context(), "b", queue.Result{Line: line, Sum: "00000000", Text: []byte("{}")})
 			require.ErrorIs(t, err, queue.ErrNoRow, file)
 		}
+		_, err = q.Add(t.Context(), queue.DefaultAlias, queue.Default, beyond)
+		require.NoError(t, err)
+		w := queuetest.Hold(t, q, queue.DefaultAlias)
+		for range sum.Rows + len(beyond) {
+			if row := w.Next(t); row.Line > last {
+				require.ErrorIs(t, row.Refused, queue.ErrNoRow, file)
+			} else {
+				require.NoError(t, row.Refused, file)
+			}
+		}
+		w.Stop()
 		_, err = q.Record(t.Context(), "b", queue.Result{Line: last, Sum: "00000000", Text: []byte("{}")})
 		require.NoError(t, err, file)
 		require.LessOrEqual(t, r.Client.StrLen(t.Context(), "ingot:{b}:done").Val(), int64(1))
@@ -48,11 +66,27 @@ func TestMixModelsIsOfTheBatch(t *testing.T) {
 		require.NoError(t, err)
 		_, err = q.Record(t.Context(), "b", queue.Result{Line: 1, Sum: "00000000", Text: []byte("{}"), Pin: "one"})
 		require.NoError(t, err)
-		_, err = q.Begin(t.Context(), &queue.Job{Batch: "b", Line: 2, Pin: "two"})
+		ctx, stop := context.WithCancel(t.Context())
+		var begun error
+		take := func(d *queue.Delivery, refused error) {
+			if d.Line == 2 {
+				begun = refused
+				stop()
+			}
+		}
+		err = q.Serve(ctx, queue.ServeOptions{
+			Alias: queue.DefaultAlias, Concurrency: 1, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			Pin:     func() string { return "two" },
+			Refused: func(_ context.Context, d *queue.Delivery, reason error) { take(d, reason) },
+		}, func(_ context.Context, d *queue.Delivery) queue.Outcome {
+			take(d, nil)
+			return queue.HandBack()
+		})
+		require.NoError(t, err)
 		if mix {
-			require.NoError(t, err)
+			require.NoError(t, begun)
 		} else {
-			require.ErrorIs(t, err, queue.ErrOtherModel)
+			require.ErrorIs(t, begun, queue.ErrOtherModel)
 		}
 	}
 }

@@ -23,18 +23,33 @@ const (
 	DefaultRetention   = 7 * 24 * time.Hour
 )
 
-// MaxRetention is the maximum of Options.Retention.
-const MaxRetention = 10 * 365 * 24 * time.Hour
+const (
+	maxRetention = 10 * 365 * 24 * time.Hour
+	maxWeight    = 1000
+)
 
-// MaxWeight is the maximum of Options.Weight.
-const MaxWeight = 1000
+// CheckRetention returns an error that begins with the value if Options.Retention cannot be d.
+func CheckRetention(d time.Duration) error {
+	if d < time.Second || d > maxRetention {
+		return fmt.Errorf("%v is not between 1s and %v", d, maxRetention)
+	}
+	return nil
+}
+
+// CheckWeight returns an error that begins with the value if a batch cannot have weight n.
+func CheckWeight(n int) error {
+	if n < 1 || n > maxWeight {
+		return fmt.Errorf("%d is not between 1 and %d", n, maxWeight)
+	}
+	return nil
+}
 
 // Options are the settings of a batch. A zero value stands for the default that the field's comment names.
 type Options struct {
 	Batch         string         // batch id, required; NewBatchID makes a new id
 	Alias         string         // model name that workers serve; default queue.DefaultAlias
 	ByModel       bool           // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
-	Priority      queue.Priority // default job.Default
+	Priority      queue.Priority // default queue.Default
 	Format        rows.Format    // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
 	MixModels     bool           // let different model files under one model name answer the batch, even if the batch exists already
@@ -43,34 +58,30 @@ type Options struct {
 	Timeout       time.Duration  // maximum time of one attempt; default DefaultTimeout
 	Retention     time.Duration  // time that results are kept after the end of the batch; default DefaultRetention
 	Version       string         // version of the program, for the results of rows that cannot be used
-	Weight        int            // share among batches of the same priority, from 1 to MaxWeight; 0 means 1 for a new batch, and no change for an existing batch
+	Weight        int            // share among batches of the same priority, see CheckWeight; 0 means 1 for a new batch, and no change for an existing batch
 	Deadline      time.Time      // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
+	Live          *queue.Live    // settings of a request whose client waits; nil for a file. Such a batch has the priority Interactive
 	Progress      func(Summary)  // called every 1000 rows from one goroutine, and at the end; may be nil
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.Alias == "" {
-		o.Alias = queue.DefaultAlias
+	o.Alias = cmp.Or(o.Alias, queue.DefaultAlias)
+	o.Priority = cmp.Or(o.Priority, queue.Default)
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, DefaultMaxAttempts)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Retention = cmp.Or(o.Retention, DefaultRetention)
+	if err := CheckRetention(o.Retention); err != nil {
+		return o, fmt.Errorf("the retention %w", err)
 	}
-	if o.Priority == "" {
-		o.Priority = queue.Default
-	}
-	if o.MaxAttempts == 0 {
-		o.MaxAttempts = DefaultMaxAttempts
-	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Retention == 0 {
-		o.Retention = DefaultRetention
-	}
-	if o.Retention < time.Second || o.Retention > MaxRetention {
-		return o, fmt.Errorf("the retention %v is not between 1s and %v", o.Retention, MaxRetention)
-	}
-	if o.Weight < 0 || o.Weight > MaxWeight {
-		return o, fmt.Errorf("the weight %d is not between 1 and %d", o.Weight, MaxWeight)
+	if o.Weight != 0 {
+		if err := CheckWeight(o.Weight); err != nil {
+			return o, fmt.Errorf("the weight %w", err)
+		}
 	}
 	_, err := queue.ParsePriority(string(o.Priority))
+	if o.Live != nil {
+		o.Priority, err = queue.Interactive, nil
+	}
 	return o, errors.Join(queue.CheckLimits(o.Timeout, o.MaxAttempts), queue.CheckBatch(o.Batch), queue.CheckAlias(o.Alias), err)
 }
 
@@ -91,7 +102,7 @@ const (
 type Producer struct {
 	batch    string
 	options  Options
-	file     string // job.FileID of the batch's file; empty if the file's SHA-256 is not known
+	file     string // queue.FileID of the batch's file; empty if the file's SHA-256 is not known
 	recorded queue.Lines
 	queue    queue.Queue
 	maxBody  int     // maximum size of a request body that the queue accepts, in bytes
@@ -111,13 +122,13 @@ func NewProducer(ctx context.Context, q queue.Queue, o Options, fileSHA string) 
 	p := &Producer{batch: o.Batch, options: o, file: queue.FileID(fileSHA), queue: q}
 	var known queue.Batch
 	var created bool
-	err = retryUnlessFull(ctx, func() error {
+	err = p.retry(ctx, func() error {
 		maxBytes, err := q.MaxBytes(ctx)
 		if err != nil {
 			return err
 		}
 		p.maxBody = maxBytes - jobFields
-		known, created, err = p.queue.Create(ctx, queue.Batch{
+		known, created, err = q.Create(ctx, queue.Batch{
 			ID: o.Batch, Alias: o.Alias, Priority: o.Priority, FileSHA: fileSHA, Retention: o.Retention, Deadline: o.Deadline,
 			Lines: o.Lines, MixModels: o.MixModels, Weight: o.Weight, ByModel: o.ByModel,
 		})
@@ -129,24 +140,66 @@ func NewProducer(ctx context.Context, q queue.Queue, o Options, fileSHA string) 
 	if err != nil || created {
 		return p, err
 	}
-	p.options.Deadline = known.Deadline
+	err = p.resume(ctx, known, fileSHA)
+	return p, err
+}
+
+// resume continues a batch that exists. The error says what differs if the batch was made with other settings or from another file.
+func (p *Producer) resume(ctx context.Context, known queue.Batch, fileSHA string) error {
+	o := &p.options
+	o.Deadline = known.Deadline
 	if known.Cancelled {
-		return nil, fmt.Errorf("continue batch %s: %w: give another batch id", o.Batch, queue.ErrCancelled)
+		return fmt.Errorf("continue batch %s: %w: give another batch id", o.Batch, queue.ErrCancelled)
 	}
 	if known.Alias != o.Alias || known.Priority != o.Priority {
-		return nil, fmt.Errorf("batch %s was queued for model name %s with priority %s: give the same model name and priority, or another batch id",
+		return fmt.Errorf("batch %s was queued for model name %s with priority %s: give the same model name and priority, or another batch id",
 			o.Batch, known.Alias, known.Priority)
 	}
 	if fileSHA != "" && known.FileSHA != "" && fileSHA != known.FileSHA {
-		return nil, fmt.Errorf("batch %s was %w, with the SHA-256 %.12s… instead of %.12s…: give another batch id",
+		return fmt.Errorf("batch %s was %w, with the SHA-256 %.12s… instead of %.12s…: give another batch id",
 			o.Batch, rows.ErrOtherFile, known.FileSHA, fileSHA)
 	}
-	err = retryUnlessFull(ctx, func() (err error) {
+	return p.retry(ctx, func() (err error) {
 		p.recorded, err = p.queue.Recorded(ctx, o.Batch)
 		return err
 	})
-	return p, err
 }
+
+// maxWait is the maximum time to wait for an unreachable Redis.
+const maxWait = time.Minute
+
+// retry calls f until Redis can be reached. It gives up after maxWait.
+func retry(ctx context.Context, f func() error) error { return queue.UntilAvailable(ctx, maxWait, f) }
+
+// read is retry for a function that returns a value.
+func read[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
+	err = retry(ctx, func() (err error) {
+		value, err = f()
+		return err
+	})
+	return value, err
+}
+
+// retry is the function retry for a producer. It returns queue.ErrFull at once: somebody has to free memory in Redis, and that would take
+// longer than maxWait. It calls f once if a client waits, which would rather send its request to another server.
+func (p *Producer) retry(ctx context.Context, f func() error) error {
+	if p.options.Live != nil {
+		return f()
+	}
+	var full error
+	err := retry(ctx, func() error {
+		err := f()
+		if errors.Is(err, queue.ErrFull) {
+			full = err
+			return nil
+		}
+		return err
+	})
+	return cmp.Or(full, err)
+}
+
+// MaxBody returns the maximum size of a row's body that the queue accepts, in bytes.
+func (p *Producer) MaxBody() int { return p.maxBody }
 
 // route decides to which model a row goes. The rows must be passed in the order of the file, by one goroutine. A row that cannot go to
 // any model gets an error.
@@ -179,7 +232,7 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 			outcomes[i] = Rejected
 			version := queue.Stats{Origin: queue.Origin{Version: p.options.Version}}
 			failure := queue.Failure(j, *row.Err, version)
-			err := retryUnlessFull(ctx, func() error {
+			err := p.retry(ctx, func() error {
 				_, err := p.queue.Record(ctx, p.batch, failure)
 				return err
 			})
@@ -210,13 +263,12 @@ type queuedRow struct {
 	index int
 }
 
-// addJobs queues jobs of one alias and sets their outcomes.
 func (p *Producer) addJobs(ctx context.Context, queued []queuedRow, outcomes []Outcome) error {
 	jobs := make([]*queue.Job, len(queued))
 	for i, r := range queued {
 		jobs[i] = r.Job
 	}
-	return retryUnlessFull(ctx, func() error {
+	return p.retry(ctx, func() error {
 		added, err := p.queue.Add(ctx, cmp.Or(jobs[0].Alias, p.options.Alias), p.options.Priority, jobs)
 		if err != nil {
 			return err
@@ -243,6 +295,7 @@ func (p *Producer) job(row rows.Row) *queue.Job {
 		EnqueuedMS:  time.Now().UnixMilli(),
 		TimeoutMS:   p.options.Timeout.Milliseconds(),
 		MaxAttempts: p.options.MaxAttempts,
+		Live:        p.options.Live,
 	}
 	if p.models != nil && row.Model != p.options.Alias {
 		j.Alias = row.Model
@@ -255,5 +308,5 @@ func (p *Producer) job(row rows.Row) *queue.Job {
 
 // Seal records that all rows of the batch are queued, with the number of rows and the SHA-256 of their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
-	return retryUnlessFull(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
+	return p.retry(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
 }

@@ -7,25 +7,23 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// watchInterval is the time between two reads of the status of a batch that is watched.
-const watchInterval = time.Second
+const (
+	watchInterval  = time.Second      // time between two reads of the status of a batch that is watched
+	expireInterval = 10 * time.Second // time between two attempts to expire the rows of a batch
+)
 
-// Watch calls the function show with the progress of a batch, at once and then every second, until the batch has ended or ctx is done. If
+// Watch calls onStatus with the progress of a batch, at once and then every second, until the batch has ended or ctx is done. If
 // the batch's deadline has passed, Watch records the rows that are still in the queue as expired.
-func Watch(ctx context.Context, q queue.Queue, batch string, show func(queue.Status)) error {
+func Watch(ctx context.Context, q queue.Queue, batch string, onStatus func(queue.Status)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	overdue := expirer{queue: q}
 	for {
-		var s queue.Status
-		err := retry(ctx, func() (err error) {
-			s, err = q.Status(ctx, batch)
-			return err
-		})
+		s, err := read(ctx, func() (queue.Status, error) { return q.Status(ctx, batch) })
 		if err != nil {
 			return err
 		}
-		show(s)
+		onStatus(s)
 		if s.Ended() {
 			return nil
 		}
@@ -38,4 +36,22 @@ func Watch(ctx context.Context, q queue.Queue, batch string, show func(queue.Sta
 		case <-tick.C:
 		}
 	}
+}
+
+// expirer records rows as expired after the deadline of their batch, since there may be no worker that does so.
+type expirer struct {
+	queue queue.Queue
+	next  time.Time // time of the next attempt
+}
+
+// check expires the rows of the batch if its deadline has passed and the last attempt was at least expireInterval ago.
+func (e *expirer) check(ctx context.Context, s queue.Status) error {
+	if !s.Overdue() || time.Now().Before(e.next) {
+		return nil
+	}
+	e.next = time.Now().Add(expireInterval)
+	return retry(ctx, func() error {
+		_, err := e.queue.Expire(ctx, s.Batch)
+		return err
+	})
 }

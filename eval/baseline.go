@@ -8,11 +8,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/ingot-run/ingot/eval/names"
 )
 
 // BaselinesFile is the name of the file with the pinned baselines of a folder of runs. It is in that folder.
@@ -30,6 +29,18 @@ var ErrNoBaseline = errors.New("no run is pinned under this name")
 
 // ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
 var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change was intended")
+
+// nameForm is the pattern of names. They become parts of file names, URLs, tables, and the names of runs, batches and keys.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// CheckName returns an error if the name of a baseline or of a schedule's entry is not allowed. kind is what the name is for, such as
+// "baseline"; the error begins with it.
+func CheckName(kind, name string) error {
+	if nameForm.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("%s %q: a name has up to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit", kind, name)
+}
 
 // Baselines returns the pinned baselines of a folder of runs. The keys are their names.
 func Baselines(folder string) (map[string]Baseline, error) {
@@ -51,7 +62,7 @@ func Baselines(folder string) (map[string]Baseline, error) {
 // Pin pins a run under the name of a baseline. The run is in the given folder of runs. run is the run's name or the path of its directory.
 // If another run is pinned under the name, Pin replaces it.
 func Pin(folder, name, run string) (Baseline, error) {
-	if err := names.Check("baseline", name); err != nil {
+	if err := CheckName("baseline", name); err != nil {
 		return Baseline{}, err
 	}
 	all, err := Baselines(folder)

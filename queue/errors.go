@@ -27,7 +27,7 @@ const (
 	maxErrorBytes = 4 << 20
 )
 
-// Errors passes every error line of a batch to the function each, in the order of recording. It leaves out error lines that Store.Free has
+// Errors passes every error line of a batch to the function each, in the order of recording. It leaves out error lines that Store.Discard has
 // deleted. If the function returns an error, Errors stops and returns this error.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
 	none := func(int) bool { return false }

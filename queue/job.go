@@ -1,4 +1,3 @@
-// Package queue defines the data that producers and workers exchange through the queue: jobs, results and statistics.
 package queue
 
 import (
@@ -29,19 +28,6 @@ type Job struct {
 	DeadlineMS  int64           `json:"deadline_ms,omitempty"` // deadline of the batch, Unix time in ms; 0 for none
 	Live        *Live           `json:"live,omitempty"`        // settings of a request whose client waits; nil for a row of a file
 	Alias       string          `json:"model_name,omitempty"`  // model alias that the row names; empty for the alias of its batch
-
-	// These fields are not part of the payload. The queue sets them when it delivers the job, except Pin, which the worker sets.
-
-	Delivery int    `json:"-"` // number of times that the row was taken from a worker without heartbeats; the store refuses writes with a lower number
-	Pin      string `json:"-"` // result of the function Pin for the worker's model; empty until the model file is hashed
-	Deaths   int    `json:"-"` // number of workers that died while they ran the row
-	Begun    *Begun `json:"-"` // result of Begin if Serve has called it (see ServeOptions.Admit); nil if the handler must call Begin
-}
-
-// Begun is the result of the call of Begin that Serve made for a job.
-type Begun struct {
-	Start
-	Leave func() // ends the reservation that Admit made; the handler calls it when the job has ended
 }
 
 // Live has the settings of a job whose client waits for the answer.

@@ -9,8 +9,7 @@ import (
 // Priority is the priority of a batch among the batches of the same model.
 type Priority string
 
-// The priorities of batches. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1. A strict worker takes
-// each job from the first of the three queues that is not empty.
+// The priorities of batches. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1.
 const (
 	Critical Priority = "critical"
 	Default  Priority = "default"

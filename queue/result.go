@@ -17,16 +17,15 @@ type Line struct {
 
 // Result is the outcome of a row: its line of output, and the statistics that are summed for its batch.
 type Result struct {
-	Line     int
-	Sum      string // the job's Sum
-	File     string // the job's File
-	Alias    string // the job's Alias
-	Delivery int    // the job's Delivery
-	Text     []byte // a Line as JSON, without a newline
-	Failed   bool
-	Pin      string // Pin of the model that answered; empty for an error
-	Job      []byte // payload of a failed job, if the job can be tried again; otherwise nil
-	Stats    Stats
+	Line   int
+	Sum    string // the job's Sum
+	File   string // the job's File
+	Alias  string // the job's Alias
+	Text   []byte // a Line as JSON, without a newline
+	Failed bool
+	Pin    string // Pin of the model that answered; empty for an error
+	Job    []byte // payload of a failed job, if the job can be tried again; otherwise nil
+	Stats  Stats
 }
 
 // Failure returns the result of a row that has no answer.
@@ -72,8 +71,8 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 	body := r.Response(answer, done)
 	response := &openai.Response{StatusCode: 200, RequestID: TaskID(j.Batch, j.Line), Body: body}
 	result := newResult(j, openai.OutputLine{Response: response}, s)
-	if !result.Failed {
-		result.Pin = j.Pin
+	if !result.Failed && s.ModelSHA256 != "" {
+		result.Pin = Pin(s.ModelSHA256)
 	}
 	return result
 }
@@ -87,5 +86,5 @@ func newResult(j *Job, l openai.OutputLine, s Stats) Result {
 	case len(text) >= openai.MaxOutputLine:
 		return TooLarge(j, len(text), openai.MaxOutputLine-1, s)
 	}
-	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Alias: j.Alias, Delivery: j.Delivery, Text: text, Failed: l.Error != nil, Stats: s}
+	return Result{Line: j.Line, Sum: j.Sum, File: j.File, Alias: j.Alias, Text: text, Failed: l.Error != nil, Stats: s}
 }

@@ -13,7 +13,7 @@ import (
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	require.NoError(t, Retry(t.Context(), time.Minute, func() error {
+	require.NoError(t, UntilAvailable(t.Context(), time.Minute, func() error {
 		if calls++; calls < 3 {
 			return fmt.Errorf("read: %w", ErrUnavailable)
 		}
@@ -23,13 +23,13 @@ func TestRetry(t *testing.T) {
 
 	broken := errors.New("no")
 	calls = 0
-	require.ErrorIs(t, Retry(t.Context(), time.Minute, func() error { calls++; return broken }), broken)
+	require.ErrorIs(t, UntilAvailable(t.Context(), time.Minute, func() error { calls++; return broken }), broken)
 	require.Equal(t, 1, calls, "another try would not help")
 
 	calls = 0
-	require.ErrorIs(t, Retry(t.Context(), time.Millisecond, func() error { calls++; return ErrUnavailable }), ErrUnavailable)
+	require.ErrorIs(t, UntilAvailable(t.Context(), time.Millisecond, func() error { calls++; return ErrUnavailable }), ErrUnavailable)
 	require.Equal(t, 1, calls, "maxWait is over")
 
 	ctx, cancel := context.WithCancel(t.Context())
-	require.ErrorIs(t, Retry(ctx, time.Minute, func() error { cancel(); return ErrUnavailable }), ErrUnavailable)
+	require.ErrorIs(t, UntilAvailable(ctx, time.Minute, func() error { cancel(); return ErrUnavailable }), ErrUnavailable)
 }

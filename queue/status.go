@@ -96,6 +96,20 @@ func (s *Status) SetRates(last time.Time) {
 	s.TokensPerSecond = rate(s.CompletionTokens, s.Took())
 }
 
+// Count adds a recorded row.
+func (s *Status) Count(r Result) {
+	if r.Failed {
+		s.Failed++
+	} else {
+		s.Done++
+	}
+	s.PromptTokens += r.Stats.PromptTokens
+	s.CachedTokens += r.Stats.CachedTokens
+	s.CompletionTokens += r.Stats.CompletionTokens
+	s.DraftTokens += r.Stats.DraftTokens
+	s.AcceptedTokens += r.Stats.AcceptedTokens
+}
+
 // Took returns the time from the start of the batch to the recording of the last row. It is 0 if either is missing.
 func (s Status) Took() time.Duration {
 	if s.Started == nil || s.last == nil {

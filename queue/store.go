@@ -9,8 +9,7 @@ import (
 // Store holds batches and the results of their rows. A row is recorded once, even if calls are repeated. A finished or cancelled
 // batch is deleted when its retention is over; an unfinished batch is not deleted. All methods are safe for concurrent use.
 //
-// Every method can return ErrUnavailable, if the store cannot be used at the moment. Seal, Begin, SaveCheckpoint, Record, Status, Cancel
-// and Purge return ErrNoBatch if the batch does not exist.
+// Every method can return ErrUnavailable, if the store cannot be used at the moment. Seal, Record, Status, Cancel and Purge return ErrNoBatch if the batch does not exist.
 type Store interface {
 	// Create creates a batch. If a batch with this id exists, Create sets its weight if b.Weight is not 0, sets its MixModels if
 	// b.MixModels is set, and returns its settings without Retention, Lines, MixModels and Weight.
@@ -23,23 +22,10 @@ type Store interface {
 	// Recorded returns the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Begin counts an attempt at a row. If the row needs no work, the error is ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile or
-	// ErrNoRow. It is ErrOtherModel if the batch accepts no answer of this worker's model, and ErrSuperseded or ErrDeliveryEnded if the
-	// row was taken from this worker. A job with an empty File is accepted for any file.
-	Begin(ctx context.Context, j *Job) (Start, error)
-
-	// Release subtracts the attempt that Begin has counted, for a job that returns to the queue unfinished. If another worker has taken
-	// over the row, Release changes nothing.
-	Release(ctx context.Context, j *Job) error
-
-	// SaveCheckpoint stores an encoded Checkpoint of a row for which Begin was called. It replaces the row's previous checkpoint. Record
-	// deletes it. The error is ErrSuperseded if another worker has taken over the row, ErrNoBatch or ErrCancelled if the row needs no work.
-	SaveCheckpoint(ctx context.Context, j *Job, checkpoint []byte) error
-
-	// Record stores the result of a row, counts it and appends it to the batch's stream, in one atomic step. If the row is already
-	// recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
-	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result, and ErrSuperseded if another worker has taken over
-	// the row.
+	// Record stores the result of a row that no worker ran, counts it and appends it to the batch's stream, in one atomic step. If the row is
+	// already recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result. A result with an empty File is accepted for any file.
+	// Workers record with Delivery.Record.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
 	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses larger ones.
@@ -48,12 +34,9 @@ type Store interface {
 	// Read returns the next recordings of a batch's stream. It returns none if the batch does not exist.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 
-	// Drop deletes results that the caller has written to an output, and their entries in the stream. The rows still count as recorded.
-	Drop(ctx context.Context, batch string, rows []Recording) error
-
-	// Free deletes results that the caller has written to an output. It keeps their entries in the stream, so that another output can
-	// still be compared with the batch.
-	Free(ctx context.Context, batch string, rows []Recording) error
+	// Discard deletes results that the caller has written to an output. The rows still count as recorded. If entries is true, it also deletes
+	// their entries in the stream; otherwise the entries stay, so that another output can still be compared with the batch.
+	Discard(ctx context.Context, batch string, rows []Recording, entries bool) error
 
 	// Status returns the progress of a batch. The error is ErrDamaged if the stored data is not a valid batch.
 	Status(ctx context.Context, batch string) (Status, error)
@@ -71,9 +54,6 @@ type Store interface {
 	// true.
 	Cancel(ctx context.Context, batch string) (finished bool, err error)
 
-	// Cancelled reports whether a batch was cancelled.
-	Cancelled(ctx context.Context, batch string) (bool, error)
-
 	// Purge deletes a finished or cancelled batch with its results, and with the waiting rows that producers added after it was
 	// cancelled. The error is ErrNoBatch if the batch does not exist, and ErrUnfinished if it has not ended.
 	Purge(ctx context.Context, batch string) error
@@ -90,15 +70,9 @@ var (
 	ErrNoRow       = errors.New("file of the batch has no such line")
 	ErrOtherModel  = errors.New("another model has answered rows of the batch under the same name") // see Pin
 	ErrDamaged     = errors.New("it is damaged, or was not made by ingot")
-	ErrUnavailable = errors.New("the queue cannot be used now") // a later attempt may succeed; see Retry
+	ErrUnavailable = errors.New("the queue cannot be used now") // a later attempt may succeed; see UntilAvailable
 	ErrFull        = errors.New("the queue has no memory left") // errors that wrap ErrFull wrap ErrUnavailable too
 )
-
-// Start is the result of Begin.
-type Start struct {
-	Attempt    int    // number of the attempt, from 1; attempts during which the worker died are not counted
-	Checkpoint []byte // encoded progress of an earlier attempt; nil if there is none
-}
 
 // Batch has the settings of a batch.
 type Batch struct {

@@ -4,40 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/worker"
 )
-
-// maxPromptsAtOnce is the maximum number of prompts of one request that are in the engine at once.
-const maxPromptsAtOnce = 16
 
 // Alone is an Answerer that uses engines in this process.
 type Alone struct {
-	engines map[string]*engine.Engine
+	engines map[string]*engine.Engine // by alias
+	speeds  map[string]*queue.Speed   // by alias
 	version string
 	since   time.Time
-	speeds  map[string]*queue.Speed // speed of each engine, by alias
 }
 
 // NewAlone makes an Answerer that uses the given engines. The keys are their aliases. The caller closes the engines after the server has
 // ended.
 func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error) {
+	a := &Alone{engines: engines, version: version, since: time.Now(), speeds: map[string]*queue.Speed{}}
 	for alias := range engines {
 		if err := queue.CheckAlias(alias); err != nil {
 			return nil, err
 		}
-	}
-	a := &Alone{engines: engines, version: version, since: time.Now(), speeds: map[string]*queue.Speed{}}
-	for alias := range engines {
 		a.speeds[alias] = &queue.Speed{}
 	}
 	return a, nil
@@ -75,31 +70,19 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	if eng == nil {
 		return Answer{}, fmt.Errorf("there is no engine for the model %q", c.Model)
 	}
-	done := make([]generation.Completion, c.Request.NumPrompts())
-	if c.Stream != nil && len(done) > 1 { // all prompts are checked before the first one is answered
-		for i := range done {
+	prompts := c.Request.NumPrompts()
+	if c.Stream != nil && prompts > 1 { // all prompts are checked before the first one is answered
+		for i := range prompts {
 			if _, err := eng.Prompt(ctx, c.Request.Generation(i, c.Seed, c.Created)); err != nil {
 				return Answer{}, fmt.Errorf("prompt %d: %w", i, err)
 			}
 		}
 	}
 	var streaming sync.Mutex
-	group, limited := errgroup.WithContext(ctx)
-	group.SetLimit(maxPromptsAtOnce)
-	for i := range done {
-		group.Go(func() (err error) {
-			defer func() {
-				if p := recover(); p != nil { // a panic on this goroutine would end the process
-					err = fmt.Errorf("internal error: %v", p)
-				}
-			}()
-			if done[i], err = eng.Generate(limited, c.request(i, &streaming)); err != nil && len(done) > 1 {
-				err = fmt.Errorf("prompt %d: %w", i, err)
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	done, err := worker.Complete(ctx, slog.Default(), prompts, func(ctx context.Context, i int) (generation.Completion, error) {
+		return eng.Generate(ctx, c.request(i, &streaming))
+	})
+	if err != nil {
 		return Answer{}, errors.Join(ctx.Err(), err)
 	}
 	info := eng.Info()

@@ -32,7 +32,6 @@ type outputExpiresBody struct {
 	Seconds int    `json:"seconds"`
 }
 
-// batchFields are the names of the fields of batchRequest.
 var batchFields = []string{"input_file_id", "endpoint", "completion_window", "metadata", "output_expires_after"}
 
 func readBatchRequest(body []byte) (q batchRequest, err error) {
@@ -53,17 +52,7 @@ func readBatchRequest(body []byte) (q batchRequest, err error) {
 	return q, err
 }
 
-// createBatch answers POST /v1/batches.
-func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
-	body, done, err := s.readBody(r)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (s *Server) createBatch(w http.ResponseWriter, r *http.Request, body []byte) error {
 	q, err := readBatchRequest(body)
 	if err != nil {
 		return err
@@ -75,18 +64,14 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request) error {
 	if q.OutputExpires != nil {
 		request.OutputExpiry, err = batch.ParseExpiry("output_expires_after", q.OutputExpires.Anchor, strconv.Itoa(q.OutputExpires.Seconds))
 		if err != nil {
-			return storeError(r, err)
+			return err
 		}
 	}
 	if k := keyOf(r.Context()); k != nil {
 		request.Models = k.models
 	}
-	b, err := store.CreateBatch(request)
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, b)
-	return nil
+	b, err := s.options.Store.CreateBatch(request)
+	return reply(w, b, err)
 }
 
 // isRepeated reports whether OpenAI's client repeats a request, because the first attempt got no response or an error.
@@ -95,44 +80,21 @@ func isRepeated(r *http.Request) bool {
 	return err == nil && n > 0
 }
 
-// listBatches answers GET /v1/batches.
 func (s *Server) listBatches(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
 	q, err := listQuery(r, defaultBatches, maxBatches)
 	if err != nil {
 		return err
 	}
-	page, err := store.Batches(q)
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, newPage(page, func(b batch.Batch) string { return b.ID }))
-	return nil
+	page, err := s.options.Store.Batches(q)
+	return reply(w, newPage(page, func(b batch.Batch) string { return b.ID }), err)
 }
 
-// showBatch answers GET /v1/batches/{id}.
 func (s *Server) showBatch(w http.ResponseWriter, r *http.Request) error {
-	return s.batch(w, r, (*batch.Store).Batch)
+	b, err := s.options.Store.Batch(r.PathValue("id"))
+	return reply(w, b, err)
 }
 
-// cancelBatch answers POST /v1/batches/{id}/cancel.
 func (s *Server) cancelBatch(w http.ResponseWriter, r *http.Request) error {
-	return s.batch(w, r, (*batch.Store).CancelBatch)
-}
-
-// batch calls a method of the store with the id in the request's path, and writes the batch that it returns.
-func (s *Server) batch(w http.ResponseWriter, r *http.Request, method func(*batch.Store, string) (batch.Batch, error)) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
-	b, err := method(store, r.PathValue("id"))
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, b)
-	return nil
+	b, err := s.options.Store.CancelBatch(r.PathValue("id"))
+	return reply(w, b, err)
 }

@@ -42,14 +42,16 @@ func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error)
 	return all.Bytes(), func() { s.bodies.Release(held) }, nil
 }
 
-// decodeBody decodes the JSON body of a request into a value. It ignores unknown fields.
-func (s *Server) decodeBody(r *http.Request, into any) error {
-	body, done, err := s.readBody(r)
-	if err != nil {
-		return err
+// withBody returns a handler that calls h with the whole body of a request.
+func (s *Server) withBody(h func(w http.ResponseWriter, r *http.Request, body []byte) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, done, err := s.readBody(r)
+		if err != nil {
+			return err
+		}
+		defer done()
+		return h(w, r, body)
 	}
-	defer done()
-	return parseBody(body, into)
 }
 
 func parseBody(body []byte, into any) error {
@@ -64,10 +66,10 @@ func parseBody(body []byte, into any) error {
 }
 
 // limited wraps a handler and limits the body of a request. limit is the maximum size of the body in bytes. The body must arrive in time:
-// Options.BodyTimeout is the time for each part, and part is the size of a part in bytes.
+// limits.body is the time for each part, and part is the size of a part in bytes.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.BodyTimeout, part: part}
+		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.limits.body, part: part}
 		if r.Body != http.NoBody { // a request without a body needs no time limit
 			body.begin()
 		}
@@ -76,7 +78,7 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 	}
 }
 
-// filePart is the number of bytes of a file that must arrive within Options.BodyTimeout.
+// filePart is the number of bytes of a file that must arrive within limits.body.
 const filePart = 1 << 20
 
 // timedBody limits the time for each part of a request's body. When the whole body has been read, there is no limit any more: net/http goes

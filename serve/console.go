@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,17 +11,62 @@ import (
 	"github.com/ingot-run/ingot/serve/console"
 )
 
-// consoleRoutes registers the handlers of the console's pages.
+func (s *Server) newConsole() *console.Console {
+	return &console.Console{
+		Store: s.options.Store, Workers: s.answerer.Workers, Stream: s.generate(openai.Chat), Log: s.log,
+		Models: func(r *http.Request) ([]console.Model, error) {
+			models, err := s.usable(r)
+			shown := make([]console.Model, len(models))
+			for i, m := range models {
+				shown[i] = console.Model{Alias: m.Alias, Name: m.Name, Context: m.Context}
+			}
+			return shown, err
+		},
+		Answer: func(r *http.Request) (any, error) {
+			answer, err := s.answerChat(r)
+			return answer.Body, err
+		},
+		Frame: func(r *http.Request) console.Frame {
+			f := console.Frame{Version: s.options.Version, HasStore: s.options.Store != nil}
+			if k := keyOf(r.Context()); k != nil {
+				f.KeyName = k.name
+			}
+			return f
+		},
+		Problem: func(r *http.Request, err error) (int, string) {
+			notesOf(r.Context()).err = err
+			e := asHTTP(err)
+			return e.status, e.Error()
+		},
+	}
+}
+
+func (s *Server) answerChat(r *http.Request) (Answer, error) {
+	body, done, err := s.readBody(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer done()
+	c, err := s.call(r, openai.Chat, body)
+	if err != nil {
+		return Answer{}, err
+	}
+	return s.answer(r, c)
+}
+
 func (s *Server) consoleRoutes() {
 	s.mux.Handle("GET /console/assets/", console.Assets())
-	s.page("GET /{$}", s.showOverview)
-	s.page("GET /console/batches", s.showBatchTable)
-	s.page("GET /console/batches/{id}", s.showBatchPage)
-	s.page("POST /console/batches/{id}/cancel", s.cancelOnPage)
-	s.page("GET /console/files/{id}/content", s.fileContent)
-	s.page("GET /console/try", s.showTry)
-	s.page("POST /console/try", s.try)
-	s.openPage("GET /console/signin", s.showSignIn)
+	pages, stored := s.console.Pages()
+	for pattern, h := range pages {
+		s.page(pattern, h)
+	}
+	for pattern, h := range stored {
+		s.page(pattern, s.stored(h))
+	}
+	s.page("GET /console/files/{id}/content", s.stored(s.fileContent))
+	s.openPage("GET /console/signin", func(w http.ResponseWriter, r *http.Request) error {
+		return s.showSignIn(w, r, http.StatusOK, r.URL.Query().Get("next"), nil)
+	})
 	s.openPage("POST /console/signin", s.signIn)
 	s.openPage("POST /console/signout", s.signOut)
 }
@@ -50,97 +94,31 @@ func (s *Server) page(pattern string, h handler) {
 func (s *Server) openPage(pattern string, h handler) {
 	var crossSite http.CrossOriginProtection
 	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)
-	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+	s.mux.Handle(pattern, s.open(func(w http.ResponseWriter, r *http.Request) error {
 		err := crossSite.Check(r)
 		if err != nil {
 			err = failf(http.StatusForbidden, "", "cross_site_request", "the form was sent by a page of another site: use the pages of this server")
 		} else {
 			err = limited(w, r)
 		}
-		if err == nil {
-			return
+		if err == nil || console.WantsEvents(r) {
+			return err
 		}
-		notesOf(r.Context()).err = err
-		e := asHTTP(err)
-		if wantsEvents(r) {
-			writeError(w, e)
-			return
-		}
-		s.show(w, r, e.status, console.Message{Frame: s.frame(r, http.StatusText(e.status), console.OverviewSection, e)})
-	})
+		status := asHTTP(err).status
+		return s.console.Show(w, r, status, "message.html", http.StatusText(status), err, nil)
+	}))
 }
 
-// show writes a page as the response.
-func (s *Server) show(w http.ResponseWriter, r *http.Request, status int, p console.Page) {
-	if err := console.Write(w, status, p); err != nil {
-		notesOf(r.Context()).err = err
-		http.Error(w, "internal error", http.StatusInternalServerError)
-	}
+func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request, status int, next string, failure error) error {
+	return s.console.Show(w, r, status, "signin.html", "Sign in", failure, next)
 }
 
-// frame returns the parts that all pages share. failure is an error to show; nil if there is none.
-func (s *Server) frame(r *http.Request, title string, section console.Section, failure error) console.Frame {
-	f := console.Frame{Title: title, Section: section, Version: s.options.Version, HasStore: s.options.Store != nil}
-	if k := keyOf(r.Context()); k != nil {
-		f.KeyName = k.name
-	}
-	if failure != nil {
-		f.Error = asHTTP(failure).Error()
-	}
-	return f
-}
-
-// wantsEvents reports whether a request comes from the console's script, which shows answers while they are generated.
-func wantsEvents(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
-
-// showOverview answers GET /.
-func (s *Server) showOverview(w http.ResponseWriter, r *http.Request) error {
-	workers, failure := s.answerer.Workers(r.Context())
-	models, err := s.usable(r)
-	failure = errors.Join(failure, err)
-	var active []console.Batch
-	if s.options.Store != nil {
-		if active, err = s.activeBatches(); err != nil {
-			failure = errors.Join(failure, err)
-		}
-	}
-	page := console.Overview{
-		Frame:      s.frame(r, "Overview", console.OverviewSection, failure),
-		Models:     consoleModels(models),
-		Active:     active,
-		Throughput: console.NewChart(s.history.bars(), historyBarSpan),
-	}
-	for _, x := range workers {
-		page.Workers = append(page.Workers, console.Worker{
-			Name: x.Name, Model: x.Model, Device: x.Device, Rows: x.Rows, TokensPerSecond: x.TokensPerSecond, Started: x.Started, Lost: !x.Live(),
-		})
-	}
-	s.show(w, r, http.StatusOK, page)
-	return nil
-}
-
-func consoleModels(models []Model) []console.Model {
-	shown := make([]console.Model, len(models))
-	for i, m := range models {
-		shown[i] = console.Model{Alias: m.Alias, Name: m.Name, Context: m.Context}
-	}
-	return shown
-}
-
-// showSignIn answers GET /console/signin.
-func (s *Server) showSignIn(w http.ResponseWriter, r *http.Request) error {
-	s.show(w, r, http.StatusOK, console.SignIn{Frame: s.frame(r, "Sign in", console.NoSection, nil), Next: r.URL.Query().Get("next")})
-	return nil
-}
-
-// signIn answers POST /console/signin.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	next := r.PostFormValue("next")
 	if s.options.Keys != nil {
 		k, err := s.options.Keys.find(r.PostFormValue("key"))
 		if err != nil {
-			s.show(w, r, http.StatusUnauthorized, console.SignIn{Frame: s.frame(r, "Sign in", console.NoSection, err), Next: next})
-			return nil
+			return s.showSignIn(w, r, http.StatusUnauthorized, next, err)
 		}
 		http.SetCookie(w, s.sessions.begin(k, r.TLS != nil, time.Now()))
 	}
@@ -157,7 +135,6 @@ func ownPath(next string) string {
 	return next
 }
 
-// signOut answers POST /console/signout.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) error {
 	http.SetCookie(w, s.sessions.end(r))
 	http.Redirect(w, r, "/console/signin", http.StatusSeeOther)

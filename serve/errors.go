@@ -18,7 +18,6 @@ import (
 // handler answers a request. A handler that returns an error must not have written anything, since the error becomes the response.
 type handler func(http.ResponseWriter, *http.Request) error
 
-// httpError is an error with the status and the body of its response.
 type httpError struct {
 	status int
 	body   openai.ErrorBody
@@ -39,7 +38,6 @@ func failf(status int, param, code, format string, args ...any) error {
 	return &httpError{status: status, body: openai.NewErrorBody(kind, fmt.Sprintf(format, args...), param, code)}
 }
 
-// missing returns the error of a request that lacks a required parameter.
 func missing(param string) error {
 	return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
 }
@@ -77,7 +75,6 @@ func asHTTP(err error) *httpError {
 	return known
 }
 
-// writeError writes the response to an error.
 func writeError(w http.ResponseWriter, e *httpError) {
 	if e.retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(max(1, (e.retry+time.Second-1)/time.Second))))
@@ -85,7 +82,14 @@ func writeError(w http.ResponseWriter, e *httpError) {
 	writeJSON(w, e.status, e.body)
 }
 
-// writeJSON writes a response.
+// reply writes a response, unless err is an error.
+func reply(w http.ResponseWriter, body any, err error) error {
+	if err == nil {
+		writeJSON(w, http.StatusOK, body)
+	}
+	return err
+}
+
 func writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := openai.Marshal(body)
 	if err != nil {
@@ -96,7 +100,6 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	w.Write(append(text, '\n')) //nolint:errcheck // fails only if the client has left
 }
 
-// open returns an http.Handler that runs a handler and writes its error as a response.
 func (s *Server) open(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {

@@ -12,47 +12,24 @@ import (
 // defaultFiles is the default and maximum number of files on a page of a list.
 const defaultFiles = 10_000
 
-// listFiles answers GET /v1/files.
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
 	q, err := listQuery(r, defaultFiles, defaultFiles)
 	if err != nil {
 		return err
 	}
-	page, err := store.Files(q, r.URL.Query().Get("purpose"))
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, newPage(page, func(f batch.File) string { return f.ID }))
-	return nil
+	page, err := s.options.Store.Files(q, r.URL.Query().Get("purpose"))
+	return reply(w, newPage(page, func(f batch.File) string { return f.ID }), err)
 }
 
-// showFile answers GET /v1/files/{id}.
 func (s *Server) showFile(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
-	f, err := store.File(r.PathValue("id"))
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, f)
-	return nil
+	f, err := s.options.Store.File(r.PathValue("id"))
+	return reply(w, f, err)
 }
 
-// fileContent answers GET /v1/files/{id}/content.
 func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
+	content, f, err := s.options.Store.OpenFile(r.PathValue("id"))
 	if err != nil {
-		return err
-	}
-	content, f, err := store.OpenFile(r.PathValue("id"))
-	if err != nil {
-		return storeError(r, fmt.Errorf("read file %s: %w", f.ID, err))
+		return fmt.Errorf("read file %s: %w", f.ID, err)
 	}
 	defer content.Close() //nolint:errcheck // the file was only read
 	h := w.Header()
@@ -63,24 +40,13 @@ func (s *Server) fileContent(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// deletedBody is the response to the deletion of a file.
 type deletedBody struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Deleted bool   `json:"deleted"`
 }
 
-// deleteFile answers DELETE /v1/files/{id}.
 func (s *Server) deleteFile(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
 	id := r.PathValue("id")
-	err = store.DeleteFile(id)
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, deletedBody{ID: id, Object: "file", Deleted: true})
-	return nil
+	return reply(w, deletedBody{ID: id, Object: "file", Deleted: true}, s.options.Store.DeleteFile(id))
 }

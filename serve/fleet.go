@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,13 +16,13 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 )
 
 const (
-	// fleetTimeout is the maximum duration of one attempt to answer a request.
-	fleetTimeout = time.Hour
 	// fleetAttempts is the maximum number of attempts to answer a request.
 	fleetAttempts = 3
 	// fleetRetention is the time for which the queue keeps a result that was not read because the server stopped.
@@ -42,7 +41,6 @@ type Fleet struct {
 	queue   queue.Queue
 	channel string // name of the channel on which workers send events to this server
 	log     *slog.Logger
-	since   time.Time
 
 	mu    sync.Mutex
 	calls map[string]*fleetCall // calls in progress, by batch id
@@ -52,7 +50,6 @@ type Fleet struct {
 	knownFrom time.Time  // when the list was read
 }
 
-// fleetCall is a call that waits for its answer.
 type fleetCall struct {
 	mu     sync.Mutex
 	events []queue.Event // events that arrived and were not used yet
@@ -61,7 +58,7 @@ type fleetCall struct {
 
 // NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it uses the Fleet.
 func NewFleet(queue queue.Queue, log *slog.Logger) *Fleet {
-	return &Fleet{queue: queue, channel: "front-" + ulid.Make().String(), log: log, since: time.Now(), calls: map[string]*fleetCall{}}
+	return &Fleet{queue: queue, channel: "front-" + ulid.Make().String(), log: log, calls: map[string]*fleetCall{}}
 }
 
 // Run receives events from workers until ctx is done. It calls ready when it begins to receive.
@@ -84,7 +81,6 @@ func (f *Fleet) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// receive passes an event to the call that it belongs to.
 func (f *Fleet) receive(message []byte) {
 	e, err := queue.DecodeEvent(message)
 	if err != nil {
@@ -182,30 +178,23 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 	}
 }
 
-// add queues a call as a job in a new batch.
 func (f *Fleet) add(ctx context.Context, batch string, c Call) error {
-	_, _, err := f.queue.Create(ctx, queue.Batch{ID: batch, Alias: c.Model, Priority: queue.Interactive, Retention: fleetRetention, Lines: 1})
+	p, err := enqueue.NewProducer(ctx, f.queue, enqueue.Options{
+		Batch: batch, Alias: c.Model, MaxAttempts: fleetAttempts, Retention: fleetRetention, Lines: 1,
+		Live: &queue.Live{Channel: f.channel, Seed: c.Seed},
+	}, "")
 	if err != nil {
 		return err
 	}
-	j := &queue.Job{
-		Batch: batch, Line: 1, Sum: "00000000", CustomID: c.ID, Endpoint: c.Request.Endpoint(), Body: c.Body,
-		EnqueuedMS: c.Created.UnixMilli(), TimeoutMS: fleetTimeout.Milliseconds(), MaxAttempts: fleetAttempts,
-		Live: &queue.Live{Channel: f.channel, Seed: c.Seed},
+	if len(c.Body) > p.MaxBody() {
+		return failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, but the queue accepts at most %d", len(c.Body), p.MaxBody())
 	}
-	if most, err := f.queue.MaxBytes(ctx); err != nil || len(c.Body) > most-jobFields {
-		return cmp.Or(err, failf(http.StatusRequestEntityTooLarge, "", "request_too_large", "the request has %d bytes, but the queue accepts at most %d", len(c.Body), most-jobFields))
-	}
-	if _, err := f.queue.Add(ctx, c.Model, queue.Interactive, []*queue.Job{j}); err != nil {
+	if _, err := p.Add(ctx, rows.Row{Line: 1, Sum: "00000000", CustomID: c.ID, Endpoint: c.Request.Endpoint(), Body: c.Body}); err != nil {
 		return err
 	}
-	return f.queue.Seal(ctx, batch, 1, "")
+	return p.Seal(ctx, 1, "")
 }
 
-// jobFields is the maximum size of a job without its body, in bytes.
-const jobFields = 16 << 10
-
-// result returns the recorded result of a call, if there is one.
 func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (answer Answer, found bool, err error) {
 	recorded, err := f.queue.Read(ctx, batch, queue.Page{Count: 1, MaxBytes: openai.MaxOutputLine, Want: func(int) bool { return true }})
 	if err != nil || len(recorded) == 0 || recorded[0].Text == nil {

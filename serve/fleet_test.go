@@ -53,7 +53,7 @@ func setUpFront(t testing.TB, q queue.Queue, eng *engine.Engine) *bench {
 func startWorker(t testing.TB, q queue.Queue, eng worker.Engine) (stop func()) {
 	t.Helper()
 	w, err := worker.New(eng, q, worker.Config{
-		Alias: "tiny", Concurrency: 1, Interactive: 4, PollInterval: 5 * time.Millisecond, ShutdownTimeout: time.Millisecond,
+		Alias: "tiny", Concurrency: 1, Interactive: 4, ShutdownTimeout: time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)

@@ -7,7 +7,6 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// position identifies a choice by the index of its prompt and its own index.
 type position struct{ prompt, choice int }
 
 // fleetStream passes the pieces of a call to the client, each piece once and in order.
@@ -38,7 +37,6 @@ func (s *fleetStream) use(c *fleetCall) (ended bool, err error) {
 	return ended, nil
 }
 
-// pass sends the part of an event that was not sent yet.
 func (s *fleetStream) pass(e queue.Event) error {
 	at := position{e.Prompt, e.Piece.Choice}
 	piece, ok := e.Since(s.have[at])
@@ -61,7 +59,6 @@ func (s *fleetStream) send(at position, piece generation.Piece) error {
 	return s.call.Stream(at.prompt, piece)
 }
 
-// finish sends the parts of the recorded response that were not sent as events.
 func (s *fleetStream) finish(body []byte) error {
 	if s.call.Request.Whole() {
 		return nil

@@ -12,14 +12,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// generate returns the handler of an endpoint that generates text.
 func (s *Server) generate(e openai.Endpoint) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		body, done, err := s.readBody(r)
-		if err != nil {
-			return err
-		}
-		defer done()
+	return s.withBody(func(w http.ResponseWriter, r *http.Request, body []byte) error {
 		c, err := s.call(r, e, body)
 		if err != nil {
 			return err
@@ -32,9 +26,8 @@ func (s *Server) generate(e openai.Endpoint) handler {
 			return err
 		}
 		setFigures(w.Header(), answer.Stats)
-		writeJSON(w, http.StatusOK, answer.Body)
-		return nil
-	}
+		return reply(w, answer.Body, nil)
+	})
 }
 
 // answer answers a call and counts its tokens against the limits of the request's key. For a stream that ends early, it counts the tokens
@@ -44,8 +37,10 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	if err := k.begin(time.Now()); err != nil {
 		return Answer{}, err
 	}
-	ctx, end := s.untilCut(r.Context())
-	defer end()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	detach := context.AfterFunc(s.cutOff, cancel) // a stopping server does not wait longer
+	defer detach()
 	sent := 0
 	if send := c.Stream; send != nil {
 		c.Stream = func(prompt int, p generation.Piece) error {
@@ -63,17 +58,6 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	return answer, nil
 }
 
-// untilCut returns a context that ends when ctx ends, or when a stopping server no longer waits for running requests. The caller must call
-// end.
-func (s *Server) untilCut(ctx context.Context) (limited context.Context, end func()) {
-	limited, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.cutOff, cancel)
-	return limited, func() {
-		stop()
-		cancel()
-	}
-}
-
 // causeOf returns the error of a request. If the request was cut off because the server stops, the error says so.
 func (s *Server) causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && s.cutOff.Err() != nil {
@@ -82,7 +66,6 @@ func (s *Server) causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// call parses and checks a request and returns its Call.
 func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, error) {
 	request, err := openai.ParseLive(e, body)
 	if err != nil {

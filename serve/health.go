@@ -1,32 +1,17 @@
 package serve
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"net/http"
 )
 
-// health answers GET /healthz: ok as long as the process can answer.
-func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
-	fmt.Fprintln(w, "ok") //nolint:errcheck // fails only if the client has left
-	return nil
-}
-
-// ready answers GET /readyz: ok if the server is not stopping and has a model that can answer.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) error {
-	if err := s.notReady(r); err != nil {
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return nil
-	}
-	fmt.Fprintln(w, "ok") //nolint:errcheck // fails only if the client has left
-	return nil
-}
-
-func (s *Server) notReady(r *http.Request) error {
+// ready returns an error unless the server is not stopping and has a model that can answer.
+func (s *Server) ready(ctx context.Context) error {
 	if s.draining.Load() {
 		return errors.New("the server is stopping")
 	}
-	models, err := s.answerer.Models(r.Context())
+	models, err := s.answerer.Models(ctx)
 	if err == nil && len(models) == 0 {
 		err = errors.New("no worker serves a model: start one")
 	}

@@ -24,9 +24,7 @@ func listen(t testing.TB, change func(*serve.Options)) (address string, stop fun
 	var server *serve.Server
 	setUp(t, func(o *serve.Options) {
 		change(o)
-		var err error
-		server, err = serve.New(*o)
-		require.NoError(t, err)
+		server = serve.New(*o)
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening does not block
 	require.NoError(t, err)
@@ -60,7 +58,7 @@ func dialAndSend(t testing.TB, address, text string) net.Conn {
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	address, _ := listen(t, func(o *serve.Options) {
-		o.HeaderTimeout, o.BodyTimeout, o.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+		o.SetReadLimits(50 * time.Millisecond)
 	})
 	const head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
@@ -127,7 +125,7 @@ func TestLargeBodies(t *testing.T) {
 	require.Equal(t, "request_too_large", b.fails(t, 413, http.MethodPost, "/v1/completions", endless).Code)
 }
 
-// When the server stops, running requests may finish within DrainTime. Later they are cut off.
+// When the server stops, running requests may finish within the drain time. Later they are cut off.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]bool{"streams finish": true, "a stream is cut off": false} {
@@ -135,9 +133,9 @@ func TestDrain(t *testing.T) {
 			t.Parallel()
 			release := make(chan struct{})
 			address, stop := listen(t, func(o *serve.Options) {
-				o.DrainTime = time.Minute
+				o.SetDrainTime(time.Minute)
 				if !finish {
-					o.DrainTime = time.Millisecond
+					o.SetDrainTime(time.Millisecond)
 				}
 				o.Answerer = slow{o.Answerer, func(ctx context.Context, c serve.Call) (serve.Answer, error) {
 					if err := c.Stream(0, generation.Piece{Text: "first", Tokens: []int32{1}}); err != nil {

@@ -23,7 +23,6 @@ type Keys struct {
 	byHash map[[sha256.Size]byte]*key
 }
 
-// key is an API key with its limits.
 type key struct {
 	name     string        // name of the key in the log
 	requests *rate.Limiter // limit of requests; nil for no limit
@@ -69,7 +68,6 @@ func ReadKeys(path string) (*Keys, error) {
 // minKey is the minimum length, in bytes, of a key that is given as text. Shorter keys are easy to guess.
 const minKey = 8
 
-// add parses the words of a line and adds its key.
 func (k *Keys) add(fields []string) error {
 	hash := sha256.Sum256([]byte(fields[0]))
 	if digits, ok := strings.CutPrefix(fields[0], "sha256:"); ok {
@@ -117,7 +115,6 @@ func (k *key) set(field string) (err error) {
 	return err
 }
 
-// perMinute parses a number of events and returns a limit of that many events per minute. All of them may happen at once.
 func perMinute(s string) (*rate.Limiter, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 {
@@ -126,7 +123,6 @@ func perMinute(s string) (*rate.Limiter, error) {
 	return rate.NewLimiter(rate.Limit(float64(n)/60), n), nil
 }
 
-// ofRequest returns the key in a request's header Authorization.
 func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -135,7 +131,6 @@ func (k *Keys) ofRequest(r *http.Request) (*key, error) {
 	return k.find(token)
 }
 
-// find returns the key for a token that a client sent.
 func (k *Keys) find(token string) (*key, error) {
 	found := k.byHash[sha256.Sum256([]byte(token))] // the time of this look-up depends only on hashes, so it reveals nothing about keys
 	if found == nil {
@@ -165,9 +160,9 @@ func (k *key) begin(now time.Time) error {
 	return nil
 }
 
-func tooMany(what string, l *rate.Limiter, wait time.Duration) error {
+func tooMany(counted string, l *rate.Limiter, wait time.Duration) error {
 	err := failf(http.StatusTooManyRequests, "", "rate_limit_exceeded", "the API key is limited to %d %s per minute: try again in %v",
-		l.Burst(), what, max(time.Second, wait.Round(time.Second)))
+		l.Burst(), counted, max(time.Second, wait.Round(time.Second)))
 	err.(*httpError).retry = max(wait, time.Nanosecond) //nolint:errorlint // failf returns an *httpError
 	return err
 }

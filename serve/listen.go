@@ -10,26 +10,25 @@ import (
 	"time"
 )
 
-// maxHeader is the maximum size of a request's headers, in bytes.
 const maxHeader = 64 << 10
 
 // cutTime is the time that handlers get for sending errors to the clients of requests that were cut off.
 const cutTime = time.Second
 
-// Serve answers requests on a listener until ctx is done. It then waits at most Options.DrainTime for running requests, and closes the
+// Serve answers requests on a listener until ctx is done. It then waits at most limits.drain for running requests, and closes the
 // connections of those that are not finished. config is nil for HTTP without TLS.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
-		ReadHeaderTimeout: s.options.HeaderTimeout,
-		IdleTimeout:       s.options.IdleTimeout,
+		ReadHeaderTimeout: s.options.limits.header,
+		IdleTimeout:       s.options.limits.idle,
 		MaxHeaderBytes:    maxHeader,
 		TLSConfig:         config,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // errors caused by clients
 	}
 	recording, stopRecording := context.WithCancel(ctx)
 	defer stopRecording()
-	go s.record(recording)
+	go s.console.Record(recording)
 	ended := make(chan error, 1)
 	go func() {
 		if config != nil {
@@ -44,8 +43,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	s.log.Info("stopping: waiting for running requests", "timeout", s.options.DrainTime)
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.DrainTime)
+	s.log.Info("stopping: waiting for running requests", "timeout", s.options.limits.drain)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.limits.drain)
 	defer cancel()
 	if server.Shutdown(limited) != nil {
 		if err := s.cutConnections(context.WithoutCancel(ctx), server); err != nil {

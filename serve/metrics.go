@@ -14,7 +14,6 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// metrics has a server's metrics for Prometheus and their registry.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -54,14 +53,12 @@ func newMetrics(a Answerer) *metrics {
 	}
 	for _, model := range models {
 		if eng := a.Engine(model.Alias); eng != nil {
-			labelled := prometheus.WrapRegistererWith(prometheus.Labels{"model": model.Alias}, m.registry)
-			labelled.MustRegister(worker.NewEngineCollector(eng.Snapshot))
+			worker.RegisterEngine(prometheus.WrapRegistererWith(prometheus.Labels{"model": model.Alias}, m.registry), eng.Snapshot)
 		}
 	}
 	return m
 }
 
-// count adds the tokens of an answered request.
 func (m *metrics) count(model string, s queue.Stats) {
 	m.prompt.WithLabelValues(model).Add(float64(s.PromptTokens))
 	m.cached.WithLabelValues(model).Add(float64(s.CachedTokens))
@@ -69,7 +66,6 @@ func (m *metrics) count(model string, s queue.Stats) {
 	m.ttft.WithLabelValues(model).Observe((s.QueueWaitMS + s.TTFTMS) / 1000)
 }
 
-// counted wraps a handler and counts its requests.
 func (m *metrics) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.running.Inc()
@@ -88,7 +84,6 @@ func (m *metrics) counted(next http.Handler) http.Handler {
 	})
 }
 
-// handler returns the handler of GET /metrics.
 func (m *metrics) handler() handler {
 	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return func(w http.ResponseWriter, r *http.Request) error {

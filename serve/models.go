@@ -34,17 +34,12 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) error {
 	for _, m := range models {
 		list.Data = append(list.Data, newModelBody(m))
 	}
-	writeJSON(w, http.StatusOK, list)
-	return nil
+	return reply(w, list, nil)
 }
 
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
 	m, err := s.model(r, r.PathValue("id"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusOK, newModelBody(m))
-	return nil
+	return reply(w, newModelBody(m), err)
 }
 
 // usable returns the models that the request's API key may use.
@@ -57,7 +52,6 @@ func (s *Server) usable(r *http.Request) ([]Model, error) {
 	return slices.DeleteFunc(models, func(m Model) bool { return !k.mayUse(m.Alias) }), nil
 }
 
-// model returns the model with an alias, if the request's API key may use it.
 func (s *Server) model(r *http.Request, alias string) (Model, error) {
 	models, err := s.usable(r)
 	if err != nil {

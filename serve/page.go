@@ -28,7 +28,6 @@ func listQuery(r *http.Request, def, maximum int) (batch.Query, error) {
 	return q, nil
 }
 
-// pageBody is the response with a page of a list.
 type pageBody[T any] struct {
 	Object  string  `json:"object"`
 	Data    []T     `json:"data"`

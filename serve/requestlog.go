@@ -10,7 +10,6 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// requestIDHeader is the header with the id of a request, in requests and responses.
 const requestIDHeader = "X-Request-Id"
 
 var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
@@ -39,7 +38,6 @@ type notes struct {
 
 type notesKey struct{}
 
-// notesOf returns the notes of a request.
 func notesOf(ctx context.Context) *notes {
 	if n, ok := ctx.Value(notesKey{}).(*notes); ok {
 		return n
@@ -51,7 +49,7 @@ func notesOf(ctx context.Context) *notes {
 func (s *Server) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		out := &recorder{ResponseWriter: w, conn: http.NewResponseController(w), timeout: s.options.WriteTimeout}
+		out := &recorder{ResponseWriter: w, conn: http.NewResponseController(w), timeout: s.options.limits.write}
 		n := notesOf(r.Context())
 		defer func() {
 			p := recover()

@@ -72,8 +72,7 @@ func setUpOn(t testing.TB, eng *engine.Engine, change func(*serve.Options)) *ben
 	if change != nil {
 		change(&o)
 	}
-	s, err := serve.New(o)
-	require.NoError(t, err)
+	s := serve.New(o)
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	return &bench{web, eng}

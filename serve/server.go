@@ -2,7 +2,10 @@
 package serve
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
+	"errors"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -12,19 +15,14 @@ import (
 
 	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/serve/batch"
+	"github.com/ingot-run/ingot/serve/console"
+	"github.com/ingot-run/ingot/worker"
 )
 
-// The defaults of Options.
-const (
-	DefaultDrainTime     = 20 * time.Second
-	DefaultKeepAlive     = 15 * time.Second
-	DefaultHeaderTimeout = 10 * time.Second
-	DefaultBodyTimeout   = time.Minute
-	DefaultWriteTimeout  = 30 * time.Second
-	DefaultIdleTimeout   = 2 * time.Minute
-)
+//go:embed openapi.yaml
+var description []byte
 
-// Options are the settings of a server. A zero value stands for the default that the field's comment names.
+// Options are the settings of a server.
 type Options struct {
 	Answerer Answerer     // answers the requests; required
 	Store    *batch.Store // files and batches; nil for a server without them
@@ -33,34 +31,21 @@ type Options struct {
 	Version  string       // version of the program
 	Logger   *slog.Logger // receives log messages; default slog.Default()
 
-	DrainTime     time.Duration // maximum time for running requests to finish when Serve stops; default DefaultDrainTime
-	KeepAlive     time.Duration // a stream without an event for this time gets a comment; default DefaultKeepAlive
-	HeaderTimeout time.Duration // maximum time to receive a request's headers; default DefaultHeaderTimeout
-	BodyTimeout   time.Duration // maximum time to receive a request's body, or a part of a file; default DefaultBodyTimeout
-	WriteTimeout  time.Duration // maximum time for a client to receive a part of a response; default DefaultWriteTimeout
-	IdleTimeout   time.Duration // a connection without a request for this time is closed; default DefaultIdleTimeout
+	limits *limits // nil for defaultLimits
 }
 
-func (o Options) withDefaults() Options {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	for _, d := range []struct {
-		value *time.Duration
-		def   time.Duration
-	}{
-		{&o.DrainTime, DefaultDrainTime},
-		{&o.KeepAlive, DefaultKeepAlive},
-		{&o.HeaderTimeout, DefaultHeaderTimeout},
-		{&o.BodyTimeout, DefaultBodyTimeout},
-		{&o.WriteTimeout, DefaultWriteTimeout},
-		{&o.IdleTimeout, DefaultIdleTimeout},
-	} {
-		if *d.value == 0 {
-			*d.value = d.def
-		}
-	}
-	return o
+// limits are a server's time limits. Tests shorten them.
+type limits struct {
+	drain     time.Duration // for running requests to finish when Serve stops
+	keepAlive time.Duration // a stream without an event for this time gets a comment
+	header    time.Duration // to receive a request's headers
+	body      time.Duration // to receive a request's body, or a part of a file
+	write     time.Duration // for a client to receive a part of a response
+	idle      time.Duration // a connection without a request for this time is closed
+}
+
+var defaultLimits = limits{
+	drain: 20 * time.Second, keepAlive: 15 * time.Second, header: 10 * time.Second, body: time.Minute, write: 30 * time.Second, idle: 2 * time.Minute,
 }
 
 // Server answers OpenAI's API.
@@ -73,69 +58,94 @@ type Server struct {
 	bodies   *semaphore.Weighted // limits the total bytes of large bodies
 	draining atomic.Bool
 	sessions sessions
-	history  history
+	console  *console.Console
 
 	cutOff context.Context // done when the server no longer waits for running requests
 	cut    context.CancelFunc
 }
 
 // New makes a server. The caller closes the Answerer and the Store after the server has ended.
-func New(o Options) (*Server, error) {
-	o = o.withDefaults()
-	s := &Server{options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), metrics: newMetrics(o.Answerer), bodies: semaphore.NewWeighted(maxBodies)}
+func New(o Options) *Server {
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.limits = cmp.Or(o.limits, &defaultLimits)
+	s := &Server{
+		options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), metrics: newMetrics(o.Answerer),
+		bodies: semaphore.NewWeighted(maxBodies),
+	}
 	s.cutOff, s.cut = context.WithCancel(context.Background())
+	s.console = s.newConsole()
 	s.routes()
-	return s, nil
+	return s
 }
 
-// routes registers the handlers of methods and paths.
 func (s *Server) routes() {
-	s.mux.Handle("GET /healthz", s.open(s.health))
-	s.mux.Handle("GET /readyz", s.open(s.ready))
+	s.mux.Handle("GET /healthz", worker.Check(func(context.Context) error { return nil }))
+	s.mux.Handle("GET /readyz", worker.Check(s.ready))
 	s.mux.Handle("GET /openapi.yaml", s.open(s.describe))
 	s.handle("GET /v1/models", s.listModels)
 	s.handle("GET /v1/models/{id...}", s.showModel)
 	s.handle("POST /v1/chat/completions", s.generate(openai.Chat))
 	s.handle("POST /v1/completions", s.generate(openai.Completions))
-	s.handle("POST /tokenize", s.tokenize)
-	s.handle("POST /detokenize", s.detokenize)
+	s.handle("POST /tokenize", s.withBody(s.tokenize))
+	s.handle("POST /detokenize", s.withBody(s.detokenize))
 	s.handle("GET /tokenizer_info", s.tokenizerInfo)
 	s.handle("GET /metrics", s.metrics.handler())
-	s.storeRoutes()
+	s.handleFile("POST /v1/files", s.upload)
+	s.handle("GET /v1/files", s.stored(s.listFiles))
+	s.handle("GET /v1/files/{id}", s.stored(s.showFile))
+	s.handle("GET /v1/files/{id}/content", s.stored(s.fileContent))
+	s.handle("DELETE /v1/files/{id}", s.stored(s.deleteFile))
+	s.handle("POST /v1/batches", s.stored(s.withBody(s.createBatch)))
+	s.handle("GET /v1/batches", s.stored(s.listBatches))
+	s.handle("GET /v1/batches/{id}", s.stored(s.showBatch))
+	s.handle("POST /v1/batches/{id}/cancel", s.stored(s.cancelBatch))
 	s.consoleRoutes()
 	s.handle("/", s.unknownPath)
 }
 
-// storeRoutes registers the handlers of files and batches.
-func (s *Server) storeRoutes() {
-	limit := int64(formBytes)
-	if s.options.Store != nil {
-		limit += s.options.Store.MaxFileBytes()
-	}
-	s.handleLarge("POST /v1/files", limit, s.upload)
-	s.handle("GET /v1/files", s.listFiles)
-	s.handle("GET /v1/files/{id}", s.showFile)
-	s.handle("GET /v1/files/{id}/content", s.fileContent)
-	s.handle("DELETE /v1/files/{id}", s.deleteFile)
-	s.handle("POST /v1/batches", s.createBatch)
-	s.handle("GET /v1/batches", s.listBatches)
-	s.handle("GET /v1/batches/{id}", s.showBatch)
-	s.handle("POST /v1/batches/{id}/cancel", s.cancelBatch)
-}
-
 // handle registers a handler. Its requests need an API key if the server has any. Their bodies are limited to openai.MaxBody bytes and
-// must arrive within Options.BodyTimeout.
+// must arrive within limits.body.
 func (s *Server) handle(pattern string, h handler) {
 	s.mux.Handle(pattern, s.authenticated(s.limited(openai.MaxBody, openai.MaxBody+1, h)))
 }
 
-// handleLarge registers a handler whose requests have bodies of up to limit bytes. Each part of filePart bytes must arrive within
-// Options.BodyTimeout.
-func (s *Server) handleLarge(pattern string, limit int64, h handler) {
-	s.mux.Handle(pattern, s.authenticated(s.limited(limit, filePart, h)))
+// handleFile registers a handler whose requests have a file in their body. Each part of filePart bytes must arrive in time.
+func (s *Server) handleFile(pattern string, h handler) {
+	limit := int64(formBytes)
+	if s.options.Store != nil {
+		limit += s.options.Store.MaxFileBytes()
+	}
+	s.mux.Handle(pattern, s.authenticated(s.limited(limit, filePart, s.stored(h))))
+}
+
+// stored wraps a handler of files and batches. Without a store, its response is that of an unknown URL, so that clients can tell that the
+// server has no files. An error about a missing file or batch names the id in the request's path.
+func (s *Server) stored(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s.options.Store == nil {
+			return failf(http.StatusNotFound, "", "unknown_url", "this server has no files and batches: start it with --data FOLDER")
+		}
+		err := h(w, r)
+		var request *batch.RequestError
+		switch id := r.PathValue("id"); {
+		case errors.As(err, &request):
+			return failf(http.StatusBadRequest, request.Param, request.Code, "%s", request.Message)
+		case errors.Is(err, batch.ErrNoFile):
+			return failf(http.StatusNotFound, "file_id", "file_not_found", "there is no file with the id %.100q", id)
+		case errors.Is(err, batch.ErrNoBatch):
+			return failf(http.StatusNotFound, "batch_id", "batch_not_found", "there is no batch with the id %.100q", id)
+		}
+		return err
+	}
 }
 
 // Handler returns the handler of all requests.
 func (s *Server) Handler() http.Handler {
 	return s.named(s.logged(s.metrics.counted(s.crossOrigin(s.mux))))
+}
+
+func (s *Server) describe(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Write(description) //nolint:errcheck // fails only if the client has left
+	return nil
 }

@@ -51,7 +51,6 @@ func (s *sessions) end(r *http.Request) *http.Cookie {
 	return newSessionCookie("", r.TLS != nil, -time.Second)
 }
 
-// find returns the key of a request's session, or nil if there is no session.
 func (s *sessions) find(r *http.Request, now time.Time) *key {
 	c, err := r.Cookie(sessionCookie)
 	if err != nil {

@@ -13,19 +13,18 @@ import (
 // stream answers a request with server-sent events while tokens are generated. It sends the headers with the first event or keep-alive
 // comment, so that an earlier error is an ordinary response.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
-	out := &eventStream{w: w, conn: http.NewResponseController(w)}
-	stopKeepAlive := out.keepAlive(s.options.KeepAlive)
-	defer stopKeepAlive()
+	out := newEventStream(w, s.options.limits.keepAlive)
+	defer out.stop()
 	chunks := c.Request.NewStream(openai.Answer{ID: c.ID, Created: c.Created, Model: c.Model, Seed: c.Seed})
 	c.Stream = func(prompt int, p generation.Piece) error { return out.send(chunks.Chunks(prompt, p)...) }
 	answer, err := s.answer(r, c)
-	stopKeepAlive()
+	out.stop()
 	if err != nil {
 		if !out.begun {
 			return err
 		}
 		notesOf(r.Context()).err = err
-		out.fail(asHTTP(err))
+		out.send(asHTTP(err).body) //nolint:errcheck // fails only if the client has left
 		return nil
 	}
 	t := openai.Tokens{
@@ -43,17 +42,40 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
 	return nil
 }
 
-// eventStream writes server-sent events.
 type eventStream struct {
 	w    http.ResponseWriter
 	conn *http.ResponseController
 
-	mu    sync.Mutex
-	begun bool
-	last  time.Time // time of the last event
+	mu        sync.Mutex
+	begun     bool
+	keepAlive time.Duration
+	idle      *time.Timer // writes a comment after keepAlive without an event, so that clients and proxies do not time out; nil when stopped
 }
 
-// send writes values as events.
+func newEventStream(w http.ResponseWriter, keepAlive time.Duration) *eventStream {
+	e := &eventStream{w: w, conn: http.NewResponseController(w), keepAlive: keepAlive}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = time.AfterFunc(keepAlive, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.idle != nil {
+			e.write(": keep-alive\n\n") //nolint:errcheck // fails only if the client has left, so that the context of its request is done
+		}
+	})
+	return e
+}
+
+// stop ends the comments. When it has returned, none is being written.
+func (e *eventStream) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.idle != nil {
+		e.idle.Stop()
+		e.idle = nil
+	}
+}
+
 func (e *eventStream) send(values ...any) error {
 	if len(values) == 0 {
 		return nil
@@ -71,15 +93,15 @@ func (e *eventStream) send(values ...any) error {
 	return e.text(string(text))
 }
 
-// fail sends an error as an event. It is used after the first event, when an error status is no longer possible.
-func (e *eventStream) fail(err *httpError) {
-	e.send(err.body) //nolint:errcheck // fails only if the client has left
-}
-
-// text writes whole events or comments.
+// text writes whole events.
 func (e *eventStream) text(s string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.write(s)
+}
+
+// write writes whole events or comments. e.mu must be held.
+func (e *eventStream) write(s string) error {
 	if !e.begun {
 		e.begun = true
 		h := e.w.Header()
@@ -87,45 +109,15 @@ func (e *eventStream) text(s string) error {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // turns off buffering in nginx
 	}
-	e.last = time.Now()
-	if _, err := e.w.Write([]byte(s)); err != nil {
+	_, err := e.w.Write([]byte(s))
+	if err == nil {
+		err = e.conn.Flush()
+	}
+	if err != nil {
 		return fmt.Errorf("write an event: %w", err)
 	}
-	if err := e.conn.Flush(); err != nil {
-		return fmt.Errorf("write an event: %w", err)
+	if e.idle != nil {
+		e.idle.Reset(e.keepAlive)
 	}
 	return nil
-}
-
-// keepAlive writes a comment whenever there was no event for some time, so that clients and proxies do not time out. The parameter every is
-// that time. stop ends the goroutine that writes the comments, and waits for its end.
-func (e *eventStream) keepAlive(every time.Duration) (stop func()) {
-	ended := make(chan struct{})
-	var running sync.WaitGroup
-	e.last = time.Now()
-	running.Go(func() {
-		timer := time.NewTimer(every)
-		defer timer.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case <-timer.C:
-			}
-			e.mu.Lock()
-			idle := time.Since(e.last)
-			e.mu.Unlock()
-			if idle >= every {
-				idle = 0
-				if e.text(": keep-alive\n\n") != nil {
-					return // the client has left, so the context of its request is done
-				}
-			}
-			timer.Reset(every - idle)
-		}
-	})
-	return sync.OnceFunc(func() {
-		close(ended)
-		running.Wait()
-	})
 }

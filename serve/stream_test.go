@@ -237,7 +237,7 @@ func TestStreamStaysAliveAndReportsLateErrors(t *testing.T) {
 	t.Parallel()
 	fail := make(chan struct{})
 	b := setUp(t, func(o *serve.Options) {
-		o.KeepAlive = time.Millisecond
+		o.SetKeepAlive(time.Millisecond)
 		o.Answerer = slow{o.Answerer, func(ctx context.Context, c serve.Call) (serve.Answer, error) {
 			err := c.Stream(0, generation.Piece{Text: "first", Tokens: []int32{1}})
 			<-fail

@@ -49,12 +49,7 @@ type tokenizeResponse struct {
 }
 
 // tokenize answers POST /tokenize with the token ids of a prompt, or of a chat after the chat template.
-func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
-	body, done, err := s.readBody(r)
-	if err != nil {
-		return err
-	}
-	defer done()
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var req tokenizeRequest
 	if err := parseBody(body, &req); err != nil {
 		return err
@@ -89,17 +84,15 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 			out.Strings = append(out.Strings, eng.Tokenizer().Token(id))
 		}
 	}
-	writeJSON(w, http.StatusOK, out)
-	return nil
+	return reply(w, out, nil)
 }
 
-// detokenize answers POST /detokenize with the text of token ids.
-func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var req struct {
 		Model  string  `json:"model"`
 		Tokens []int32 `json:"tokens"`
 	}
-	if err := s.decodeBody(r, &req); err != nil {
+	if err := parseBody(body, &req); err != nil {
 		return err
 	}
 	if req.Tokens == nil {
@@ -115,8 +108,7 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, `"tokens[%d]" is %d, but the vocabulary has ids 0 to %d`, i, id, vocab-1)
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)})
-	return nil
+	return reply(w, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)}, nil)
 }
 
 // tokenizerInfo answers GET /tokenizer_info with the special tokens and the chat template as texts.
@@ -137,6 +129,5 @@ func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {
 	if template, ok := eng.ChatTemplate(); ok {
 		info["chat_template"] = template
 	}
-	writeJSON(w, http.StatusOK, info)
-	return nil
+	return reply(w, info, nil)
 }

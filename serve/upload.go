@@ -3,6 +3,7 @@ package serve
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -14,54 +15,45 @@ import (
 const (
 	// formBytes is the maximum size of an upload's form without the file, in bytes.
 	formBytes = 64 << 10
-	// maxField is the maximum size of a form field other than the file, in bytes.
-	maxField = 1 << 10
+	maxField  = 1 << 10
 )
 
-// upload answers POST /v1/files. It writes the file to the disk while the request arrives.
+// upload writes the file to the disk while the request arrives.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
-	store, err := s.store()
-	if err != nil {
-		return err
-	}
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return failf(http.StatusBadRequest, "", "invalid_form", "the request is not a form with a file: %v", err)
 	}
-	form := uploadForm{store: store}
+	form := uploadForm{store: s.options.Store}
 	defer form.discard()
 	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err = asMultipart(err); err == nil {
+		if err == nil {
 			err = form.read(part)
 		}
 		if err != nil {
-			return formError(err, store)
+			return formError(err, s.options.Store)
 		}
 	}
 	f, err := form.add()
-	if err != nil {
-		return storeError(r, err)
-	}
-	writeJSON(w, http.StatusOK, f)
-	return nil
+	return reply(w, f, err)
 }
 
-// formError returns the response to an error that occurred while a form was read.
 func formError(err error, store *batch.Store) error {
 	var tooLarge *http.MaxBytesError
-	var form multipartError
+	var ours *httpError
+	var disk *fs.PathError
 	var network net.Error
 	switch {
 	case errors.Is(err, batch.ErrTooLarge), errors.As(err, &tooLarge):
 		return failf(http.StatusRequestEntityTooLarge, "file", "file_too_large", "the file is larger than %d bytes", store.MaxFileBytes())
-	case errors.As(err, &form) && !errors.As(err, &network):
-		return failf(http.StatusBadRequest, "", "invalid_form", "the form cannot be read, since it is damaged or incomplete: %v", err)
+	case errors.As(err, &ours), errors.As(err, &disk), errors.As(err, &network):
+		return err
 	}
-	return err
+	return failf(http.StatusBadRequest, "", "invalid_form", "the form cannot be read, since it is damaged or incomplete: %v", err)
 }
 
 // uploadForm is the form of an upload. Its fields can have any order.
@@ -74,7 +66,6 @@ type uploadForm struct {
 	seconds string
 }
 
-// read reads one field of the form.
 func (f *uploadForm) read(part *multipart.Part) error {
 	name := part.FormName()
 	if name == "file" {
@@ -88,23 +79,20 @@ func (f *uploadForm) read(part *multipart.Part) error {
 	}
 	text, err := io.ReadAll(io.LimitReader(part, maxField))
 	*into = string(text)
-	return asMultipart(err)
+	return err
 }
 
-func (f *uploadForm) readFile(part *multipart.Part) error {
+func (f *uploadForm) readFile(part *multipart.Part) (err error) {
 	if f.file != nil {
 		return failf(http.StatusBadRequest, "file", openai.CodeInvalidValue, `"file" occurs twice: upload one file per request`)
 	}
 	f.name = part.FileName()
-	var err error
-	if f.file, err = f.store.NewUpload(); err != nil {
-		return err
+	if f.file, err = f.store.NewUpload(); err == nil {
+		_, err = io.Copy(f.file, part)
 	}
-	_, err = io.Copy(f.file, multipartReader{part})
 	return err
 }
 
-// add adds the file to the store.
 func (f *uploadForm) add() (batch.File, error) {
 	expiry, err := batch.ParseExpiry("expires_after", f.anchor, f.seconds)
 	if err != nil {
@@ -113,8 +101,7 @@ func (f *uploadForm) add() (batch.File, error) {
 	if f.file == nil {
 		return batch.File{}, missing("file")
 	}
-	file := f.file
-	added, err := f.store.AddFile(file, f.name, f.purpose, expiry)
+	added, err := f.store.AddFile(f.file, f.name, f.purpose, expiry)
 	if err == nil {
 		f.file = nil
 	}
@@ -125,27 +112,4 @@ func (f *uploadForm) discard() {
 	if f.file != nil {
 		f.file.Discard()
 	}
-}
-
-// multipartError marks an error of the form or the connection, in contrast to an error of the disk.
-type multipartError struct{ error }
-
-func (e multipartError) Unwrap() error { return e.error }
-
-func asMultipart(err error) error {
-	if err == nil {
-		return nil
-	}
-	return multipartError{err}
-}
-
-// multipartReader reads a part and marks its errors as multipartError.
-type multipartReader struct{ part *multipart.Part }
-
-func (r multipartReader) Read(p []byte) (int, error) {
-	n, err := r.part.Read(p)
-	if errors.Is(err, io.EOF) {
-		return n, err
-	}
-	return n, asMultipart(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -19,70 +20,109 @@ const (
 	maxDeaths = suspectDeaths + 3
 )
 
-// errDraining means that a row was not admitted because the worker stops.
-var errDraining = errors.New("worker is stopping")
-
 // admission decides when a row that the worker has taken may begin. It limits the total size of the running rows. A row runs alone once
 // suspectDeaths workers have died while they ran it: if this worker dies too, no other row can be the cause. Rows are admitted in order: a
 // row that must run alone waits for the running rows, and later rows wait for it.
 type admission struct {
-	bytes   *semaphore.Weighted
-	closed  chan struct{}
-	closing sync.Once
+	bytes  *semaphore.Weighted
+	closed context.Context // done when the worker stops
+	close  context.CancelFunc
 }
 
 func newAdmission() *admission {
-	return &admission{bytes: semaphore.NewWeighted(maxAdmitted), closed: make(chan struct{})}
+	a := &admission{bytes: semaphore.NewWeighted(maxAdmitted)}
+	a.closed, a.close = context.WithCancel(context.Background())
+	return a
 }
 
-// enter waits until a row may begin. The caller must call leave when the row ends. The error is errDraining if close was called, or
-// ctx's error.
-func (a *admission) enter(ctx context.Context, j *queue.Job) (leave func(), err error) {
-	select {
-	case <-a.closed:
-		return nil, errDraining
-	default:
+// enter admits a row. ok is false if ctx is done or the worker stops first or, unless wait is set, if the row would have to wait. The
+// caller must call leave when the row ends.
+func (a *admission) enter(ctx context.Context, d *queue.Delivery, wait bool) (leave func(), ok bool) {
+	n := min(max(int64(len(d.Body)), 1), maxAdmitted)
+	if d.Deaths >= suspectDeaths {
+		n = maxAdmitted
 	}
-	if leave, ok := a.tryEnter(j); ok {
-		return leave, nil
-	}
-	n := room(j)
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-a.closed:
-			stop()
-		case <-waiting.Done():
-		}
-	}()
-	if err := a.bytes.Acquire(waiting, n); err != nil {
-		if ctx.Err() == nil {
-			return nil, errDraining
-		}
-		return nil, err
-	}
-	return func() { a.bytes.Release(n) }, nil
-}
-
-// tryEnter admits a row that can begin without a wait. ok is false if the row would have to wait, or after close.
-func (a *admission) tryEnter(j *queue.Job) (leave func(), ok bool) {
-	select {
-	case <-a.closed:
+	leave = func() { a.bytes.Release(n) }
+	if a.closed.Err() != nil {
 		return nil, false
-	default:
 	}
-	n := room(j)
-	return func() { a.bytes.Release(n) }, a.bytes.TryAcquire(n)
+	if !wait {
+		return leave, a.bytes.TryAcquire(n)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	detach := context.AfterFunc(a.closed, cancel)
+	defer detach()
+	return leave, a.bytes.Acquire(ctx, n) == nil
 }
 
-// room returns the part of maxAdmitted that a row takes.
-func room(j *queue.Job) int64 {
-	if j.Deaths >= suspectDeaths {
-		return maxAdmitted
+// admit implements queue.ServeOptions.Admit. A row that waits takes up one of the worker's slots.
+func (w *Worker) admit(ctx context.Context, d *queue.Delivery, wait bool) (leave func(), ok bool) {
+	if wait {
+		free := w.pulse.occupy()
+		defer free()
 	}
-	return min(max(int64(len(j.Body)), 1), maxAdmitted)
+	return w.admission.enter(ctx, d, wait)
 }
 
-// close makes enter return errDraining for waiting rows and all later ones.
-func (a *admission) close() { a.closing.Do(func() { close(a.closed) }) }
+// refused implements queue.ServeOptions.Refused: it logs why a row was not begun.
+func (w *Worker) refused(ctx context.Context, d *queue.Delivery, reason error) {
+	free := w.pulse.occupy()
+	defer free()
+	log := w.log.With("batch", d.Batch, "line", d.Line)
+	switch {
+	case errors.Is(reason, queue.ErrOtherModel):
+		w.refuse(ctx, d.Batch)
+	case errors.Is(reason, queue.ErrNoBatch):
+		log.Warn("dropped a job: its batch does not exist any more")
+	case errors.Is(reason, queue.ErrOtherFile):
+		log.Warn("dropped a job: it is left over from an earlier batch with the same id")
+	case errors.Is(reason, queue.ErrCancelled):
+		log.Debug("dropped a job: its batch is cancelled")
+	case errors.Is(reason, queue.ErrNoRow):
+		log.Warn("dropped a job: the file of its batch has no such line")
+	}
+}
+
+const (
+	// refusalPause is how long a worker keeps a row before it refuses the row. Without the pause, the worker would take and refuse every
+	// row of the queue before other workers could take them.
+	refusalPause = 5 * time.Second
+	// refusalInterval is the time between two log lines about the same batch.
+	refusalInterval = time.Minute
+)
+
+// refusals holds, for each batch that the worker refuses, the time of the last log line about it.
+type refusals struct {
+	pause time.Duration
+
+	mu     sync.Mutex
+	logged map[string]time.Time
+}
+
+// due reports whether a refusal of a batch should be logged now.
+func (r *refusals) due(batch string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last, ok := r.logged[batch]; ok && now.Sub(last) < refusalInterval {
+		return false
+	}
+	if r.logged == nil {
+		r.logged = map[string]time.Time{}
+	}
+	r.logged[batch] = now
+	return true
+}
+
+// refuse waits before a row is left to workers with the model that has answered other rows of the batch.
+func (w *Worker) refuse(ctx context.Context, batch string) {
+	if w.refusals.due(batch, time.Now()) {
+		w.log.Error("refused a row: its batch has answers of another model file, or with other sampling defaults: start this worker with that model file, "+
+			"or enqueue the file of the batch again with --mix-models", "batch", batch, "this worker", w.model.pin())
+	}
+	select {
+	case <-ctx.Done():
+	case <-w.admission.closed.Done():
+	case <-time.After(w.refusals.pause):
+	}
+}

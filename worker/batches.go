@@ -3,70 +3,85 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/queue"
 )
 
-// watchInterval is the time between two checks of all batches.
-const watchInterval = time.Minute
+const inspectInterval = time.Minute
 
-// watchBatches calls lookAtBatches at once and then at intervals, until ctx is done.
-func (w *Worker) watchBatches(ctx context.Context) {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	warned := map[string]bool{}
-	for {
-		if err := w.lookAtBatches(ctx, warned); err != nil && ctx.Err() == nil {
-			w.log.Warn("could not look for overdue and lost rows", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+// inspector looks at all batches at once and then at intervals. It records overdue rows as expired, and logs lost rows.
+type inspector struct {
+	activity
+	queue    queue.Queue
+	alias    string
+	snapshot func() engine.Snapshot
+	log      *slog.Logger
+	warned   map[string]bool // batches whose lost rows were logged
 }
 
-// lookAtBatches records the overdue rows of all batches as expired, including batches of models that no worker serves. It also logs lost
-// rows. warned has the batches whose lost rows were logged.
-func (w *Worker) lookAtBatches(ctx context.Context, warned map[string]bool) error {
-	batches, err := w.queue.Batches(ctx)
+func newInspector(q queue.Queue, alias string, snapshot func() engine.Snapshot, log *slog.Logger) *inspector {
+	i := &inspector{queue: q, alias: alias, snapshot: snapshot, log: log, warned: map[string]bool{}}
+	i.run = func(ctx context.Context) {
+		tick := time.NewTicker(inspectInterval)
+		defer tick.Stop()
+		for {
+			if err := i.inspect(ctx); err != nil && ctx.Err() == nil {
+				i.log.Warn("could not look for overdue and lost rows", "error", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
+	return i
+}
+
+func (i *inspector) inspect(ctx context.Context) error {
+	batches, err := i.queue.Batches(ctx)
 	if err != nil {
 		return err
 	}
-	var failed error // after an error in one batch, the other batches are still checked
-	for _, b := range batches {
+	return errors.Join(i.expire(ctx, batches), i.warnOfLost(ctx, batches))
+}
+
+// expire records the overdue rows of all batches as expired, including batches of models that no worker serves.
+func (i *inspector) expire(ctx context.Context, batches []queue.Status) (failed error) {
+	for _, b := range batches { // after an error in one batch, the other batches are still checked
 		if !b.Overdue() {
 			continue
 		}
-		n, err := w.queue.Expire(ctx, b.Batch)
+		n, err := i.queue.Expire(ctx, b.Batch)
 		failed = errors.Join(failed, err)
 		if n > 0 {
-			w.log.Warn("the deadline of a batch has passed: its rows are recorded as expired", "batch", b.Batch, "rows", n)
+			i.log.Warn("the deadline of a batch has passed: its rows are recorded as expired", "batch", b.Batch, "rows", n)
 		}
 	}
-	return errors.Join(failed, w.warnOfLost(ctx, batches, warned))
+	return failed
 }
 
-// warnOfLost logs the batches that have lost rows. It logs each batch once: warned has the batches that were logged. A lost row is neither
-// recorded nor queued, so its body exists only in the batch's file.
-func (w *Worker) warnOfLost(ctx context.Context, batches []queue.Status, warned map[string]bool) error {
-	if s := w.snapshot(); s.Running+s.Waiting > 0 {
+// warnOfLost logs each batch that has lost rows once. A lost row is neither recorded nor queued, so its body exists only in the batch's
+// file.
+func (i *inspector) warnOfLost(ctx context.Context, batches []queue.Status) error {
+	if s := i.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // this worker's rows may still be in the queue
 	}
 	for _, b := range batches {
-		if warned[b.Batch] || !slices.Contains(b.Aliases(), w.config.Alias) {
+		if i.warned[b.Batch] || !slices.Contains(b.Aliases(), i.alias) {
 			continue
 		}
-		n, err := w.queue.Lost(ctx, b)
+		n, err := i.queue.Lost(ctx, b)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			warned[b.Batch] = true
-			w.log.Warn("rows are neither recorded nor queued: enqueue the file of the batch again with --batch", "batch", b.Batch, "rows", n)
+			i.warned[b.Batch] = true
+			i.log.Warn("rows are neither recorded nor queued: enqueue the file of the batch again with --batch", "batch", b.Batch, "rows", n)
 		}
 	}
 	return nil

@@ -44,17 +44,16 @@ func TestLostRowsAreReported(t *testing.T) {
 	q := memqueue.New()
 	b := setUp(t, q, nil, Config{})
 	var log bytes.Buffer
-	b.worker.log = slog.New(slog.NewTextHandler(&log, nil))
+	b.worker.batches.log = slog.New(slog.NewTextHandler(&log, nil))
 	b.enqueue(t, prompts(5), enqueue.Options{})
 	b.enqueue(t, prompts(2), enqueue.Options{Batch: "other", Alias: "other"})
-	warned := map[string]bool{}
-	require.NoError(t, b.worker.lookAtBatches(t.Context(), warned))
+	require.NoError(t, b.worker.batches.inspect(t.Context()))
 	require.Empty(t, log.String())
 	for _, alias := range []string{queue.DefaultAlias, "other"} {
 		queuetest.Take(t, q, alias, queue.Default, map[string]int{queue.DefaultAlias: 5, "other": 2}[alias])
 	}
 	for range 2 {
-		require.NoError(t, b.worker.lookAtBatches(t.Context(), warned))
+		require.NoError(t, b.worker.batches.inspect(t.Context()))
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "batch=b rows=5")

@@ -37,7 +37,7 @@ func BenchmarkQueue(b *testing.B) {
 			w.generate = func(context.Context, generation.Request) (generation.Completion, error) {
 				return generation.Completion{Choices: []generation.Choice{{Text: "An answer of a few words.", FinishReason: generation.FinishStop}}}, nil
 			}
-			(&bench{w.queue, w}).start(b)
+			(&bench{queue: w.queue, worker: w}).start(b)
 			file := strings.Repeat(`{"messages":[{"role":"user","content":"What is the number after 41?"}],"max_tokens":64}`+"\n", n)
 			batches := 0
 			for b.Loop() {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// defaultCheckpointInterval is the time before a row's first checkpoint and between two checkpoints of a row.
-	defaultCheckpointInterval = 4 * time.Second
+	// checkpointInterval is the time before a row's first checkpoint and between two checkpoints of a row.
+	checkpointInterval = 4 * time.Second
 	// checkpointGrowth sets the minimum growth between two checkpoints of a row: 1/checkpointGrowth of the row's tokens must be new. All
 	// checkpoints of a long row together are then about checkpointGrowth times as large as the last one, at most.
 	checkpointGrowth = 8
@@ -24,12 +24,11 @@ const (
 	maxCheckpointBytes = 1 << 20
 )
 
-// progress holds the tokens that the engine has generated for a delivery.
+// progress holds the tokens that the engine has generated for a row.
 type progress struct {
-	job *queue.Job
-	end context.CancelFunc // ends the delivery
-	// every is the interval between two reports of the engine.
-	every time.Duration
+	delivery *queue.Delivery
+	end      context.CancelCauseFunc // ends the delivery
+	every    time.Duration           // interval between two reports of the engine
 
 	mu     sync.Mutex
 	point  queue.Checkpoint
@@ -67,110 +66,98 @@ func (p *progress) wasStored(tokens int) {
 	p.stored = tokens
 }
 
-// tracked holds the progress of the running deliveries.
-type tracked struct {
-	mu  sync.Mutex
-	all map[*progress]struct{}
+// checkpointer stores the progress of long rows at intervals. If this worker dies, another worker continues from the stored progress.
+type checkpointer struct {
+	activity
+	interval time.Duration
+	model    *model
+	log      *slog.Logger
+
+	mu   sync.Mutex
+	rows map[*progress]struct{} // running rows
 }
 
-func (t *tracked) list() []*progress {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Keys(t.all))
-}
-
-// track collects the progress of a delivery until untrack is called. The returned context ends if the row was taken from this worker.
-func (w *Worker) track(ctx context.Context, j *queue.Job) (context.Context, *progress) {
-	ctx, end := context.WithCancel(ctx)
-	p := &progress{job: j, end: end, every: w.checkpointInterval}
-	w.tracked.mu.Lock()
-	defer w.tracked.mu.Unlock()
-	if w.tracked.all == nil {
-		w.tracked.all = map[*progress]struct{}{}
+func newCheckpointer(m *model, log *slog.Logger) *checkpointer {
+	c := &checkpointer{interval: checkpointInterval, model: m, log: log, rows: map[*progress]struct{}{}}
+	c.run = func(ctx context.Context) {
+		tick := time.NewTicker(c.interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				c.save(ctx)
+			}
+		}
 	}
-	w.tracked.all[p] = struct{}{}
+	return c
+}
+
+// track stores the progress of a delivery until untrack is called. The returned context ends if the row was taken from this worker.
+func (c *checkpointer) track(ctx context.Context, d *queue.Delivery) (context.Context, *progress) {
+	ctx, end := context.WithCancelCause(ctx)
+	p := &progress{delivery: d, end: end, every: c.interval}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rows[p] = struct{}{}
 	return ctx, p
 }
 
-func (w *Worker) untrack(p *progress) {
-	p.end()
-	w.tracked.mu.Lock()
-	defer w.tracked.mu.Unlock()
-	delete(w.tracked.all, p)
+func (c *checkpointer) untrack(p *progress) {
+	p.end(nil)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.rows, p)
 }
 
-// saveCheckpoints stores the progress of long rows at intervals, until ctx is done. If this worker dies, another worker continues from
-// the stored progress.
-func (w *Worker) saveCheckpoints(ctx context.Context) {
-	tick := time.NewTicker(w.checkpointInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			w.saveCheckpointsOnce(ctx)
-		}
-	}
+func (c *checkpointer) tracked() []*progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.rows))
 }
 
-func (w *Worker) saveCheckpointsOnce(ctx context.Context) {
-	fingerprint := w.fingerprint()
-	if fingerprint == "" {
+func (c *checkpointer) save(ctx context.Context) {
+	origin, ok := c.model.known()
+	if !ok {
 		return
 	}
 	left := maxCheckpointBytes
-	for _, p := range w.tracked.list() {
-		encoded, tokens := p.checkpoint(fingerprint)
+	for _, p := range c.tracked() {
+		encoded, tokens := p.checkpoint(origin.Fingerprint())
 		if encoded == nil {
 			continue
 		}
 		if left -= len(encoded); left < 0 {
 			return
 		}
-		err := w.queue.SaveCheckpoint(ctx, p.job, encoded)
+		err := p.delivery.Save(ctx, encoded)
 		switch {
 		case err == nil:
 			p.wasStored(tokens)
 		case errors.Is(err, queue.ErrSuperseded):
-			p.end()
+			p.end(err)
 		case ctx.Err() == nil:
-			w.log.Debug("could not store the progress of a row", "batch", p.job.Batch, "line", p.job.Line, "error", err)
+			c.log.Debug("could not store the progress of a row", "batch", p.delivery.Batch, "line", p.delivery.Line, "error", err)
 		}
 	}
 }
 
-// readCheckpoint returns the progress of an earlier attempt, or nil if this worker cannot continue from it.
-func (w *Worker) readCheckpoint(ctx context.Context, encoded []byte, log *slog.Logger) *queue.Checkpoint {
-	c, err := queue.DecodeCheckpoint(encoded)
+// read returns the progress of an earlier attempt at a row, or nil if there is none or this worker cannot continue from it.
+func (c *checkpointer) read(ctx context.Context, d *queue.Delivery, log *slog.Logger) *queue.Checkpoint {
+	if d.Checkpoint == nil {
+		return nil
+	}
+	point, err := queue.DecodeCheckpoint(d.Checkpoint)
 	if err != nil {
 		log.Warn("could not use the checkpoint of a row: the row starts from the beginning", "error", err)
 		return nil
 	}
-	origin := w.origin
-	if origin.ModelSHA256, err = w.sha256(ctx); err != nil || c.Fingerprint != origin.Fingerprint() {
+	if origin, err := c.model.wait(ctx); err != nil || point.Fingerprint != origin.Fingerprint() {
 		log.Info("a row starts from the beginning: its checkpoint is of another model or backend, or this worker's model file could not be hashed",
-			"tokens", c.Tokens())
+			"tokens", point.Tokens())
 		return nil
 	}
-	log.Info("a row continues from its checkpoint", "tokens", c.Tokens())
-	return c
-}
-
-// learnHash waits until the model file is hashed, and stores the hash in w.hash.
-func (w *Worker) learnHash(ctx context.Context) {
-	if hash, err := w.sha256(ctx); err == nil {
-		w.hash.Store(&hash)
-	}
-}
-
-// fingerprint returns a text that identifies the model and the kind of backend. It is empty until the model file is hashed.
-func (w *Worker) fingerprint() string {
-	hash := w.hash.Load()
-	if hash == nil {
-		return ""
-	}
-	origin := w.origin
-	origin.ModelSHA256 = *hash
-	return origin.Fingerprint()
+	log.Info("a row continues from its checkpoint", "tokens", point.Tokens())
+	return point
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 
@@ -37,7 +38,7 @@ func NewGroup(devices []Device, queue queue.Queue, c Config) (*Group, error) {
 			one.Name = c.name() + "/" + number
 			to = prometheus.WrapRegistererWith(prometheus.Labels{"device": number}, to)
 		}
-		w, err := newWorker(d.Engine, queue, one, g.registry, to, rows)
+		w, err := newWorker(d.Engine, queue, one, to, rows)
 		if err != nil {
 			return nil, err
 		}
@@ -55,20 +56,22 @@ func (g *Group) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Handler serves the pages of Worker.Handler for all workers together. The group is ready or healthy if all its workers are.
+// Handler serves /metrics for Prometheus, and the checks /readyz and /healthz. A check answers 200 if it holds for all workers, or 503 with
+// the reason. A worker is not ready if it could not take rows or record results for readyTimeout, and not healthy after aliveTimeout. A
+// worker whose engine makes no progress is neither ready nor healthy. A stopping worker is healthy but not ready.
 func (g *Group) Handler() http.Handler {
 	return handler(g.registry, g.each((*Worker).ready), g.each((*Worker).healthy))
 }
 
 // each returns a function that runs a check on all workers and joins their errors.
-func (g *Group) each(check func(*Worker) error) func() error {
-	return func() error {
+func (g *Group) each(check func(*Worker, context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
 		if len(g.workers) == 1 {
-			return check(g.workers[0])
+			return check(g.workers[0], ctx)
 		}
 		var failed error
 		for _, w := range g.workers {
-			if err := check(w); err != nil {
+			if err := check(w, ctx); err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", w.config.Name, err))
 			}
 		}
@@ -78,5 +81,10 @@ func (g *Group) each(check func(*Worker) error) func() error {
 
 // Serve serves Handler on an address until ctx is done. It returns an error if it cannot listen or serve.
 func (g *Group) Serve(ctx context.Context, addr string) error {
-	return listenAndServe(ctx, addr, g.Handler(), g.workers[0].log)
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
+	g.workers[0].log.Info("serving /metrics, /healthz and /readyz", "address", listener.Addr().String())
+	return serve(ctx, listener, g.Handler())
 }

@@ -23,7 +23,7 @@ import (
 func newTestGroup(t *testing.T, q *redisqueue.Queue) *Group {
 	t.Helper()
 	g, err := NewGroup([]Device{{0, microLlama(t)}, {3, microLlama(t)}}, q, Config{
-		Name: "host:1", Concurrency: 2, PollInterval: 5 * time.Millisecond, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		Name: "host:1", Concurrency: 2, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	return g
@@ -44,7 +44,7 @@ func TestDevicesShareTheJobs(t *testing.T) {
 			return generate(ctx, r)
 		}
 	}
-	b := &bench{q, nil}
+	b := &bench{queue: q}
 	b.enqueue(t, prompts(40), enqueue.Options{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -98,7 +98,7 @@ func TestADeviceThatFailsEndsTheWorker(t *testing.T) {
 			return generation.Completion{}, generation.ErrEngineFailed
 		}
 	}
-	b := &bench{q, nil}
+	b := &bench{queue: q}
 	b.enqueue(t, prompts(8), enqueue.Options{})
 	require.ErrorIs(t, g.Run(t.Context()), generation.ErrEngineFailed)
 	s, err := q.Status(t.Context(), "b")

@@ -25,7 +25,7 @@ import (
 
 // quick are short leases for tests with one live worker at a time. With no other worker to watch it, a slow worker cannot be declared
 // lost by mistake.
-var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Silence: time.Second, Stop: time.Minute}
+var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Poll: 20 * time.Millisecond, Silence: time.Second, Stop: time.Minute}
 
 // One of 16 rows kills every worker that runs it. Two workers die while they run all 16 rows, then three while they run that row alone.
 // The row is then recorded as an error, and the other 15 rows have answers.
@@ -115,7 +115,7 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	last, err := queue.DecodeCheckpoint(text)
 	require.NoError(t, err)
 
-	w, err := New(eng, q, Config{Concurrency: 1, PollInterval: 20 * time.Millisecond})
+	w, err := New(eng, q, Config{Concurrency: 1})
 	require.NoError(t, err)
 	b.worker = w
 	b.start(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -13,39 +12,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// If a worker could not get an answer to a request for rows, or could not record a result, it is not ready after readyPatience and not
-// healthy after alivePatience.
+// If a worker could not get an answer to a request for rows, or could not record a result, it is not ready after readyTimeout and not
+// healthy after aliveTimeout.
 const (
-	readyPatience = 10 * time.Second
-	alivePatience = time.Minute
+	readyTimeout = 10 * time.Second
+	aliveTimeout = time.Minute
 )
 
-// Handler serves /metrics for Prometheus, and the checks /readyz and /healthz. A check answers 200, or 503 with the reason. A worker is
-// not ready if it could not take rows or record results for readyPatience, and not healthy after alivePatience. A worker whose engine
-// makes no progress is neither ready nor healthy. A stopping worker is healthy but not ready.
-func (w *Worker) Handler() http.Handler { return handler(w.registry, w.ready, w.healthy) }
-
-func handler(registry *prometheus.Registry, ready, healthy func() error) http.Handler {
+func handler(registry *prometheus.Registry, ready, healthy func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.Handle("GET /readyz", check(ready))
-	mux.Handle("GET /healthz", check(healthy))
+	mux.Handle("GET /readyz", Check(ready))
+	mux.Handle("GET /healthz", Check(healthy))
 	return mux
 }
 
-func (w *Worker) ready() error {
-	if w.stopping.Load() {
+func (w *Worker) ready(context.Context) error {
+	if w.drain.stopping.Load() {
 		return errors.New("the worker is stopping")
 	}
-	return w.health(w.readyPatience)
+	return w.health(w.readyTimeout)
 }
 
-func (w *Worker) healthy() error { return w.health(w.alivePatience) }
+func (w *Worker) healthy(context.Context) error { return w.health(w.aliveTimeout) }
 
-// check returns a handler that answers 200 if health returns nil, otherwise 503 with the error.
-func check(health func() error) http.Handler {
-	return http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
-		if err := health(); err != nil {
+// Check returns a handler that answers 200 if health returns nil, otherwise 503 with the error.
+func Check(health func(context.Context) error) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if err := health(r.Context()); err != nil {
 			http.Error(out, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
@@ -53,26 +47,12 @@ func check(health func() error) http.Handler {
 	})
 }
 
-func (w *Worker) health(patience time.Duration) error {
+func (w *Worker) health(limit time.Duration) error {
 	now := time.Now()
-	if err := w.pulse.check(now, w.queue.LastFetch(), patience); err != nil {
+	if err := w.pulse.check(now, w.queue.LastFetch(), limit); err != nil {
 		return err
 	}
-	return w.engine.check(w.snapshot(), now)
-}
-
-// Serve serves Handler on an address until ctx is done. It returns an error if it cannot listen or serve.
-func (w *Worker) Serve(ctx context.Context, addr string) error {
-	return listenAndServe(ctx, addr, w.Handler(), w.log)
-}
-
-func listenAndServe(ctx context.Context, addr string, h http.Handler, log *slog.Logger) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("serve metrics: %w", err)
-	}
-	log.Info("serving /metrics, /healthz and /readyz", "address", listener.Addr().String())
-	return serve(ctx, listener, h)
+	return w.watchdog.check(w.snapshot(), now)
 }
 
 func serve(ctx context.Context, listener net.Listener, h http.Handler) error {

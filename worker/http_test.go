@@ -42,13 +42,13 @@ func TestMetrics(t *testing.T) {
 	stop := b.start(t)
 	b.results(t)
 	stop()
-	families, err := b.worker.registry.Gather()
+	families, err := b.registry.Gather()
 	require.NoError(t, err)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
 
-	server := httptest.NewServer(b.worker.Handler())
+	server := httptest.NewServer(b.handler())
 	defer server.Close()
 	code, text := get(t, server.URL+"/metrics")
 	require.Equal(t, http.StatusOK, code)
@@ -88,7 +88,7 @@ func TestMetricsOfDrafts(t *testing.T) {
 	require.Positive(t, row.Stats.DraftTokens)
 	require.Positive(t, row.Stats.AcceptedTokens)
 
-	server := httptest.NewServer(b.worker.Handler())
+	server := httptest.NewServer(b.handler())
 	defer server.Close()
 	_, text := get(t, server.URL+"/metrics")
 	require.Contains(t, text, fmt.Sprintf("ingot_draft_tokens_total %d\n", row.Stats.DraftTokens))
@@ -103,8 +103,8 @@ func TestHealth(t *testing.T) {
 	require.NoError(t, err)
 	set := func(name, value string) { require.NoError(t, r.Client.ConfigSet(t.Context(), name, value).Err()) }
 	b := setUp(t, redisqueue.New(r.Client), nil, Config{})
-	b.worker.readyPatience = 300 * time.Millisecond
-	server := httptest.NewServer(b.worker.Handler())
+	b.worker.readyTimeout = 300 * time.Millisecond
+	server := httptest.NewServer(b.handler())
 	defer server.Close()
 	ready := func(code int, text string) {
 		t.Helper()
@@ -145,14 +145,14 @@ func TestHealth(t *testing.T) {
 			require.NoError(t, r.Client.Ping(t.Context()).Err(), name)
 		}
 		code, _ := get(t, server.URL+"/healthz")
-		require.Equal(t, http.StatusOK, code, "the worker stays healthy until alivePatience is over")
+		require.Equal(t, http.StatusOK, code, "the worker stays healthy until aliveTimeout is over")
 		fault.end()
 		ready(http.StatusOK, "ok\n")
 	}
 
 	stop()
 	ready(http.StatusServiceUnavailable, "the worker is stopping")
-	b.worker.alivePatience = 0
+	b.worker.aliveTimeout = 0
 	code, text := get(t, server.URL+"/healthz")
 	require.Equal(t, http.StatusServiceUnavailable, code)
 	require.Contains(t, text, starved)
@@ -165,10 +165,10 @@ func TestServe(t *testing.T) {
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	ctx := t.Context()
-	go func() { ended <- serve(ctx, l, b.worker.Handler()) }()
+	go func() { ended <- serve(ctx, l, b.handler()) }()
 	code, _ := get(t, "http://"+l.Addr().String()+"/healthz")
 	require.Equal(t, http.StatusOK, code)
-	require.ErrorContains(t, b.worker.Serve(t.Context(), l.Addr().String()), "serve metrics")
+	require.ErrorContains(t, (&Group{workers: []*Worker{b.worker}}).Serve(t.Context(), l.Addr().String()), "serve metrics")
 	t.Cleanup(func() { require.NoError(t, <-ended) })
 }
 

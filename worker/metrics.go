@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// metrics are a worker's metrics for Prometheus.
 type metrics struct {
 	jobs       *prometheus.CounterVec // by outcome
 	prompt     prometheus.Counter
@@ -22,7 +21,6 @@ type metrics struct {
 	batch      prometheus.Histogram
 }
 
-// newRegistry returns a registry with the metrics of the process.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -52,7 +50,8 @@ func newMetrics(registry prometheus.Registerer, snapshot func() engine.Snapshot)
 		m.jobs.WithLabelValues(outcome)
 	}
 	registry.MustRegister(m.jobs, m.prompt, m.cached, m.completion, m.drafted, m.accepted,
-		m.queueWait, m.ttft, m.duration, m.batch, NewEngineCollector(snapshot))
+		m.queueWait, m.ttft, m.duration, m.batch)
+	RegisterEngine(registry, snapshot)
 	return m
 }
 
@@ -67,7 +66,6 @@ func seconds(name, help string, low float64, n int) prometheus.Histogram {
 	})
 }
 
-// observe counts a newly recorded result.
 func (m *metrics) observe(r queue.Result) {
 	s := r.Stats
 	m.queueWait.Observe(s.QueueWaitMS / 1000)
@@ -84,4 +82,28 @@ func (m *metrics) observe(r queue.Result) {
 	m.ttft.Observe(s.TTFTMS / 1000)
 	m.duration.Observe(s.TotalMS / 1000)
 	m.batch.Observe(s.BatchMean)
+}
+
+// RegisterEngine registers an engine's statistics, which are read at each scrape.
+func RegisterEngine(registry prometheus.Registerer, snapshot func() engine.Snapshot) {
+	gauge := func(name, help string, value func(engine.Snapshot) float64) {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "ingot_engine_" + name, Help: help},
+			func() float64 { return value(snapshot()) }))
+	}
+	counter := func(name, help string, value func(engine.Snapshot) float64) {
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "ingot_engine_" + name, Help: help},
+			func() float64 { return value(snapshot()) }))
+	}
+	gauge("running_sequences", "Sequences that the engine is generating.", func(s engine.Snapshot) float64 { return float64(s.Running) })
+	gauge("waiting_sequences", "Sequences waiting for admission.", func(s engine.Snapshot) float64 { return float64(s.Waiting) })
+	counter("steps_total", "Forward passes.", func(s engine.Snapshot) float64 { return float64(s.Steps) })
+	counter("step_seconds_total", "Time in forward passes; divided by steps_total, the mean time of a step.",
+		func(s engine.Snapshot) float64 { return s.StepTime.Seconds() })
+	gauge("last_step_seconds", "Time of the last forward pass.", func(s engine.Snapshot) float64 { return s.LastStep.Seconds() })
+	counter("prompt_tokens_total", "Prompt tokens computed, including those of jobs that were not recorded.",
+		func(s engine.Snapshot) float64 { return float64(s.PromptTokens) })
+	counter("generated_tokens_total", "Tokens generated, including those of jobs that were not recorded.",
+		func(s engine.Snapshot) float64 { return float64(s.GeneratedTokens) })
+	gauge("cache_pages_used", "Pages of the KV cache in use.", func(s engine.Snapshot) float64 { return float64(s.PagesUsed) })
+	gauge("cache_pages", "Pages of the KV cache.", func(s engine.Snapshot) float64 { return float64(s.PagesTotal) })
 }

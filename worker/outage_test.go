@@ -56,7 +56,7 @@ func TestAWorkerWithAStalledRedisEnds(t *testing.T) {
 		<-ctx.Done()
 		return generation.Completion{}, ctx.Err()
 	}, Config{Concurrency: 1, ShutdownTimeout: 100 * time.Millisecond})
-	b.worker.stopPatience = 100 * time.Millisecond
+	b.worker.stopTimeout = 100 * time.Millisecond
 	b.enqueue(t, prompts(1), enqueue.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -99,13 +99,13 @@ func (p process) serve(ctx context.Context) error {
 		return err
 	}
 	w, err := New(eng, queue, Config{
-		Concurrency: p.Concurrency, PollInterval: 20 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Concurrency: p.Concurrency, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return err
 	}
 	if p.Checkpoint > 0 {
-		w.checkpointInterval = p.Checkpoint
+		w.checkpoints.interval = p.Checkpoint
 	}
 	w.generate = p.faulty(w.generate)
 	return w.Run(ctx)

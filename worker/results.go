@@ -20,7 +20,6 @@ func newResultRoom(bytes int64) *resultRoom {
 	return &resultRoom{semaphore.NewWeighted(bytes), bytes}
 }
 
-// reservation is the memory that one row has reserved in a resultRoom.
 type reservation struct {
 	room *resultRoom
 
@@ -53,7 +52,6 @@ func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) err
 	return nil
 }
 
-// release frees the row's memory.
 func (r *reservation) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/engine"
@@ -43,9 +44,13 @@ func openModel(t testing.TB, path string) *engine.Engine {
 
 // bench is a worker and its queue. Tests queue their rows as batch b.
 type bench struct {
-	queue  queue.Queue
-	worker *Worker
+	queue    queue.Queue
+	worker   *Worker
+	registry *prometheus.Registry
 }
+
+// handler serves the worker's metrics and checks.
+func (b *bench) handler() http.Handler { return handler(b.registry, b.worker.ready, b.worker.healthy) }
 
 // setUp makes a worker. If generate is not nil, it replaces the engine's Generate, to inject faults.
 func setUp(t testing.TB, q queue.Queue, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
@@ -53,14 +58,14 @@ func setUp(t testing.TB, q queue.Queue, generate func(context.Context, generatio
 	if c.Concurrency == 0 {
 		c.Concurrency = 4
 	}
-	c.PollInterval = 5 * time.Millisecond
 	c.Logger = slog.New(slog.DiscardHandler)
-	w, err := New(microLlama(t), q, c)
+	registry := newRegistry()
+	w, err := newWorker(microLlama(t), q, c, registry, newAdmission())
 	require.NoError(t, err)
 	if generate != nil {
 		w.generate = generate
 	}
-	return &bench{q, w}
+	return &bench{q, w, registry}
 }
 
 // onRedis queues rows as batch b on a new Redis server. The returned bench has no worker.

@@ -68,11 +68,13 @@ was interrupted, repeat it with --batch ID: rows that are already queued or answ
 			if limit < 0 {
 				return usagef("--deadline: %v is negative: give a time such as 24h", limit)
 			}
-			if retention < time.Second || retention > enqueue.MaxRetention {
-				return usagef("--retention: %v is not between 1s and %v", retention, enqueue.MaxRetention)
+			if err := enqueue.CheckRetention(retention); err != nil {
+				return usagef("--retention: %w", err)
 			}
-			if cmd.Flags().Changed("weight") && (weight < 1 || weight > enqueue.MaxWeight) {
-				return usagef("--weight: %d is not between 1 and %d", weight, enqueue.MaxWeight)
+			if cmd.Flags().Changed("weight") {
+				if err := enqueue.CheckWeight(weight); err != nil {
+					return usagef("--weight: %w", err)
+				}
 			}
 			ignore, err := ignoresUnknown(unknown)
 			if err != nil {

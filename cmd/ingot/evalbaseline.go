@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/eval"
-	"github.com/ingot-run/ingot/eval/names"
 )
 
 func newEvalBaseline() *cobra.Command {
@@ -38,7 +37,7 @@ baseline if the scores or samples of the run change later.`,
 		Example: "  ingot eval baseline set production runs/2026-01-02",
 		Args:    arguments("NAME", "RUN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := names.Check("baseline", args[0]); err != nil {
+			if err := eval.CheckName("baseline", args[0]); err != nil {
 				return &usageError{err}
 			}
 			b, err := eval.Pin(folder, args[0], args[1])

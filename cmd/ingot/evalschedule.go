@@ -19,7 +19,6 @@ import (
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/eval"
-	"github.com/ingot-run/ingot/eval/names"
 	"github.com/ingot-run/ingot/eval/schedule"
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
@@ -213,7 +212,7 @@ func judged(j *eval.GateVerdict) string {
 func onSchedule(run func(cmd *cobra.Command, t *schedule.Table, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
-			if err := names.Check("entry", name); err != nil {
+			if err := eval.CheckName("entry", name); err != nil {
 				return &usageError{err}
 			}
 		}

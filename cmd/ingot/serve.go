@@ -94,10 +94,7 @@ func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
 		}
 		defer func() { err = errors.Join(err, options.Store.Close()) }()
 	}
-	server, err := serve.New(options)
-	if err != nil {
-		return err
-	}
+	server := serve.New(options)
 	return runServer(cmd.Context(), from, options.Store, func(ctx context.Context) error {
 		log.Info("serving OpenAI's API", "address", listener.Addr().String(), "https", certificate != nil, "keys", options.Keys != nil)
 		return server.Serve(ctx, listener, certificate)

@@ -56,7 +56,7 @@ func runWorker(cmd *cobra.Command, cfg *config.Config) (err error) {
 		devices[i] = worker.Device{Number: cfg.Devices[i], Engine: eng}
 	}
 	w, err := worker.NewGroup(devices, queue, worker.Config{
-		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Ahead: cfg.Concurrency, Interactive: worker.DefaultInteractive,
+		Alias: cfg.ModelName, Version: programVersion(), Concurrency: cfg.Concurrency, Prefetch: cfg.Concurrency, Interactive: worker.DefaultInteractive,
 		Logger: newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr()),
 	})
 	if err != nil {

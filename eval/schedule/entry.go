@@ -20,7 +20,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/ingot-run/ingot/eval/names"
+	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/queue"
 )
 
@@ -127,7 +127,7 @@ func Read(path string) ([]Entry, error) {
 
 // complete checks an entry and sets the defaults of fields that it leaves out.
 func (e *Entry) complete(folder string) (err error) {
-	if err := names.Check("name", e.Name); err != nil {
+	if err := eval.CheckName("name", e.Name); err != nil {
 		return err
 	}
 	if e.TimeZone == "" {
@@ -166,7 +166,7 @@ func (e *Entry) complete(folder string) (err error) {
 		return err
 	}
 	if e.Gate != nil {
-		if err := names.Check("baseline", e.Gate.Baseline); err != nil {
+		if err := eval.CheckName("baseline", e.Gate.Baseline); err != nil {
 			return fmt.Errorf("gate: %w", err)
 		}
 		if m := e.Gate.Margin; m != nil && (*m < 0 || *m > 1) {

@@ -25,12 +25,12 @@ import (
 )
 
 // asScheduler is the environment variable that makes the test binary a scheduler, which a test can kill. Its value is the URL of Redis.
-// The arguments of the process are the schedule, the interval and the lease.
+// The arguments of the process are the schedule and the interval.
 const asScheduler = "INGOT_TEST_AS_SCHEDULER"
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(asScheduler); url != "" {
-		if err := serve(url, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		if err := serve(url, os.Args[1], os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -49,19 +49,18 @@ const (
 )
 
 // serve runs a scheduler with the test's clock. Its runs take a moment and compute nothing.
-func serve(url, file, interval, lease string) error {
+func serve(url, file, interval string) error {
 	opts, err := redis.ParseURL(url)
 	if err != nil {
 		return err
 	}
 	rdb := redis.NewClient(opts)
-	wait, errInterval := time.ParseDuration(interval)
-	silence, errLease := time.ParseDuration(lease)
-	if err := errors.Join(errInterval, errLease); err != nil {
+	wait, err := time.ParseDuration(interval)
+	if err != nil {
 		return err
 	}
 	s, err := schedule.New(rdb, schedule.Options{
-		File: file, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)), Interval: wait, Lease: silence, Retry: time.Millisecond,
+		File: file, Logger: slog.New(slog.NewJSONHandler(os.Stdout, nil)), Interval: wait, Retry: time.Millisecond,
 		Now: func(ctx context.Context) (time.Time, error) {
 			seconds, err := rdb.Get(ctx, clockKey).Int64()
 			return time.Unix(seconds, 0), err
@@ -69,12 +68,11 @@ func serve(url, file, interval, lease string) error {
 		Evaluate: func(ctx context.Context, e *schedule.Entry, run string) (o schedule.Outcome, err error) {
 			slot := "ingot:{:eval}:slot:" + e.Name + "/" + strings.TrimPrefix(run, e.Name+"-")
 			// Read at once: a scheduler that was silent for longer than its lease may begin a run that another has ended.
-			both := rdb.TxPipeline()
-			ended, holder := both.HExists(ctx, slot, "ended"), both.Get(ctx, "ingot:{:eval}:lease:"+e.Name)
-			if _, err := both.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			both, err := rdb.HMGet(ctx, slot, "ended", "owner").Result()
+			if err != nil {
 				return o, err
 			}
-			if ended.Val() && strings.Contains(holder.Val(), fmt.Sprintf(":%d:", os.Getpid())) {
+			if both[0] != nil && both[0] != "" && strings.Contains(fmt.Sprint(both[1]), fmt.Sprintf(":%d:", os.Getpid())) {
 				rdb.RPush(ctx, againKey, run)
 			}
 			if err := rdb.RPush(ctx, beginsKey, run).Err(); err != nil {
@@ -109,7 +107,6 @@ type fleet struct {
 	table    *schedule.Table
 	file     string
 	interval time.Duration
-	lease    time.Duration
 	procs    []*exec.Cmd
 
 	mu      sync.Mutex
@@ -122,12 +119,12 @@ const everyMinute = "entries:\n- {name: quick, cron: '* * * * *', missed: all, t
 // often is the interval of schedulers under a fast clock. asynq's ticks follow the real clock and are too slow to wake them.
 const often = 10 * time.Millisecond
 
-func newFleet(t *testing.T, text string, n int, interval, lease time.Duration) *fleet {
+func newFleet(t *testing.T, text string, n int, interval time.Duration) *fleet {
 	t.Helper()
 	r := redistest.Start(t)
 	f := &fleet{
 		t: t, redis: r, table: schedule.NewTable(r.Client), file: filepath.Join(t.TempDir(), "schedule.yaml"),
-		interval: interval, lease: lease, entered: map[string]int{}, ended: map[string]int{},
+		interval: interval, entered: map[string]int{}, ended: map[string]int{},
 	}
 	f.write(text)
 	f.setClock(start)
@@ -153,7 +150,7 @@ func (f *fleet) setClock(now time.Time) {
 
 func (f *fleet) start() *exec.Cmd {
 	f.t.Helper()
-	cmd := exec.CommandContext(f.t.Context(), os.Args[0], f.file, f.interval.String(), f.lease.String())
+	cmd := exec.CommandContext(f.t.Context(), os.Args[0], f.file, f.interval.String())
 	cmd.Env = append(os.Environ(), asScheduler+"="+f.redis.URL)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -190,17 +187,31 @@ func (f *fleet) read(log io.Reader) {
 	}
 }
 
-// kill kills a scheduler and starts a new one in its place.
+// kill kills a scheduler and starts a new one in its place, as if asynq's leases of the tasks of schedulers that were killed or stopped
+// had ended a while ago: asynq's servers look for such leases when they start.
 func (f *fleet) kill(i int) {
 	f.t.Helper()
 	require.NoError(f.t, f.procs[i].Process.Kill())
+	f.procs[i].Process.Wait() //nolint:errcheck // it was killed
+	f.procs[i] = nil
+	const leases = "asynq:{ingot-evaluations}:lease"
+	tasks, err := f.redis.Client.ZRange(f.t.Context(), leases, 0, -1).Result()
+	require.NoError(f.t, err)
+	for _, task := range tasks {
+		slot, isRun := strings.CutPrefix(task, "ingot-evaluations:run:")
+		owner, err := f.redis.Client.HGet(f.t.Context(), "ingot:{:eval}:slot:"+slot, "owner").Result()
+		if isRun && err == nil && f.owner(schedule.Slot{Owner: owner}) >= 0 {
+			continue
+		}
+		require.NoError(f.t, f.redis.Client.ZAddXX(f.t.Context(), leases, redis.Z{Score: 0, Member: task}).Err())
+	}
 	f.procs[i] = f.start()
 }
 
 // owner returns the number of the scheduler that runs a slot, or -1 if that scheduler was killed.
 func (f *fleet) owner(s schedule.Slot) int {
 	for i, p := range f.procs {
-		if strings.Contains(s.Owner, fmt.Sprintf(":%d:", p.Process.Pid)) {
+		if p != nil && strings.Contains(s.Owner, fmt.Sprintf(":%d:", p.Process.Pid)) {
 			return i
 		}
 	}
@@ -248,7 +259,7 @@ func TestEachSlotOnce(t *testing.T) {
 	if os.Getenv("INGOT_LONG") != "" {
 		slots = 500
 	}
-	f := newFleet(t, everyMinute, 3, often, time.Second)
+	f := newFleet(t, everyMinute, 3, often)
 	f.begun()
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
 	now, fired, kills, restarts, jumps := start, 0, 0, 0, 0
@@ -305,9 +316,4 @@ func TestEachSlotOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(begins), slots)
 	t.Logf("%d runs began for %d slots", len(begins), slots)
-}
-
-// member returns a notice that is due now.
-func member(id string) redis.ZAddArgs {
-	return redis.ZAddArgs{Members: []redis.Z{{Score: 0, Member: id}}}
 }

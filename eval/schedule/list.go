@@ -73,14 +73,16 @@ func (t *Table) Slots(ctx context.Context, entry string, limit int) ([]Slot, err
 	pipe := t.rdb.Pipeline()
 	fields := make([]*redis.MapStringStringCmd, len(names))
 	for i, name := range names {
-		fields[i] = pipe.HGetAll(ctx, slotPrefix(entry)+name)
+		fields[i] = pipe.HGetAll(ctx, slotKey(entry, name))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failure(err, "read slots of %s", entry)
 	}
 	list := make([]Slot, len(names))
 	for i, name := range names {
-		list[i] = newSlot(entry, name, fields[i].Val())
+		if list[i], err = newSlot(entry, name, fields[i]); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
 }

@@ -7,21 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/ingot-run/ingot/queue/chores"
 )
 
 const (
-	// noticeTime is how long a webhook and a command together may take. If the notice is not delivered after noticeLease, any scheduler can
-	// deliver it.
-	noticeTime  = 30 * time.Second
-	noticeLease = time.Minute
+	// noticeTime is how long a webhook and a command together may take.
+	noticeTime = 30 * time.Second
 	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to maxWait, so the last one is after about
 	// a day.
 	maxNotices = 30
@@ -42,103 +39,73 @@ type notice struct {
 	Ended    string  `json:"ended"`
 }
 
-// notifier delivers the notices of verdicts. A notice stays in Redis until it is delivered. So a crash can make it arrive twice, but cannot
-// lose it.
-type notifier struct {
-	table *Table
-	entry func(name string) *Entry
-	retry time.Duration // time between the first two attempts
-	log   *slog.Logger
-	woken chan struct{}
+// announce queues the notice of a slot that has ended, if one is wanted and was not delivered. It is called again if a scheduler dies before
+// it has queued the notice, so a crash cannot lose a notice. But a crash can make a notice arrive twice.
+func (s *Scheduler) announce(ctx context.Context, e *Entry, slot string) error {
+	ended, err := s.table.slot(ctx, e.Name, slot)
+	if err != nil || ended.State != Done || ended.Notified != "" || !e.Notify.wants(ended.Verdict) {
+		return err
+	}
+	return s.queueNotice(ctx, e.Name+"/"+slot)
 }
 
-// wakeUp makes the notifier look for due notices at once.
-func (n *notifier) wakeUp() {
-	select {
-	case n.woken <- struct{}{}:
-	default:
-	}
+func (s *Scheduler) queueNotice(ctx context.Context, id string) error {
+	return chores.Enqueue(ctx, s.rdb, ticks, chores.Task{Kind: notices, Payload: id, Unique: true, Attempts: maxNotices, Timeout: 2 * noticeTime})
 }
 
-func (n *notifier) run(ctx context.Context, interval time.Duration) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		for n.next(ctx) {
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.woken:
-		case <-ticker.C:
-		}
+// adopt queues the notices that an earlier version of ingot has left in a sorted set.
+func (s *Scheduler) adopt(ctx context.Context) error {
+	ids, err := s.rdb.ZRange(ctx, key("notices"), 0, -1).Result()
+	for _, id := range ids {
+		err = errors.Join(err, s.queueNotice(ctx, id))
 	}
+	if err == nil {
+		err = s.rdb.Del(ctx, key("notices")).Err()
+	}
+	return failure(err, "queue the notices of verdicts")
 }
 
-// next delivers one notice that is due. It reports whether there was one.
-func (n *notifier) next(ctx context.Context) bool {
-	v, err := noticeScript.Run(ctx, n.table.rdb, []string{key("notices")}, key("slot", ""), noticeLease.Milliseconds()).Slice()
-	if errors.Is(err, redis.Nil) || ctx.Err() != nil {
-		return false
-	}
-	if err != nil {
-		n.log.WarnContext(ctx, "could not read the notices of verdicts: trying again", "error", err)
-		return false
-	}
-	id, attempt := v[0].(string), int(v[1].(int64))
-	if err := n.deliver(ctx, id, attempt); err != nil && ctx.Err() == nil {
-		n.log.WarnContext(ctx, "could not deliver the notice of a verdict", "slot", id, "attempt", attempt, "error", err)
-	}
-	return ctx.Err() == nil
-}
-
-// deliver sends the notice of slot id (ENTRY/SLOT) and records the outcome. attempt counts from 1.
-func (n *notifier) deliver(ctx context.Context, id string, attempt int) error {
+// notice handles the task of a notice: it delivers the notice of slot id (ENTRY/SLOT) and records the outcome.
+func (s *Scheduler) notice(ctx context.Context, id string, attempt int) error {
 	name, slot, _ := strings.Cut(id, "/")
-	e := n.entry(name)
-	if e == nil || e.Notify == nil {
-		return n.end(ctx, id, "not notified: the schedule no longer has this entry, or the entry no longer has the key notify")
+	ended, err := s.table.slot(ctx, name, slot)
+	if err != nil || ended.State != Done || ended.Notified != "" {
+		return err
 	}
-	fields, err := n.table.rdb.HGetAll(ctx, key("slot", id)).Result()
+	e, err := s.owned(ctx, name)
 	if err != nil {
-		return failure(err, "read slot %s", id)
+		return err
 	}
-	s := newSlot(name, slot, fields)
+	if e == nil || e.Notify == nil {
+		return s.notified(ctx, id, "not notified: the schedule no longer has this entry, or the entry no longer has the key notify")
+	}
 	body := notice{
-		Key: id + "/" + string(s.Verdict), Entry: name, Slot: slot, Run: s.Run, Verdict: s.Verdict, Message: s.Message, Model: e.Model,
-		Started: s.Started, Ended: s.Ended,
+		Key: id + "/" + string(ended.Verdict), Entry: name, Slot: slot, Run: ended.Run, Verdict: ended.Verdict, Message: ended.Message, Model: e.Model,
+		Started: ended.Started, Ended: ended.Ended,
 	}
 	if e.Gate != nil {
 		body.Baseline = e.Gate.Baseline
 	}
-	switch err := e.Notify.send(ctx, &body); {
-	case err == nil:
-		n.log.InfoContext(ctx, "delivered the notice of a verdict", "entry", name, "slot", slot, "verdict", s.Verdict)
-		return n.end(ctx, id, timestamp())
-	case ctx.Err() != nil:
-		return n.again(context.WithoutCancel(ctx), id, 0)
-	case attempt >= maxNotices:
-		return errors.Join(err, n.end(ctx, id, "gave up: "+err.Error()))
-	default:
-		return errors.Join(err, n.again(ctx, id, min(maxWait, n.retry<<min(attempt-1, 10))))
+	if err = e.Notify.send(ctx, &body); err == nil {
+		s.log.InfoContext(ctx, "delivered the notice of a verdict", "entry", name, "slot", slot, "verdict", ended.Verdict)
+		return s.notified(ctx, id, timestamp())
 	}
+	if ctx.Err() == nil {
+		s.log.WarnContext(ctx, "could not deliver the notice of a verdict", "slot", id, "attempt", attempt, "error", err)
+		if attempt >= maxNotices {
+			err = errors.Join(err, s.notified(ctx, id, "gave up: "+err.Error()))
+		}
+	}
+	return err
 }
 
-func (n *notifier) end(ctx context.Context, id, how string) error {
-	pipe := n.table.rdb.TxPipeline()
-	pipe.HSet(ctx, key("slot", id), "notified", how)
-	pipe.ZRem(ctx, key("notices"), id)
-	_, err := pipe.Exec(ctx)
-	return failure(err, "record the notice of %s", id)
+// notified records the end of a notice.
+func (s *Scheduler) notified(ctx context.Context, id, how string) error {
+	return failure(s.rdb.HSet(ctx, key("slot", id), "notified", how).Err(), "record the notice of %s", id)
 }
 
-func (n *notifier) again(ctx context.Context, id string, wait time.Duration) error {
-	now, err := n.table.Now(ctx)
-	if err != nil {
-		return err
-	}
-	err = n.table.rdb.ZAdd(ctx, key("notices"), redis.Z{Score: float64(now.Add(wait).UnixMilli()), Member: id}).Err()
-	return failure(err, "record the notice of %s", id)
+func (s *Scheduler) waitForNotice(attempt int) time.Duration {
+	return min(maxWait, s.options.Retry<<min(attempt-1, 10))
 }
 
 // send calls the webhook and the command.

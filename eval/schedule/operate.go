@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/ingot-run/ingot/queue/chores"
 )
 
 // ErrWaiting means that RunNow cannot add a slot, because one of the entry's slots is already waiting.
@@ -27,14 +30,27 @@ func (t *Table) RunNow(ctx context.Context, entry string) (run string, err error
 	if err != nil {
 		return "", err
 	}
-	name := slot{at: now}.name() + manual
-	added, err := addScript.Run(ctx, t.rdb, []string{key("order", entry), key("open", entry), slotPrefix(entry) + name}, name).Int()
-	if err == nil && added == 0 {
-		err = ErrWaiting
-	}
+	name, open := slot{at: now}.name()+manual, key("open", entry)
+	err = t.watch(ctx, func(tx *redis.Tx) error {
+		waiting, err := tx.ZCard(ctx, open).Result()
+		if err != nil {
+			return err
+		}
+		exists, err := tx.Exists(ctx, slotKey(entry, name)).Result()
+		if err != nil || waiting > 1 || exists > 0 {
+			return cmp.Or(err, ErrWaiting)
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, slotKey(entry, name), "state", string(Waiting))
+			p.ZAdd(ctx, key("order", entry), redis.Z{Member: name})
+			p.ZAdd(ctx, open, redis.Z{Member: name})
+			return nil
+		})
+		return err
+	}, open, slotKey(entry, name))
 	if err == nil {
 		// The tick wakes a scheduler. If it is lost, the run begins when a scheduler next looks at the table.
-		asynq.NewClientFromRedisClient(t.rdb).EnqueueContext(ctx, tickOf(entry), tickOptions()...) //nolint:errcheck // see above
+		chores.Enqueue(ctx, t.rdb, ticks, tickOf(entry)) //nolint:errcheck // see above
 	}
 	return entry + "-" + name, failure(err, "run %s now", entry)
 }
@@ -70,14 +86,10 @@ func (t *Table) check(ctx context.Context, entry string) error {
 	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
 }
 
-// ticks is the name of the asynq queue of ticks, and their task type. A tick is a task that wakes a scheduler at a time of an entry.
+// ticks is the name of the asynq queue of schedules, and the type of its ticks. A tick is a task that wakes a scheduler at a time of an
+// entry. It is not repeated, since schedulers also look at the table at intervals.
 const ticks = "ingot-evaluations"
 
-// tickTime is the timeout of a tick's handler. A failed tick is not repeated, since schedulers also look at the table at intervals.
-const tickTime = time.Minute
-
-func tickOf(entry string) *asynq.Task { return asynq.NewTask(ticks, []byte(entry)) }
-
-func tickOptions() []asynq.Option {
-	return []asynq.Option{asynq.Queue(ticks), asynq.MaxRetry(0), asynq.Timeout(tickTime)}
+func tickOf(entry string) chores.Task {
+	return chores.Task{Kind: ticks, Payload: entry, Timeout: time.Minute}
 }

@@ -1,19 +1,22 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/ingot-run/ingot/queue/chores"
 )
 
 // Outcome is the result of an evaluation.
@@ -37,19 +40,20 @@ type Options struct {
 	Now func(ctx context.Context) (time.Time, error)
 
 	Interval time.Duration // time between two reads of the file and of the table
-	Lease    time.Duration // another scheduler takes over a run whose scheduler was silent for this time
 	Retry    time.Duration // time between the first two attempts at a failing run or notice; longer between later attempts
 }
 
 // The defaults of Options.
 const (
 	DefaultInterval = 10 * time.Second
-	DefaultLease    = 30 * time.Second
 	DefaultRetry    = 30 * time.Second
 )
 
 // MaxAttempts is the maximum number of attempts at a run. If the last one fails, the run ends with the verdict Error.
 const MaxAttempts = 5
+
+// maxRuns is the number of runs and notices that a scheduler has at the same time. They mostly wait for workers and servers.
+const maxRuns = 1000
 
 // Scheduler runs the entries of a schedule together with other schedulers.
 type Scheduler struct {
@@ -58,15 +62,9 @@ type Scheduler struct {
 	rdb     redis.UniversalClient
 	id      string
 	log     *slog.Logger
-	wake    chan struct{}
-	notices notifier
 
-	mu      sync.Mutex
-	entries []Entry
-	broken  string          // the last logged error of the file; empty if the file can be read
-	running map[string]bool // names of the entries that this scheduler is running
-
-	runs sync.WaitGroup
+	entries atomic.Pointer[[]Entry]
+	broken  string // the last logged error of the file; empty if the file can be read
 }
 
 // New returns a scheduler on a Redis server. It reads the schedule and returns an error if the schedule is not valid.
@@ -75,267 +73,234 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Interval == 0 {
-		o.Interval = DefaultInterval
-	}
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
-	if o.Retry == 0 {
-		o.Retry = DefaultRetry
-	}
+	o.Interval, o.Retry = cmp.Or(o.Interval, DefaultInterval), cmp.Or(o.Retry, DefaultRetry)
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	s := &Scheduler{
-		options: o, table: NewTable(rdb), rdb: rdb, id: fmt.Sprintf("%s:%d:%s", host, os.Getpid(), uuid.NewString()[:8]), log: o.Logger,
-		wake: make(chan struct{}, 1), entries: entries, running: map[string]bool{},
-	}
+	id := fmt.Sprintf("%s:%d:%s", host, os.Getpid(), uuid.NewString()[:8])
+	s := &Scheduler{options: o, table: NewTable(rdb), rdb: rdb, id: id, log: o.Logger}
+	s.entries.Store(&entries)
 	if o.Now == nil {
 		s.options.Now = s.table.Now
 	}
-	s.notices = notifier{table: s.table, entry: s.entry, retry: o.Retry, log: o.Logger, woken: make(chan struct{}, 1)}
 	return s, nil
 }
 
+// The kinds of tasks besides ticks. Their payload is ENTRY/SLOT, so schedulers together queue each run and each notice once.
+const (
+	runs    = ticks + ":run"
+	notices = ticks + ":notice"
+)
+
 // Run serves the schedule until ctx ends. It then stops its runs, and other schedulers continue them.
 func (s *Scheduler) Run(ctx context.Context) error {
-	manager, err := asynq.NewPeriodicTaskManager(asynq.PeriodicTaskManagerOpts{
-		RedisUniversalClient: s.rdb, PeriodicTaskConfigProvider: s, SyncInterval: s.options.Interval,
-		SchedulerOpts: &asynq.SchedulerOpts{Logger: asynqLog{ctx, s.log}, HeartbeatInterval: s.options.Interval},
-	})
-	if err != nil {
-		return fmt.Errorf("schedule evaluations: %w", err)
-	}
 	now, err := s.table.Now(ctx)
 	if err == nil {
 		err = s.table.forget(ctx, now)
 	}
+	if err == nil {
+		err = s.adopt(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	// Record the entries before the first tick arrives.
-	s.look(ctx)
-	server := asynq.NewServerFromRedisClient(s.rdb, asynq.Config{
-		Concurrency: 1, Queues: map[string]int{ticks: 1}, Logger: asynqLog{ctx, s.log}, LogLevel: asynq.InfoLevel, ShutdownTimeout: time.Second,
+	member, err := chores.New(s.rdb, chores.Options{
+		Queue: ticks, Concurrency: maxRuns, Logger: s.log, Periodic: s.periodic, Interval: s.options.Interval,
+		Handlers: map[string]chores.Handler{
+			ticks:   {Do: s.tick},
+			runs:    {Do: s.run, Wait: s.waitForRun},
+			notices: {Do: s.notice, Wait: s.waitForNotice},
+		},
 	})
-	if err := server.Start(asynq.HandlerFunc(s.tick)); err != nil {
+	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	defer server.Shutdown()
-	if err := manager.Start(); err != nil {
-		return fmt.Errorf("schedule evaluations: %w", err)
-	}
-	defer manager.Shutdown()
+	s.look(ctx) // record the entries before the first tick arrives
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return member.Run(ctx) })
 	group.Go(func() error { s.lookUntil(ctx); return nil })
-	group.Go(func() error { s.notices.run(ctx, s.options.Interval); return nil })
-	err = group.Wait()
-	s.runs.Wait()
-	return err
+	return group.Wait()
 }
 
-// GetConfigs implements asynq.PeriodicTaskConfigProvider: asynq enqueues a tick at each time of an entry. Each call reads the file again. If
-// the file is not valid, the entries do not change.
-func (s *Scheduler) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
-	entries, err := Read(s.options.File)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
+// periodic returns a tick for each entry. Each call reads the file again. If the file is not valid, the entries do not change.
+func (s *Scheduler) periodic() (list []chores.Periodic) {
+	switch entries, err := Read(s.options.File); {
 	case err == nil:
-		s.entries, s.broken = entries, ""
+		s.entries.Store(&entries)
+		s.broken = ""
 	case err.Error() != s.broken:
 		s.broken = err.Error()
 		s.log.Error("could not read the schedule: the entries do not change", "error", err)
 	}
-	configs := make([]*asynq.PeriodicTaskConfig, len(s.entries))
-	for i := range s.entries {
-		e := &s.entries[i]
-		configs[i] = &asynq.PeriodicTaskConfig{Cronspec: e.spec(), Task: tickOf(e.Name), Opts: tickOptions()}
+	for _, e := range *s.entries.Load() {
+		list = append(list, chores.Periodic{Cron: e.spec(), Task: tickOf(e.Name)})
 	}
-	return configs, nil
+	return list
 }
 
-// tick handles a tick by waking this scheduler. It does not matter which scheduler gets a tick: the table decides which one runs a slot.
-func (s *Scheduler) tick(context.Context, *asynq.Task) error {
-	select {
-	case s.wake <- struct{}{}:
-	default: // the scheduler is already awake
+// tick handles a tick of an entry.
+func (s *Scheduler) tick(ctx context.Context, entry string, _ int) error {
+	if e := s.entry(entry); e != nil {
+		return s.lookAt(ctx, e)
 	}
-	return nil
+	return nil // another scheduler has the entry, and looks at intervals
 }
 
-// lookUntil looks at the table at each tick, and also at intervals, since a tick can be lost and a scheduler can die during a run.
+// lookUntil looks at the table at intervals, since a tick can be lost.
 func (s *Scheduler) lookUntil(ctx context.Context) {
 	interval := time.NewTicker(s.options.Interval)
 	defer interval.Stop()
 	for {
-		s.look(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.wake:
 		case <-interval.C:
+			s.look(ctx)
 		}
 	}
 }
 
-// look adds the slots that are due to the table, and starts runs of open slots that no scheduler is running. If Redis fails, look logs the
-// error, and the next call of look repeats the work.
+// look looks at all entries. If Redis fails, it logs the error, and the next call repeats the work.
 func (s *Scheduler) look(ctx context.Context) {
-	s.mu.Lock()
-	entries := slices.Clone(s.entries)
-	s.mu.Unlock()
+	entries := *s.entries.Load()
 	err := s.table.beat(ctx, s.id, entries)
 	for i := range entries {
-		if err != nil {
-			break
+		if err == nil {
+			err = s.lookAt(ctx, &entries[i])
 		}
-		err = s.lookAt(ctx, &entries[i])
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "could not read or update the table of slots in Redis: trying again", "error", err)
 	}
 }
 
+// lookAt adds the due slots of an entry to the table, and queues the oldest one that is not finished. asynq would run two slots of an entry at
+// once, so the others wait in the table.
 func (s *Scheduler) lookAt(ctx context.Context, e *Entry) error {
 	now, err := s.options.Now(ctx)
 	if err != nil {
 		return err
 	}
-	entered, err := s.table.fire(ctx, e, now)
+	added, err := s.table.fire(ctx, e, now)
 	if err != nil {
 		return err
 	}
-	for _, slot := range entered {
+	for _, slot := range added {
 		s.log.InfoContext(ctx, "slot added", "entry", e.Name, "slot", slot.name())
 	}
-	s.mu.Lock()
-	busy := s.running[e.Name]
-	s.mu.Unlock()
-	if busy || ctx.Err() != nil {
-		return ctx.Err()
-	}
-	t, err := s.table.take(ctx, e.Name, s.id, s.options.Lease)
-	if t == nil || err != nil {
+	next, err := s.table.next(ctx, e.Name)
+	if next == "" || err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.running[e.Name] = true
-	s.mu.Unlock()
-	s.runs.Go(func() {
-		s.evaluate(ctx, e, t)
-		s.mu.Lock()
-		delete(s.running, e.Name)
-		s.mu.Unlock()
-		s.tick(ctx, nil) //nolint:errcheck // tick never fails
-	})
-	return nil
+	return chores.Enqueue(ctx, s.rdb, ticks, chores.Task{Kind: runs, Payload: e.Name + "/" + next, Unique: true, Attempts: MaxAttempts})
 }
 
-// evaluate runs a taken slot and records its outcome.
-func (s *Scheduler) evaluate(ctx context.Context, e *Entry, t *taken) {
-	log := s.log.With("entry", e.Name, "slot", t.slot, "attempt", t.attempt)
-	log.InfoContext(ctx, "run started", "model", e.Model)
-	running, lost := context.WithCancelCause(ctx)
-	var renewals sync.WaitGroup
-	renewals.Go(func() { s.renewUntil(running, e.Name, lost) })
-	outcome, err := s.attempt(running, e, t)
-	lost(nil)
-	renewals.Wait()
+// owned returns an entry of this scheduler. If only another live scheduler has it, the error puts the task back for that scheduler. If none
+// has it, the entry is nil.
+func (s *Scheduler) owned(ctx context.Context, name string) (*Entry, error) {
+	if e := s.entry(name); e != nil {
+		return e, nil
+	}
+	served, err := s.table.served(ctx, name)
+	if served || err != nil {
+		err = errors.Join(err, chores.Later(s.options.Interval))
+	}
+	return nil, err
+}
 
-	over := context.WithoutCancel(ctx)
-	switch cause := context.Cause(running); {
-	case errors.Is(cause, errLost):
-		log.WarnContext(ctx, "run stopped here: another scheduler may continue it", "reason", cause)
-		return
-	case err == nil:
-		if err = s.table.finish(over, e, t, s.id, outcome); err == nil {
-			log.InfoContext(ctx, "run finished", "verdict", outcome.Verdict, "message", outcome.Message)
-			s.notices.wakeUp()
+// Errors of changes to a slot.
+var (
+	errEnded = errors.New("the run has ended, or was deleted")
+	errLost  = errors.New("another scheduler has the run")
+)
+
+// run handles the task of a slot, whose id is ENTRY/SLOT.
+func (s *Scheduler) run(ctx context.Context, id string, attempt int) error {
+	name, slot, _ := strings.Cut(id, "/")
+	e, err := s.owned(ctx, name)
+	if e == nil {
+		return err // if no scheduler has the entry, the slot waits in the table for one
+	}
+	err = s.table.update(ctx, name, slot, func(now *Slot) error {
+		if now.State != Waiting && now.State != Running {
+			return errEnded
 		}
+		now.State, now.Owner, now.Attempt, now.Started = Running, s.id, attempt, cmp.Or(now.Started, timestamp())
+		return nil
+	})
+	if err == nil {
+		if err := s.evaluate(ctx, e, slot, attempt); err != nil {
+			return err
+		}
+	}
+	if err == nil || errors.Is(err, errEnded) {
+		err = s.announce(ctx, e, slot)
+	}
+	if err == nil {
+		err = s.lookAt(ctx, e) // the next slot may be waiting
+	}
+	return s.unrecorded(ctx, id, err)
+}
+
+// unrecorded handles an error of Redis. It counts no attempt, since a task without attempts left would be archived and its slot stay open.
+func (s *Scheduler) unrecorded(ctx context.Context, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	s.log.WarnContext(ctx, "could not record a run: trying again", "slot", id, "error", err)
+	return errors.Join(err, chores.Later(s.options.Retry))
+}
+
+// evaluate runs a slot that has begun and records its outcome.
+func (s *Scheduler) evaluate(ctx context.Context, e *Entry, slot string, attempt int) error {
+	log := s.log.With("entry", e.Name, "slot", slot, "attempt", attempt)
+	log.InfoContext(ctx, "run started", "model", e.Model)
+	o, err := Outcome{Error, fmt.Sprintf("the run did not finish in %d attempts", MaxAttempts)}, error(nil)
+	if attempt <= MaxAttempts {
+		o, err = s.options.Evaluate(ctx, e, e.Name+"-"+slot)
+	}
+	if err != nil && ctx.Err() == nil && attempt == MaxAttempts {
+		o, err = Outcome{Error, err.Error()}, nil
+	}
+	failed := s.table.update(context.WithoutCancel(ctx), e.Name, slot, func(now *Slot) error {
+		switch {
+		case now.State != Running || now.Owner != s.id || now.Attempt != attempt:
+			return errLost // asynq's lease does not keep a scheduler that was asleep from writing
+		case err == nil:
+			now.State, now.Verdict, now.Message, now.Ended = Done, o.Verdict, o.Message, timestamp()
+		case ctx.Err() != nil:
+			now.State, now.Message = Waiting, ""
+		default:
+			now.State, now.Message = Waiting, err.Error()
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(failed, errLost):
+		log.WarnContext(ctx, "run stopped here: another scheduler may continue it", "reason", failed)
+		return nil
+	case failed != nil:
+		return s.unrecorded(ctx, e.Name+"/"+slot, errors.Join(err, failed))
+	case err == nil:
+		log.InfoContext(ctx, "run finished", "verdict", o.Verdict, "message", o.Message)
 	case ctx.Err() != nil:
-		err = s.table.release(over, e.Name, t, s.id, 0, "")
 		log.InfoContext(ctx, "run interrupted: another scheduler can continue it")
 	default:
-		wait := s.options.Retry * time.Duration(t.attempt)
-		log.WarnContext(ctx, "run failed: trying again after the wait", "error", err, "wait", wait)
-		err = s.table.release(over, e.Name, t, s.id, wait, err.Error())
+		log.WarnContext(ctx, "run failed: trying again after the wait", "error", err, "wait", s.waitForRun(attempt))
 	}
-	if err != nil { // the lease will expire, and a scheduler will take the slot again
-		log.WarnContext(ctx, "could not record the end of a run: it will be run again", "error", err)
-	}
+	return err
 }
 
-// attempt evaluates a slot. If the last attempt fails, it returns an outcome with the verdict Error instead of an error.
-func (s *Scheduler) attempt(ctx context.Context, e *Entry, t *taken) (Outcome, error) {
-	if t.attempt > MaxAttempts {
-		return Outcome{Error, fmt.Sprintf("the run did not finish in %d attempts", MaxAttempts)}, nil
-	}
-	o, err := s.options.Evaluate(ctx, e, e.Name+"-"+t.slot)
-	if err != nil && ctx.Err() == nil && t.attempt == MaxAttempts {
-		return Outcome{Error, err.Error()}, nil
-	}
-	return o, err
-}
-
-// renewUntil extends the lease of a run until ctx ends. If another scheduler has the lease, or if the lease expired because it could not be
-// extended, renewUntil calls the function lost and returns.
-func (s *Scheduler) renewUntil(ctx context.Context, entry string, lost context.CancelCauseFunc) {
-	ticker := time.NewTicker(s.options.Lease / 4)
-	defer ticker.Stop()
-	extended := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		begun := time.Now()
-		err := s.table.renew(ctx, entry, s.id, s.options.Lease)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil:
-			extended = begun
-		case errors.Is(err, errLost):
-			lost(err)
-			return
-		case time.Since(extended) > s.options.Lease:
-			lost(fmt.Errorf("%w: %w", errLost, err))
-			return
-		}
-	}
+func (s *Scheduler) waitForRun(attempt int) time.Duration {
+	return s.options.Retry * time.Duration(attempt)
 }
 
 // entry returns the entry with a name, or nil if the schedule has none.
 func (s *Scheduler) entry(name string) *Entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.entries {
-		if s.entries[i].Name == name {
-			return &s.entries[i]
-		}
+	entries := *s.entries.Load()
+	if i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name }); i >= 0 {
+		return &entries[i]
 	}
 	return nil
 }
-
-// asynqLog passes asynq's messages to the log at lower levels: errors as warnings, all others as debug messages. When the scheduler stops,
-// errors are debug messages too, since asynq then fails to close connections that it does not own.
-type asynqLog struct {
-	ctx context.Context //nolint:containedctx // asynq's loggers get none
-	log *slog.Logger
-}
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Error(args ...any) {
-	level := slog.LevelWarn
-	if l.ctx.Err() != nil {
-		level = slog.LevelDebug
-	}
-	l.log.Log(l.ctx, level, fmt.Sprint(args...), "from", "queue")
-}
-func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

@@ -1,8 +1,9 @@
 package schedule
 
 import (
-	"strconv"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // State is the state of a slot.
@@ -34,22 +35,21 @@ func (s slot) name() string { return s.at.UTC().Format(slotForm) }
 // Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read from the table. Times are in the format
 // of RFC 3339.
 type Slot struct {
-	Name     string  `json:"slot"`
-	State    State   `json:"state"`
-	Run      string  `json:"run"`
-	Attempt  int     `json:"attempt,omitempty"`
-	Owner    string  `json:"scheduler,omitempty"`
-	Started  string  `json:"started,omitempty"`
-	Ended    string  `json:"ended,omitempty"`
-	Verdict  Verdict `json:"verdict,omitempty"`
-	Message  string  `json:"message,omitempty"`
-	Notified string  `json:"notified,omitempty"` // time of the notice, or why there was none
+	Name     string  `json:"slot" redis:"-"`
+	State    State   `json:"state" redis:"state"`
+	Run      string  `json:"run" redis:"-"`
+	Attempt  int     `json:"attempt,omitempty" redis:"attempt"`
+	Owner    string  `json:"scheduler,omitempty" redis:"owner"`
+	Started  string  `json:"started,omitempty" redis:"started"`
+	Ended    string  `json:"ended,omitempty" redis:"ended"`
+	Verdict  Verdict `json:"verdict,omitempty" redis:"verdict"`
+	Message  string  `json:"message,omitempty" redis:"message"`
+	Notified string  `json:"notified,omitempty" redis:"notified"` // time of the notice, or why there was none
 }
 
-func newSlot(entry, name string, f map[string]string) Slot {
-	attempt, _ := strconv.Atoi(f["attempt"]) // 0 for a slot that was not run
-	return Slot{
-		Name: name, Run: entry + "-" + name, State: State(f["state"]), Attempt: attempt, Owner: f["owner"],
-		Started: f["started"], Ended: f["ended"], Verdict: Verdict(f["verdict"]), Message: f["message"], Notified: f["notified"],
-	}
+// newSlot returns a slot with the fields that Redis has of it. The state of a slot that was deleted is empty.
+func newSlot(entry, name string, fields *redis.MapStringStringCmd) (Slot, error) {
+	s := Slot{Name: name, Run: entry + "-" + name}
+	err := fields.Scan(&s)
+	return s, failure(err, "read slot %s of %s", name, entry)
 }

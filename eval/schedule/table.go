@@ -13,16 +13,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Table is the table of slots in Redis. These are its keys:
+// Table is the history of slots in Redis. asynq runs the slots, but it knows only the tasks that exist now: the rules about missed,
+// overlapping and paused times, and the outcomes, are kept here. These are its keys:
 //
 //	ingot:{:eval}:entries       hash: each entry, as a scheduler last read it
 //	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last heartbeat
 //	ingot:{:eval}:paused        set: the entries that are paused
-//	ingot:{:eval}:notices       sorted set: the slots whose notice is not delivered yet, by the time of the next attempt
 //	ingot:{:eval}:marks:ENTRY   hash: for each cron expression, the time up to which slots were added
 //	ingot:{:eval}:order:ENTRY   sorted set: the names of the newest 1,000 slots, which begin with their times
-//	ingot:{:eval}:open:ENTRY    sorted set: the slots that are not finished
-//	ingot:{:eval}:lease:ENTRY   the scheduler that runs a slot of the entry; expires unless that scheduler extends it
+//	ingot:{:eval}:open:ENTRY    sorted set: the slots that are not finished; asynq has a task for the first one
 //	ingot:{:eval}:slot:ENTRY/SLOT  hash: a slot
 type Table struct{ rdb redis.UniversalClient }
 
@@ -31,33 +30,7 @@ func NewTable(rdb redis.UniversalClient) *Table { return &Table{rdb} }
 
 func key(parts ...string) string { return "ingot:{:eval}:" + strings.Join(parts, ":") }
 
-// slotPrefix returns the part of the key that is the same for all slots of an entry. The slot's name follows it.
-func slotPrefix(entry string) string { return key("slot", entry+"/") }
-
-var (
-	//go:embed lua/fire.lua
-	fireSource string
-	//go:embed lua/add.lua
-	addSource string
-	//go:embed lua/take.lua
-	takeSource string
-	//go:embed lua/renew.lua
-	renewSource string
-	//go:embed lua/finish.lua
-	finishSource string
-	//go:embed lua/release.lua
-	releaseSource string
-	//go:embed lua/notice.lua
-	noticeSource string
-
-	fireScript    = redis.NewScript(fireSource)
-	addScript     = redis.NewScript(addSource)
-	takeScript    = redis.NewScript(takeSource)
-	renewScript   = redis.NewScript(renewSource)
-	finishScript  = redis.NewScript(finishSource)
-	releaseScript = redis.NewScript(releaseSource)
-	noticeScript  = redis.NewScript(noticeSource)
-)
+func slotKey(entry, slot string) string { return key("slot", entry+"/"+slot) }
 
 // failure puts the failed operation in front of an error. It returns nil if err is nil.
 func failure(err error, format string, args ...any) error {
@@ -67,39 +40,43 @@ func failure(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
+// fireScript adds slots. It is a script, not a transaction, since every look at an entry runs it, and the looks of several schedulers would
+// make each other's transactions fail. asynq has no rule about missed, paused and overlapping times.
+var (
+	//go:embed lua/fire.lua
+	fireSource string
+	fireScript = redis.NewScript(fireSource)
+)
+
 // fire adds the due slots of an entry to the table and returns them. It returns none if another scheduler added them first. The slots of a
 // new entry, and those of a new cron expression, begin now.
-func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) ([]slot, error) {
-	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Result()
+func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) (due []slot, err error) {
+	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, failure(err, "read the time of the last slot of %s", e.Name)
 	}
-	next := strconv.FormatInt(now.Unix(), 10)
-	var due []slot
-	if mark != "" {
-		last, err := strconv.ParseInt(mark, 10, 64)
-		if err != nil {
-			return nil, failure(err, "read the time of the last slot of %s", e.Name)
-		}
-		if due = e.due(time.Unix(last, 0), now); len(due) == 0 {
-			next = mark
-		} else {
-			next = strconv.FormatInt(due[len(due)-1].at.Unix(), 10)
+	read, next := "", now.Unix()
+	if err == nil {
+		read, next = strconv.FormatInt(mark, 10), mark
+		if due = e.due(time.Unix(mark, 0), now); len(due) > 0 {
+			next = due[len(due)-1].at.Unix()
 		}
 	}
-	args := []any{slotPrefix(e.Name), e.Name, e.spec(), mark, next, now.UnixMilli()}
+	args := []any{slotKey(e.Name, ""), e.Name, e.spec(), read, next, now.UnixMilli()}
 	for _, s := range due {
 		args = append(args, s.name(), string(s.state))
 	}
 	keys := []string{key("marks", e.Name), key("order", e.Name), key("open", e.Name), key("paused")}
-	entered, err := fireScript.Run(ctx, t.rdb, keys, args...).Int()
-	if err != nil {
+	if first, err := fireScript.Run(ctx, t.rdb, keys, args...).Bool(); err != nil || !first {
 		return nil, failure(err, "add the due slots of %s", e.Name)
 	}
-	if entered == 0 {
-		return nil, nil
-	}
 	return due, nil
+}
+
+// next returns the name of an entry's oldest slot that is not finished; empty if there is none.
+func (t *Table) next(ctx context.Context, entry string) (string, error) {
+	names, err := t.rdb.ZRange(ctx, key("open", entry), 0, 0).Result()
+	return strings.Join(names, ""), failure(err, "read the open slots of %s", entry)
 }
 
 // Now returns the time of the server, which all schedulers share.
@@ -108,58 +85,43 @@ func (t *Table) Now(ctx context.Context) (time.Time, error) {
 	return now, failure(err, "read the time of the Redis server")
 }
 
-// taken is a slot whose lease a scheduler holds.
-type taken struct {
-	slot    string
-	attempt int
-}
-
-// take takes an entry's lease and the entry's oldest open slot, for a scheduler that will run the slot. owner is the id of this scheduler.
-// take returns nil without an error if no slot is open, or if another scheduler holds the lease.
-func (t *Table) take(ctx context.Context, entry, owner string, lease time.Duration) (*taken, error) {
-	v, err := takeScript.Run(ctx, t.rdb, []string{key("lease", entry), key("open", entry)},
-		slotPrefix(entry), owner, lease.Milliseconds(), timestamp()).Slice()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, failure(err, "take a slot of %s", entry)
-	}
-	return &taken{v[0].(string), int(v[1].(int64))}, nil
-}
-
 func timestamp() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// errLost means that this scheduler has lost the lease.
-var errLost = errors.New("the lease is lost: another scheduler may run the slot")
-
-func (t *Table) renew(ctx context.Context, entry, owner string, lease time.Duration) error {
-	ok, err := renewScript.Run(ctx, t.rdb, []string{key("lease", entry)}, owner, lease.Milliseconds()).Bool()
-	if err == nil && !ok {
-		err = errLost
-	}
-	return failure(err, "extend the lease of %s", entry)
+func (t *Table) slot(ctx context.Context, entry, name string) (Slot, error) {
+	return newSlot(entry, name, t.rdb.HGetAll(ctx, slotKey(entry, name)))
 }
 
-// finish ends a slot and records its outcome.
-func (t *Table) finish(ctx context.Context, e *Entry, s *taken, owner string, o Outcome) error {
-	notice := ""
-	if e.Notify.wants(o.Verdict) {
-		notice = e.Name + "/" + s.slot
+// watch runs a transaction. It runs it again if another client has changed one of the keys meanwhile.
+func (t *Table) watch(ctx context.Context, transaction func(tx *redis.Tx) error, keys ...string) error {
+	for {
+		if err := t.rdb.Watch(ctx, transaction, keys...); !errors.Is(err, redis.TxFailedErr) {
+			return err
+		}
 	}
-	keys := []string{key("lease", e.Name), key("open", e.Name), slotPrefix(e.Name) + s.slot, key("notices")}
-	ok, err := finishScript.Run(ctx, t.rdb, keys, owner, s.slot, notice, timestamp(), "verdict", string(o.Verdict), "message", o.Message).Bool()
-	if err == nil && !ok {
-		err = errLost
-	}
-	return failure(err, "end slot %s of %s", s.slot, e.Name)
 }
 
-// release gives up the lease of an unfinished slot. No scheduler takes the slot for the duration wait. If wait is 0, the attempt is not
-// counted.
-func (t *Table) release(ctx context.Context, entry string, s *taken, owner string, wait time.Duration, message string) error {
-	err := releaseScript.Run(ctx, t.rdb, []string{key("lease", entry), slotPrefix(entry) + s.slot}, owner, wait.Milliseconds(), message).Err()
-	return failure(err, "return slot %s of %s to the table", s.slot, entry)
+// update changes a slot. If change returns an error, update returns that error and the slot stays as it is.
+func (t *Table) update(ctx context.Context, entry, name string, change func(s *Slot) error) error {
+	k := slotKey(entry, name)
+	err := t.watch(ctx, func(tx *redis.Tx) error {
+		s, err := newSlot(entry, name, tx.HGetAll(ctx, k))
+		if err == nil {
+			err = change(&s)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.HSet(ctx, k, "state", string(s.State), "owner", s.Owner, "attempt", s.Attempt, "started", s.Started, "ended", s.Ended,
+				"verdict", string(s.Verdict), "message", s.Message)
+			if s.State == Done {
+				p.ZRem(ctx, key("open", entry), name)
+			}
+			return nil
+		})
+		return err
+	}, k)
+	return failure(err, "update slot %s of %s", name, entry)
 }
 
 // beat records a scheduler's heartbeat and its entries.
@@ -180,6 +142,20 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	}
 	_, err = pipe.Exec(ctx)
 	return failure(err, "record the scheduler's heartbeat")
+}
+
+// served reports whether a live scheduler has an entry.
+func (t *Table) served(ctx context.Context, entry string) (bool, error) {
+	now, err := t.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	text, err := t.rdb.HGet(ctx, key("entries"), entry).Result()
+	if errors.Is(err, redis.Nil) {
+		return false, nil
+	}
+	var k storedEntry
+	return err == nil && json.Unmarshal([]byte(text), &k) == nil && now.Sub(k.Seen) <= lostAfter, failure(err, "read entry %s", entry)
 }
 
 // lostAfter is the maximum age of a scheduler's last heartbeat. If the heartbeat is older, the scheduler and its entries are no longer
@@ -206,9 +182,9 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 		}
 		pipe := t.rdb.TxPipeline()
 		for _, slot := range slots {
-			pipe.Del(ctx, slotPrefix(name)+slot)
+			pipe.Del(ctx, slotKey(name, slot))
 		}
-		pipe.Del(ctx, key("marks", name), key("order", name), key("open", name), key("lease", name))
+		pipe.Del(ctx, key("marks", name), key("order", name), key("open", name))
 		pipe.SRem(ctx, key("paused"), name)
 		pipe.HDel(ctx, key("entries"), name)
 		if _, err := pipe.Exec(ctx); err != nil {

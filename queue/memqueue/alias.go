@@ -15,9 +15,8 @@ type alias struct {
 	waiting map[queue.Priority]*turns
 	tasks   map[row]*task // the tasks that are waiting, delayed or running
 	weight  func(batch string) int
-	arrived *sync.Cond // signalled when a task of a batch is added to waiting; broadcast when a call of Serve stops
-
-	interactive *sync.Cond // like arrived, for tasks of priority Interactive
+	// These are signalled when a task is added to waiting, and broadcast when a call of Serve stops.
+	arrived, interactive *sync.Cond // for tasks of batches, and of priority Interactive
 }
 
 // row identifies a row.
@@ -33,7 +32,6 @@ type task struct {
 	list     *list.List    // the list in which the task waits; nil while it is running or waits for its retry
 	waiting  *list.Element // element of the list
 	running  bool
-	failures int
 }
 
 func (t *task) row() row { return row{t.job.Batch, t.job.Line} }
@@ -42,8 +40,9 @@ func (t *task) row() row { return row{t.job.Batch, t.job.Line} }
 func (q *Queue) alias(name string) *alias {
 	a := q.aliases[name]
 	if a == nil {
-		a = &alias{waiting: map[queue.Priority]*turns{}, tasks: map[row]*task{}, weight: q.weight, arrived: sync.NewCond(&q.mu),
-			interactive: sync.NewCond(&q.mu),
+		a = &alias{
+			waiting: map[queue.Priority]*turns{}, tasks: map[row]*task{}, weight: q.weight,
+			arrived: sync.NewCond(&q.mu), interactive: sync.NewCond(&q.mu),
 		}
 		for _, p := range queue.AllPriorities() {
 			a.waiting[p] = newTurns()
@@ -111,6 +110,12 @@ func (a *alias) signal(t *task) {
 	a.arrived.Signal()
 }
 
+// wakeAll wakes all goroutines that wait to take a task.
+func (a *alias) wakeAll() {
+	a.arrived.Broadcast()
+	a.interactive.Broadcast()
+}
+
 func (a *alias) remove(t *task) {
 	delete(a.tasks, t.row())
 	if t.waiting != nil {
@@ -127,48 +132,38 @@ func (a *alias) drain(batch string) {
 	}
 }
 
-// take waits for a task and takes it, or returns nil when ctx is done.
-func (a *alias) take(ctx context.Context, strict bool) *task {
-	a.arrived.L.Lock()
-	defer a.arrived.L.Unlock()
-	for ctx.Err() == nil {
-		if waiting := a.choose(strict); waiting != nil {
-			t := waiting.take(a.weight)
+// take waits for a task of the priorities that choose returns and takes it, or returns nil when ctx is done or the server takes no more rows.
+func (s *server) take(ctx context.Context, arrived *sync.Cond, choose func() *turns) *task {
+	arrived.L.Lock()
+	defer arrived.L.Unlock()
+	for ctx.Err() == nil && !s.returning {
+		if waiting := choose(); waiting != nil {
+			t := waiting.take(s.alias.weight)
 			t.running = true
 			return t
 		}
-		a.arrived.Wait()
+		arrived.Wait()
 	}
 	return nil
 }
 
-// takeInteractive is take for tasks of priority Interactive.
-func (a *alias) takeInteractive(ctx context.Context) *task {
-	a.interactive.L.Lock()
-	defer a.interactive.L.Unlock()
-	for ctx.Err() == nil {
-		if waiting := a.waiting[queue.Interactive]; !waiting.empty() {
-			t := waiting.take(a.weight)
-			t.running = true
-			return t
-		}
-		a.interactive.Wait()
+// chooseInteractive returns the tasks of priority Interactive, or nil if none waits.
+func (a *alias) chooseInteractive() *turns {
+	if a.waiting[queue.Interactive].empty() {
+		return nil
 	}
-	return nil
+	return a.waiting[queue.Interactive]
 }
 
-// choose chooses one of the batch priorities that have waiting tasks: the highest if strict, otherwise one drawn by weight. It returns the
+// choose chooses one of the batch priorities that have waiting tasks: one drawn by weight. It returns the
 // tasks of that priority, or nil if no task waits.
-func (a *alias) choose(strict bool) *turns {
+func (a *alias) choose() *turns {
 	var chosen *turns
 	sum := 0
 	for _, p := range [...]queue.Priority{queue.Critical, queue.Default, queue.Bulk} {
 		waiting := a.waiting[p]
 		if waiting.empty() {
 			continue
-		}
-		if strict {
-			return waiting
 		}
 		weight := queue.Priorities()[p]
 		if sum += weight; rand.IntN(sum) < weight {

@@ -22,8 +22,8 @@ type batch struct {
 	last     time.Time // time of the last recorded row
 	expires  time.Time // zero for a batch that has not ended
 	recorded queue.Lines
-	attempts map[int]int                // number of attempts at each line that was begun but is not recorded
-	running  map[int]context.CancelFunc // ends the running delivery of a line
+	attempts map[int]int                     // number of attempts at each line that was begun but is not recorded
+	running  map[int]context.CancelCauseFunc // ends the running delivery of a line
 
 	checkpoints map[int][]byte // progress of lines that are not recorded
 
@@ -81,7 +81,7 @@ func (q *Queue) Create(_ context.Context, b queue.Batch) (existing queue.Batch, 
 		aliases:  map[string]bool{},
 		pins:     map[string]string{},
 		attempts: map[int]int{},
-		running:  map[int]context.CancelFunc{},
+		running:  map[int]context.CancelCauseFunc{},
 
 		checkpoints: map[int][]byte{},
 		next:        1,
@@ -157,18 +157,10 @@ func (q *Queue) Cancel(_ context.Context, id string) (finished bool, err error) 
 		clear(b.checkpoints)
 	}
 	for _, end := range b.running {
-		end()
+		end(queue.ErrCancelled)
 	}
 	q.drain(b)
 	return false, nil
-}
-
-// Cancelled implements queue.Store.
-func (q *Queue) Cancelled(_ context.Context, id string) (bool, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	b, err := q.find(id)
-	return err == nil && b.Cancelled, nil
 }
 
 // Purge implements queue.Store.

@@ -7,8 +7,8 @@ import (
 
 // listener is the state of one call of Listen.
 type listener struct {
-	channel string
-	hear    func([]byte)
+	channel   string
+	onMessage func([]byte)
 }
 
 // Announce implements queue.Queue.
@@ -18,19 +18,19 @@ func (q *Queue) Announce(_ context.Context, channel string, message []byte) erro
 	q.mu.Unlock()
 	for _, l := range listeners {
 		if l.channel == channel {
-			l.hear(message)
+			l.onMessage(message)
 		}
 	}
 	return nil
 }
 
 // Listen implements queue.Queue.
-func (q *Queue) Listen(ctx context.Context, channel string, ready func(), hear func(message []byte)) error {
-	l := &listener{channel, hear}
+func (q *Queue) Listen(ctx context.Context, channel string, onReady func(), onMessage func(message []byte)) error {
+	l := &listener{channel, onMessage}
 	q.mu.Lock()
 	q.listeners = append(q.listeners, l)
 	q.mu.Unlock()
-	ready()
+	onReady()
 	<-ctx.Done()
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -19,54 +19,52 @@ func (q *Queue) Recorded(_ context.Context, id string) (queue.Lines, error) {
 	return slices.Clone(b.recorded), nil
 }
 
-// Begin implements queue.Store.
-func (q *Queue) Begin(_ context.Context, j *queue.Job) (queue.Start, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	b, err := q.open(j.Batch, j.File, j.Line)
+// delivery implements queue.Recorder. A worker dies only together with this queue, so no delivery is superseded, and a checkpoint is used only
+// after the row was handed back or its attempt failed.
+type delivery struct {
+	queue *Queue
+	job   *queue.Job
+}
+
+// begin counts an attempt at a row.
+func (d delivery) begin(pin string) (attempt int, checkpoint []byte, err error) {
+	d.queue.mu.Lock()
+	defer d.queue.mu.Unlock()
+	j := d.job
+	b, err := d.queue.open(j.Batch, j.File, j.Line)
 	if err != nil {
-		return queue.Start{}, err
+		return 0, nil, err
 	}
 	if b.recorded.Has(j.Line) {
-		return queue.Start{}, queue.ErrRecorded
+		return 0, nil, queue.ErrRecorded
 	}
-	if err := b.takes(b.aliasOf(j.Alias), j.Pin); err != nil {
-		return queue.Start{}, err
+	if err := b.takes(b.aliasOf(j.Alias), pin); err != nil {
+		return 0, nil, err
 	}
 	if b.status.Started == nil {
 		b.status.Started = new(now())
 	}
 	b.attempts[j.Line]++
-	return queue.Start{Attempt: b.attempts[j.Line], Checkpoint: b.checkpoints[j.Line]}, nil
+	return b.attempts[j.Line], b.checkpoints[j.Line], nil
 }
 
-// Release implements queue.Store.
-func (q *Queue) Release(_ context.Context, j *queue.Job) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	b, err := q.find(j.Batch)
-	if err != nil {
-		return nil
-	}
-	if b.attempts[j.Line]--; b.attempts[j.Line] <= 0 {
-		delete(b.attempts, j.Line)
-	}
-	return nil
-}
-
-// SaveCheckpoint implements queue.Store. A worker dies only together with this queue. So a checkpoint is used only after the row was handed
-// back or its attempt failed.
-func (q *Queue) SaveCheckpoint(_ context.Context, j *queue.Job, checkpoint []byte) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	b, err := q.open(j.Batch, "", j.Line)
+// Save implements queue.Recorder.
+func (d delivery) Save(_ context.Context, checkpoint []byte) error {
+	d.queue.mu.Lock()
+	defer d.queue.mu.Unlock()
+	b, err := d.queue.open(d.job.Batch, "", d.job.Line)
 	if err != nil {
 		return err
 	}
-	if !b.recorded.Has(j.Line) {
-		b.checkpoints[j.Line] = checkpoint
+	if !b.recorded.Has(d.job.Line) {
+		b.checkpoints[d.job.Line] = checkpoint
 	}
 	return nil
+}
+
+// Record implements queue.Recorder.
+func (d delivery) Record(ctx context.Context, r queue.Result) (first bool, err error) {
+	return d.queue.Record(ctx, d.job.Batch, r)
 }
 
 // Record implements queue.Store.
@@ -91,17 +89,7 @@ func (q *Queue) Record(_ context.Context, id string, r queue.Result) (first bool
 	delete(b.attempts, r.Line)
 	delete(b.checkpoints, r.Line)
 	b.last = now()
-	s := &b.status
-	if r.Failed {
-		s.Failed++
-	} else {
-		s.Done++
-	}
-	s.PromptTokens += r.Stats.PromptTokens
-	s.CachedTokens += r.Stats.CachedTokens
-	s.CompletionTokens += r.Stats.CompletionTokens
-	s.DraftTokens += r.Stats.DraftTokens
-	s.AcceptedTokens += r.Stats.AcceptedTokens
+	b.status.Count(r)
 	b.append(r)
 	b.finish()
 	return true, nil

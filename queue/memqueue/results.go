@@ -91,37 +91,26 @@ func (q *Queue) page(id string, after uint64, p queue.Page) (rows []queue.Record
 	return rows, b.grown
 }
 
-// Drop implements queue.Store.
-func (q *Queue) Drop(_ context.Context, id string, rows []queue.Recording) error {
+// Discard implements queue.Store.
+func (q *Queue) Discard(_ context.Context, id string, rows []queue.Recording, entries bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b, err := q.find(id)
 	if err != nil {
 		return nil
 	}
-	dropped := make(map[string]bool, len(rows))
+	discarded := make(map[string]bool, len(rows))
 	for _, r := range rows {
-		dropped[r.ID] = true
+		discarded[r.ID] = true
 	}
-	b.stream = slices.DeleteFunc(b.stream, func(e entry) bool { return dropped[strconv.FormatUint(e.number, 10)] })
-	return nil
-}
-
-// Free implements queue.Store.
-func (q *Queue) Free(_ context.Context, id string, rows []queue.Recording) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	b, err := q.find(id)
-	if err != nil {
+	isDiscarded := func(e entry) bool { return discarded[strconv.FormatUint(e.number, 10)] }
+	if entries {
+		b.stream = slices.DeleteFunc(b.stream, isDiscarded)
 		return nil
-	}
-	freed := make(map[string]bool, len(rows))
-	for _, r := range rows {
-		freed[r.ID] = true
 	}
 	for i := range b.stream {
-		if e := &b.stream[i]; freed[strconv.FormatUint(e.number, 10)] {
-			e.text = nil
+		if isDiscarded(b.stream[i]) {
+			b.stream[i].text = nil
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@ package memqueue
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,11 +14,26 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
+// server is the state of one call of Serve.
+type server struct {
+	queue   *Queue
+	alias   *alias
+	options queue.ServeOptions
+	handle  queue.Handler
+	started time.Time
+
+	// The queue's mutex guards these fields.
+	rows      int
+	returning bool // a handler has handed back a row: the server takes no more rows
+}
+
 // Serve implements queue.Queue.
 func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Handler) error {
-	s := &server{options: o, started: now()}
+	o.Defaults()
+	s := &server{queue: q, options: o, handle: handle, started: now()}
 	q.mu.Lock()
 	a := q.alias(o.Alias)
+	s.alias = a
 	q.servers = append(q.servers, s)
 	q.mu.Unlock()
 	defer func() {
@@ -27,24 +44,20 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 	deliveries, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	var handlers sync.WaitGroup
-	for range o.Concurrency {
-		handlers.Go(func() {
-			for t := a.take(ctx, o.Strict); t != nil; t = a.take(ctx, o.Strict) {
-				q.deliver(deliveries, s, a, t, handle)
-			}
-		})
+	work := func(n int, arrived *sync.Cond, choose func() *turns) {
+		for range n {
+			handlers.Go(func() {
+				for t := s.take(ctx, arrived, choose); t != nil; t = s.take(ctx, arrived, choose) {
+					s.deliver(deliveries, t)
+				}
+			})
+		}
 	}
-	for range o.Interactive {
-		handlers.Go(func() {
-			for t := a.takeInteractive(ctx); t != nil; t = a.takeInteractive(ctx) {
-				q.deliver(deliveries, s, a, t, handle)
-			}
-		})
-	}
+	work(o.Concurrency, a.arrived, a.choose)
+	work(o.Interactive, a.interactive, a.chooseInteractive)
 	<-ctx.Done()
 	q.mu.Lock()
-	a.arrived.Broadcast()
-	a.interactive.Broadcast()
+	a.wakeAll()
 	q.mu.Unlock()
 	timeout := time.AfterFunc(o.ShutdownTimeout, abandon)
 	defer timeout.Stop()
@@ -52,56 +65,82 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 	return nil
 }
 
-// deliver passes a task to a handler. The handler's error determines what happens to the task.
-func (q *Queue) deliver(ctx context.Context, s *server, a *alias, t *task, handle queue.Handler) {
-	delivery, end := context.WithCancel(ctx)
-	defer end()
-	q.register(t.job, end)
-	q.count(s, 1)
-	err := handle(delivery, t.job)
-	q.count(s, -1)
+// deliver passes a task to the handler. The outcome decides what happens to the task.
+func (s *server) deliver(ctx context.Context, t *task) {
+	delivery, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s.enter(t, end)
+	outcome, begun := s.run(delivery, t)
+	q, a := s.queue, s.alias
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	s.rows--
+	t.running = false
 	if b := q.batches[t.job.Batch]; b != nil {
 		delete(b.running, t.job.Line)
+		if begun && outcome.Uncounted() {
+			b.uncount(t.job.Line)
+		}
 	}
-	t.running = false
 	switch {
-	case err == nil:
+	case outcome.Kind == queue.KindDone:
 		a.remove(t)
-	case errors.Is(err, queue.ErrHandedBack) || ctx.Err() != nil:
+	case outcome.Kind == queue.KindHandBack || ctx.Err() != nil:
+		s.returning = true
+		a.wakeAll()
 		a.putFirst(t)
-	case errors.Is(err, queue.ErrDeliveryEnded) || delivery.Err() != nil:
+	case outcome.Kind == queue.KindLost || delivery.Err() != nil:
 		a.put(t)
-	case errors.Is(err, queue.ErrOtherModel):
-		a.retryLater(t, queue.RefusalDelay)
 	default:
-		a.retryLater(t, queue.RetryDelay(t.failures))
-		t.failures++
+		a.retryLater(t, outcome.After)
 	}
 }
 
-// count changes the number of a server's rows.
-func (q *Queue) count(s *server, change int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	s.rows += change
-}
-
-// register lets Cancel end a delivery.
-func (q *Queue) register(j *queue.Job, end context.CancelFunc) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if b := q.batches[j.Batch]; b != nil {
-		b.running[j.Line] = end
+// enter counts a task, and lets Cancel end its delivery.
+func (s *server) enter(t *task, end context.CancelCauseFunc) {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	s.rows++
+	if b := s.queue.batches[t.job.Batch]; b != nil {
+		b.running[t.job.Line] = end
 	}
 }
 
-// server is the state of one call of Serve.
-type server struct {
-	options queue.ServeOptions
-	started time.Time
-	rows    int // guarded by the queue's mutex
+// run begins a row and calls the handler.
+func (s *server) run(ctx context.Context, t *task) (outcome queue.Outcome, begun bool) {
+	recorder := delivery{s.queue, t.job}
+	d := &queue.Delivery{Job: t.job, Recorder: recorder}
+	defer func() {
+		if p := recover(); p != nil {
+			s.options.Logger.Error("panic in a handler", "batch", d.Batch, "line", d.Line, "panic", p, "stack", string(debug.Stack()))
+			outcome = queue.Retry(queue.RetryDelay(d.Attempt-1), fmt.Errorf("internal error: %v", p))
+		}
+	}()
+	release, ok := s.options.Admit(ctx, d, true)
+	if !ok {
+		if errors.Is(context.Cause(ctx), queue.ErrCancelled) {
+			return queue.Lost(queue.ErrCancelled), false
+		}
+		return queue.HandBack(), false
+	}
+	defer release()
+	var err error
+	d.Attempt, d.Checkpoint, err = recorder.begin(s.options.Pin())
+	if err != nil {
+		s.options.Refused(ctx, d, err)
+		if errors.Is(err, queue.ErrOtherModel) {
+			return queue.Refuse(err), false
+		}
+		return queue.Done(), false
+	}
+	return s.handle(ctx, d), true
+}
+
+// uncount subtracts an attempt at a line.
+func (b *batch) uncount(line int) {
+	if b.attempts[line]--; b.attempts[line] <= 0 {
+		delete(b.attempts, line)
+	}
 }
 
 // Fleet implements queue.Queue.

@@ -2,11 +2,15 @@ package queuetest
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/queue"
 )
 
@@ -16,34 +20,118 @@ func Take(t testing.TB, q queue.Queue, alias string, p queue.Priority, n int) []
 	t.Helper()
 	var jobs []*queue.Job
 	taken, ended := make(chan struct{}), make(chan struct{})
-	last := newJob(1)
-	last.Batch = "last-of-the-queue"
-	stop := serve(t, q, queue.ServeOptions{Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait}, func(_ context.Context, j *queue.Job) error {
-		if j.Batch == last.Batch {
+	last := &queue.Job{
+		Batch: "last-of-the-queue", Line: 1, Sum: "00000001", CustomID: "last", Endpoint: openai.Completions, Body: []byte(`{"prompt":""}`),
+		TimeoutMS: 60_000, MaxAttempts: 1,
+	}
+	take := func(d *queue.Delivery) {
+		if d.Batch == last.Batch {
 			close(ended)
-			return nil
+			return
 		}
-		if jobs = append(jobs, j); len(jobs) == n {
+		if jobs = append(jobs, d.Job); len(jobs) == n {
 			close(taken)
 		}
-		return nil
-	})
+	}
+	stop := serve(t, q, queue.ServeOptions{
+		Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait,
+		Refused: func(_ context.Context, d *queue.Delivery, _ error) { take(d) },
+	}, func(_ context.Context, d *queue.Delivery) queue.Outcome { take(d); return queue.Done() })
 	if n > 0 {
-		wait(t, taken, "the jobs are taken")
+		receive(t, taken, "the jobs are taken")
 	}
 	_, err := q.Add(t.Context(), alias, p, []*queue.Job{last})
 	require.NoError(t, err)
-	wait(t, ended, "the queue is empty")
+	receive(t, ended, "the queue is empty")
 	stop()
 	require.Len(t, jobs, n)
 	return jobs
 }
 
-func wait(t testing.TB, c <-chan struct{}, what string) {
-	t.Helper()
+// receive receives from a channel, but does not wait longer than maxWait.
+func receive[T any](t require.TestingT, c <-chan T, what string) (value T) {
 	select {
-	case <-c:
+	case value = <-c:
 	case <-time.After(maxWait):
 		require.Fail(t, "did not happen within "+maxWait.String(), what)
 	}
+	return value
+}
+
+// Worker serves a model alias and lets the test play the handler.
+type Worker struct {
+	Pin   atomic.Pointer[string] // of the worker's model; nil for none
+	Stop  func()                 // stops serving; unfinished rows return to the queue
+	taken chan *Held
+	alias string
+}
+
+// Held is a row that a Worker has taken.
+type Held struct {
+	*queue.Delivery
+	Context context.Context // of the handler
+	Refused error           // why the row was not begun; nil if it was
+	ended   chan queue.Outcome
+}
+
+// Hold starts a worker.
+func Hold(t testing.TB, q queue.Queue, alias string) *Worker {
+	t.Helper()
+	w := &Worker{taken: make(chan *Held, 100), alias: alias}
+	w.Stop = serve(t, q, queue.ServeOptions{
+		Alias: alias, Concurrency: 16,
+		Pin: func() string {
+			if p := w.Pin.Load(); p != nil {
+				return *p
+			}
+			return ""
+		},
+		Refused: func(ctx context.Context, d *queue.Delivery, reason error) {
+			w.taken <- &Held{Delivery: d, Context: ctx, Refused: reason}
+		},
+	}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+		h := &Held{Delivery: d, Context: ctx, ended: make(chan queue.Outcome, 1)}
+		w.taken <- h
+		select {
+		case o := <-h.ended:
+			return o
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), queue.ErrCancelled) {
+				return queue.Lost(queue.ErrCancelled)
+			}
+			return queue.HandBack()
+		}
+	})
+	return w
+}
+
+// Next waits for the next row that the worker takes.
+func (w *Worker) Next(t require.TestingT) *Held { return receive(t, w.taken, "a row is taken") }
+
+// End ends the delivery.
+func (h *Held) End(o queue.Outcome) { h.ended <- o }
+
+// serve serves the jobs of alias o.Alias ("m" if empty) until stop is called or the test ends.
+func serve(t testing.TB, q queue.Queue, o queue.ServeOptions, handle queue.Handler) (stop func()) {
+	t.Helper()
+	if o.Alias == "" {
+		o.Alias = "m"
+	}
+	if o.ShutdownTimeout == 0 {
+		o.ShutdownTimeout = time.Millisecond
+	}
+	o.Logger = quiet
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var err error
+	var serving sync.WaitGroup
+	serving.Go(func() { err = q.Serve(ctx, o, handle) })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		serving.Wait()
+	})
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, err)
+	})
+	return stop
 }

@@ -24,17 +24,8 @@ const (
 func (q *Queue) Add(ctx context.Context, alias string, p queue.Priority, jobs []*queue.Job) (added []bool, err error) {
 	added = make([]bool, len(jobs))
 	a := adding{Queue: q, queue: queueName(alias, p), added: added}
-	if len(jobs) > 0 {
-		if err := q.rdb.SAdd(ctx, asynqQueues, a.queue).Err(); err != nil {
-			return added, failure(err, "queue rows from line %d of batch %s", jobs[0].Line, jobs[0].Batch)
-		}
-	}
-	numbers, err := q.numbersOf(ctx, jobs)
-	if err != nil {
-		return added, err
-	}
 	for i, j := range jobs {
-		if err := a.append(i, j, delivery{j.Batch, j.Line, numbers[i]}.id()); err != nil {
+		if err := a.append(i, j, queue.TaskID(j.Batch, j.Line)); err != nil {
 			return added, err
 		}
 		if len(a.tasks) == addedAtOnce || a.bytes >= addedBytes || i == len(jobs)-1 {
@@ -67,7 +58,7 @@ type newTask struct {
 	message []byte
 }
 
-// append adds a job to a.tasks. id is the task id of the row's current delivery.
+// append adds a job to a.tasks.
 func (a *adding) append(index int, j *queue.Job, id string) error {
 	message, err := message(a.queue, id, j)
 	if err != nil {
@@ -99,12 +90,11 @@ func (a *adding) flush(ctx context.Context) error {
 // try runs the script once. It does not add a task whose id exists in Redis. If the existing task is dead (see removeDead), try removes it,
 // and returns the new task so that the caller can add it with another call.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
-	args := make([]any, 0, 2+2*len(a.tasks))
-	args = append(args, a.queue, time.Now().UnixNano())
+	c := with(addScript, "queue", a.queue, "now_ns", time.Now().UnixNano()).rows(len(a.tasks), "id", "message")
 	for _, t := range a.tasks {
-		args = append(args, t.id, t.message)
+		c.add(t.id, t.message)
 	}
-	numbers, err := addScript.Run(ctx, a.rdb, nil, args...).Int64Slice()
+	numbers, err := a.run(ctx, c).Int64Slice()
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +119,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 	pipe := a.rdb.Pipeline()
 	found := make([]*redis.SliceCmd, len(known))
 	for i, t := range known {
-		found[i] = pipe.HMGet(ctx, taskPrefix(a.queue)+t.id, "state", "msg")
+		found[i] = pipe.HMGet(ctx, taskKey(a.queue, t.id), "state", "msg")
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, err
@@ -145,7 +135,7 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 		case state == "active":
 			return nil, queue.ErrRowRunning
 		}
-		if err := a.deleteTask(ctx, a.queue, t.id, idle); err != nil {
+		if err := a.deleteTask(ctx, a.queue, t.id); err != nil {
 			return nil, err
 		}
 		dead = append(dead, t)

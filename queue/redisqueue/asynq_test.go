@@ -101,6 +101,7 @@ func TestArchivedJobsAreServed(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)
 	const n = 35
+	create(t, q)
 	for line := range n {
 		addJobs(t, q, line+1)
 	}
@@ -116,8 +117,8 @@ func TestArchivedJobsAreServed(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err = q.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: 2, ShutdownTimeout: time.Minute, PollInterval: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		}, func(_ context.Context, j *queue.Job) error { served <- j.Line; return nil })
+			Alias: "m", Concurrency: 2, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		}, func(_ context.Context, d *queue.Delivery) queue.Outcome { served <- d.Line; return queue.Done() })
 	})
 	lines := map[int]bool{}
 	for range n {

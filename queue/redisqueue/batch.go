@@ -2,6 +2,7 @@ package redisqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -32,7 +33,9 @@ func (q *Queue) Create(ctx context.Context, b queue.Batch) (existing queue.Batch
 	if b.Weight > 0 {
 		weight = strconv.Itoa(b.Weight)
 	}
-	n, err := createScript.Run(ctx, q.rdb, keys(b.ID, "meta"), append([]any{mixed, weight}, fields...)...).Int()
+	c := with(createScript, "batch", b.ID, "mixed", mixed, "weight", weight).rows(len(fields)/2, "field", "value")
+	c.add(fields...)
+	n, err := q.run(ctx, c).Int()
 	if err != nil {
 		return queue.Batch{}, false, failure(err, "create batch %s", b.ID)
 	}
@@ -55,14 +58,8 @@ func (q *Queue) Create(ctx context.Context, b queue.Batch) (existing queue.Batch
 
 // Seal implements queue.Store.
 func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
-	n, err := sealScript.Run(ctx, q.rdb, allKeys(batch), total, now(), fileSHA).Int()
-	if err == nil {
-		err = scriptError(n)
-	}
-	if err != nil {
-		return failure(err, "seal batch %s", batch)
-	}
-	return nil
+	_, err := q.check(ctx, with(sealScript, "batch", batch, "total", total, "now", now(), "file_sha256", fileSHA))
+	return failure(err, "seal batch %s", batch)
 }
 
 // Cancel implements queue.Store. It works even while Redis has no memory left.
@@ -71,12 +68,13 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	if err != nil {
 		return false, failure(err, "cancel batch %s", batch)
 	}
-	n, err := cancelScript.Run(ctx, q.rdb, allKeys(batch), now()).Int()
-	if err == nil {
-		err = scriptError(n)
-	}
-	if err != nil || n == 0 {
-		return err == nil, failure(err, "cancel batch %s", batch)
+	_, err = q.check(ctx, with(cancelScript, "batch", batch, "now", now()))
+	if err != nil {
+		finished = errors.Is(err, queue.ErrRecorded)
+		if finished {
+			err = nil
+		}
+		return finished, failure(err, "cancel batch %s", batch)
 	}
 	if err := q.stopLines(ctx, batch, running); err != nil {
 		return false, err
@@ -90,34 +88,15 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 
 // stopLines ends the running deliveries of lines of a batch.
 func (q *Queue) stopLines(ctx context.Context, batch string, running []string) error {
-	var lines []int
-	for _, text := range running {
-		if line, err := strconv.Atoi(text); err == nil { // other fields are not lines
-			lines = append(lines, line)
-		}
+	pipe := q.rdb.Pipeline()
+	for _, line := range running {
+		pipe.Publish(ctx, cancelChannel, batch+":"+line)
 	}
-	if len(lines) == 0 {
+	if len(running) == 0 {
 		return nil
 	}
-	numbers, err := q.numbers(ctx, batch, lines...)
-	if err != nil {
-		return err
-	}
-	for i, line := range lines {
-		if err := q.inspector.CancelProcessing(delivery{batch, line, numbers[i]}.id()); err != nil {
-			return failure(err, "stop line %d of batch %s", line, batch)
-		}
-	}
-	return nil
-}
-
-// Cancelled implements queue.Store.
-func (q *Queue) Cancelled(ctx context.Context, batch string) (bool, error) {
-	cancelled, err := q.rdb.HExists(ctx, key(batch, "meta"), "cancelled_ms").Result()
-	if err != nil {
-		return false, failure(err, "read batch %s", batch)
-	}
-	return cancelled, nil
+	_, err := pipe.Exec(ctx)
+	return failure(err, "stop the running rows of batch %s", batch)
 }
 
 // Purge implements queue.Store. It works even while Redis has no memory left.

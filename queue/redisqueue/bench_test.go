@@ -89,7 +89,7 @@ func BenchmarkBytesPerRow(b *testing.B) {
 			if len(rows) == 0 {
 				break
 			}
-			require.NoError(b, q.Free(b.Context(), batch, rows))
+			require.NoError(b, q.Discard(b.Context(), batch, rows, false))
 			after = rows[len(rows)-1].ID
 		}
 		b.ReportMetric(perRow(empty), "collected-B/row")

@@ -9,25 +9,22 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// A row that runs while its batch is cancelled leaves no task, even if its worker stops before asynq delivers the task again.
+// A row that runs while its batch is cancelled leaves no task, even if its worker stops before the task is delivered again.
 func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	ended := make(chan struct{}, 1)
-	w := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		if _, err := q.Begin(ctx, j); err != nil {
-			return err
-		}
+	w := f.serve(1, func(ctx context.Context, _ *queue.Delivery) queue.Outcome {
 		<-ctx.Done()
 		ended <- struct{}{}
-		return queue.ErrDeliveryEnded
+		return queue.Lost(context.Cause(ctx))
 	})
-	f.eventually("it runs, and its worker and asynq listen for cancellations", func() bool {
+	f.eventually("it runs, and its worker listens for cancellations", func() bool {
 		s, err := f.queue.Status(t.Context(), "b")
 		require.NoError(t, err)
-		return s.Running == 1 && f.queue.rdb.PubSubNumSub(t.Context(), cancelChannel).Val()[cancelChannel] > 1
+		return s.Running == 1 && f.queue.rdb.PubSubNumSub(t.Context(), cancelChannel).Val()[cancelChannel] > 0
 	})
-	w.sleep() // so that asynq's last script runs after the batch is cancelled
+	w.sleep() // so that its last script runs after the batch is cancelled
 	_, err := f.queue.Cancel(t.Context(), "b")
 	require.NoError(t, err)
 	<-ended
@@ -46,27 +43,26 @@ func TestRowsOfADeadWorkerLeaveNoTasks(t *testing.T) {
 			return err
 		},
 		"cancel without memory": func(f *fleet) error {
-			f.take(delivery{"b", 2, 0}, "") // the row's worker died before it owned the row
+			f.take(2, 0, "") // the row's worker died before it owned the row
 			f.queue.Leases.Silence = 0
 			require.NoError(f.t, f.redis.Client.ConfigSet(f.t.Context(), "maxmemory", "1").Err())
 			_, err := f.queue.Cancel(f.t.Context(), "b")
 			return err
 		},
 		"hand over": func(f *fleet) error {
-			_, err := f.queue.beat(f.t.Context(), queue.Worker{ID: "w"}) // the dead worker counts as alive
-			require.NoError(f.t, err)
-			_, err = f.queue.Cancel(f.t.Context(), "b")
+			require.NoError(f.t, f.member("w").join(f.t.Context())) // the dead worker counts as alive
+			_, err := f.queue.Cancel(f.t.Context(), "b")
 			require.NoError(f.t, err)
 			require.Equal(f.t, int64(1), f.queue.rdb.LLen(f.t.Context(), asynqKey("m:default", "active")).Val())
-			_, err = f.queue.handOver(f.t.Context(), "m:default", delivery{"b", 1, 0}, "w")
-			return err
+			require.NoError(f.t, f.queue.rdb.HDel(f.t.Context(), fleetKey("beats"), "w").Err())
+			f.reap()
+			return nil
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 2)
-			f.take(delivery{"b", 1, 0}, "w")
-			_, err := f.queue.Begin(t.Context(), &queue.Job{Batch: "b", Line: 1})
+			_, err := f.begin(f.take(1, 0, "w"))
 			require.NoError(t, err)
 			require.NoError(t, remove(f))
 			f.requireNoTask()

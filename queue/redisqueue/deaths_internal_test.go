@@ -18,17 +18,14 @@ func TestASleepIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	begun, ended := make(chan struct{}, 1), make(chan struct{}, 1)
-	a := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		if j.Delivery > 0 {
-			return answer(ctx, q, j, "after its sleep")
-		}
-		if _, err := q.Begin(ctx, j); err != nil {
-			return err
+	a := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+		if numberOf(d) > 0 {
+			return answer(ctx, d, "after its sleep")
 		}
 		begun <- struct{}{}
 		<-ctx.Done()
 		ended <- struct{}{}
-		return queue.ErrDeliveryEnded
+		return queue.Lost(context.Cause(ctx))
 	})
 	<-begun
 	id := func() string {
@@ -44,14 +41,11 @@ func TestASleepIsNoDeath(t *testing.T) {
 	f.eventually("the worker's record has the row", func() bool { return id() != "" })
 	before := id()
 	a.sleep()
-	r := newReaper(f.queue, new(member), "m", slog.New(slog.DiscardHandler))
-	r.watch.Leases = shortLeases
-	r.queue.Leases = shortLeases
+	f.queue.Leases = shortLeases
+	r := newReaper(f.queue, f.member(""), "m", slog.New(slog.DiscardHandler))
 	f.eventually("the row is taken from the worker", func() bool {
 		require.NoError(t, r.look(t.Context()))
-		n, err := f.queue.deaths(t.Context(), delivery{"b", 1, 0})
-		require.NoError(t, err)
-		return n == 1
+		return f.count("deaths", 1) == 1
 	})
 	a.wake()
 	<-ended
@@ -78,15 +72,15 @@ func TestASleepIsNoDeath(t *testing.T) {
 func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
-	f.take(delivery{"b", 1, 0}, "")
-	f.take(delivery{"b", 2, 0}, "")
+	f.take(1, 0, "")
+	f.take(2, 0, "")
 	var mu sync.Mutex
 	deliveries := map[int]string{}
-	f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
+	f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		mu.Lock()
 		defer mu.Unlock()
-		deliveries[j.Line] = fmt.Sprint(j.Delivery, " ", j.Deaths)
-		return answer(ctx, q, j, "found")
+		deliveries[d.Line] = fmt.Sprint(numberOf(d), " ", d.Deaths)
+		return answer(ctx, d, "found")
 	})
 	f.eventually("both rows are answered", func() bool { return len(f.recorded("b")) == 2 })
 	mu.Lock()
@@ -99,32 +93,21 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
-	j := &queue.Job{Batch: "b", Line: 1}
-	take := func() { f.take(delivery{"b", 1, j.Delivery}, "w") }
-	handOver := func() bool {
-		moved, err := q.handOver(ctx, "m:default", delivery{"b", 1, j.Delivery}, "w")
-		require.NoError(t, err)
-		return moved
-	}
-	deaths := func() int {
-		n, err := q.deaths(ctx, delivery{"b", 1, j.Delivery})
-		require.NoError(t, err)
-		return n
-	}
-	take()
-	require.True(t, handOver(), "a row that was taken but not begun is handed over")
-	require.Zero(t, deaths())
+	f.take(1, 0, "w")
+	require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", "b:1"), "owner", "w").Err())
+	f.reap()
+	require.Zero(t, f.count("deaths", 1), "a row that was taken but not begun is handed over")
 	for i := range 3 {
-		j.Delivery++
-		take()
-		start, err := q.Begin(ctx, j)
+		h := f.take(1, i+1, "w")
+		require.Equal(t, i, h.Deaths)
+		attempt, err := f.begin(h)
 		require.NoError(t, err)
-		require.Equal(t, 1, start.Attempt)
-		require.Equal(t, i, deaths())
-		require.True(t, handOver())
-		require.False(t, handOver(), "a row is handed over only once")
-		require.Equal(t, i+1, deaths())
-		_, err = q.Begin(ctx, j)
+		require.Equal(t, 1, attempt)
+		f.reap()
+		require.Equal(t, i+1, f.count("deaths", 1))
+		f.reap()
+		require.Equal(t, i+2, f.count("deliveries", 1), "a row is handed over only once")
+		_, err = f.begin(h)
 		require.ErrorIs(t, err, queue.ErrSuperseded)
 	}
 	again := fleetJob("b", 1)
@@ -136,36 +119,35 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	added, err = q.Add(ctx, "m", queue.Default, []*queue.Job{again})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true}, added, "a lost row can be queued again")
-	info, err := q.inspector.GetTaskInfo("m:default", "b:1:4")
+	info, err := q.inspector.GetTaskInfo("m:default", "b:1")
 	require.NoError(t, err)
 	require.Equal(t, asynq.TaskStatePending, info.State)
-	j.Delivery = 4
-	_, err = q.Begin(ctx, j)
+	_, err = f.begin(f.take(1, 4, "w"))
 	require.NoError(t, err)
 }
 
-// If a delivery ends after asynq's lease, asynq leaves the task in the list of running tasks. The row then returns to the queue. No
-// death is counted, since the worker is alive.
+// A row that runs without an owner returns to the queue. No death is counted, since its worker is alive.
 func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
-	d := delivery{"b", 1, 0}
-	f.take(d, "w")
-	_, err := q.Begin(ctx, &queue.Job{Batch: "b", Line: 1})
+	h := f.take(1, 0, "w")
+	require.NoError(t, h.member.join(ctx))
+	_, err := f.begin(h)
 	require.NoError(t, err)
-	moved, err := q.handOver(ctx, "m:default", d, "")
+	f.reap()
+	require.Zero(t, f.count("deliveries", 1), "a row with a live owner is not handed over")
+	require.NoError(t, q.rdb.HDel(ctx, taskKey("m:default", "b:1"), "owner").Err())
+	f.reap()
+	require.Zero(t, f.count("deliveries", 1), "it is not handed over at once")
+	q.Leases.Silence = 0
+	f.reap()
+	require.Equal(t, 1, f.count("deliveries", 1))
+	require.Zero(t, f.count("deaths", 1))
+	attempt, err := f.begin(f.take(1, 1, "w"))
 	require.NoError(t, err)
-	require.False(t, moved, "a row with an owner is not handed over")
-	require.NoError(t, q.disown(ctx, "m:default", d, "another"))
-	require.NoError(t, q.disown(ctx, "m:default", d, "w"))
-	moved, err = q.handOver(ctx, "m:default", d, "")
-	require.NoError(t, err)
-	require.True(t, moved)
-	n, err := q.deaths(ctx, d)
-	require.NoError(t, err)
-	require.Zero(t, n)
-	start, err := q.Begin(ctx, &queue.Job{Batch: "b", Line: 1, Delivery: 1})
-	require.NoError(t, err)
-	require.Equal(t, 2, start.Attempt, "a lost lease counts as an attempt")
+	require.Equal(t, 2, attempt, "a lost delivery counts as an attempt")
 }
+
+// numberOf returns the number of a delivery.
+func numberOf(d *queue.Delivery) int { return d.Recorder.(*held).number }

@@ -2,202 +2,217 @@ package redisqueue
 
 import (
 	"context"
-	"slices"
-	"strconv"
-	"strings"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
 
-// A worker is silent if its heartbeats have stopped. Each time a row is taken from a silent worker, its delivery number grows by 1, and the
-// row gets a task with a new id. asynq in the silent worker still uses the old id, so its heartbeats and its last scripts have no effect on
-// the new task.
+// held is a delivery of a row to this worker, from the time when the worker takes the row until its handler has returned.
+//
+// number is the fencing number of the delivery: how often the row was taken from silent workers before. Scripts refuse all writes of a delivery
+// whose number is not the row's present one. The worker becomes the row's owner when the row begins, or with the next heartbeat if the row
+// has not begun by then.
+type held struct {
+	queue.Delivery
+	queue   string // name of the queue
+	task    string // id of the task
+	message string // asynq's message
+	number  int
+	notAJob error // why the task has no valid job; Job is then nil
+	member  *member
+	feed    *feed
+	ctx     context.Context // ends when the delivery ends
+	end     context.CancelCauseFunc
 
-// delivery identifies an asynq task of a row.
-type delivery struct {
-	batch  string
-	line   int
-	number int // how often the row was taken from a silent worker before
+	release  func()      // ends the reservation of Admit; nil if the row is not admitted
+	worker   string      // worker id under which the row begins
+	begun    bool        // the attempt is counted
+	refusal  error       // why a script refused to begin the row
+	failure  error       // why the row could not be begun, if it was not refused
+	recorded atomic.Bool // the row is recorded, and has left its queue
+
+	since  time.Time // when the handler was called; guarded by the feed's mutex
+	ending bool      // the handler has a result; guarded by the feed's mutex
+
+	// The member's mutex guards these fields.
+	taken time.Time // when the member took the row
+	owner string    // worker id under which the member owns, or may own, the row; empty if it does not
+	lost  bool      // the member was declared lost
 }
 
-// id returns the asynq id of the task.
-func (d delivery) id() string {
-	id := queue.TaskID(d.batch, d.line)
-	if d.number > 0 {
-		id += ":" + strconv.Itoa(d.number)
+// errNoJob is the error of a task that is not a job.
+var errNoJob = errors.New("not a job of ingot")
+
+// hold makes a delivery from an item of the reply of take.lua.
+func (s *server) hold(f *feed, item any) *held {
+	fields, _ := item.([]any)
+	text := func(i int) string {
+		if i < len(fields) {
+			t, _ := fields[i].(string)
+			return t
+		}
+		return ""
 	}
-	return id
-}
-
-// parseDelivery reads the id of a task. ok is false if it is not the id of a row's task.
-func parseDelivery(id string) (d delivery, ok bool) {
-	batch, rest, _ := strings.Cut(id, ":")
-	line, number, numbered := strings.Cut(rest, ":")
-	d.batch = batch
-	var err error
-	if d.line, err = strconv.Atoi(line); err == nil && numbered {
-		d.number, err = strconv.Atoi(number)
+	count := func(i int) int {
+		if i < len(fields) {
+			n, _ := fields[i].(int64)
+			return int(n)
+		}
+		return 0
 	}
-	return d, err == nil && d.id() == id && queue.CheckBatch(batch) == nil && d.line > 0
+	h := &held{queue: text(0), task: text(1), message: text(2), number: count(3), feed: f}
+	h.Deaths, h.Recorder = count(4), h
+	h.Job, h.notAJob = jobOf(h.task, h.message)
+	s.member.hold(s.deliveries, h)
+	return h
 }
 
-// idField returns an encoded field of asynq's TaskMessage that holds an id. Appended to a message, it replaces the message's id, because
-// the last of several fields with the same number counts.
-func idField(id string) []byte {
-	return protowire.AppendString(protowire.AppendTag(nil, fieldID, protowire.BytesType), id)
-}
-
-// numbers returns the current delivery number of each line. Most are 0.
-func (q *Queue) numbers(ctx context.Context, batch string, lines ...int) (numbers []int, err error) {
-	fields := make([]string, len(lines))
-	for i, line := range lines {
-		fields[i] = strconv.Itoa(line)
-	}
-	values, err := q.rdb.HMGet(ctx, key(batch, "deliveries"), fields...).Result()
+// jobOf returns the job in the message of a task.
+func jobOf(task, message string) (*queue.Job, error) {
+	payload, err := payloadOf([]byte(message))
 	if err != nil {
-		return nil, failure(err, "read the deliveries of batch %s", batch)
+		return nil, fmt.Errorf("%w: %w", errNoJob, err)
 	}
-	numbers = make([]int, len(lines))
-	for i, v := range values {
-		text, _ := v.(string)
-		numbers[i], _ = strconv.Atoi(text) // 0 if there is none
-	}
-	return numbers, nil
-}
-
-// numbersOf returns the current delivery number of each job. The jobs may be of several batches.
-func (q *Queue) numbersOf(ctx context.Context, jobs []*queue.Job) (numbers []int, err error) {
-	for len(jobs) > 0 {
-		n := 1
-		for n < len(jobs) && n < addedAtOnce && jobs[n].Batch == jobs[0].Batch {
-			n++
-		}
-		lines := make([]int, n)
-		for i, j := range jobs[:n] {
-			lines[i] = j.Line
-		}
-		some, err := q.numbers(ctx, jobs[0].Batch, lines...)
-		if err != nil {
-			return nil, err
-		}
-		numbers, jobs = append(numbers, some...), jobs[n:]
-	}
-	return numbers, nil
-}
-
-// own records in Redis that a worker runs a delivery: the worker becomes the owner. owned is false if another worker has the row by now.
-func (q *Queue) own(ctx context.Context, queue string, d delivery, worker string) (owned bool, err error) {
-	n, err := ownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Int()
-	return n == 1, failure(err, "record this worker as the owner of line %d of batch %s", d.line, d.batch)
-}
-
-// disown removes the owner of a delivery that has ended. If the delivery ended after its lease, its task is still in the list of running
-// tasks. A reaper then returns the task to its queue, because the task has no owner.
-func (q *Queue) disown(ctx context.Context, queue string, d delivery, worker string) error {
-	err := disownScript.Run(ctx, q.rdb, []string{taskKey(queue, d)}, worker).Err()
-	return failure(err, "remove the owner of line %d of batch %s", d.line, d.batch)
-}
-
-// ownedTask is a delivery in asynq's list of running tasks.
-type ownedTask struct {
-	delivery
-	owner    string        // empty if nobody owns it
-	orphaned time.Duration // time since it was first seen without an owner
-}
-
-// owners returns the running rows of a queue with their owners. The row that was taken last comes first.
-func (q *Queue) owners(ctx context.Context, queue string) ([]ownedTask, error) {
-	list, err := ownersScript.Run(ctx, q.rdb, nil, queue).Slice()
-	return ownedTasks(list), failure(err, "list the owners of queue %s", queue)
-}
-
-// ownedTasks reads the reply of owners.lua.
-func ownedTasks(list []any) (all []ownedTask) {
-	for row := range slices.Chunk(list, 3) {
-		id, _ := row[0].(string)
-		owner, _ := row[1].(string)
-		orphaned, _ := row[2].(int64)
-		if d, ok := parseDelivery(id); ok {
-			all = append(all, ownedTask{d, owner, time.Duration(orphaned) * time.Millisecond})
-		}
-	}
-	return all
-}
-
-// inspect moves waiting rows of several queues to their pending lists. It returns the running rows of each queue that has some, as owners
-// does. Queues that a worker has inspected within the interval are left out; an interval of 0 inspects all. The scripts that add and take
-// rows move waiting rows too, but take.lua does not fill a list that it finds empty, for example after its tasks were deleted.
-func (q *Queue) inspect(ctx context.Context, queues []string, interval time.Duration) (map[string][]ownedTask, error) {
-	args := []any{interval.Milliseconds()}
-	for _, queue := range queues {
-		args = append(args, queue)
-	}
-	list, err := inspectScript.Run(ctx, q.rdb, nil, args...).Slice()
+	j, err := queue.Decode(payload)
 	if err != nil {
-		return nil, failure(err, "inspect the queues %s", strings.Join(queues, ", "))
+		return nil, fmt.Errorf("%w: %w", errNoJob, err)
 	}
-	running := map[string][]ownedTask{}
-	for _, reply := range list {
-		if pair, _ := reply.([]any); len(pair) == 2 {
-			queue, _ := pair[0].(string)
-			owners, _ := pair[1].([]any)
-			if tasks := ownedTasks(owners); len(tasks) > 0 {
-				running[queue] = tasks
+	if batch, line, ok := parseTaskID(task); !ok || batch != j.Batch || line != j.Line {
+		return nil, fmt.Errorf("%w: the task's id does not name line %d of batch %s", errNoJob, j.Line, j.Batch)
+	}
+	return j, nil
+}
+
+// own makes the member the owner of the row and returns the worker id to write to Redis. ok is false if the member was declared lost.
+func (h *held) own() (worker string, ok bool) {
+	h.member.mu.Lock()
+	defer h.member.mu.Unlock()
+	if h.lost {
+		return "", false
+	}
+	h.owner = h.member.id
+	return h.owner, true
+}
+
+// admit admits the rows that can begin without a wait and returns them. The others are left to their handlers.
+func (s *server) admit(tasks []*held) (admitted []*held) {
+	for _, h := range tasks {
+		if h.Job == nil || h.ctx.Err() != nil {
+			continue
+		}
+		if release, ok := s.options.Admit(h.ctx, &h.Delivery, false); ok {
+			h.release = release
+			if s.prepare(h) {
+				admitted = append(admitted, h)
 			}
 		}
 	}
-	return running, nil
+	return admitted
 }
 
-// deaths returns the number of workers that died while they ran a row.
-func (q *Queue) deaths(ctx context.Context, d delivery) (int, error) {
-	n, err := q.rdb.HGet(ctx, key(d.batch, "deaths"), strconv.Itoa(d.line)).Int()
-	if isNil(err) {
-		return 0, nil
+// prepare makes the member the owner of an admitted row. It returns false if the member was declared lost.
+func (s *server) prepare(h *held) bool {
+	var ok bool
+	if h.worker, ok = h.own(); !ok {
+		h.refuse(queue.ErrSuperseded)
+		return false
 	}
-	return n, failure(err, "read how many workers died while they ran line %d of batch %s", d.line, d.batch)
+	return true
 }
 
-// survived subtracts a death that was counted wrongly, because the worker was only suspended and runs again.
-func (q *Queue) survived(ctx context.Context, d delivery) error {
-	return failure(surviveScript.Run(ctx, q.rdb, keys(d.batch, "deaths"), d.line).Err(), "subtract a death from line %d of batch %s", d.line, d.batch)
+// beginCall returns the call of begin.lua for admitted rows.
+func beginCall(rows []*held) *call {
+	c := with(beginScript, "now", now()).rows(len(rows), "batch", "line", "file", "delivery", "alias", "pin", "task", "worker")
+	for _, h := range rows {
+		c.add(h.Batch, h.Line, h.File, h.number, h.Alias, h.member.options.Pin(), taskKey(h.queue, h.task), h.worker)
+	}
+	return c
 }
 
-// handOver takes a delivery from its owner and returns the row to the head of its queue. An empty owner means that nobody owns the
-// delivery. moved is false if the delivery is over. handOver runs two scripts: revoke.lua raises the delivery number, handover.lua queues
-// the new delivery's task. If only revoke.lua ran, the row's task keeps the old id until a reaper calls handOver again, or until a worker
-// takes the task and calls supersede.
-func (q *Queue) handOver(ctx context.Context, queue string, d delivery, owner string) (moved bool, err error) {
-	next := d
-	next.number, err = revokeScript.Run(ctx, q.rdb, keys(d.batch, "meta", "done", "attempts", "deliveries", "deaths"), d.line, d.number, owner != "").Int()
-	if err != nil {
-		return false, failure(err, "take line %d of batch %s from its worker", d.line, d.batch)
+// setBegun reads the reply of begin.lua. If it is an error of Redis, the row's handler begins the row again.
+func setBegun(rows []*held, reply *redis.Cmd) {
+	list, err := reply.Slice()
+	for i, h := range rows {
+		r, err := rowReply(list, i, err)
+		if err == nil {
+			err = h.setAttempt(r)
+		}
+		switch {
+		case err == nil:
+			h.begun = true
+		case isRefusal(err):
+			h.refuse(err)
+		default:
+			h.failure = failure(err, "begin line %d of batch %s", h.Line, h.Batch)
+			h.unadmit()
+		}
 	}
-	n, err := handoverScript.Run(ctx, q.rdb,
-		[]string{asynqKey(queue, "active"), asynqKey(queue, "lease"), pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
-		d.id(), owner, next.id(), idField(next.id())).Int()
-	if err != nil || n == 0 {
-		return false, failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
-	}
-	return true, q.deleteTask(ctx, queue, next.id(), unwanted)
 }
 
-// supersede queues the current delivery of a row if it is not queued yet. It is called when a worker receives an earlier delivery.
-func (q *Queue) supersede(ctx context.Context, queue string, d delivery) error {
-	numbers, err := q.numbers(ctx, d.batch, d.line)
-	if err != nil {
-		return err
+// setAttempt reads the reply of begin.lua for a row.
+func (h *held) setAttempt(reply any) error {
+	fields, _ := reply.([]any)
+	if len(fields) == 0 {
+		return fmt.Errorf("the reply of redis is not an attempt: %v", reply)
 	}
-	next := delivery{d.batch, d.line, numbers[0]}
-	err = continueScript.Run(ctx, q.rdb, []string{pendingKey(queue), taskKey(queue, d), taskKey(queue, next)},
-		next.id(), idField(next.id())).Err()
-	if err != nil {
-		return failure(err, "return line %d of batch %s to its queue", d.line, d.batch)
+	n, _ := fields[0].(int64)
+	if n <= 0 {
+		return refusalOf(n)
 	}
-	return q.deleteTask(ctx, queue, next.id(), unwanted)
+	h.Attempt = int(n)
+	if len(fields) > 1 {
+		text, _ := fields[1].(string)
+		h.Checkpoint = []byte(text)
+	}
+	return nil
 }
 
-func taskKey(queue string, d delivery) string { return taskPrefix(queue) + d.id() }
+// unadmit ends the reservation of Admit.
+func (h *held) unadmit() {
+	if h.release != nil {
+		h.release()
+		h.release = nil
+	}
+}
+
+func (h *held) refuse(reason error) {
+	h.refusal = reason
+	h.unadmit()
+}
+
+// Save implements queue.Recorder.
+func (h *held) Save(ctx context.Context, checkpoint []byte) error {
+	c := with(checkpointScript).rows(1, "batch", "line", "delivery", "checkpoint")
+	c.add(h.Batch, h.Line, h.number, checkpoint)
+	list, err := h.member.queue.run(ctx, c).Slice()
+	reply, err := rowReply(list, 0, err)
+	if n, ok := reply.(int64); ok {
+		if err = refusalOf(n); errors.Is(err, queue.ErrRecorded) {
+			err = nil
+		}
+	}
+	return failure(err, "store the progress of line %d of batch %s", h.Line, h.Batch)
+}
+
+// Record implements queue.Recorder. Results of several rows are recorded together, unless they are large.
+func (h *held) Record(ctx context.Context, r queue.Result) (first bool, err error) {
+	row := h.toRecord(r)
+	if row.size() <= maxGroupedResult {
+		first, err = h.feed.record(ctx, h, r)
+	} else {
+		first, err = h.member.queue.recordOne(ctx, row)
+	}
+	if first {
+		h.recorded.Store(true)
+	}
+	return first, err
+}
+
+func (h *held) toRecord(r queue.Result) toRecord {
+	return toRecord{batch: h.Batch, delivery: h.number, queue: h.queue, task: h.task, result: r}
+}

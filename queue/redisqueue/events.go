@@ -1,8 +1,6 @@
 package redisqueue
 
-import (
-	"context"
-)
+import "context"
 
 // eventChannel returns the name of a channel of events in Redis.
 func eventChannel(channel string) string { return "ingot:events:" + channel }
@@ -13,13 +11,13 @@ func (q *Queue) Announce(ctx context.Context, channel string, message []byte) er
 }
 
 // Listen implements queue.Queue. The client connects and subscribes again when the connection is lost.
-func (q *Queue) Listen(ctx context.Context, channel string, ready func(), hear func(message []byte)) error {
+func (q *Queue) Listen(ctx context.Context, channel string, onReady func(), onMessage func(message []byte)) error {
 	s := q.rdb.Subscribe(ctx, eventChannel(channel))
 	defer s.Close() //nolint:errcheck // the connection is only for this subscription
 	if _, err := s.Receive(ctx); err != nil {
 		return failure(err, "listen to events")
 	}
-	ready()
+	onReady()
 	messages := s.Channel()
 	for {
 		select {
@@ -29,7 +27,7 @@ func (q *Queue) Listen(ctx context.Context, channel string, ready func(), hear f
 			if m == nil {
 				return nil
 			}
-			hear([]byte(m.Payload))
+			onMessage([]byte(m.Payload))
 		}
 	}
 }

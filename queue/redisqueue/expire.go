@@ -3,6 +3,7 @@ package redisqueue
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -20,7 +21,7 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	if err != nil || !s.Overdue() {
 		return 0, err
 	}
-	for _, queue := range queuesOf(s) {
+	for _, queue := range queuesOfBatch(s) {
 		ended, err := q.expireIn(ctx, queue, batch)
 		n += ended
 		if err != nil {
@@ -66,8 +67,8 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 		key, prefix string // prefix is put before each element to form an id
 		read        func(key string, start int64) ([]string, error)
 	}{
-		{waitingPrefix(queue) + batch, batch + ":", list},
-		{pendingKey(queue), "", list},
+		{waitingKey(queue, batch), batch + ":", list},
+		{asynqKey(queue, "pending"), "", list},
 		{asynqKey(queue, "active"), "", list},
 		{asynqKey(queue, "scheduled"), "", set},
 		{asynqKey(queue, "retry"), "", set},
@@ -94,32 +95,30 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 // expireTask records the row of a task as expired, then deletes the task unless it is running. The worker of a running task finds out later
 // that the row is recorded. first reports whether the row was not recorded before.
 func (q *Queue) expireTask(ctx context.Context, name, id, batch string) (first bool, err error) {
-	message, err := q.rdb.HGet(ctx, taskPrefix(name)+id, "msg").Bytes()
+	message, err := q.rdb.HGet(ctx, taskKey(name, id), "msg").Result()
 	if isNil(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	payload, err := payloadOf(message)
-	if err != nil {
-		return false, nil //nolint:nilerr // the task is not a job: a worker archives it
-	}
-	j, err := queue.Decode(payload)
-	d, ok := parseDelivery(id)
-	if err != nil || !ok || j.Batch != batch || !j.Overdue() {
+	j, err := jobOf(id, message)
+	if err != nil || j.Batch != batch || !j.Overdue() {
 		return false, nil //nolint:nilerr // the task is not a job of this batch: a worker archives or drops it
 	}
-	j.Delivery = d.number
+	number, err := q.rdb.HGet(ctx, key(batch, "deliveries"), strconv.Itoa(j.Line)).Int()
+	if err != nil && !isNil(err) {
+		return false, err
+	}
 	r, err := queue.Expired(j)
 	if err == nil {
-		first, err = q.Record(ctx, batch, r)
+		first, err = q.recordOne(ctx, toRecord{batch: batch, delivery: number, result: r})
 	}
 	if errors.Is(err, queue.ErrSuperseded) {
-		return false, nil // the row has another task by now
+		return false, nil // the row is being delivered again
 	}
 	if err != nil {
 		return false, err
 	}
-	return first, q.deleteTask(ctx, name, id, idle)
+	return first, q.deleteTask(ctx, name, id)
 }

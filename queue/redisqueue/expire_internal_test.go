@@ -28,16 +28,16 @@ func TestOverdueRowsExpireInEveryState(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, q.Seal(ctx, "b", 4, ""))
-	pending, active := pendingKey("m:default"), asynqKey("m:default", "active")
-	for _, line := range []int{1, 2} { // take two rows as a worker does
-		id := queue.TaskID("b", line)
-		require.NoError(t, q.rdb.LRem(ctx, pending, 1, id).Err())
-		require.NoError(t, q.rdb.LPush(ctx, active, id).Err())
-		require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", delivery{"b", line, 0}), "state", "active", "owner", "w").Err())
+	pending, active := asynqKey("m:default", "pending"), asynqKey("m:default", "active")
+	f := &fleet{t: t, queue: q}
+	f.take(1, 0, "v")
+	f.take(2, 0, "w")
+	require.NoError(t, f.member("v").join(ctx))
+	for line, owner := range map[int]string{1: "v", 2: "w"} {
+		require.NoError(t, q.rdb.HSet(ctx, taskKey("m:default", queue.TaskID("b", line)), "owner", owner).Err())
 	}
-	moved, err := q.handOver(ctx, "m:default", delivery{"b", 2, 0}, "w")
-	require.NoError(t, err)
-	require.True(t, moved)
+	f.reap()
+	require.Equal(t, 1, f.count("deliveries", 2))
 	require.NoError(t, q.inspector.ArchiveTask("m:default", "b:3"))
 
 	n, err := q.Expire(ctx, "b")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,11 +22,11 @@ func TestARecordedRowHasNoTask(t *testing.T) {
 	f := newFleet(t, 1)
 	recorded, goOn := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
-	w := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		err := answer(ctx, q, j, "answered")
+	w := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+		outcome := answer(ctx, d, "answered")
 		recorded <- struct{}{}
 		<-goOn
-		return err
+		return outcome
 	})
 	t.Cleanup(release)
 	<-recorded
@@ -41,8 +40,8 @@ func TestARecordedRowHasNoTask(t *testing.T) {
 	require.InDelta(t, asynqStatsTTL, ttl, float64(25*time.Hour))
 }
 
-// asynq does not repeat its last step if the task is gone.
-func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
+// A worker does not repeat its last step if the task is gone.
+func TestAWorkerAcceptsThatATaskIsGone(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	client := redis.NewClient(f.redis.Client.Options())
@@ -55,10 +54,11 @@ func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err := q.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: 1, ShutdownTimeout: time.Minute, PollInterval: 5 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		}, func(ctx context.Context, j *queue.Job) error {
+			Alias: "m", Concurrency: 1, ShutdownTimeout: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		}, func(ctx context.Context, _ *queue.Delivery) queue.Outcome {
 			defer close(handled)
-			return f.queue.deleteTask(ctx, "m:default", "b:1", anyTask)
+			require.NoError(t, f.queue.rdb.Del(ctx, taskKey("m:default", "b:1"), asynqKey("m:default", "active")).Err())
+			return queue.Done()
 		})
 		if err != nil {
 			t.Error(err)
@@ -75,37 +75,50 @@ func TestAsynqAcceptsThatATaskIsGone(t *testing.T) {
 func TestATaskThatIsGoneIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
-	require.NoError(t, f.queue.rdb.Del(t.Context(), taskKey("m:default", delivery{"b", 1, 0}), taskKey("m:default", delivery{"b", 2, 0})).Err())
-	f.take(delivery{"b", 3, 0}, "")
+	require.NoError(t, f.queue.rdb.Del(t.Context(), taskKey("m:default", "b:1"), taskKey("m:default", "b:2")).Err())
+	f.take(3, 0, "")
 	require.Equal(t, []string{"b:3"}, f.queue.rdb.LRange(t.Context(), asynqKey("m:default", "active"), 0, -1).Val())
-	require.Equal(t, []string{taskKey("m:default", delivery{"b", 3, 0})}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
+	require.Equal(t, []string{taskKey("m:default", "b:3")}, f.redis.Client.Keys(t.Context(), "asynq:*:t:*").Val())
 }
 
 // A worker also owns a row that it has taken but not begun. No other worker takes the row.
 func TestARowThatWaitsInItsWorkerIsNotTaken(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
-	waiting, goOn := make(chan struct{}), make(chan struct{})
+	waits, goOn := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
-	f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		require.Zero(t, j.Delivery)
-		waiting <- struct{}{}
-		<-goOn
-		return answer(ctx, q, j, "answered")
-	})
 	t.Cleanup(release)
-	<-waiting
-	f.eventually("the row has an owner", func() bool {
-		running, err := f.queue.owners(t.Context(), "m:default")
+	f.queue.Leases = shortLeases
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := f.queue.Serve(ctx, queue.ServeOptions{
+			Alias: "m", Concurrency: 1, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			Admit: func(_ context.Context, _ *queue.Delivery, wait bool) (func(), bool) {
+				if wait {
+					waits <- struct{}{}
+					<-goOn
+				}
+				return func() {}, wait
+			},
+		}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+			require.Zero(t, numberOf(d))
+			return answer(ctx, d, "answered")
+		})
 		require.NoError(t, err)
-		require.Len(t, running, 1)
-		return running[0].owner != ""
 	})
+	<-waits
+	f.eventually("the row has an owner", func() bool {
+		return f.queue.rdb.HGet(t.Context(), taskKey("m:default", "b:1"), "owner").Val() != ""
+	})
+	require.Zero(t, f.queue.rdb.Exists(t.Context(), key("b", "attempts")).Val())
 	release()
 	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
+	stop()
+	serving.Wait()
 }
 
-// One request looks at all queues, in random order by weight or, if the feed is strict, by decreasing weight.
+// One request looks at all queues, in random order by weight.
 func TestTheOrderOfQueues(t *testing.T) {
 	t.Parallel()
 	f := &feed{queues: map[string]int{"a": 6, "b": 3, "c": 1}}
@@ -123,8 +136,6 @@ func TestTheOrderOfQueues(t *testing.T) {
 	require.InDelta(t, n*6/10, counts["3"], 300, "a; the standard deviation is 49")
 	require.InDelta(t, n*3/10, counts["1"], 300, "b")
 	require.InDelta(t, n*6/10*3/4, counts["31"], 300, "b after a")
-	f.strict = true
-	require.Equal(t, "312", f.order(queues))
 }
 
 // One request takes many tasks. Each task comes from the first queue in its order that has a task. A paused queue is skipped.
@@ -136,14 +147,16 @@ func TestTasksAreTakenTogether(t *testing.T) {
 	require.NoError(t, err)
 	ask := func(orders ...any) (ids []string) {
 		t.Helper()
-		args := append([]any{time.Now().Add(time.Hour).Unix(), 2, "m:bulk", "m:default"}, orders...)
-		list, err := takeScript.Run(t.Context(), f.queue.rdb, nil, args...).StringSlice()
+		c := with(takeScript, "queues", "m:bulk m:default").rows(len(orders), "order")
+		c.add(orders...)
+		list, err := f.queue.run(t.Context(), c).Slice()
 		require.NoError(t, err)
-		for row := range slices.Chunk(list, 3) {
-			info, err := f.queue.inspector.GetTaskInfo(row[0], row[1])
+		for _, item := range list {
+			row := item.([]any)
+			info, err := f.queue.inspector.GetTaskInfo(row[0].(string), row[1].(string))
 			require.NoError(t, err)
 			require.Equal(t, asynq.TaskStateActive, info.State)
-			ids = append(ids, row[1])
+			ids = append(ids, info.ID)
 		}
 		return ids
 	}
@@ -160,22 +173,22 @@ func TestTasksAreTakenTogether(t *testing.T) {
 	require.Empty(t, ask("12"))
 }
 
-// A feed takes as many rows ahead as the engine computes in aheadTime, within limits. Results wait for each other until three quarters of
+// A feed takes as many rows ahead as the engine computes in prefetchTime, within limits. Results wait for each other until three quarters of
 // these rows are used up. The reserve has as many rows as results are recorded together, and none if rows are long.
 func TestRowsAhead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name                   string
-		handlers, ahead        int
+		handlers, prefetch     int
 		mean                   time.Duration
 		limit, group, reserved int
 	}{
 		{"no row has ended", 32, 16, 0, 20, 3, 0},
 		{"short", 32, 16, 10 * time.Millisecond, 32, 12, 12},
 		{"shortest", 32, 16, 1, 32, 12, 12},
-		{"of aheadTime", 32, 16, aheadTime, 32, 12, 12},
-		{"longer", 32, 16, 2 * aheadTime, 24, 6, 6},
-		{"much longer", 32, 16, 5 * aheadTime, 20, 3, 2},
+		{"of prefetchTime", 32, 16, prefetchTime, 32, 12, 12},
+		{"longer", 32, 16, 2 * prefetchTime, 24, 6, 6},
+		{"much longer", 32, 16, 5 * prefetchTime, 20, 3, 2},
 		{"long", 32, 16, time.Minute, 20, 3, 0},
 		{"fewer ahead than allowed", 18, 2, time.Minute, 18, 1, 0},
 		{"many", 1024, 512, time.Millisecond, 1024, maxGroup, maxGroup},
@@ -183,8 +196,12 @@ func TestRowsAhead(t *testing.T) {
 		{"one at a time, long", 2, 1, time.Minute, 1, 1, 0},
 		{"none ahead", 64, 0, time.Millisecond, 64, 1, 0},
 	} {
-		f := &feed{handlers: c.handlers, ahead: c.ahead, mean: c.mean}
-		require.Equal(t, []int{c.limit, c.group, c.reserved}, []int{f.limit(), f.group(), f.reserved()}, c.name)
+		now := capacity{handlers: c.handlers, prefetch: c.prefetch, mean: c.mean}
+		require.Equal(t, []int{c.limit, c.group, c.reserved}, []int{now.limit(), now.group(), now.reserved()}, c.name)
+		require.Equal(t, c.limit+c.reserved, now.room(), c.name)
+		now.held, now.ending = c.limit, 1
+		require.Equal(t, []int{c.reserved + 1, 3}, []int{now.room(), now.free(2)}, c.name)
+		require.LessOrEqual(t, now.pause(), maxPause, c.name)
 	}
 }
 
@@ -195,24 +212,24 @@ func TestReserve(t *testing.T) {
 	fl := newFleet(t, 20)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	m, err := fl.queue.join(ctx, queue.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	s := &server{queue: fl.queue, member: m, deliveries: t.Context(), admit: func(*queue.Job) (func(), bool) { return func() {}, true }}
-	f := s.newFeed(queue.ServeOptions{PollInterval: time.Second}, map[string]int{"m:default": 1}, 8, 4)
-	f.mean = time.Millisecond
+	s := newServer(fl.queue, serveAll(), nil, t.Context())
+	m := s.member
+	require.NoError(t, m.join(ctx))
+	f := newFeed(s, map[string]int{"m:default": 1}, 8, 4)
+	f.capacity.mean = time.Millisecond
 	begun := func() int { return int(fl.queue.rdb.HLen(t.Context(), key("b", "attempts")).Val()) }
 	f.round(ctx)
-	require.Equal(t, []int{8, 3, 11, 8}, []int{len(f.tasks), len(f.reserve), f.held, begun()})
+	require.Equal(t, []int{8, 3, 11, 8}, []int{len(f.tasks), len(f.reserve), f.capacity.held, begun()})
 	for range 2 { // two handlers end without a result, for example because their batch was cancelled
-		s.member.release(ctx, <-f.tasks, nil)
+		m.release(ctx, <-f.tasks)
 		f.end(&held{})
 	}
 	f.round(ctx)
-	require.Equal(t, []int{8, 3, 11, 10}, []int{len(f.tasks), len(f.reserve), f.held, begun()})
+	require.Equal(t, []int{8, 3, 11, 10}, []int{len(f.tasks), len(f.reserve), f.capacity.held, begun()})
 	stop()
 	f.returnReserve()
-	require.Equal(t, []int{8, 0, 8}, []int{len(f.tasks), len(f.reserve), f.held})
-	pending := fl.queue.rdb.LRange(t.Context(), pendingKey("m:default"), 0, -1).Val()
+	require.Equal(t, []int{8, 0, 8}, []int{len(f.tasks), len(f.reserve), f.capacity.held})
+	pending := fl.queue.rdb.LRange(t.Context(), asynqKey("m:default", "pending"), 0, -1).Val()
 	require.Equal(t, []string{"b:13", "b:12", "b:11"}, pending[len(pending)-3:])
 }
 
@@ -226,23 +243,30 @@ func TestLongRowsAreNotTakenFarAhead(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err := f.queue.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: 2 * runs, Ahead: runs, ShutdownTimeout: time.Minute, PollInterval: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		}, func(ctx context.Context, j *queue.Job) error {
+			Alias: "m", Concurrency: 2 * runs, Prefetch: runs, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 			taken <- struct{}{}
 			<-release
-			return answer(ctx, f.queue, j, "answered")
+			return answer(ctx, d, "answered")
 		})
 		require.NoError(t, err)
 	})
-	for range runs + runs/minAheadShare {
+	for range runs + runs/minPrefetchShare {
 		<-taken
 	}
-	require.EqualValues(t, runs+runs/minAheadShare, f.queue.rdb.LLen(t.Context(), asynqKey("m:default", "active")).Val())
+	require.EqualValues(t, runs+runs/minPrefetchShare, f.queue.rdb.LLen(t.Context(), asynqKey("m:default", "active")).Val())
 	close(release)
-	for range 3*runs - runs - runs/minAheadShare {
+	for range 3*runs - runs - runs/minPrefetchShare {
 		<-taken
 	}
 	stop()
 	serving.Wait()
 	require.Len(t, f.recorded("b"), 3*runs)
+}
+
+// serveAll returns options with which every row is admitted.
+func serveAll() queue.ServeOptions {
+	o := queue.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)}
+	o.Defaults()
+	return o
 }

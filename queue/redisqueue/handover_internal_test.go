@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 )
 
 // The rows of a silent worker go to another worker, in their order and before rows that were queued later. When the silent worker wakes, it
-// cannot change these rows: its results have no effect, and neither have the scripts that asynq runs when its handlers return.
+// cannot change these rows: its results have no effect, and neither have the scripts that it runs when its handlers return.
 func TestASleepingWorkerLosesItsRows(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []string{"record", "fail", "hand back"} {
@@ -27,24 +26,21 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 			f := newFleet(t, rows)
 			begun, goOn := make(chan int, rows), make(chan struct{})
 			late := make(chan error, rows)
-			a := f.serve(rows, func(ctx context.Context, q *Queue, j *queue.Job) error {
-				start, err := q.Begin(ctx, j)
-				if err != nil {
-					return err
-				}
-				begun <- start.Attempt
+			a := f.serve(rows, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+				begun <- d.Attempt
 				<-goOn
+				ctx = context.WithoutCancel(ctx)
 				switch outcome {
 				case "record":
-					_, err = q.Record(context.WithoutCancel(ctx), "b", queue.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte("late")})
-					late <- errors.Join(err, q.SaveCheckpoint(context.WithoutCancel(ctx), j, []byte("late")))
-					return err
+					_, err := d.Record(ctx, queue.Result{Sum: "0badcafe", Line: d.Line, Text: []byte("late")})
+					late <- errors.Join(err, d.Save(ctx, []byte("late")))
+					return queue.Lost(err)
 				case "fail":
 					late <- queue.ErrSuperseded
-					return errors.New("broken")
+					return queue.Retry(0, errors.New("broken"))
 				}
 				late <- queue.ErrSuperseded
-				return errors.Join(queue.ErrHandedBack, q.Release(context.WithoutCancel(ctx), j))
+				return queue.HandBack()
 			})
 			for range rows {
 				require.Equal(t, 1, <-begun)
@@ -55,14 +51,14 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 			var mu sync.Mutex
 			var order []string
 			held := make(chan struct{})
-			b := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
+			b := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 				mu.Lock()
-				order = append(order, fmt.Sprint(j.Batch, " ", j.Line, " ", j.Delivery, " ", j.Deaths))
+				order = append(order, fmt.Sprint(d.Batch, " ", d.Line, " ", numberOf(d), " ", d.Deaths))
 				mu.Unlock()
-				if j.Batch == "later" && j.Line == 1 && len(order) == 1 {
+				if d.Batch == "later" && d.Line == 1 && len(order) == 1 {
 					<-held // wait until the rows of the sleeping worker are back in the queue
 				}
-				return answer(ctx, q, j, "by the other")
+				return answer(ctx, d, "by the other")
 			})
 			f.eventually("the rows are in the queue again", func() bool {
 				n, err := f.queue.rdb.HLen(t.Context(), key("b", "deliveries")).Result()
@@ -107,77 +103,61 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 	f := newFleet(t, 1)
 	begun, goOn := make(chan struct{}, 1), make(chan struct{})
 	late := make(chan error, 3)
-	a := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		_, err := q.Begin(ctx, j)
-		if err != nil {
-			return err
-		}
+	a := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		begun <- struct{}{}
 		<-goOn
-		_, err = q.Record(context.WithoutCancel(ctx), "b", queue.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte("late")})
+		_, err := d.Record(context.WithoutCancel(ctx), queue.Result{Sum: "0badcafe", Line: d.Line, Text: []byte("late")})
 		late <- err
-		late <- q.SaveCheckpoint(context.WithoutCancel(ctx), j, []byte("late"))
-		late <- q.Release(context.WithoutCancel(ctx), j)
-		return nil // as after a success, so that asynq removes the task
+		late <- d.Save(context.WithoutCancel(ctx), []byte("late"))
+		return queue.Done() // as after a success, so that the worker removes the task
 	})
 	<-begun
 	a.sleep()
 	running, finish := make(chan struct{}, 1), make(chan struct{})
-	b := f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		if _, err := q.Begin(ctx, j); err != nil {
-			return err
-		}
+	b := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		running <- struct{}{}
 		<-finish
-		_, err := q.Record(ctx, "b", queue.Result{Sum: "0badcafe", Line: 1, Delivery: j.Delivery, Text: []byte("by the other")})
-		return err
+		return answer(ctx, d, "by the other")
 	})
 	<-running
 	a.wake()
 	close(goOn)
 	require.ErrorIs(t, <-late, queue.ErrSuperseded)
 	require.ErrorIs(t, <-late, queue.ErrSuperseded)
-	require.NoError(t, <-late)
 	a.stop()
-	info, err := f.queue.inspector.GetTaskInfo("m:default", "b:1:1")
+	info, err := f.queue.inspector.GetTaskInfo("m:default", "b:1")
 	require.NoError(t, err)
 	require.Equal(t, asynq.TaskStateActive, info.State)
 	require.Empty(t, f.recorded("b"))
 	st, err := f.queue.Status(t.Context(), "b")
 	require.NoError(t, err)
 	require.Equal(t, 1, st.Running)
-	n, err := f.queue.numbers(t.Context(), "b", 1)
-	require.NoError(t, err)
-	require.Equal(t, []int{1}, n)
+	require.Equal(t, 1, f.count("deliveries", 1))
 	close(finish)
 	f.eventually("the row is recorded", func() bool { return f.recorded("b")[1] == "by the other" })
 	b.stop()
 	f.requireEmptyQueue()
 }
 
-// A worker wakes between the two scripts of a hand-over, and asynq queues its old task again. The row is still delivered.
+// A row is handed over while its worker still runs and then ends the delivery. The row is delivered once more.
 func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
 	var once sync.Once
 	numbers := make(chan int, 9)
-	f.serve(1, func(ctx context.Context, q *Queue, j *queue.Job) error {
-		numbers <- j.Delivery
+	f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+		numbers <- numberOf(d)
 		first := false
 		once.Do(func() { first = true })
 		if !first {
-			return answer(ctx, q, j, "answered")
+			return answer(ctx, d, "answered")
 		}
-		if _, err := q.Begin(ctx, j); err != nil {
-			return err
-		}
-		n, err := revokeScript.Run(ctx, q.rdb, keys("b", "meta", "done", "attempts", "deliveries", "deaths"), 1, 0, 1).Int()
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
-		return queue.ErrDeliveryEnded
+		require.NoError(t, f.queue.rdb.HSet(ctx, taskKey("m:default", "b:1"), "owner", "a dead worker", "begun", "a dead worker").Err())
+		f.eventually("the row is handed over", func() bool { return f.count("deliveries", 1) == 1 })
+		return queue.Lost(nil)
 	})
 	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
-	require.Equal(t, []int{0, 0, 1}, []int{<-numbers, <-numbers, <-numbers})
+	require.Equal(t, []int{0, 1}, []int{<-numbers, <-numbers})
 	f.requireEmptyQueue()
 }
 
@@ -190,29 +170,28 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	s := &sleeper{queue: New(client)}
 	client.AddHook(s)
 	s.queue.Leases = shortLeases
-	m, err := s.queue.join(t.Context(), queue.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	d := delivery{"b", 1, 0}
-	owner := func() string {
-		id, err := f.queue.rdb.HGet(t.Context(), taskKey("m:default", d), "owner").Result()
+	task := func(field string) string {
+		text, err := f.queue.rdb.HGet(t.Context(), taskKey("m:default", "b:1"), field).Result()
 		require.True(t, err == nil || isNil(err), "%v", err)
-		return id
+		return text
 	}
-	require.NoError(t, f.queue.rdb.HSet(t.Context(), taskKey("m:default", d), "state", "active").Err())
-	h := m.hold(t.Context(), "m:default", d.id(), time.Now().Add(time.Hour))
+	h := f.take(1, 0, "w")
+	m := h.member
+	m.queue = s.queue
 	h.taken = h.taken.Add(time.Minute)
-	m.ownWaiting(t.Context())
-	require.Empty(t, owner(), "the row was taken since the last heartbeat")
+	require.NoError(t, m.join(t.Context()))
+	require.Empty(t, task("owner"), "the row was taken since the last heartbeat")
 	h.taken = h.taken.Add(-2 * time.Minute)
-	m.ownWaiting(t.Context())
-	require.Equal(t, m.worker(), owner(), "the worker owns a row that waits in it")
+	require.NoError(t, m.join(t.Context()))
+	require.Equal(t, "w", task("owner"), "the worker owns a row that waits in it")
 	s.setCut(true)
-	m.release(t.Context(), h, queue.ErrDeliveryEnded)
-	require.Equal(t, m.worker(), owner())
+	server := &server{queue: s.queue, member: m, deliveries: t.Context()}
+	server.finish(h, ending{place: head})
+	require.Equal(t, "active", task("state"))
 	m.settle(t.Context())
-	require.Equal(t, m.worker(), owner())
+	require.Equal(t, "active", task("state"))
 	s.setCut(false)
 	m.settle(t.Context())
-	require.Empty(t, owner())
+	require.Equal(t, []string{"pending", ""}, []string{task("state"), task("owner")})
 	require.Empty(t, m.debts)
 }

@@ -14,7 +14,7 @@ func (q *Queue) Lost(ctx context.Context, b queue.Status) (int, error) {
 	if b.State != queue.InProgress {
 		return 0, nil
 	}
-	for _, queue := range queuesOf(b) {
+	for _, queue := range queuesOfBatch(b) {
 		if empty, err := q.queueIsEmpty(ctx, queue); err != nil || !empty {
 			return 0, err
 		}

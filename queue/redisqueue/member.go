@@ -2,96 +2,65 @@ package redisqueue
 
 import (
 	"context"
-	"log/slog"
+	"encoding/json"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
 
-// member registers this worker with Redis, sends its heartbeats and keeps a list of its deliveries. It holds a delivery from the time when
-// the worker takes it from Redis until the handler has returned.
+// subscribeInterval is the time between two attempts to subscribe to the channels of a member.
+const subscribeInterval = 5 * time.Second
+
+// member registers this worker with Redis, sends its heartbeats, and keeps a list of its deliveries.
 type member struct {
 	queue   *Queue
 	options queue.ServeOptions
 	started time.Time
-	log     *slog.Logger
 	outage  *outage
+	beats   loop
+	channel loop
+	arrived func() // called when a producer has added an Interactive job, or may have added one
 
 	mu    sync.Mutex
-	id    string
-	helds map[*held]struct{} // the deliveries that the worker holds
-	debts []debt             // failed writes that must be repeated
+	id    string // identifies the worker until it stops or is declared lost
+	helds map[*held]struct{}
+	debts []debt // failed writes that must be repeated
 }
 
-// debt is a failed write that would have ended this worker's ownership of a row. It is repeated with each heartbeat until it succeeds.
+// debt is a failed write that would have ended a delivery. It is repeated with each heartbeat until it succeeds.
 type debt func(ctx context.Context) error
 
-// held is a delivery that a member holds. The member becomes the delivery's owner in Begin, or with the next heartbeat if Begin has not been
-// called by then.
-type held struct {
-	delivery
-	queue    string
-	task     string // asynq's id of the task
-	message  string // asynq's message
-	job      *queue.Job
-	unread   error // why the task has no valid job; job is then nil
-	member   *member
-	feed     *feed           // the feed that took the task
-	ctx      context.Context // ends when the delivery ends
-	end      context.CancelFunc
-	recorded atomic.Bool // Record has removed the task from its queue
-	since    time.Time   // when the handler was called
-	ending   bool        // the handler has a result; guarded by the feed's mutex
-
-	// The member's mutex guards these fields.
-	taken time.Time // when the member took the task
-	owner string    // worker id under which the member owns, or may own, the delivery; empty if it does not
-	lost  bool      // the member was declared lost
-	lease time.Time // the end of asynq's lease
-}
-
-// heldKey is the key of the *held in a handler's context.
-type heldKey struct{}
-
-// heldIn returns the delivery of a row whose handler has the given context. It returns nil for any other context.
-func heldIn(ctx context.Context, batch string, line, number int) *held {
-	if h, ok := ctx.Value(heldKey{}).(*held); ok && h.delivery == (delivery{batch, line, number}) {
-		return h
+func newMember(q *Queue, o queue.ServeOptions) *member {
+	m := &member{
+		queue: q, options: o, started: time.Now().UTC(), outage: &outage{log: o.Logger},
+		arrived: func() {}, id: uuid.NewString(), helds: map[*held]struct{}{},
 	}
-	return nil
+	m.beats = loop{interval: q.Leases.Beat, do: m.beat}
+	m.channel = loop{interval: subscribeInterval, do: m.listen}
+	return m
 }
 
-// key is the key of the task.
-func (h *held) key() string { return taskPrefix(h.queue) + h.task }
-
-// newOwner makes the member the owner of the delivery and returns the worker id to write to Redis. ok is false if the delivery has ended
-// because the member was declared lost.
-func (h *held) newOwner() (worker string, ok bool) {
-	h.member.mu.Lock()
-	defer h.member.mu.Unlock()
-	if h.lost {
-		return "", false
-	}
-	h.owner = h.member.id
-	return h.owner, true
+// join sends the first heartbeat. The worker must not own rows before: a reaper would take them, since their owner has no heartbeat.
+func (m *member) join(ctx context.Context) error {
+	_, _, err := m.sendBeat(ctx)
+	return err
 }
 
-// join registers a worker with its first heartbeat. The worker must not own rows before: a reaper would take them, since their owner has no
-// heartbeat.
-func (q *Queue) join(ctx context.Context, o queue.ServeOptions) (*member, error) {
-	m := &member{queue: q, options: o, started: time.Now().UTC(), log: o.Logger, outage: &outage{log: o.Logger}, id: newWorkerID(), helds: map[*held]struct{}{}}
-	_, err := q.beat(ctx, m.record())
-	return m, err
+func (m *member) start(ctx context.Context) {
+	m.beats.start(ctx)
+	m.channel.start(ctx)
 }
 
-// record returns the worker's record.
-func (m *member) record() queue.Worker {
-	m.mu.Lock()
-	id, rows := m.id, len(m.helds)
-	m.mu.Unlock()
-	return m.options.Record(id, m.started, rows)
+// shutdown makes the failed writes again and removes the worker's record.
+func (m *member) shutdown(ctx context.Context) error {
+	m.beats.shutdown()
+	m.channel.shutdown()
+	m.settle(ctx)
+	return failure(m.queue.run(ctx, with(leaveScript, "worker", m.worker())).Err(), "remove the record of this worker")
 }
 
 // worker returns the worker's present id.
@@ -101,22 +70,68 @@ func (m *member) worker() string {
 	return m.id
 }
 
-// run sends heartbeats until ctx is done.
-func (m *member) run(ctx context.Context) {
-	every(ctx, m.queue.Leases.Beat, func() {
-		alive, err := m.queue.beat(ctx, m.record())
-		switch {
-		case err != nil && ctx.Err() == nil:
+// beat sends a heartbeat.
+func (m *member) beat(ctx context.Context) {
+	alive, gone, err := m.sendBeat(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
 			m.outage.failed("could not send a heartbeat", err)
-		case err == nil && !alive:
-			m.lost(ctx)
 		}
-		if err == nil {
-			m.outage.over()
-			m.settle(ctx)
-			m.ownWaiting(ctx)
+		return
+	}
+	if !alive {
+		m.lost(ctx)
+	}
+	for _, h := range gone {
+		h.end(queue.ErrSuperseded)
+	}
+	m.outage.over()
+	m.settle(ctx)
+}
+
+// sendBeat writes the worker's record, and makes the worker the owner of rows that it has taken but not begun, so that reapers do not take them.
+// It leaves out rows that were taken since the last heartbeat: most of them begin before the next one. alive is false if the worker was
+// declared lost. gone has rows that other workers have by now.
+func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*held, err error) {
+	m.mu.Lock()
+	id, n := m.id, len(m.helds)
+	var rows []*held
+	for h := range m.helds {
+		if h.owner == "" && h.Job != nil && time.Since(h.taken) >= m.queue.Leases.Beat {
+			h.owner = id
+			rows = append(rows, h)
 		}
-	})
+	}
+	m.mu.Unlock()
+	record, err := json.Marshal(m.options.Record(id, m.started, n))
+	if err != nil {
+		return false, nil, failure(err, "encode the record of worker %s", id)
+	}
+	c := with(beatScript, "worker", id, "record", record).rows(len(rows), "queue", "id", "batch", "line", "delivery")
+	for _, h := range rows {
+		c.add(h.queue, h.task, h.Batch, h.Line, h.number)
+	}
+	numbers, err := m.queue.run(ctx, c).Int64Slice()
+	if isNil(err) { // the script has returned false
+		return false, nil, nil
+	}
+	if err != nil {
+		m.disown(rows)
+		return false, nil, failure(err, "write the record of worker %s", id)
+	}
+	for _, n := range numbers {
+		gone = append(gone, rows[n-1])
+	}
+	return true, gone, nil
+}
+
+// disown makes the next heartbeat send rows again whose owner could not be written.
+func (m *member) disown(rows []*held) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, h := range rows {
+		h.owner = ""
+	}
 }
 
 // pay makes the write d. If the write fails, pay adds it to m.debts, and settle repeats it.
@@ -144,75 +159,81 @@ func (m *member) settle(ctx context.Context) {
 // worker id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
-	m.log.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.helds))
+	m.options.Logger.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.helds))
 	for h := range m.helds {
 		h.lost = true
-		h.end()
+		h.end(queue.ErrSuperseded)
 	}
 	clear(m.helds)
-	m.id = newWorkerID()
+	m.id = uuid.NewString()
 	m.mu.Unlock()
-	if _, err := m.queue.beat(ctx, m.record()); err != nil {
+	if err := m.join(ctx); err != nil {
 		m.outage.failed("could not send a heartbeat under a new id", err)
 	}
 }
 
-// hold adds a delivery to those that the member holds. The delivery's context ends when the member is lost or asynq's lease is over.
-func (m *member) hold(ctx context.Context, queue, task string, lease time.Time) *held {
-	h := &held{queue: queue, task: task, member: m, taken: time.Now(), lease: lease}
-	h.delivery, _ = parseDelivery(task) // an error means that the task is not a row's; its handler reports that
-	ctx, h.end = context.WithCancel(ctx)
-	h.ctx = context.WithValue(ctx, heldKey{}, h)
+// hold adds a delivery to those that the member holds. Its context ends when the member is lost or the row is cancelled.
+func (m *member) hold(ctx context.Context, h *held) {
+	h.member, h.taken = m, time.Now()
+	h.ctx, h.end = context.WithCancelCause(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.helds[h] = struct{}{}
-	return h
 }
 
-// release removes a delivery from those that the member holds. outcome is the error of its handler, or nil.
-func (m *member) release(ctx context.Context, h *held, outcome error) {
-	h.end()
+// release removes a delivery from those that the member holds. If the member was declared lost while it ran the row, it subtracts the death that
+// was counted, because it was only suspended.
+func (m *member) release(ctx context.Context, h *held) {
 	m.mu.Lock()
 	delete(m.helds, h)
-	lost, owner := h.lost, h.owner
+	lost := h.lost
 	m.mu.Unlock()
-	switch {
-	case lost && owner != "":
-		m.pay(ctx, func(ctx context.Context) error { return m.queue.survived(ctx, h.delivery) })
-	case outcome != nil && owner != "":
-		m.pay(ctx, func(ctx context.Context) error { return m.queue.disown(ctx, h.queue, h.delivery, owner) })
+	if lost && h.begun {
+		m.pay(ctx, func(ctx context.Context) error {
+			err := m.queue.run(ctx, with(surviveScript, "batch", h.Batch, "line", h.Line)).Err()
+			return failure(err, "subtract a death from line %d of batch %s", h.Line, h.Batch)
+		})
 	}
 }
 
-// ownWaiting makes the member the owner of its deliveries for which Begin was not called yet, so that reapers do not take their rows. It leaves
-// out deliveries that were taken since the last heartbeat: most of them begin before the next one.
-func (m *member) ownWaiting(ctx context.Context) {
-	m.mu.Lock()
-	var waiting []*held
-	for h := range m.helds {
-		if h.owner == "" && time.Since(h.taken) >= m.queue.Leases.Beat {
-			waiting = append(waiting, h)
-		}
+// listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel have cancelled.
+func (m *member) listen(ctx context.Context) {
+	arrivals := arrivalChannel(m.options.Alias)
+	s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivals)
+	defer s.Close() //nolint:errcheck // the connection is only for this subscription
+	if _, err := s.Receive(ctx); err != nil {
+		return
 	}
-	m.mu.Unlock()
-	for _, h := range waiting {
-		worker, ok := h.newOwner()
-		if !ok {
-			continue
+	m.arrived() // jobs may have arrived before the subscription
+	messages := s.Channel()
+	for {
+		var message *redis.Message
+		select {
+		case <-ctx.Done():
+			return
+		case message = <-messages:
 		}
-		owned, err := m.queue.own(ctx, h.queue, h.delivery, worker)
 		switch {
-		case err != nil:
-			m.outage.failed("a row that waits in this worker has no owner yet", err)
-		case !owned:
-			h.end()
+		case message == nil:
+			return
+		case message.Channel == arrivals:
+			m.arrived()
+		default:
+			m.cancel(message.Payload)
 		}
 	}
 }
 
-// leave removes the record of a worker that has stopped.
-func (m *member) leave(ctx context.Context) error {
+// cancel ends the delivery of the task with this id, if the member holds it.
+func (m *member) cancel(task string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.queue.leave(ctx, m.id)
+	for h := range m.helds {
+		if h.task == task || h.Job != nil && queue.TaskID(h.Batch, h.Line) == task {
+			h.end(queue.ErrCancelled)
+		}
+	}
 }
+
+// arrivalChannel is the channel on which the arrival of Interactive jobs of a model alias is announced.
+func arrivalChannel(alias string) string { return eventChannel("queue:" + alias) }

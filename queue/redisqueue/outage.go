@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,13 +20,13 @@ type outage struct {
 	errors int
 }
 
-// failed logs a failed operation. The parameter what describes the failure, such as "could not take rows".
-func (o *outage) failed(what string, err error) {
+// failed logs a failed operation. failure describes it, such as "could not take rows".
+func (o *outage) failed(failure string, err error) {
 	if !errors.Is(err, queue.ErrUnavailable) {
-		o.log.Warn(what, "error", err)
+		o.log.Warn(failure, "error", err)
 		return
 	}
-	o.begin(fmt.Sprintf("%s: %v", what, err))
+	o.begin(fmt.Sprintf("%s: %v", failure, err))
 }
 
 func (o *outage) begin(reason string) {
@@ -52,26 +51,3 @@ func (o *outage) over() {
 	o.log.Info("redis can be used again", "after", time.Since(o.since).Round(time.Second), "errors", o.errors)
 	o.since, o.errors = time.Time{}, 0
 }
-
-// asynqLog forwards asynq's log. Warnings are logged at debug level, since the worker itself logs retries and returned jobs. Errors are
-// failures of Redis, or panics.
-type asynqLog struct {
-	log    *slog.Logger
-	outage *outage
-}
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Info(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-func (l asynqLog) Warn(args ...any)  { l.log.Debug(fmt.Sprint(args...), "from", "queue") }
-
-func (l asynqLog) Error(args ...any) {
-	text := fmt.Sprint(args...)
-	if strings.Contains(text, "panic") || strings.Contains(text, "internal error") {
-		l.log.Error(text, "from", "queue")
-		return
-	}
-	l.outage.begin(text)
-}
-
-// Fatal is never called by asynq's server.
-func (l asynqLog) Fatal(args ...any) { l.Error(args...) }

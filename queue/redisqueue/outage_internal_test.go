@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue"
@@ -19,13 +18,12 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	var text bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&text, nil))
 	o := &outage{log: log}
-	var fromAsynq asynq.Logger = asynqLog{log, o}
 	lines := func() int { return strings.Count(text.String(), "\n") }
 	o.over()
 	require.Zero(t, lines())
 	for round := range 2 {
 		for range 10 {
-			fromAsynq.Error("Dequeue error: ", "connection refused")
+			o.failed("could not take rows", unavailable{errors.New("refused")})
 			o.failed("could not register this worker", unavailable{errors.New("refused")})
 		}
 		require.Equal(t, 2*round+1, lines(), text.String())
@@ -34,7 +32,6 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 		require.Equal(t, 2*round+2, lines(), text.String())
 		require.Contains(t, text.String(), "errors=20")
 	}
-	fromAsynq.Error("recovering from panic. See the stack trace below")
 	o.failed("could not give up a row", queue.ErrNoBatch)
-	require.Equal(t, 6, lines(), "errors that are no outage are logged one by one")
+	require.Equal(t, 5, lines(), "errors that are no outage are logged one by one")
 }

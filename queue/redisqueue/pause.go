@@ -12,20 +12,18 @@ import (
 
 // pausedKey returns asynq's key that pauses a queue. While the key exists, take.lua takes no tasks of the queue.
 func pausedKey(alias string, p queue.Priority) string {
-	return "asynq:{" + queueName(alias, p) + "}:paused"
+	return asynqKey(queueName(alias, p), "paused")
 }
 
 // Pause stops workers from taking rows of a model alias until Resume is called. Running rows are finished. changed reports whether any
 // of the alias's queues was not paused before.
 func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
-	for _, p := range queue.AllPriorities() {
-		n, err := pauseScript.Run(ctx, q.rdb, []string{pausedKey(alias, p)}, now()/1000).Int()
-		if err != nil {
-			return changed, failure(err, "pause model name %s", alias)
-		}
-		changed = changed || n == 1
+	c := with(pauseScript, "now_s", now()/1000).rows(len(queue.AllPriorities()), "queue")
+	for _, name := range queuesOf(alias) {
+		c.add(name)
 	}
-	return changed, nil
+	n, err := q.run(ctx, c).Int()
+	return n > 0, failure(err, "pause model name %s", alias)
 }
 
 // Resume ends a pause. changed reports whether any of the alias's queues was paused.

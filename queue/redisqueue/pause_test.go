@@ -23,6 +23,7 @@ func TestPause(t *testing.T) {
 	aliases, err := q.Aliases(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, aliases)
+	create(t, q)
 	addJobs(t, q, 1)
 	change := func(do func(context.Context, string) (bool, error), want, paused bool) {
 		t.Helper()
@@ -42,8 +43,8 @@ func TestPause(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err = q.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: 2, ShutdownTimeout: time.Minute, PollInterval: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		}, func(context.Context, *queue.Job) error { served.Add(1); return nil })
+			Alias: "m", Concurrency: 2, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		}, func(context.Context, *queue.Delivery) queue.Outcome { served.Add(1); return queue.Done() })
 	})
 	last := time.Time{}
 	for range 5 {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -20,7 +19,7 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Queue implements queue.Queue in Redis. A batch has these keys (the braces would put all keys of a batch on one node of a cluster):
+// Queue implements queue.Queue in Redis. A batch has these keys:
 //
 //	ingot:{BATCH}:meta      hash: the batch's settings, counts and times
 //	ingot:{BATCH}:done      bitmap: a bit for each recorded line, so that nothing is recorded twice
@@ -41,7 +40,6 @@ type Queue struct {
 	rdb       redis.UniversalClient
 	inspector *asynq.Inspector
 	answers   *answers
-	abandoned atomic.Bool // set when Serve has returned while asynq still waits for Redis
 }
 
 var _ queue.Queue = (*Queue)(nil)
@@ -56,14 +54,8 @@ func New(rdb redis.UniversalClient) *Queue {
 // Client returns the connections to Redis, for packages with their own keys on the same server.
 func (q *Queue) Client() redis.UniversalClient { return q.rdb }
 
-// Close closes the connections to Redis. If a Serve has ended while asynq still waits for Redis, Close does nothing, since asynq panics
-// when its connections are closed.
-func (q *Queue) Close() error {
-	if q.abandoned.Load() {
-		return nil
-	}
-	return q.rdb.Close()
-}
+// Close closes the connections to Redis.
+func (q *Queue) Close() error { return q.rdb.Close() }
 
 // Ping implements queue.Queue.
 func (q *Queue) Ping(ctx context.Context) error {
@@ -73,14 +65,8 @@ func (q *Queue) Ping(ctx context.Context) error {
 // LastFetch implements queue.Queue.
 func (q *Queue) LastFetch() time.Time { return q.answers.fetch.time() }
 
-// taskType is the type of the asynq tasks that carry jobs.
-const taskType = "ingot:job"
-
-// queueName returns the name of the asynq queue of a model alias and a priority.
-func queueName(alias string, p queue.Priority) string { return alias + ":" + string(p) }
-
-// queuesOf returns the names of the asynq queues with rows of a batch.
-func queuesOf(s queue.Status) []string {
+// queuesOfBatch returns the names of the asynq queues with rows of a batch.
+func queuesOfBatch(s queue.Status) []string {
 	names := s.Aliases()
 	for i, alias := range names {
 		names[i] = queueName(alias, s.Priority)
@@ -90,16 +76,12 @@ func queuesOf(s queue.Status) []string {
 
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
 
-func keys(batch string, names ...string) []string {
-	ks := make([]string, len(names))
-	for i, n := range names {
-		ks[i] = key(batch, n)
-	}
-	return ks
-}
-
 func allKeys(batch string) []string {
-	return keys(batch, "meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths")
+	names := []string{"meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths"}
+	for i, name := range names {
+		names[i] = key(batch, name)
+	}
+	return names
 }
 
 func now() int64 { return time.Now().UnixMilli() }

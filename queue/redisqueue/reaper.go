@@ -4,12 +4,17 @@ import (
 	"context"
 	"log/slog"
 	"time"
-
-	"github.com/ingot-run/ingot/queue"
 )
+
+// What happens to the rows of a worker that dies: every worker sends heartbeats (member.go), and its reaper watches those of the others. A worker
+// is silent if its heartbeat has not changed for Leases.Silence. The first reaper that notices declares the worker lost (lose.lua). Then, in one
+// step (reap.lua), the rows that the lost worker owned return to the heads of their queues with a higher delivery number, so that the worker, if it
+// was only suspended, cannot change them any more. When it wakes, its next heartbeat tells it that it was lost: it ends its deliveries and
+// continues under a new id.
 
 // reaper watches the other workers. It returns the rows of silent workers to the queue.
 type reaper struct {
+	loop
 	queue  *Queue
 	self   *member
 	queues []string // queues of the alias
@@ -18,34 +23,13 @@ type reaper struct {
 }
 
 func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
-	r := &reaper{queue: q, self: self, watch: watch{Leases: q.Leases}, log: log}
-	for _, p := range queue.AllPriorities() {
-		r.queues = append(r.queues, queueName(alias, p))
-	}
-	return r
-}
-
-// run checks the other workers at intervals until ctx is done.
-func (r *reaper) run(ctx context.Context) {
-	every(ctx, r.queue.Leases.Beat, func() {
+	r := &reaper{queue: q, self: self, queues: queuesOf(alias), watch: watch{Leases: q.Leases}, log: log}
+	r.loop = loop{interval: q.Leases.Beat, do: func(ctx context.Context) {
 		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			r.self.outage.failed("could not look for silent workers", err)
+			self.outage.failed("could not look for silent workers", err)
 		}
-	})
-}
-
-// every calls a function at once and then at intervals, until ctx is done.
-func every(ctx context.Context, interval time.Duration, do func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		do()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	}}
+	return r
 }
 
 // look declares silent workers lost, and hands over the running rows whose owners are not alive.
@@ -54,7 +38,7 @@ func (r *reaper) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found := false
+	interval := r.watch.Beat * 3 / 4 // per interval, only the first worker inspects a queue
 	for _, id := range r.watch.look(time.Now(), beats) {
 		if id == r.self.worker() {
 			continue // this worker itself is not silent
@@ -65,48 +49,23 @@ func (r *reaper) look(ctx context.Context) error {
 		}
 		if lost {
 			r.log.Warn("a worker has sent no heartbeats: its rows go to other workers", "worker", id, "for", r.watch.Silence)
-			found = true
+			interval = 0
 		}
 	}
-	interval := r.watch.Beat * 3 / 4 // per interval, only the first worker inspects a queue
-	if found {
-		interval = 0
-	}
-	all, err := r.queue.inspect(ctx, r.queues, interval)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	// A worker sends its first heartbeat before it owns a row. The heartbeats are read after the owners, so every live owner has one.
-	if beats, err = r.queue.beats(ctx); err != nil {
-		return err
-	}
-	for queue, running := range all {
-		if err := r.handOverFrom(ctx, queue, running, beats); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.handOver(ctx, interval)
 }
 
-// handOverFrom hands over the rows of a queue whose owners have no heartbeat.
-func (r *reaper) handOverFrom(ctx context.Context, queue string, running []ownedTask, beats map[string]string) error {
-	moved := 0
-	for _, t := range running { // last taken first, so that the row that was taken first ends up at the head
-		_, alive := beats[t.owner]
-		if alive || t.owner == "" && t.orphaned < r.watch.Silence {
-			continue
-		}
-		ok, err := r.queue.handOver(ctx, queue, t.delivery, t.owner)
-		if err != nil {
-			return err
-		}
-		if ok {
-			moved++
-			r.log.Debug("returned a row of a lost worker to its queue", "batch", t.batch, "line", t.line, "owner", t.owner)
+// handOver hands over the rows without a live worker. It leaves out queues that a worker has inspected within the interval.
+func (r *reaper) handOver(ctx context.Context, interval time.Duration) error {
+	c := with(reapScript, "interval", interval.Milliseconds(), "silence", r.watch.Silence.Milliseconds()).rows(len(r.queues), "queue")
+	for _, queue := range r.queues {
+		c.add(queue)
+	}
+	list, err := r.queue.run(ctx, c).Slice()
+	for i := 0; i+1 < len(list); i += 2 {
+		if n, _ := list[i+1].(int64); n > 0 {
+			r.log.Warn("returned the rows of lost workers to the head of their queue", "queue", list[i], "rows", n)
 		}
 	}
-	if moved > 0 {
-		r.log.Warn("returned the rows of lost workers to the head of their queue", "queue", queue, "rows", moved)
-	}
-	return nil
+	return failure(err, "return the rows of lost workers")
 }

@@ -35,12 +35,10 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 		if code != "" && e.Code != code {
 			return nil
 		}
-		n, err := retryScript.Run(ctx, q.rdb, allKeys(batch), e.Line, e.ID, now()).Int()
-		if err == nil {
-			err = scriptError(n)
-		}
-		if err == nil && n == 0 {
+		_, err := q.check(ctx, with(requeueScript, "batch", batch, "line", e.Line, "entry", e.ID, "now", now()))
+		if errors.Is(err, queue.ErrRecorded) {
 			done.Kept++
+			return nil
 		}
 		return failure(err, "queue line %d of batch %s again", e.Line, batch)
 	})

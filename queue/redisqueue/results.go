@@ -32,19 +32,19 @@ func (q *Queue) Read(ctx context.Context, batch string, p queue.Page) ([]queue.R
 	}
 	var rows []queue.Recording
 	var wanted []int // indices of rows whose results are read
-	args := []any{p.MaxBytes}
+	c := with(resultsScript, "batch", batch, "max_bytes", p.MaxBytes).rows(len(streams[0].Messages), "line")
 	for _, m := range streams[0].Messages {
 		r := recording(m)
 		if r.Damage == "" && r.Requeued == "" && p.Want(r.Line) {
 			wanted = append(wanted, len(rows))
-			args = append(args, r.Line)
+			c.add(r.Line)
 		}
 		rows = append(rows, r)
 	}
 	if len(wanted) == 0 {
 		return rows, nil
 	}
-	texts, err := resultsScript.Run(ctx, q.rdb, keys(batch, "results"), args...).Slice()
+	texts, err := q.run(ctx, c).Slice()
 	if err != nil {
 		return nil, failure(err, "read recorded lines of batch %s", batch)
 	}
@@ -75,33 +75,21 @@ func recording(m redis.XMessage) queue.Recording {
 	return queue.Recording{ID: m.ID, Line: line, Sum: sum, Failed: failed, Requeued: requeued}
 }
 
-// Free implements queue.Store.
-func (q *Queue) Free(ctx context.Context, batch string, rows []queue.Recording) error {
+// Discard implements queue.Store.
+func (q *Queue) Discard(ctx context.Context, batch string, rows []queue.Recording, entries bool) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	lines := make([]string, len(rows))
-	for i, r := range rows {
-		lines[i] = strconv.Itoa(r.Line)
-	}
-	return failure(q.rdb.HDel(ctx, key(batch, "results"), lines...).Err(), "free results of batch %s", batch)
-}
-
-// Drop implements queue.Store.
-func (q *Queue) Drop(ctx context.Context, batch string, rows []queue.Recording) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	fields := make([]string, len(rows))
 	ids := make([]string, len(rows))
 	for i, r := range rows {
-		fields[i], ids[i] = strconv.Itoa(r.Line), r.ID
+		lines[i], ids[i] = strconv.Itoa(r.Line), r.ID
 	}
 	pipe := q.rdb.Pipeline()
-	pipe.HDel(ctx, key(batch, "results"), fields...)
-	pipe.XDel(ctx, key(batch, "stream"), ids...)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return failure(err, "drop results of batch %s", batch)
+	pipe.HDel(ctx, key(batch, "results"), lines...)
+	if entries {
+		pipe.XDel(ctx, key(batch, "stream"), ids...)
 	}
-	return nil
+	_, err := pipe.Exec(ctx)
+	return failure(err, "discard results of batch %s", batch)
 }

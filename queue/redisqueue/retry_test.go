@@ -18,7 +18,7 @@ func TestRetryWaitsForMemory(t *testing.T) {
 	require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	q := redisqueue.New(r.Client)
 	calls := 0
-	require.NoError(t, queue.Retry(t.Context(), time.Minute, func() error {
+	require.NoError(t, queue.UntilAvailable(t.Context(), time.Minute, func() error {
 		calls++
 		_, _, err := q.Create(t.Context(), queue.Batch{ID: "b", Alias: "m", Priority: queue.Bulk, Retention: time.Hour})
 		require.NoError(t, r.Client.ConfigSet(t.Context(), "maxmemory", "0").Err())

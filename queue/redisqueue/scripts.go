@@ -1,130 +1,189 @@
 package redisqueue
 
 import (
-	_ "embed"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
 )
 
+//go:embed lua
+var sources embed.FS
+
+// The scripts. Each file says what its values and rows are.
 var (
-	//go:embed lua/create.lua
-	createSource string
-	//go:embed lua/begin.lua
-	beginSource string
-	//go:embed lua/release.lua
-	releaseSource string
-	//go:embed lua/refusal.lua
-	refusalSource string
-	//go:embed lua/record.lua
-	recordSource string
-	//go:embed lua/seal.lua
-	sealSource string
-	//go:embed lua/finish.lua
-	finishSource string
-	//go:embed lua/cancel.lua
-	cancelSource string
-	//go:embed lua/results.lua
-	resultsSource string
-	//go:embed lua/retry.lua
-	retrySource string
-	//go:embed lua/add.lua
-	addSource string
-	//go:embed lua/fill.lua
-	fillSource string
-	//go:embed lua/waiting.lua
-	waitingSource string
-	//go:embed lua/drain.lua
-	drainSource string
-	//go:embed lua/delete.lua
-	deleteSource string
-	//go:embed lua/pause.lua
-	pauseSource string
-	//go:embed lua/giveback.lua
-	giveBackSource string
-	//go:embed lua/end.lua
-	endSource string
-	//go:embed lua/checkpoint.lua
-	checkpointSource string
-
-	//go:embed lua/beat.lua
-	beatSource string
-	//go:embed lua/lose.lua
-	loseSource string
-	//go:embed lua/leave.lua
-	leaveSource string
-
-	//go:embed lua/take.lua
-	takeSource string
-	//go:embed lua/own.lua
-	ownSource string
-	//go:embed lua/disown.lua
-	disownSource string
-	//go:embed lua/owners.lua
-	ownersSource string
-	//go:embed lua/inspect.lua
-	inspectSource string
-	//go:embed lua/revoke.lua
-	revokeSource string
-	//go:embed lua/handover.lua
-	handoverSource string
-	//go:embed lua/continue.lua
-	continueSource string
-	//go:embed lua/survive.lua
-	surviveSource string
-
-	createScript   = redis.NewScript(createSource)
-	beginScript    = redis.NewScript(refusalSource + beginSource)
-	releaseScript  = redis.NewScript(releaseSource)
-	recordScript   = redis.NewScript(refusalSource + finishSource + recordSource)
-	sealScript     = redis.NewScript(finishSource + sealSource)
-	cancelScript   = redis.NewScript(cancelSource)
-	resultsScript  = redis.NewScript(resultsSource)
-	retryScript    = redis.NewScript(retrySource)
-	pauseScript    = redis.NewScript(pauseSource)
-	giveBackScript = redis.NewScript(giveBackSource)
-	endScript      = redis.NewScript(endSource)
-	addScript      = redis.NewScript(fillSource + addSource)
-	deleteScript   = redis.NewScript(deleteSource)
-
-	waitingScript = redis.NewScript(waitingSource)
-	drainScript   = redis.NewScript(drainSource)
-
-	checkpointScript = redis.NewScript(refusalSource + checkpointSource)
-
-	beatScript  = redis.NewScript(beatSource)
-	loseScript  = redis.NewScript(loseSource)
-	leaveScript = redis.NewScript(leaveSource)
-
-	takeScript     = redis.NewScript(fillSource + takeSource)
-	ownScript      = redis.NewScript(ownSource)
-	disownScript   = redis.NewScript(disownSource)
-	ownersScript   = redis.NewScript(ownersSource + "return owners(ARGV[1])\n")
-	inspectScript  = redis.NewScript(fillSource + ownersSource + inspectSource)
-	revokeScript   = redis.NewScript(revokeSource)
-	handoverScript = redis.NewScript(handoverSource)
-	continueScript = redis.NewScript(continueSource)
-	surviveScript  = redis.NewScript(surviveSource)
+	addScript        = load("lib/fill", "add")
+	beatScript       = load("lib/delivery", "beat")
+	beginScript      = load("lib/rows", "begin")
+	cancelScript     = load("cancel")
+	checkpointScript = load("lib/rows", "checkpoint")
+	createScript     = load("create")
+	deleteScript     = load("delete")
+	drainScript      = load("drain")
+	endScript        = load("lib/delivery", "lib/stats", "end")
+	forwardScript    = load("forward")
+	leaveScript      = load("leave")
+	loseScript       = load("lose")
+	pauseScript      = load("pause")
+	reapScript       = load("lib/fill", "lib/delivery", "reap")
+	recordScript     = load("lib/rows", "lib/finish", "lib/stats", "record")
+	requeueScript    = load("requeue")
+	resultsScript    = load("results")
+	rightsScript     = load("rights")
+	sealScript       = load("lib/finish", "seal")
+	surviveScript    = load("survive")
+	takeScript       = load("lib/fill", "take")
+	waitingScript    = load("waiting")
 )
 
-// scriptError returns the error that a script's reply stands for, or nil.
-func scriptError(n int) error {
-	switch n {
-	case -1:
-		return queue.ErrNoBatch
-	case -2:
-		return queue.ErrCancelled
-	case -3:
-		return queue.ErrOtherFile
-	case -4:
-		return queue.ErrSuperseded
-	case -5:
-		return queue.ErrNoRow
-	case -6:
-		return queue.ErrOtherModel
-	case -7:
-		return queue.ErrDeliveryEnded
+// errNotRunning means that a worker no longer has the task that it wants to begin.
+var errNotRunning = errors.New("the task is not running")
+
+// replies are the numbers with which scripts answer for a row. Scripts have them in the table reply.
+var replies = []struct {
+	name   string
+	number int64
+	err    error
+}{
+	{"ok", 1, nil},
+	{"recorded", 0, queue.ErrRecorded},
+	{"no_batch", -1, queue.ErrNoBatch},
+	{"cancelled", -2, queue.ErrCancelled},
+	{"other_file", -3, queue.ErrOtherFile},
+	{"superseded", -4, queue.ErrSuperseded},
+	{"no_row", -5, queue.ErrNoRow},
+	{"other_model", -6, queue.ErrOtherModel},
+	{"not_running", -7, errNotRunning},
+}
+
+// refusalOf returns the error for which a script's reply stands; nil for a reply that is no refusal.
+func refusalOf(number int64) error {
+	for _, r := range replies {
+		if r.number == number {
+			return r.err
+		}
 	}
 	return nil
 }
+
+// isRefusal reports whether a script refused a row, as opposed to an error of Redis.
+func isRefusal(err error) bool {
+	for _, r := range replies {
+		if r.err != nil && errors.Is(err, r.err) {
+			return true
+		}
+	}
+	return false
+}
+
+// load returns the script that consists of the table of replies, the prelude, and the given parts.
+func load(parts ...string) *redis.Script {
+	var text strings.Builder
+	text.WriteString("local reply = {")
+	for _, r := range replies {
+		fmt.Fprintf(&text, "%s = %d, ", r.name, r.number)
+	}
+	text.WriteString("}\n")
+	for _, part := range append([]string{"lib/prelude"}, parts...) {
+		source, err := sources.ReadFile("lua/" + part + ".lua")
+		if err != nil {
+			panic(err) // the file is part of the program
+		}
+		text.Write(source)
+	}
+	return redis.NewScript(text.String())
+}
+
+// call is a script with its values and rows, by name.
+type call struct {
+	script *redis.Script
+	names  []string
+	values []any
+	width  int // number of columns of the rows
+}
+
+// with returns a call. pairs are the names of the values, each followed by its value.
+func with(script *redis.Script, pairs ...any) *call {
+	c := &call{script: script}
+	for i := 0; i < len(pairs); i += 2 {
+		c.names = append(c.names, pairs[i].(string))
+		c.values = append(c.values, pairs[i+1])
+	}
+	return c
+}
+
+// rows begins the rows of a call with n rows and these columns. add adds a row.
+func (c *call) rows(n int, columns ...string) *call {
+	c.width = len(columns)
+	values := make([]any, 0, len(c.values)+1+n*c.width)
+	c.values = append(append(values, c.values...), strings.Join(columns, " "))
+	return c
+}
+
+func (c *call) add(values ...any) { c.values = append(c.values, values...) }
+
+func (c *call) args() []any { return append([]any{strings.Join(c.names, " ")}, c.values...) }
+
+// run runs a script.
+func (q *Queue) run(ctx context.Context, c *call) *redis.Cmd {
+	return c.script.Run(ctx, q.rdb, nil, c.args()...)
+}
+
+// check runs a script that replies with a number, and returns the number and the error for which it stands.
+func (q *Queue) check(ctx context.Context, c *call) (number int64, err error) {
+	number, err = q.run(ctx, c).Int64()
+	if err == nil {
+		err = refusalOf(number)
+	}
+	return number, err
+}
+
+// runAll runs scripts in one round trip. A script that the server does not have yet is sent again, with its source.
+func (q *Queue) runAll(ctx context.Context, calls []*call) []*redis.Cmd {
+	pipe := q.rdb.Pipeline()
+	cmds := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		cmds[i] = c.script.EvalSha(ctx, pipe, nil, c.args()...)
+	}
+	_, err := pipe.Exec(ctx)
+	for i, c := range calls {
+		switch {
+		case cmds[i].Err() != nil && strings.HasPrefix(cmds[i].Err().Error(), "NOSCRIPT"):
+			cmds[i] = q.run(ctx, c)
+		case err != nil && cmds[i].Err() == nil && cmds[i].Val() == nil:
+			cmds[i].SetErr(err) // it was not sent
+		}
+	}
+	return cmds
+}
+
+// rowReply returns the part of a script's reply that is for row n. It is the error of the whole script, or the error for this row alone, if there is
+// one.
+func rowReply(list []any, n int, err error) (any, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case n >= len(list):
+		return nil, errors.New("the reply of redis has no entry for this row")
+	}
+	switch r := list[n].(type) {
+	case error:
+		return nil, r
+	case string:
+		return nil, replyError(r)
+	}
+	return list[n], nil
+}
+
+// replyError is an error of Redis that a script has returned for one of several rows.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// RedisError implements redis.Error.
+func (replyError) RedisError() {}

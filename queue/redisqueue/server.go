@@ -2,7 +2,6 @@ package redisqueue
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net"
@@ -16,15 +15,6 @@ import (
 // maxClockSkew is the maximum difference between the clocks of a machine and of Redis. Leases and times in the queue are compared
 // between machines.
 const maxClockSkew = 10 * time.Second
-
-// cancelChannel is the channel on which asynq announces that a task is cancelled.
-const cancelChannel = "asynq:cancel"
-
-var (
-	//go:embed lua/rights.lua
-	rightsSource string
-	rightsScript = redis.NewScript(rightsSource)
-)
 
 // readInfo returns the fields of a server's INFO. They are empty if the user may not run that command.
 func readInfo(ctx context.Context, c *redis.Client) (map[string]string, error) {
@@ -80,7 +70,7 @@ func (q *Queue) CheckServer(ctx context.Context) error {
 	if err := checkClock(ctx, q.rdb, time.Now); err != nil {
 		return fmt.Errorf("use redis: %w", err)
 	}
-	if err := checkRights(ctx, q.rdb); err != nil {
+	if err := q.checkRights(ctx); err != nil {
 		return fmt.Errorf("use redis: %w", err)
 	}
 	return nil
@@ -90,8 +80,11 @@ func (q *Queue) CheckServer(ctx context.Context) error {
 const probe = "ingot-rights"
 
 // checkRights returns an error that names the commands, keys and channels that the user may not use. It leaves no keys on the server.
-func checkRights(ctx context.Context, c redis.UniversalClient) error {
-	failed, err := rightsScript.Run(ctx, c, []string{key(probe, "x"), "asynq:{" + probe + "}:x"}).StringSlice()
+func (q *Queue) checkRights(ctx context.Context) error {
+	keys := []string{key(probe, "x"), asynqKey(probe, "x")} // Redis checks the rights to the keys that a call names before the script runs
+	c := with(rightsScript).rows(len(keys), "key")
+	c.add(keys[0], keys[1])
+	failed, err := rightsScript.Run(ctx, q.rdb, keys, c.args()...).StringSlice()
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		return fmt.Errorf("the user lacks rights to run scripts, or to use the keys ingot:* and asynq:*: %w", err)
 	}
@@ -101,10 +94,10 @@ func checkRights(ctx context.Context, c redis.UniversalClient) error {
 	if len(failed) > 0 {
 		return fmt.Errorf("the server refuses commands of the queue: %s", strings.Join(failed, "; "))
 	}
-	s := c.Subscribe(ctx, cancelChannel)
+	s := q.rdb.Subscribe(ctx, cancelChannel)
 	defer s.Close() //nolint:errcheck // the subscription was only a check
 	if _, err = s.Receive(ctx); err == nil {
-		err = c.Publish(ctx, cancelChannel, "").Err()
+		err = q.rdb.Publish(ctx, cancelChannel, "").Err()
 	}
 	if err != nil {
 		return fmt.Errorf("subscribe and publish to channel %s: %w", cancelChannel, err)

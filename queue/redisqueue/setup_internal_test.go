@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ type fleet struct {
 }
 
 // shortLeases are short, but long enough that no live worker is declared lost on a loaded machine.
-var shortLeases = Leases{Beat: 50 * time.Millisecond, Silence: 3 * time.Second, Stop: time.Minute}
+var shortLeases = Leases{Beat: 50 * time.Millisecond, Poll: 5 * time.Millisecond, Silence: 3 * time.Second, Stop: time.Minute}
 
 func newFleet(t testing.TB, rows int) *fleet {
 	t.Helper()
@@ -121,8 +122,8 @@ func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// serve starts a worker. handle gets the worker's queue, whose commands wait while the worker is asleep.
-func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue, j *queue.Job) error) *sleeper {
+// serve starts a worker. The commands of its deliveries wait while the worker is asleep.
+func (f *fleet) serve(concurrency int, handle queue.Handler) *sleeper {
 	f.t.Helper()
 	client := redis.NewClient(f.redis.Client.Options())
 	s := &sleeper{queue: New(client)}
@@ -133,8 +134,8 @@ func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err = s.queue.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: concurrency, ShutdownTimeout: time.Millisecond, PollInterval: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-		}, func(ctx context.Context, j *queue.Job) error { return handle(ctx, s.queue, j) })
+			Alias: "m", Concurrency: concurrency, ShutdownTimeout: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		}, handle)
 	})
 	s.stop = sync.OnceFunc(func() {
 		cancel()
@@ -148,19 +149,51 @@ func (f *fleet) serve(concurrency int, handle func(ctx context.Context, q *Queue
 	return s
 }
 
-// take takes the next row and makes a worker its owner. The row must be the given delivery.
-func (f *fleet) take(d delivery, worker string) {
+// take takes the next row, whose line and delivery number must be the given ones, for a worker.
+func (f *fleet) take(line, number int, worker string) *held {
 	f.t.Helper()
-	ctx := f.t.Context()
-	leaseEnd := time.Now().Add(time.Hour).Unix()
-	require.NoError(f.t, takeScript.Run(ctx, f.queue.rdb, nil, leaseEnd, 1, "m:default", "1").Err())
-	require.Equal(f.t, []string{d.id()}, f.queue.rdb.LRange(ctx, asynqKey("m:default", "active"), 0, 0).Val())
-	if worker == "" {
-		return
-	}
-	owned, err := f.queue.own(ctx, "m:default", d, worker)
+	s := &server{queue: f.queue, member: f.member(worker), deliveries: f.t.Context()}
+	fd := newFeed(s, map[string]int{"m:default": 1}, 1, 0)
+	list, err := f.queue.run(f.t.Context(), fd.takeCall(1)).Slice()
 	require.NoError(f.t, err)
-	require.True(f.t, owned)
+	require.Len(f.t, list, 1)
+	h := s.hold(fd, list[0])
+	require.NoError(f.t, h.notAJob)
+	require.Equal(f.t, []int{line, number}, []int{h.Line, h.number})
+	return h
+}
+
+// begin begins a row, and returns the number of the attempt.
+func (f *fleet) begin(h *held) (attempt int, err error) {
+	f.t.Helper()
+	h.begun, h.refusal, h.failure, h.worker = false, nil, nil, h.member.id
+	setBegun([]*held{h}, f.queue.run(f.t.Context(), beginCall([]*held{h})))
+	require.Equal(f.t, h.begun, h.refusal == nil && h.failure == nil)
+	return h.Attempt, errors.Join(h.refusal, h.failure)
+}
+
+// member returns a worker that sends no heartbeats.
+func (f *fleet) member(id string) *member {
+	o := queue.ServeOptions{Alias: "m", Logger: slog.New(slog.DiscardHandler)}
+	o.Defaults()
+	m := newMember(f.queue, o)
+	m.id = id
+	return m
+}
+
+// reap hands over the rows whose workers are not alive, as a reaper does.
+func (f *fleet) reap() {
+	f.t.Helper()
+	r := newReaper(f.queue, f.member(""), "m", slog.New(slog.DiscardHandler))
+	require.NoError(f.t, r.handOver(f.t.Context(), 0))
+}
+
+// count returns a number of a line of batch b.
+func (f *fleet) count(name string, line int) int {
+	f.t.Helper()
+	n, err := f.queue.rdb.HGet(f.t.Context(), key("b", name), strconv.Itoa(line)).Int()
+	require.True(f.t, err == nil || isNil(err), "%v", err)
+	return n
 }
 
 // requireNoTask checks that Redis has no task in any state.
@@ -172,17 +205,13 @@ func (f *fleet) requireNoTask() {
 	}
 }
 
-// answer begins and records a row, as a worker does.
-func answer(ctx context.Context, q *Queue, j *queue.Job, text string) error {
-	_, err := q.Begin(ctx, j)
-	if errors.Is(err, queue.ErrRecorded) {
-		return nil
-	}
+// answer records a row, as a worker does.
+func answer(ctx context.Context, d *queue.Delivery, text string) queue.Outcome {
+	_, err := d.Record(ctx, queue.Result{Sum: "0badcafe", Line: d.Line, Text: []byte(text)})
 	if err != nil {
-		return err
+		return queue.Retry(0, err)
 	}
-	_, err = q.Record(ctx, j.Batch, queue.Result{Sum: "0badcafe", Line: j.Line, Delivery: j.Delivery, Text: []byte(text)})
-	return err
+	return queue.Done()
 }
 
 func (f *fleet) eventually(what string, condition func() bool) {

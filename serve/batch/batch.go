@@ -95,7 +95,6 @@ type Fault struct {
 
 func newFaults(list ...Fault) *Faults { return &Faults{Object: "list", Data: list} }
 
-// record is the state of a batch on the disk.
 type record struct {
 	Batch        Batch         `json:"batch"`
 	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files
@@ -111,7 +110,6 @@ type ending struct {
 	ErrorFile  string `json:"error_file"`
 }
 
-// batch is the state of a batch in memory.
 type batch struct {
 	writing sync.Mutex             // held while the record changes
 	record  atomic.Pointer[record] // same content as on the disk; replaced, never modified
@@ -138,7 +136,6 @@ func newBatch(r record) *batch {
 
 func (b *batch) state() *record { return b.record.Load() }
 
-// view returns the batch as clients see it.
 func (b *batch) view() Batch {
 	r := b.state()
 	v := r.Batch
@@ -173,5 +170,4 @@ func (s *Store) changeLocked(b *batch, f func(*record)) error {
 	return nil
 }
 
-// unix returns the current time in Unix seconds, as Batch has it.
 func (s *Store) unix() *int64 { return new(s.now().Unix()) }

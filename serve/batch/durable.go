@@ -42,13 +42,11 @@ func publish(temp *os.File, path string) error {
 	return syncFolder(filepath.Dir(path))
 }
 
-// discard closes and removes a temporary file.
 func discard(temp *os.File) {
 	temp.Close()           //nolint:errcheck // the content is discarded
 	os.Remove(temp.Name()) //nolint:errcheck // the next Open removes the file if this fails
 }
 
-// remove removes a file if it exists, and syncs the removal to the disk.
 func remove(path string) error {
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +55,6 @@ func remove(path string) error {
 	return errors.Join(err, syncFolder(filepath.Dir(path)))
 }
 
-// syncFolder syncs a folder, so that new and removed names are on the disk.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -36,7 +36,6 @@ func NewFleet(queue queue.Queue, version string) *Fleet {
 	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
 }
 
-// turnsOf returns the turns of a model's batches, which limit how many of them run at once.
 func (f *Fleet) turnsOf(model string) *turns {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +82,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	defer abandon(nil)
 	watching.Go(func() { f.watch(collecting, t.Batch, abandon) })
 	detach := context.AfterFunc(stopped, func() {
-		err := queue.Retry(ctx, maxCancelWait, func() error {
+		err := queue.UntilAvailable(ctx, maxCancelWait, func() error {
 			_, err := f.queue.Cancel(ctx, t.Batch)
 			return err
 		})
@@ -127,7 +126,6 @@ func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelC
 	}
 }
 
-// maxCancelWait is the maximum time for which Run tries to cancel a batch in the queue.
 const maxCancelWait = time.Minute
 
 func ignore(err, target error) error {

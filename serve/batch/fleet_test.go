@@ -176,7 +176,7 @@ func TestFleetReportsLostResults(t *testing.T) {
 		s, err := f.queue.Status(t.Context(), b.ID)
 		return err == nil && s.Done == 20
 	}, patience, time.Millisecond)
-	require.NoError(t, f.queue.Free(t.Context(), b.ID, []queue.Recording{{Line: 20}}))
+	require.NoError(t, f.queue.Discard(t.Context(), b.ID, []queue.Recording{{Line: 20}}, false))
 	f.bench = start(t, f.folder, gated{}, batch.NewFleet(f.queue, "test"))
 	b = await(t, f.Store, b.ID, ended)
 	require.Equal(t, batch.Completed, b.Status)

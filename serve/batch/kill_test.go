@@ -199,7 +199,7 @@ func startWorker(t testing.TB, redis, name string, free chan struct{}) {
 	queue, _, err := redisqueue.Dial(t.Context(), redis, 8, nil)
 	require.NoError(t, err)
 	w, err := worker.New(gated{eng, free}, queue, worker.Config{
-		Alias: "micro", Name: name, Concurrency: 8, PollInterval: 10 * time.Millisecond, ShutdownTimeout: time.Second, Logger: quiet,
+		Alias: "micro", Name: name, Concurrency: 8, ShutdownTimeout: time.Second, Logger: quiet,
 	})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context())) // the context of the test ends before its cleanup functions run

@@ -54,13 +54,11 @@ func page[T any](ids []string, prefix string, q Query, item func(id string) (T, 
 	return p, nil
 }
 
-// insert adds an id to a sorted list.
 func insert(ids []string, id string) []string {
 	at, _ := slices.BinarySearch(ids, id)
 	return slices.Insert(ids, at, id)
 }
 
-// drop removes an id from a sorted list.
 func drop(ids []string, id string) []string {
 	if at, found := slices.BinarySearch(ids, id); found {
 		return slices.Delete(ids, at, at+1)

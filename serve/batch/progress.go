@@ -41,7 +41,6 @@ func (b *batch) progress() Progress {
 	return p
 }
 
-// report updates the progress after results were written. t has the tokens of the finished rows.
 func (b *batch) report(t Tokens) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -42,7 +42,6 @@ const (
 	batchPrefix = "batch_"
 )
 
-// window parses a completion window.
 func window(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {

@@ -71,7 +71,6 @@ type files struct {
 	usage  Usage
 }
 
-// lineFile is an output file that is being written.
 type lineFile struct {
 	file  *os.File
 	w     *bufio.Writer
@@ -109,7 +108,6 @@ func (l *lineFile) write(line []byte) error {
 	return l.w.WriteByte('\n')
 }
 
-// publish adds a file to the store and returns its id. It returns nil if the file has no lines.
 func (f *files) publish(l *lineFile, id, kind string) (*string, error) {
 	if l.lines == 0 {
 		return nil, nil
@@ -123,7 +121,6 @@ func (f *files) publish(l *lineFile, id, kind string) (*string, error) {
 	return &id, err
 }
 
-// write writes one line for each row of the batch.
 func (f *files) write(ctx context.Context) error {
 	total := f.record.Batch.RequestCounts.Total
 	if total == 0 {
@@ -136,12 +133,12 @@ func (f *files) write(ctx context.Context) error {
 	}
 	defer results.Close() //nolint:errcheck // the file was only read
 	in := bufio.NewReaderSize(results, 1<<20)
-	var text []byte
 	for ctx.Err() == nil {
-		if text, err = readLine(in, text[:0]); err != nil {
+		var text []byte
+		if text, err = in.ReadBytes('\n'); err != nil {
 			break
 		}
-		if err := f.result(text); err != nil {
+		if err := f.result(text[:len(text)-1]); err != nil {
 			return fmt.Errorf("read %s: %w", path, err)
 		}
 	}
@@ -157,44 +154,36 @@ func (f *files) write(ctx context.Context) error {
 	return f.missing(ctx)
 }
 
-// readLine appends the next line, without its line end, to text.
-func readLine(in *bufio.Reader, text []byte) ([]byte, error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		text = append(text, part...)
-		switch {
-		case err == nil:
-			return text[:len(text)-1], nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return text, err
-		}
-	}
+// resultLine is a line of the results file.
+type resultLine struct {
+	ID       string `json:"id"`
+	CustomID string `json:"custom_id"`
+	Response struct {
+		Body struct {
+			Usage struct {
+				PromptTokens     int `json:"prompt_tokens"`
+				CompletionTokens int `json:"completion_tokens"`
+				PromptDetails    struct {
+					CachedTokens int `json:"cached_tokens"`
+				} `json:"prompt_tokens_details"`
+				CompletionDetails struct {
+					ReasoningTokens int `json:"reasoning_tokens"`
+				} `json:"completion_tokens_details"`
+			} `json:"usage"`
+		} `json:"body"`
+	} `json:"response"`
+	Error *openai.Error   `json:"error"`
+	Stats json.RawMessage `json:"stats"`
 }
 
 // result writes the line of a row, given its result.
 func (f *files) result(text []byte) error {
-	var l struct {
-		Response struct {
-			Body struct {
-				Usage struct {
-					PromptTokens     int `json:"prompt_tokens"`
-					CompletionTokens int `json:"completion_tokens"`
-					PromptDetails    struct {
-						CachedTokens int `json:"cached_tokens"`
-					} `json:"prompt_tokens_details"`
-					CompletionDetails struct {
-						ReasoningTokens int `json:"reasoning_tokens"`
-					} `json:"completion_tokens_details"`
-				} `json:"usage"`
-			} `json:"body"`
-		} `json:"response"`
-		Error *openai.Error `json:"error"`
-	}
+	var l resultLine
 	if err := json.Unmarshal(text, &l); err != nil {
 		return err
 	}
 	if l.Error != nil {
-		return f.failure(text, l.Error)
+		return f.failure(l)
 	}
 	u := l.Response.Body.Usage
 	f.usage.InputTokens += u.PromptTokens
@@ -207,30 +196,21 @@ func (f *files) result(text []byte) error {
 
 // failure writes the line of a row whose result is an error. As in OpenAI's files, the line has the response that the request would have
 // got over HTTP. The line of an expired row has an error instead.
-func (f *files) failure(text []byte, e *openai.Error) error {
-	var l struct {
-		ID       string          `json:"id"`
-		CustomID string          `json:"custom_id"`
-		Stats    json.RawMessage `json:"stats,omitempty"`
-	}
-	if err := json.Unmarshal(text, &l); err != nil {
-		return err
-	}
+func (f *files) failure(l resultLine) error {
 	batch, number, _, err := openai.ParseResultID(l.ID)
 	if err != nil {
 		return err
 	}
 	line := outputLine{OutputLine: openai.OutputLine{ID: l.ID, CustomID: l.CustomID}, Stats: l.Stats}
-	if e.Code == openai.CodeExpired {
+	if l.Error.Code == openai.CodeExpired {
 		line.Error = notRun(Expired)
 	} else {
-		status, body := response(e)
+		status, body := response(l.Error)
 		line.Response = &openai.Response{StatusCode: status, RequestID: queue.TaskID(batch, number), Body: body}
 	}
 	return f.errors.marshal(line)
 }
 
-// response returns the HTTP status and body for an error of a row.
 func response(e *openai.Error) (status int, body any) {
 	switch e.Code {
 	case openai.CodeTimeout, openai.CodeFailed, openai.CodeTooLarge, openai.CodeAbandoned:
@@ -239,7 +219,6 @@ func response(e *openai.Error) (status int, body any) {
 	return e.HTTP()
 }
 
-// outputLine is a line of an output or error file.
 type outputLine struct {
 	openai.OutputLine
 	Stats json.RawMessage `json:"stats,omitempty"`
@@ -266,7 +245,6 @@ func notRun(s Status) *openai.Error {
 	return &openai.Error{Code: "result_lost", Message: "The result of this request was lost in the queue. Send it again in another batch."}
 }
 
-// missing writes error lines for the rows without a result.
 func (f *files) missing(ctx context.Context) error {
 	v := f.record.Batch
 	results, err := rows.OpenOutput(f.store.resultsPath(v.ID), v.ID)

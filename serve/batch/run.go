@@ -8,15 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/openai"
 )
 
 const (
-	// sweepInterval is the interval between two searches for expired files.
 	sweepInterval = time.Minute
-	// After a failure, a batch is tried again after one second. The pause doubles after each further failure, up to maxPause.
-	maxPause = time.Minute
+	maxPause      = time.Minute // between two attempts at a batch
 )
 
 // Run runs the store's batches until ctx is done: those that an earlier process has begun, and those that are created meanwhile. The next
@@ -47,13 +47,14 @@ func (s *Store) Run(ctx context.Context, runner Runner) {
 	running.Wait()
 }
 
-// live runs a batch until the batch has ended or ctx is done.
 func (s *Store) live(ctx context.Context, b *batch, runner Runner) {
 	expires := time.Unix(b.state().Batch.ExpiresAt, 0)
 	window := time.AfterFunc(expires.Sub(s.now()), b.stop)
 	defer window.Stop()
 	log := s.log.With("batch", b.state().Batch.ID)
-	for pause := time.Second; ; {
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval, pauses.Multiplier, pauses.RandomizationFactor = time.Second, maxPause, 2, 0
+	for {
 		before := b.state()
 		err := s.advance(ctx, b, runner)
 		after := b.state()
@@ -64,18 +65,18 @@ func (s *Store) live(ctx context.Context, b *batch, runner Runner) {
 		case ctx.Err() != nil:
 			return
 		case err == nil || before != after:
-			pause = time.Second
+			pauses.Reset()
 		}
 		if err == nil {
 			continue
 		}
+		pause := pauses.NextBackOff()
 		log.Error("batch is interrupted", "error", err, "again_in", pause)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, maxPause)
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sys/unix"
+
+	"github.com/ingot-run/ingot/openai"
 )
 
 // DefaultMaxFileBytes is the default of Options.MaxFileBytes.
@@ -51,6 +53,26 @@ type Store struct {
 	batchIDs []string       // sorted
 	readers  map[string]int // number of batches that use a file and have not ended, by the file's id
 	begin    func(*batch)   // starts to run a batch; nil while Run is not running
+}
+
+// Errors of a Store.
+var (
+	ErrNoFile   = errors.New("no such file")
+	ErrNoBatch  = errors.New("no such batch")
+	ErrTooLarge = errors.New("file is too large")
+)
+
+// RequestError means that a request is invalid. The same request would fail again.
+type RequestError struct {
+	Param   string // parameter that has to change; empty if none does
+	Code    string
+	Message string
+}
+
+func (e *RequestError) Error() string { return e.Message }
+
+func invalid(param, format string, args ...any) *RequestError {
+	return &RequestError{Param: param, Code: openai.CodeInvalidValue, Message: fmt.Sprintf(format, args...)}
 }
 
 // Names of the folders in a store's folder.
@@ -106,67 +128,63 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// loadFiles reads the descriptions of all files. It removes incomplete uploads, and content files that have no description.
-func (s *Store) loadFiles() error {
-	names, err := s.names(filesFolder)
+// load calls describe with the id of each description in a folder, and then content with the id of each content file.
+func (s *Store) load(folder string, describe, content func(id string) error) error {
+	names, err := s.names(folder)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		id, ok := strings.CutSuffix(name, descriptionSuffix)
-		if !ok {
-			continue
-		}
-		var f File
-		if err := s.read(s.filePath(id), &f); err != nil {
-			return err
-		}
-		s.files[id] = f
-		s.fileIDs = insert(s.fileIDs, id)
-	}
-	for _, name := range names {
-		id, ok := strings.CutSuffix(name, contentSuffix)
-		if _, known := s.files[id]; ok && !known {
-			s.log.Info("removed an incomplete file", "file", name)
-			if err := remove(s.contentPath(id)); err != nil {
-				return err
+	for _, kind := range []struct {
+		suffix string
+		load   func(id string) error
+	}{{descriptionSuffix, describe}, {contentSuffix, content}} {
+		for _, name := range names {
+			if id, ok := strings.CutSuffix(name, kind.suffix); ok {
+				if err := kind.load(id); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
+// loadFiles reads the descriptions of all files. It removes incomplete uploads, and content files that have no description.
+func (s *Store) loadFiles() error {
+	return s.load(filesFolder, func(id string) error {
+		var f File
+		err := s.read(s.filePath(id), &f)
+		s.files[id] = f
+		s.fileIDs = insert(s.fileIDs, id)
+		return err
+	}, func(id string) error {
+		if _, known := s.files[id]; known {
+			return nil
+		}
+		s.log.Info("removed an incomplete file", "file", id+contentSuffix)
+		return remove(s.contentPath(id))
+	})
+}
+
 // loadBatches reads all batches. It removes the results files of batches that have ended.
 func (s *Store) loadBatches() error {
-	names, err := s.names(batchesFolder)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		id, ok := strings.CutSuffix(name, descriptionSuffix)
-		if !ok {
-			continue
-		}
+	return s.load(batchesFolder, func(id string) error {
 		var r record
 		if err := s.read(s.batchPath(id), &r); err != nil {
 			return err
 		}
-		b := newBatch(r)
-		s.batches[id] = b
+		s.batches[id] = newBatch(r)
 		s.batchIDs = insert(s.batchIDs, id)
 		if !r.Batch.Status.Ended() {
 			s.readers[r.Batch.InputFileID]++
 		}
-	}
-	for _, name := range names {
-		id, ok := strings.CutSuffix(name, contentSuffix)
-		if b := s.batches[id]; ok && (b == nil || b.state().Batch.Status.Ended()) {
-			if err := remove(s.resultsPath(id)); err != nil {
-				return err
-			}
+		return nil
+	}, func(id string) error {
+		if b := s.batches[id]; b != nil && !b.state().Batch.Status.Ended() {
+			return nil
 		}
-	}
-	return nil
+		return remove(s.resultsPath(id))
+	})
 }
 
 // names removes the temporary files from a folder and returns the names of all other files.
@@ -190,7 +208,6 @@ func (s *Store) names(folder string) ([]string, error) {
 	return names, nil
 }
 
-// read decodes a JSON file.
 func (s *Store) read(path string, into any) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -45,7 +45,6 @@ func (t *turns) take(ctx context.Context, batch string) error {
 	return ctx.Err()
 }
 
-// giveBack ends a turn, so that another batch's turn can begin.
 func (t *turns) giveBack() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -105,7 +105,6 @@ var faultCodes = map[string]string{
 	openai.CodeMissing:     openai.CodeMissingParameter,
 }
 
-// checkLine returns the fault of a line, or nil if the line is valid.
 func (v *validation) checkLine(l rows.Line) *openai.Error {
 	if l.Long {
 		return &openai.Error{Code: openai.CodeTooLong, Message: fmt.Sprintf("is longer than %d MiB", rows.MaxLine>>20)}
@@ -160,5 +159,4 @@ func hash(id string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// isObject reports whether a text is one valid JSON object.
 func isObject(text []byte) bool { return json.Valid(text) && len(text) > 0 && text[0] == '{' }

@@ -1,5 +1,5 @@
-// Package console renders the server's pages for people. It depends on neither engines nor queues: package serve passes the data of the
-// pages.
+// Package console has the server's pages for people: handlers, templates and the history of the speed. A page is a file in the folder
+// pages, and a method of Console that is listed in Console.Pages.
 package console
 
 import (
@@ -21,12 +21,12 @@ var pageFiles embed.FS
 //go:embed assets
 var assetFiles embed.FS
 
-// functions are the functions that templates can call.
 var functions = template.FuncMap{
 	"ago":    humanize.Time,
 	"count":  func(n int) string { return humanize.Comma(int64(n)) },
 	"figure": figure,
 	"clock":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+	"unix":   func(seconds int64) time.Time { return time.Unix(seconds, 0) },
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
@@ -59,16 +59,28 @@ func parsePages() map[string]*template.Template {
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// Page is a page with its content.
-type Page interface {
-	template() string // name of the file in the folder pages
+// Frame has the parts that all pages show around their content.
+type Frame struct {
+	Version  string // version of the program
+	KeyName  string // name of the API key that the person signed in with; empty if the server has no keys
+	HasStore bool   // the server stores files and batches
+
+	Title    string
+	Template string // name of the content's file in the folder pages
+	Error    string // error of the person's last action; empty if it succeeded
+	Content  any
 }
 
-// Write writes a page as the response, with the given status.
-func Write(w http.ResponseWriter, status int, p Page) error {
+// Show writes a page as the response. failure is an error to show on the page; nil if there is none.
+func (c *Console) Show(w http.ResponseWriter, r *http.Request, status int, template, title string, failure error, content any) error {
+	f := c.Frame(r)
+	f.Template, f.Title, f.Content = template, title, content
+	if failure != nil {
+		_, f.Error = c.Problem(r, failure)
+	}
 	var text bytes.Buffer
-	if err := pages[p.template()].ExecuteTemplate(&text, "frame", p); err != nil {
-		return fmt.Errorf("render the page %s: %w", p.template(), err)
+	if err := pages[template].ExecuteTemplate(&text, "frame", f); err != nil {
+		return fmt.Errorf("render the page %s: %w", template, err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

@@ -34,6 +34,6 @@ func TestLeftText(t *testing.T) {
 	for left, wanted := range map[time.Duration]string{
 		0: "", 1: "1 s left", 12 * time.Second: "13 s left", 61 * time.Second: "1 min left", 185 * time.Minute: "3 h 5 min left",
 	} {
-		require.Equal(t, wanted, Batch{Left: left}.LeftText())
+		require.Equal(t, wanted, leftText(left))
 	}
 }

@@ -22,7 +22,6 @@ type answer struct {
 	Error            string
 }
 
-// output is the content of an output file.
 type output struct {
 	answers  map[string]answer // by custom_id
 	attempts map[int]int       // number of answered rows for each number of attempts
@@ -109,7 +108,6 @@ func (o *output) add(text []byte, batch string) error {
 	return nil
 }
 
-// maxNamed is the maximum number of rows that an error names.
 const maxNamed = 3
 
 // compare compares answers with those of the undisturbed run, by custom_id. The error names missing rows, rows that the undisturbed run
@@ -131,15 +129,14 @@ func compare(undisturbed, got map[string]answer) error {
 	return errors.Join(named("rows are missing", missing), named("rows are not in the input", unknown), named("rows have other answers", different))
 }
 
-func named(what string, rows []string) error {
+func named(problem string, rows []string) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	slices.SortFunc(rows, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	return fmt.Errorf("%d %s, such as %s", len(rows), what, strings.Join(rows[:min(maxNamed, len(rows))], ", "))
+	return fmt.Errorf("%d %s, such as %s", len(rows), problem, strings.Join(rows[:min(maxNamed, len(rows))], ", "))
 }
 
-// check compares a file of results and the batch's status with an undisturbed run.
 func check(undisturbed, got output, status counts) error {
 	err := compare(undisturbed.answers, got.answers)
 	if got.counts != undisturbed.counts {

@@ -89,7 +89,6 @@ func stopped(p *process) (undo func(), text string) {
 	return undo, p.name + ": SIGSTOP"
 }
 
-// commands are the running producers and collectors.
 type commands struct {
 	mu  sync.Mutex
 	now []*process

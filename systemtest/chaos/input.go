@@ -17,12 +17,11 @@ func writeInput(path string, seed uint64, rows int) (err error) {
 	}
 	w := bufio.NewWriter(f)
 	r := rand.New(rand.NewPCG(seed, 1))
+	lines := json.NewEncoder(w)
 	for i := range rows {
-		line, err := json.Marshal(newRow(r, i+1))
-		if err != nil {
+		if err := lines.Encode(newRow(r, i+1)); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%s\n", line) //nolint:errcheck // Flush reports it
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -63,5 +62,4 @@ func newRow(r *rand.Rand, number int) map[string]any {
 	return row
 }
 
-// maxTokens is the maximum number of tokens of an answer.
 const maxTokens = 500

@@ -40,7 +40,6 @@ func (j *journal) print(text string) {
 	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), text) //nolint:errcheck // nothing can be done about an output that fails
 }
 
-// faults returns an error that lists all faults, or nil if there were none.
 func (j *journal) faults() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

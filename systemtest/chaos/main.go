@@ -1,7 +1,7 @@
 // Command chaos runs batches through a real redis-server and several workers. During the run it kills, stops and disconnects these
 // processes at random. At the end, it compares the results with those of an undisturbed run.
 //
-//	go run ./chaos -ingot bin/ingot -model models/tiny-llama.q4_0.gguf
+//	go run ./systemtest/chaos -ingot bin/ingot -model models/tiny-llama.q4_0.gguf
 //
 // It runs the built program, as an operator does. Connections to Redis go through proxies in this command. docs/operations.md describes
 // the disturbances and the conditions that must hold at the end.
@@ -19,7 +19,6 @@ import (
 	"time"
 )
 
-// options are the settings of a run.
 type options struct {
 	ingot, redis, model string
 	seed                uint64
@@ -70,7 +69,6 @@ func main() {
 	}
 }
 
-// runIn makes a run in a folder. Its error lists all faults.
 func runIn(ctx context.Context, dir string, o options) error {
 	for _, path := range []*string{&o.ingot, &o.model} { // made absolute, since the processes run in dir
 		absolute, err := filepath.Abs(*path)
@@ -86,7 +84,7 @@ func runIn(ctx context.Context, dir string, o options) error {
 	defer text.Close() //nolint:errcheck // the lines were written without a buffer
 	j := newJournal(os.Stdout, text)
 	j.note("seed %d: %d rows a batch, %d workers, disturbed for %v", o.seed, o.rows, o.workers, o.storm)
-	if err := newRun(dir, o, j).run(ctx); err != nil {
+	if err := (&run{dir: dir, options: o, journal: j}).run(ctx); err != nil {
 		j.fault("%v", err)
 	}
 	return j.faults()

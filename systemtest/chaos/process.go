@@ -179,7 +179,6 @@ func (p *process) retire(ctx context.Context) {
 	p.drain(ctx, 0)
 }
 
-// history returns the number of starts, and the times that the process took to end after SIGTERM.
 func (p *process) history() (starts int, drains []time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +187,6 @@ func (p *process) history() (starts int, drains []time.Duration) {
 
 func (p *process) log() string { return filepath.Join(p.dir, p.name+".log") }
 
-// lastLine returns the last line of the process's log in quotes, or why the log cannot be read.
 func (p *process) lastLine() string {
 	text, err := os.ReadFile(p.log())
 	if err != nil {
@@ -210,7 +208,6 @@ func environment(dir string) []string {
 	return env
 }
 
-// rest waits for the duration d, or until ctx is done.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

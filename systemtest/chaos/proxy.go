@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strconv"
 	"sync"
 )
 
@@ -21,7 +20,6 @@ type proxy struct {
 	passes   chan struct{}     // closed while stalls is 0
 }
 
-// newProxy listens on a free port.
 func newProxy(ctx context.Context, target string) (*proxy, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +33,6 @@ func newProxy(ctx context.Context, target string) (*proxy, error) {
 // url returns the URL with which clients reach Redis through the proxy.
 func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
 
-// serve accepts connections and forwards them until ctx is done.
 func (p *proxy) serve(ctx context.Context) error {
 	context.AfterFunc(ctx, func() {
 		p.listener.Close() //nolint:errcheck // a listener has no unwritten data
@@ -53,7 +50,6 @@ func (p *proxy) serve(ctx context.Context) error {
 	}
 }
 
-// connect forwards one connection.
 func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	server, err := new(net.Dialer).DialContext(ctx, "unix", p.target)
 	if err != nil { // Redis is not running
@@ -91,14 +87,14 @@ func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// pass copies data from one side of a connection to the other. It ends when either side is closed. After each read it calls the function
-// lost. If lost returns true, pass drops the data and ends.
-func (p *proxy) pass(ctx context.Context, to, from net.Conn, lost func() bool) {
+// pass copies data from one side of a connection to the other. It ends when either side is closed. After each read, it
+// drops the data and ends if isLost returns true.
+func (p *proxy) pass(ctx context.Context, to, from net.Conn, isLost func() bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if !p.wait(ctx) || lost() {
+			if !p.wait(ctx) || isLost() {
 				return
 			}
 			if _, err := to.Write(buffer[:n]); err != nil {
@@ -132,7 +128,6 @@ func reset(c net.Conn) {
 	c.Close() //nolint:errcheck // unsent data may be lost
 }
 
-// drop resets all connections and returns their number.
 func (p *proxy) drop() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -175,24 +170,4 @@ func (p *proxy) stall() (undo func()) {
 			close(p.passes)
 		}
 	}
-}
-
-// ping returns an error if Redis does not answer on its socket.
-func ping(ctx context.Context, socket string) error {
-	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
-	if err != nil {
-		return err
-	}
-	defer c.Close() //nolint:errcheck // only the answer matters
-	if _, err := c.Write([]byte("PING\r\n")); err != nil {
-		return err
-	}
-	answer := make([]byte, len("+PONG"))
-	if _, err := c.Read(answer); err != nil {
-		return err
-	}
-	if string(answer) != "+PONG" {
-		return errors.New("redis answered PING with " + strconv.Quote(string(answer)) + " instead of +PONG")
-	}
-	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -24,10 +25,6 @@ type run struct {
 	workers  []*process
 	commands commands
 	proxies  []*proxy // one for each worker, then one for commands
-}
-
-func newRun(dir string, o options, j *journal) *run {
-	return &run{dir: dir, options: o, journal: j}
 }
 
 func (r *run) input() string  { return filepath.Join(r.dir, "in.jsonl") }
@@ -82,10 +79,8 @@ func (r *run) run(ctx context.Context) error {
 	return r.summarise(batches)
 }
 
-// localBatch is the batch id of the undisturbed run, which has no queue.
 const localBatch = "local"
 
-// runUndisturbed answers the rows with `ingot run`, in a single process.
 func (r *run) runUndisturbed(ctx context.Context) error {
 	out := filepath.Join(r.dir, "undisturbed.jsonl")
 	start := time.Now()
@@ -101,7 +96,6 @@ func (r *run) runUndisturbed(ctx context.Context) error {
 	return nil
 }
 
-// ingot runs a command of the program to its end and returns its output.
 func (r *run) ingot(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, r.options.ingot, args...)
 	cmd.Dir, cmd.Env = r.dir, environment(r.dir)
@@ -116,12 +110,16 @@ func (r *run) ingot(ctx context.Context, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// start starts Redis, the proxies and the workers.
 func (r *run) start(ctx, storm context.Context, group *errgroup.Group) error {
 	r.redis = r.newProcess(storm, "redis", r.options.redis, "--port", "0", "--unixsocket", r.socket(), "--dir", r.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
 	group.Go(func() error { return r.redis.run(ctx) })
-	for err := ping(ctx, r.socket()); err != nil; err = ping(ctx, r.socket()) {
+	for { // until Redis accepts connections
+		c, err := new(net.Dialer).DialContext(ctx, "unix", r.socket())
+		if err == nil {
+			reset(c)
+			break
+		}
 		if rest(ctx, 50*time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("start redis: %w", err)
 		}
@@ -175,7 +173,6 @@ func (r *run) runBatches(ctx, storm context.Context) (batches []string, err erro
 	return batches, err
 }
 
-// runBatch queues a batch and collects its results.
 func (r *run) runBatch(ctx, storm context.Context, batch string) error {
 	start := time.Now()
 	if err := r.commands.run(ctx, r.newProcess(storm, batch+"-enqueue", r.options.ingot, "enqueue", r.input(), "--redis", r.url(), "--batch", batch)); err != nil {
@@ -191,7 +188,6 @@ func (r *run) runBatch(ctx, storm context.Context, batch string) error {
 
 func (r *run) results(batch string) string { return filepath.Join(r.dir, batch+".jsonl") }
 
-// status reads the counts of a batch.
 func (r *run) status(ctx context.Context, batch string) (c counts, err error) {
 	text, err := r.ingot(ctx, "status", batch, "--redis", r.url(), "--json")
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// kind is a kind of disturbance.
 type kind string
 
 const (
@@ -43,7 +42,6 @@ var deck = []struct {
 // stopUnits is the number of time units for which a worker is stopped. A unit is therefore 1/stopUnits of the value of the flag -stop.
 const stopUnits = 40
 
-// event is one disturbance.
 type event struct {
 	at     time.Duration // time since the start of the storm
 	kind   kind

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (r *run) summarise(batches []string) error {
 		}
 	}
 	var deliveries []string
-	for _, n := range sortedKeys(attempts) {
+	for _, n := range slices.Sorted(maps.Keys(attempts)) {
 		deliveries = append(deliveries, fmt.Sprintf("%d: %d", n, attempts[n]))
 	}
 	r.journal.note("%d batches of %d rows; answered rows by number of deliveries: %s", len(batches), r.undisturbed.counts.Total,
@@ -43,22 +44,13 @@ func (r *run) summarise(batches []string) error {
 		r.journal.note("%d workers ended after SIGTERM, the slowest %v after it", len(drains), slices.Max(drains).Round(time.Second/10))
 	}
 	r.journal.note("the workers logged:")
-	for _, m := range sortedKeys(messages) {
+	for _, m := range slices.Sorted(maps.Keys(messages)) {
 		r.journal.note("%6d × %s", messages[m], m)
 		if strings.Contains(m, "panic") {
 			r.journal.fault("a worker logged: %s", m)
 		}
 	}
 	return nil
-}
-
-func sortedKeys[K int | string](m map[K]int) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // countMessages counts the messages of a log by level and text up to the first colon, which precedes details such as the cause. Some lines

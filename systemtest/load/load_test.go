@@ -29,8 +29,7 @@ func TestLoad(t *testing.T) {
 	require.NoError(t, err)
 	store, err := batch.Open(t.TempDir(), batch.Options{Logger: quiet})
 	require.NoError(t, err)
-	s, err := serve.New(serve.Options{Answerer: answerer, Store: store, Logger: quiet})
-	require.NoError(t, err)
+	s := serve.New(serve.Options{Answerer: answerer, Store: store, Logger: quiet})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {

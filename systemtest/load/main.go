@@ -2,7 +2,7 @@
 // many clients and a batch use the server. The server needs --data:
 //
 //	ingot serve --model tiny=models/tiny-glm.q8_0.gguf --data /tmp/data &
-//	go run ./serve/load -model tiny -for 60s
+//	go run ./systemtest/load -model tiny -for 60s
 package main
 
 import (
@@ -38,7 +38,6 @@ func main() {
 	}
 }
 
-// report has the results of a run.
 type report struct {
 	idle, loaded []time.Duration // times to the first token of streamed chats
 	requests     int
@@ -68,7 +67,6 @@ func printTimes(name string, times []time.Duration) {
 	fmt.Printf("time to first token, %s: p50 %v, p95 %v of %d\n", name, quantile(times, 0.5), quantile(times, 0.95), len(times))
 }
 
-// quantile returns a quantile of times. share is between 0 and 1; 0.5 gives the median.
 func quantile(times []time.Duration, share float64) time.Duration {
 	if len(times) == 0 {
 		return 0

@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// options are the settings of a run.
 type options struct {
 	url, model string
 	clients    int
@@ -26,10 +25,8 @@ type options struct {
 	tokens     int
 }
 
-// memorySamples is the number of times that the server's memory is read during the load.
 const memorySamples = 6
 
-// run measures a server as the options describe.
 func run(ctx context.Context, o options) (*report, error) {
 	l := &load{options: o, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.clients}}, report: &report{}}
 	for i := range o.idle {
@@ -111,7 +108,7 @@ func (l *load) chat(ctx context.Context, number int, stream bool) (first time.Du
 		body += `,"stream_options":{"include_usage":true}`
 	}
 	start := time.Now()
-	response, err := l.post(ctx, "/v1/chat/completions", "application/json", strings.NewReader(body+"}"))
+	response, err := l.send(ctx, http.MethodPost, "/v1/chat/completions", "application/json", strings.NewReader(body+"}"))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -153,11 +150,7 @@ type usage struct {
 	Tokens int `json:"completion_tokens"`
 }
 
-// post sends a request and returns the response. It returns an error if the status is not 200.
-func (l *load) post(ctx context.Context, path, contentType string, body io.Reader) (*http.Response, error) {
-	return l.send(ctx, http.MethodPost, path, contentType, body)
-}
-
+// send sends a request and returns the response. It returns an error if the status is not 200.
 func (l *load) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, l.url+path, body)
 	if err != nil {
@@ -176,7 +169,6 @@ func (l *load) send(ctx context.Context, method, path, contentType string, body 
 	return response, nil
 }
 
-// call sends a request and decodes its response.
 func (l *load) call(ctx context.Context, method, path, contentType string, body io.Reader, into any) error {
 	response, err := l.send(ctx, method, path, contentType, body)
 	if err != nil {
@@ -233,7 +225,6 @@ func (l *load) batch(ctx context.Context, id string) (b batchStatus, err error) 
 	return b, err
 }
 
-// endBatch cancels the batch and counts its answered rows.
 func (l *load) endBatch(ctx context.Context, id string) error {
 	b, err := l.batch(ctx, id)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/enqueue"
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/memqueue"
 	"github.com/ingot-run/ingot/worker"
 )
@@ -37,7 +38,6 @@ type Options struct {
 	Others        []string       // names of models that other runs use; this run leaves out rows with these names
 	MixModels     bool           // continue an output that has answers of another model
 	Concurrency   int            // maximum number of jobs in the engine at once, at least 1
-	Timeout       time.Duration  // maximum time of one attempt; default enqueue.DefaultTimeout
 	Version       string         // version of the program, for results
 	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
 	Logger        *slog.Logger   // receives the worker's log; default slog.Default()
@@ -158,8 +158,8 @@ type run struct {
 func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	queue := memqueue.New()
-	w, err := worker.New(eng, queue, worker.Config{
+	q := memqueue.New()
+	w, err := worker.New(eng, q, worker.Config{
 		Alias:           Batch,
 		Version:         r.options.Version,
 		Concurrency:     r.options.Concurrency,
@@ -169,8 +169,8 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	if err != nil {
 		return err
 	}
-	producer, err := enqueue.NewProducer(ctx, queue, enqueue.Options{
-		Batch: r.out.Batch(), Alias: Batch, Timeout: r.options.Timeout, Version: r.options.Version,
+	producer, err := enqueue.NewProducer(ctx, q, enqueue.Options{
+		Batch: r.out.Batch(), Alias: Batch, Version: r.options.Version,
 	}, "")
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	group.Go(func() error { return r.feed(ctx, producer) })
 	group.Go(func() error {
 		defer finish()
-		return r.collect(ctx, queue)
+		return r.collect(ctx, q)
 	})
 	return group.Wait()
 }
@@ -224,7 +224,41 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	return p.Seal(ctx, added, hex.EncodeToString(whole.Sum(nil)))
 }
 
-// isForOther reports whether a row names one of Options.Others, whose run answers it.
 func (r *run) isForOther(row rows.Row) bool {
 	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
+}
+
+// collect writes each result when it is recorded, deletes it from the queue, and releases its room in the window.
+func (r *run) collect(ctx context.Context, q queue.Queue) error {
+	_, err := enqueue.Collect(ctx, q, r.out, enqueue.CollectOptions{
+		Follow:    true,
+		Immediate: true,
+		Progress:  r.report,
+		Written: func(rows []queue.Recording) error {
+			if err := q.Discard(ctx, r.out.Batch(), rows, true); err != nil {
+				return err
+			}
+			r.window.release(rows)
+			return nil
+		},
+	})
+	return err
+}
+
+func (r *run) report(s queue.Status) {
+	r.progress.PromptTokens, r.progress.CompletionTokens = s.PromptTokens, s.CompletionTokens
+	r.count()
+	if r.options.Progress != nil {
+		r.options.Progress(r.progress)
+	}
+}
+
+func (r *run) count() {
+	held, failed := r.out.Counts()
+	p := &r.progress
+	p.Kept = int(r.kept.Load())
+	p.Total = max(0, r.total-int(r.others.Load()))
+	p.Failed = failed - r.failed
+	p.Done = held - r.held - p.Failed
+	p.Elapsed = time.Since(r.start)
 }

@@ -155,7 +155,7 @@ func measureParts(b *testing.B, eng *engine.Engine, atOnce int) {
 
 // serveUntil runs a worker until a batch is finished.
 func serveUntil(b *testing.B, q queue.Queue, batch string, atOnce int) {
-	w, err := worker.New(newPaced(atOnce), q, worker.Config{Concurrency: atOnce, Ahead: atOnce, Logger: quiet})
+	w, err := worker.New(newPaced(atOnce), q, worker.Config{Concurrency: atOnce, Prefetch: atOnce, Logger: quiet})
 	require.NoError(b, err)
 	working, stop := context.WithCancel(b.Context())
 	var group errgroup.Group
@@ -235,7 +235,7 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine, atO
 		id := fmt.Sprintf("batch-%d", batch)
 		_, err := enqueue.Enqueue(b.Context(), queue, strings.NewReader(file), enqueue.Options{Batch: id})
 		require.NoError(b, err)
-		w, err := worker.New(eng, queue, worker.Config{Concurrency: atOnce, Ahead: atOnce, Logger: quiet})
+		w, err := worker.New(eng, queue, worker.Config{Concurrency: atOnce, Prefetch: atOnce, Logger: quiet})
 		require.NoError(b, err)
 		working, stop := context.WithCancel(b.Context())
 		var group errgroup.Group

@@ -10,14 +10,12 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// maxWindowBytes is the maximum total size of the request bodies in the window, in bytes.
 const maxWindowBytes = 64 << 20
 
 // bodyCopies is the assumed memory that a row in the window takes, as a multiple of the size of its request body: the body itself, and
 // what is parsed from it.
 const bodyCopies = 5
 
-// window limits the number and the total size of the rows that are queued, in the engine or waiting to be written.
 type window struct {
 	room    *semaphore.Weighted
 	bytes   int64 // maximum total size of the bodies
@@ -35,7 +33,6 @@ func newWindow(concurrency int, memory int64) *window {
 	return &window{room: semaphore.NewWeighted(bytes), bytes: bytes, minRoom: max(1, bytes/rows), taken: map[int]int64{}}
 }
 
-// acquire waits until the window has room for a row, and takes this room.
 func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	n := w.size(len(row.Body))
 	if err := w.room.Acquire(ctx, n); err != nil {
@@ -47,7 +44,6 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 	return nil
 }
 
-// size returns the room that a row takes, given the size of its body.
 func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
 // drain must be called after a row was queued. body is the size of the row's body in bytes. If the row takes the whole window, drain waits
@@ -63,7 +59,6 @@ func (w *window) drain(ctx context.Context, body int) error {
 	return nil
 }
 
-// release releases the room of rows that were written.
 func (w *window) release(rows []queue.Recording) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,25 +1,25 @@
 -- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch that had no waiting rows gets the
--- lowest turn of the other batches (see fill.lua, which precedes this script). The model alias of the queue is noted in each batch's meta.
--- Returns the numbers (from 1) of the tasks whose ids exist.
--- ARGV: queue, now in ns, then id and message of each task.
+-- lowest turn of the other batches (see fill.lua). The model alias of the queue is noted in each batch's meta.
+-- Values: queue, now_ns. Rows: id, message. Returns the numbers (from 1) of the rows whose ids exist.
 local known, joined, named = {}, {}, {}
-local alias = string.match(ARGV[1], '^(.*):')
-local turns = 'ingot:{' .. ARGV[1] .. '}:turns'
-for i = 3, #ARGV, 2 do
-  local task = 'asynq:{' .. ARGV[1] .. '}:t:' .. ARGV[i]
-  local batch, row = string.match(ARGV[i], '^([^:]*):(.*)$')
+local alias = string.match(arg.queue, '^(.*):')
+local turns = turnsKey(arg.queue)
+redis.call('SADD', 'asynq:queues', arg.queue)
+for n, row in ipairs(rows) do
+  local task = taskKey(arg.queue, row.id)
+  local batch, line = string.match(row.id, '^([^:]*):(.*)$')
   if not named[batch] then
     named[batch] = true
-    local meta = 'ingot:{' .. batch .. '}:meta'
+    local meta = batchKey(batch, 'meta')
     if redis.call('EXISTS', meta) == 1 then
       redis.call('HSETNX', meta, 'alias:' .. alias, 1)
     end
   end
   if redis.call('EXISTS', task) == 1 then
-    known[#known + 1] = (i - 1) / 2
+    known[#known + 1] = n
   else
-    redis.call('HSET', task, 'msg', ARGV[i + 1], 'state', 'waiting', 'pending_since', ARGV[2])
-    redis.call('LPUSH', 'ingot:{' .. ARGV[1] .. '}:waiting:' .. batch, row)
+    redis.call('HSET', task, 'msg', row.message, 'state', 'waiting', 'pending_since', arg.now_ns)
+    redis.call('LPUSH', waitingKey(arg.queue, batch), line)
     if not joined[batch] then
       joined[batch] = true
       local first = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
@@ -27,5 +27,5 @@ for i = 3, #ARGV, 2 do
     end
   end
 end
-fill(ARGV[1])
+fill(arg.queue)
 return known

@@ -1,10 +1,19 @@
--- Writes a worker's record. Returns the time in ms, or 0 if the worker was declared lost and must continue under another id.
--- KEYS: records, beats, lost. ARGV: worker's id, record.
-if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then
-  return 0
+-- Writes a worker's record, and makes the worker the owner of rows that it has taken but not begun. Values: worker, record. Rows: queue, id, batch, line,
+-- delivery. Returns false if the worker was declared lost and must continue under another id, otherwise the numbers (from 1) of the rows that
+-- the worker does not have any more.
+if redis.call('HEXISTS', fleetKey('lost'), arg.worker) == 1 then
+  return false
 end
-local t = redis.call('TIME')
-local ms = t[1] * 1000 + math.floor(t[2] / 1000)
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', ms))
-return ms
+redis.call('HSET', fleetKey('records'), arg.worker, arg.record)
+redis.call('HSET', fleetKey('beats'), arg.worker, number(nowMS()))
+local gone = {}
+for n, row in ipairs(rows) do
+  local task = taskKey(row.queue, row.id)
+  if redis.call('HGET', task, 'state') == 'active' and isCurrent(keysOf(row.batch), row.line, row.delivery) then
+    redis.call('HSET', task, 'owner', arg.worker)
+    redis.call('HDEL', task, 'orphan')
+  else
+    gone[#gone + 1] = n
+  end
+end
+return gone

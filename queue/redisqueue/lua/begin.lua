@@ -1,21 +1,18 @@
--- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. Returns a list with an item for each row: the
--- text of an error, or a list of the number of the attempt and the row's checkpoint, if there is one. If the attempt is refused, the list
--- has one number: a result of refusal, -6 if another model has answered rows of the alias, -7 if the task was taken from the worker
--- meanwhile. A repeated call for the same delivery counts no second attempt: the client repeats a call whose reply was lost.
--- refusal.lua precedes this script.
--- ARGV: now in ms, then of each row: batch, line, FileID or '', number of the delivery, alias that the row names or '', model or '', key of
--- the row's task, the worker's id. The last two are '' if Begin was called outside a handler of the row.
+-- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. A repeated call for the same delivery counts no
+-- second attempt: the client repeats a call whose reply was lost. lib/rows.lua precedes this script.
+-- Values: now. Rows: batch, line, file (FileID or ''), delivery, alias (that the row names, or ''), pin (of the worker's model, or ''), task (its key),
+-- worker. Returns a list with an item for each row: the text of an error, or a list of the number of the attempt and the row's checkpoint, if
+-- there is one, or a list of one number with which the row is refused.
 local changed = {} -- changed batches
 
-local replies = each(2, 8, function(i, n)
-  local id, line, file, delivery, alias, model, task, owner = unpack(ARGV, i, i + 7)
-  local b = batch(id)
-  local refused = refusal(b, line, delivery, file)
+local replies = each(function(row, n)
+  local b = batch(row.batch)
+  local refused = refusal(b, row.line, row.delivery, row.file)
   if refused then
     return {refused}
   end
-  if otherModel(b, alias, model) then
-    return {-6}
+  if otherModel(b, row.alias, row.pin) then
+    return {reply.other_model}
   end
   if not b.counts then
     read(b, 'attempts')
@@ -23,33 +20,29 @@ local replies = each(2, 8, function(i, n)
     b.counts, b.begun = {}, {}
     changed[#changed + 1] = b
   end
-  local repeated = false
-  if owner ~= '' then
-    local is = redis.call('HMGET', task, 'state', 'orphan', 'begun')
-    if is[1] ~= 'active' then
-      return {-7}
-    end
-    redis.call('HSET', task, 'owner', owner, 'begun', owner)
-    repeated = is[3] == owner
-    if is[2] then
-      redis.call('HDEL', task, 'orphan')
-    end
+  local is = redis.call('HMGET', row.task, 'state', 'orphan', 'begun')
+  if is[1] ~= 'active' then
+    return {reply.not_running}
   end
-  local row = b.rows[line]
-  row.attempts = tonumber(row.attempts or 0) + (repeated and 0 or 1)
-  b.counts[#b.counts + 1] = line
-  b.counts[#b.counts + 1] = row.attempts
+  redis.call('HSET', row.task, 'owner', row.worker, 'begun', row.worker)
+  if is[2] then
+    redis.call('HDEL', row.task, 'orphan')
+  end
+  local line = b.rows[row.line]
+  line.attempts = tonumber(line.attempts or 0) + (is[3] == row.worker and 0 or 1)
+  b.counts[#b.counts + 1] = row.line
+  b.counts[#b.counts + 1] = line.attempts
   b.begun[#b.begun + 1] = n
-  return {row.attempts, row.checkpoints or nil}
+  return {line.attempts, line.checkpoints or nil}
 end)
 
 for _, b in ipairs(changed) do
   if #b.begun > 0 then
     local text, failed = attempt(function()
       if not b.started then
-        redis.call('HSETNX', b.meta, 'started_ms', ARGV[1])
+        redis.call('HSETNX', b.keys.meta, 'started_ms', arg.now)
       end
-      redis.call('HSET', b.attempts, unpack(b.counts))
+      redis.call('HSET', b.keys.attempts, unpack(b.counts))
     end)
     for _, n in ipairs(failed and b.begun or {}) do
       replies[n] = text

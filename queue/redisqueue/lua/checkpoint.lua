@@ -1,10 +1,11 @@
--- Stores the checkpoint of a running row. Returns 1, or a result of refusal. refusal.lua precedes this script.
--- ARGV: batch, line, number of the delivery, checkpoint.
-lines[ARGV[1]] = {ARGV[2]}
-local b = batch(ARGV[1])
-local refused = refusal(b, ARGV[2], ARGV[3], '')
-if refused then
-  return refused
-end
-redis.call('HSET', b.checkpoints, ARGV[2], ARGV[4])
-return 1
+-- Stores the checkpoint of a running row. lib/rows.lua precedes this script.
+-- Rows: batch, line, delivery, checkpoint. Returns a list with reply.ok or the number with which the row is refused.
+return each(function(row)
+  local b = batch(row.batch)
+  local refused = refusal(b, row.line, row.delivery, '')
+  if refused then
+    return refused
+  end
+  redis.call('HSET', b.keys.checkpoints, row.line, row.checkpoint)
+  return reply.ok
+end)

@@ -1,17 +1,16 @@
--- Creates a batch and returns 1. If the batch exists, sets only its weight, if one is given, and its permission to mix models, if ARGV[1]
--- is 1, and returns 0.
--- KEYS: meta. ARGV: 1 if the batch may mix models, else 0, weight or '', then fields and values.
-local existed = redis.call('EXISTS', KEYS[1])
+-- Creates a batch. If the batch exists, sets only its weight, if one is given, and its permission to mix models, if mixed is 1.
+-- Values: batch, mixed (1 or 0), weight (or ''). Rows: field, value. Returns 1, or 0 if the batch exists.
+local meta = batchKey(arg.batch, 'meta')
+local existed = redis.call('EXISTS', meta)
 if existed == 0 then
-  redis.call('HSET', KEYS[1], unpack(ARGV, 3))
+  for _, row in ipairs(rows) do
+    redis.call('HSET', meta, row.field, row.value)
+  end
 end
-if ARGV[1] == '1' then
-  redis.call('HSET', KEYS[1], 'mixed', 1)
+if arg.mixed == '1' then
+  redis.call('HSET', meta, 'mixed', 1)
 end
-if ARGV[2] ~= '' then
-  redis.call('HSET', KEYS[1], 'weight', ARGV[2])
+if arg.weight ~= '' then
+  redis.call('HSET', meta, 'weight', arg.weight)
 end
-if existed == 1 then
-  return 0
-end
-return 1
+return 1 - existed

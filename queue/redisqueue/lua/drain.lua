@@ -1,13 +1,48 @@
--- Removes waiting rows of a batch with their tasks. Returns the number of removed rows. It is below the maximum if no rows are left.
--- KEYS: waiting rows of the batch, turns of the queue. ARGV: batch, prefix of the keys of the batch's tasks, maximum number of rows.
-for n = 1, tonumber(ARGV[3]) do
-  local row = redis.call('RPOP', KEYS[1])
-  if not row then
-    redis.call('ZREM', KEYS[2], ARGV[1])
-    return n - 1
+-- Removes rows of a batch from a queue with their tasks, except those that live workers run. It works even while Redis has no memory left.
+-- Values: queue, batch, max (number of waiting rows to remove in this call), silence (ms after which a row without an owner, or twice that after the
+-- last heartbeat of its owner, has no live worker). Returns 1 if the batch may have more waiting rows, otherwise 0.
+local waiting = waitingKey(arg.queue, arg.batch)
+for _ = 1, tonumber(arg.max) do
+  local line = redis.call('RPOP', waiting)
+  if not line then
+    break
   end
-  if redis.call('HGET', ARGV[2] .. row, 'state') == 'waiting' then
-    redis.call('DEL', ARGV[2] .. row)
+  local task = taskKey(arg.queue, arg.batch .. ':' .. line)
+  if redis.call('HGET', task, 'state') == 'waiting' then
+    redis.call('DEL', task)
   end
 end
-return tonumber(ARGV[3])
+if redis.call('EXISTS', waiting) == 1 then
+  return 1
+end
+redis.call('ZREM', turnsKey(arg.queue), arg.batch)
+
+local prefix, now = arg.batch .. ':', nowMS()
+local function isDead(task)
+  local is = redis.call('HMGET', task, 'owner', 'orphan')
+  if is[1] then
+    local beat = redis.call('HGET', fleetKey('beats'), is[1])
+    return not beat or now - tonumber(beat) >= 2 * tonumber(arg.silence)
+  end
+  return now - tonumber(is[2] or now) >= tonumber(arg.silence)
+end
+for _, name in ipairs({'pending', 'active'}) do
+  local list = asynqKey(arg.queue, name)
+  for _, id in ipairs(redis.call('LRANGE', list, 0, -1)) do
+    local task = taskKey(arg.queue, id)
+    if string.sub(id, 1, #prefix) == prefix and (name ~= 'active' or isDead(task)) then
+      redis.call('LREM', list, 0, id)
+      redis.call('DEL', task)
+    end
+  end
+end
+for _, name in ipairs({'scheduled', 'retry', 'archived'}) do
+  local set = asynqKey(arg.queue, name)
+  for _, id in ipairs(redis.call('ZRANGE', set, 0, -1)) do
+    if string.sub(id, 1, #prefix) == prefix then
+      redis.call('ZREM', set, id)
+      redis.call('DEL', taskKey(arg.queue, id))
+    end
+  end
+end
+return 0

@@ -1,29 +1,36 @@
--- Ends the delivery of a running task as asynq does: deletes the task, or schedules it for another delivery, or archives it. Returns 1, or 0 if
--- it is not running.
--- ARGV: id, queue, 'done', 'retry' or 'archived', today, Unix time in s at which today's counts expire, 1 if the task has failed, then,
--- unless it is done, its message, and the time in s at which it was archived or is to be delivered again.
-local asynq = 'asynq:{' .. ARGV[2] .. '}:'
-local task = asynq .. 't:' .. ARGV[1]
-if redis.call('LREM', asynq .. 'active', -1, ARGV[1]) == 0 then
-  return 0
+-- Ends the delivery of a running task, unless another worker has the task by now. The task goes to a place: 'done' (it is deleted), 'head' or 'tail' of its
+-- queue, 'retry' or 'archived' (asynq's sets). A row whose batch is cancelled or does not exist is deleted. lib/delivery.lua precedes this script.
+-- Values: queue, id, delivery, place, uncount (1 if the attempt does not count), failed (1 if the failure counts), message and at (for 'retry' and
+-- 'archived': its new message, and the time in s at which it is to be delivered again or was archived), today, expire (Unix time in s at which
+-- today's counts expire). Returns reply.ok or reply.superseded.
+local task = taskKey(arg.queue, arg.id)
+local batch, line = rowOf(arg.id)
+local keys = batch and keysOf(batch)
+if keys and not isCurrent(keys, line, arg.delivery) or redis.call('LREM', asynqKey(arg.queue, 'active'), -1, arg.id) == 0 then
+  return reply.superseded
 end
-redis.call('ZREM', asynq .. 'lease', ARGV[1])
-if ARGV[3] == 'done' then
+redis.call('ZREM', asynqKey(arg.queue, 'lease'), arg.id) -- of an earlier version
+if keys and arg.uncount == '1' then
+  uncount(keys, line)
+end
+local place = arg.place
+if place ~= 'archived' and keys and not isOpen(keys) then
   redis.call('DEL', task)
+elseif place == 'done' then
+  redis.call('DEL', task)
+elseif place == 'head' then
+  toHead(arg.queue, arg.id)
+elseif place == 'tail' then
+  redis.call('HSET', task, 'state', 'pending')
+  redis.call('LPUSH', asynqKey(arg.queue, 'pending'), arg.id)
 else
-  redis.call('HSET', task, 'msg', ARGV[7], 'state', ARGV[3])
-  redis.call('ZADD', asynq .. ARGV[3], ARGV[8], ARGV[1])
+  redis.call('HSET', task, 'msg', arg.message, 'state', place)
+  redis.call('ZADD', asynqKey(arg.queue, place), arg.at, arg.id)
 end
-local function count(name)
-  redis.call('INCR', asynq .. name)
-  if redis.call('INCR', asynq .. name .. ':' .. ARGV[4]) == 1 then
-    redis.call('EXPIREAT', asynq .. name .. ':' .. ARGV[4], ARGV[5])
-  end
+if place == 'done' or arg.failed == '1' then
+  countTasks(arg.queue, 'processed', 1)
 end
-if ARGV[3] == 'done' or ARGV[6] == '1' then
-  count('processed')
+if arg.failed == '1' then
+  countTasks(arg.queue, 'failed', 1)
 end
-if ARGV[6] == '1' then
-  count('failed')
-end
-return 1
+return reply.ok

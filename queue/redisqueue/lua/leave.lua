@@ -1,6 +1,5 @@
--- Removes the record of a worker that has stopped.
--- KEYS: records, beats, lost. ARGV: worker's id.
-for i = 1, #KEYS do
-  redis.call('HDEL', KEYS[i], ARGV[1])
+-- Removes the record of a worker that has stopped. Values: worker.
+for _, name in ipairs({'records', 'beats', 'lost'}) do
+  redis.call('HDEL', fleetKey(name), arg.worker)
 end
-return 1
+return reply.ok

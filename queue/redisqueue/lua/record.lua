@@ -1,103 +1,101 @@
--- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. Returns a list with an item
--- for each row: 1, a result of refusal, -6 if another model has answered rows of the alias, or the text of an error. The first
--- answer under an alias pins its model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for
--- all rows of a batch together is written at the end. refusal.lua and finish.lua precede this script.
--- ARGV: now in ms, today, Unix time in s at which asynq's counts of today expire, then of each row: batch, line, result, 'done' or
--- 'failed', checksum of the row, FileID or '', job of a failed row or '', number of the delivery, alias that the row names or '', model of an
--- answer or '', queue and id of its task or '', then the numbers of tokens, in the order of counters.
+-- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. The first answer under an alias pins its
+-- model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows of a batch together is
+-- written at the end. lib/rows.lua, lib/finish.lua and lib/stats.lua precede this script.
+-- Values: now, today, expire (Unix time in s at which asynq's counts of today expire). Rows: batch, line, text (the result), failed (1 or 0), sum, file
+-- (FileID or ''), job (of a failed row, or ''), delivery, alias (that the row names, or ''), pin (of an answer's model, or ''), queue and id (of the
+-- row's task, or ''), and the counters. Returns a list with an item for each row: reply.ok, the number with which the row is refused, or the text
+-- of an error.
 local counters = {'prompt_tokens', 'cached_tokens', 'completion_tokens', 'draft_tokens', 'accepted_tokens'}
 local changed, queues = {}, {} -- changed batches, and queues that tasks have left
 
-local function leave(name, id)
-  local asynq = 'asynq:{' .. name .. '}:'
-  if redis.call('LREM', asynq .. 'active', -1, id) == 0 then
+local function leave(row)
+  local queue, id = row.queue, row.id
+  if redis.call('LREM', asynqKey(queue, 'active'), -1, id) == 0 then
     return
   end
-  if not queues[asynq] then
-    queues[asynq] = {ids = {}, tasks = {}}
+  local q = queues[queue]
+  if not q then
+    q = {ids = {}, tasks = {}}
+    queues[queue] = q
   end
-  local q = queues[asynq]
   q.ids[#q.ids + 1] = id
-  q.tasks[#q.tasks + 1] = asynq .. 't:' .. id
+  q.tasks[#q.tasks + 1] = taskKey(queue, id)
 end
 
--- add collects what write needs for a row. i is the row's position in ARGV.
-local function add(new, i)
-  local line, at = ARGV[i + 1], #new.recorded
-  new.results[2 * at + 1], new.results[2 * at + 2] = line, ARGV[i + 2]
-  new.recorded[at + 1] = line
-  new.positions[at + 1] = i
+-- add collects what write needs for a row.
+local function add(new, row)
+  local line, at = row.line, #new.rows
+  new.rows[at + 1], new.recorded[at + 1] = row, line
+  new.results[2 * at + 1], new.results[2 * at + 2] = line, row.text
   new.bits[4 * at + 1], new.bits[4 * at + 2], new.bits[4 * at + 3], new.bits[4 * at + 4] = 'SET', 'u1', line, '1'
-  local counts, outcome = new.counts, ARGV[i + 3]
+  local counts, outcome = new.counts, row.failed == '1' and 'failed' or 'done'
   counts[outcome] = (counts[outcome] or 0) + 1
-  for k = 1, #counters do
-    local tokens = ARGV[i + 11 + k]
-    if tokens ~= '0' then
-      counts[counters[k]] = (counts[counters[k]] or 0) + tonumber(tokens)
+  for _, name in ipairs(counters) do
+    if row[name] ~= '0' then
+      counts[name] = (counts[name] or 0) + tonumber(row[name])
     end
   end
-  if ARGV[i + 6] ~= '' then
+  if row.job ~= '' then
     new.jobs[#new.jobs + 1] = line
-    new.jobs[#new.jobs + 1] = ARGV[i + 6]
+    new.jobs[#new.jobs + 1] = row.job
   else
     new.answered[#new.answered + 1] = line
   end
 end
 
-local replies = each(4, 17, function(i, n)
-  local line, alias, model = ARGV[i + 1], ARGV[i + 8], ARGV[i + 9]
-  local b = batch(ARGV[i])
-  local refused = refusal(b, line, ARGV[i + 7], ARGV[i + 5])
+local replies = each(function(row, n)
+  local b = batch(row.batch)
+  local refused = refusal(b, row.line, row.delivery, row.file)
   if refused then
-    if refused == 0 and b.rows[line].now then -- an earlier row of this call has the same line; both get the error if write fails
-      b.new.replies[#b.new.replies + 1] = n
+    if refused == reply.recorded and b.rows[row.line].now then -- an earlier row of this call has the same line; both get the error if write fails
+      table.insert(b.new.replies, n)
     end
     return refused
   end
-  if otherModel(b, alias, model) then
-    return -6
+  if otherModel(b, row.alias, row.pin) then
+    return reply.other_model
   end
-  pin(b, alias, model)
+  pin(b, row.alias, row.pin)
   if not b.new then
-    b.new = {counts = {}, recorded = {}, positions = {}, answered = {}, results = {}, jobs = {}, bits = {}, replies = {}}
+    b.new = {counts = {}, recorded = {}, rows = {}, answered = {}, results = {}, jobs = {}, bits = {}, replies = {}}
     changed[#changed + 1] = b
   end
-  local row = b.rows[line]
-  row.recorded, row.now = true, true
-  b.new.taken = b.new.taken or row.deliveries
-  b.new.replies[#b.new.replies + 1] = n
-  add(b.new, i)
-  return 1
+  local line = b.rows[row.line]
+  line.recorded, line.now = true, true
+  b.new.taken = b.new.taken or line.deliveries
+  table.insert(b.new.replies, n)
+  add(b.new, row)
+  return reply.ok
 end)
 
 -- write records the collected rows of a batch.
 local function write(b)
-  local new = b.new
-  redis.call('HSET', b.results, unpack(new.results))
-  for _, i in ipairs(new.positions) do
-    redis.call('XADD', b.stream, '*', 'line', ARGV[i + 1], 'sum', ARGV[i + 4], 'failed', ARGV[i + 3] == 'failed' and '1' or '0')
+  local new, keys = b.new, b.keys
+  redis.call('HSET', keys.results, unpack(new.results))
+  for _, row in ipairs(new.rows) do
+    redis.call('XADD', keys.stream, '*', 'line', row.line, 'sum', row.sum, 'failed', row.failed)
   end
   if #new.jobs > 0 then
-    redis.call('HSET', b.jobs, unpack(new.jobs))
+    redis.call('HSET', keys.jobs, unpack(new.jobs))
   end
-  redis.call('BITFIELD', b.done, unpack(new.bits))
+  redis.call('BITFIELD', keys.done, unpack(new.bits))
   for name, n in pairs(new.counts) do
-    redis.call('HINCRBY', b.meta, name, n)
+    redis.call('HINCRBY', keys.meta, name, n)
   end
-  redis.call('HSET', b.meta, 'last_ms', ARGV[1])
-  redis.call('HDEL', b.attempts, unpack(new.recorded))
-  redis.call('HDEL', b.checkpoints, unpack(new.recorded))
+  redis.call('HSET', keys.meta, 'last_ms', arg.now)
+  redis.call('HDEL', keys.attempts, unpack(new.recorded))
+  redis.call('HDEL', keys.checkpoints, unpack(new.recorded))
   if new.taken then -- at least one row was taken from a silent worker
-    redis.call('HDEL', b.deliveries, unpack(new.recorded))
-    redis.call('HDEL', b.deaths, unpack(new.recorded))
+    redis.call('HDEL', keys.deliveries, unpack(new.recorded))
+    redis.call('HDEL', keys.deaths, unpack(new.recorded))
   end
   if #new.answered > 0 then
-    redis.call('HDEL', b.jobs, unpack(new.answered))
+    redis.call('HDEL', keys.jobs, unpack(new.answered))
   end
-  finish(b.keys)
-  for _, i in ipairs(new.positions) do
-    if ARGV[i + 11] ~= '' then
-      leave(ARGV[i + 10], ARGV[i + 11])
+  finish(keys)
+  for _, row in ipairs(new.rows) do
+    if row.id ~= '' then
+      leave(row)
     end
   end
 end
@@ -108,13 +106,9 @@ for _, b in ipairs(changed) do
     replies[n] = text
   end
 end
-for asynq, q in pairs(queues) do
-  redis.call('ZREM', asynq .. 'lease', unpack(q.ids))
+for queue, q in pairs(queues) do
+  redis.call('ZREM', asynqKey(queue, 'lease'), unpack(q.ids)) -- of an earlier version
   redis.call('DEL', unpack(q.tasks))
-  redis.call('INCRBY', asynq .. 'processed', #q.ids)
-  local today = asynq .. 'processed:' .. ARGV[2]
-  if redis.call('INCRBY', today, #q.ids) == #q.ids then
-    redis.call('EXPIREAT', today, ARGV[3])
-  end
+  countTasks(queue, 'processed', #q.ids)
 end
 return replies

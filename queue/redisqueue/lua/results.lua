@@ -1,13 +1,13 @@
 -- Returns the results of lines, in their order, up to a size; nil for a line that has none. The first result is always returned.
--- KEYS: results. ARGV: maximum bytes, lines.
-local texts, size, found = {}, 0, false
-for i = 2, #ARGV do
-  local bytes = redis.call('HSTRLEN', KEYS[1], ARGV[i])
+-- Values: batch, max_bytes. Rows: line.
+local results, texts, size, found = batchKey(arg.batch, 'results'), {}, 0, false
+for n, row in ipairs(rows) do
+  local bytes = redis.call('HSTRLEN', results, row.line)
   size = size + bytes
-  if found and size > tonumber(ARGV[1]) then
+  if found and size > tonumber(arg.max_bytes) then
     break
   end
   found = found or bytes > 0
-  texts[i - 1] = redis.call('HGET', KEYS[1], ARGV[i])
+  texts[n] = redis.call('HGET', results, row.line)
 end
 return texts

@@ -1,5 +1,5 @@
 -- Tries the queue's commands on keys that only this script uses, and deletes those keys. Returns the errors, each after its command.
--- KEYS: a key that begins like those of batches, and one that begins like asynq's.
+-- Rows: key, one that begins like those of batches, and one that begins like asynq's.
 local failed = {}
 local function try(...)
   local reply = redis.pcall(...)
@@ -7,7 +7,8 @@ local function try(...)
     failed[#failed + 1] = string.lower((...)) .. ': ' .. reply.err
   end
 end
-for _, key in ipairs(KEYS) do
+for _, row in ipairs(rows) do
+  local key = row.key
   -- After a write that needs no memory, Redis allows writes that do, even when it has none left.
   try('DEL', key)
   if #failed > 0 then

@@ -1,14 +1,14 @@
--- Sets the number of rows of a batch, once all are queued. Returns -1 if the batch is unknown, -2 if it is cancelled.
--- finish.lua precedes this script.
--- KEYS: meta, done, attempts, results, stream, jobs, checkpoints, deliveries, deaths. ARGV: total, now in ms, SHA-256 of the file.
-local is = redis.call('HMGET', KEYS[1], 'created_ms', 'cancelled_ms')
+-- Sets the number of rows of a batch, once all are queued. lib/finish.lua precedes this script.
+-- Values: batch, total, now, file_sha256. Returns reply.ok, reply.no_batch or reply.cancelled.
+local keys = keysOf(arg.batch)
+local is = redis.call('HMGET', keys.meta, 'created_ms', 'cancelled_ms')
 if not is[1] then
-  return -1
+  return reply.no_batch
 end
 if is[2] then
-  return -2
+  return reply.cancelled
 end
-redis.call('HSET', KEYS[1], 'total', ARGV[1], 'file_sha256', ARGV[3])
-redis.call('HSETNX', KEYS[1], 'last_ms', ARGV[2])
-finish(KEYS)
-return 1
+redis.call('HSET', keys.meta, 'total', arg.total, 'file_sha256', arg.file_sha256)
+redis.call('HSETNX', keys.meta, 'last_ms', arg.now)
+finish(keys)
+return reply.ok

@@ -1,9 +1,9 @@
--- Subtracts a death that was counted for a worker that was only suspended and runs again.
--- KEYS: deaths. ARGV: line.
-local n = tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or 0)
+-- Subtracts a death that was counted for a worker that was only suspended and runs again. Values: batch, line.
+local deaths = batchKey(arg.batch, 'deaths')
+local n = tonumber(redis.call('HGET', deaths, arg.line) or 0)
 if n > 1 then
-  redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+  redis.call('HINCRBY', deaths, arg.line, -1)
 elseif n == 1 then
-  redis.call('HDEL', KEYS[1], ARGV[1])
+  redis.call('HDEL', deaths, arg.line)
 end
-return 1
+return reply.ok

@@ -1,8 +1,10 @@
--- Takes tasks as asynq does, and refills the lists that they came from. Each task comes from the first queue in its order that has one. Returns
--- queue, id and message of each task. fill.lua precedes this script.
--- ARGV: time in s at which asynq's leases are over, number of queues, the queues, then for each task the order in which the queues are
--- tried: their numbers, from 1, as digits.
-local tasks, queues, left = {}, {}, #ARGV - 2 - tonumber(ARGV[2])
+-- Takes tasks, and refills the lists that they came from. Each task comes from the first queue in its order that has one. lib/fill.lua precedes this
+-- script. Values: queues (their names, separated by spaces). Rows: order, one for each wanted task (the numbers of the queues, from 1, as digits, in the
+-- order in which they are tried). Returns queue, id, message, number of the delivery and number of deaths of each task.
+local names, tasks, queues, left = {}, {}, {}, #rows
+for name in string.gmatch(arg.queues, '%S+') do
+  names[#names + 1] = name
+end
 
 -- move moves the chosen tasks of a queue from the list of pending to the list of active tasks, and refills the former. Ids whose task is
 -- gone are only removed.
@@ -11,47 +13,48 @@ local function move(q)
     return
   end
   if #q.ids > 0 then
-    redis.call('LPUSH', q.asynq .. 'active', unpack(q.ids)) -- the first write: it fails if Redis has no memory left
+    redis.call('LPUSH', q.active, unpack(q.ids)) -- the first write: it fails if Redis has no memory left
   end
-  redis.call('RPOP', q.asynq .. 'pending', q.seen)
-  if #q.ids > 0 then
-    redis.call('ZADD', q.asynq .. 'lease', unpack(q.leases))
-    for _, id in ipairs(q.ids) do
-      redis.call('HSET', q.asynq .. 't:' .. id, 'state', 'active')
-      redis.call('HDEL', q.asynq .. 't:' .. id, 'pending_since', 'owner', 'orphan', 'begun')
-    end
+  redis.call('RPOP', q.pending, q.seen)
+  for _, id in ipairs(q.ids) do
+    redis.call('HSET', taskKey(q.name, id), 'state', 'active')
+    redis.call('HDEL', taskKey(q.name, id), 'pending_since', 'owner', 'orphan', 'begun')
   end
   fill(q.name)
-  q.seen, q.ids, q.leases = 0, {}, {}
+  q.seen, q.ids = 0, {}
+end
+
+-- count returns a number in a batch's hash for the row of a task; 0 if there is none.
+local function count(id, name)
+  local batch, line = rowOf(id)
+  local n = batch and redis.pcall('HGET', batchKey(batch, name), line)
+  return type(n) == 'string' and tonumber(n) or 0
 end
 
 -- take chooses the next task of a queue, and returns whether there is one.
 local function take(name)
   local q = queues[name]
   if not q then
-    q = {name = name, asynq = 'asynq:{' .. name .. '}:', pending = {}, seen = 0, ids = {}, leases = {}}
-    q.ended = redis.call('EXISTS', q.asynq .. 'paused') == 1
+    q = {name = name, pending = asynqKey(name, 'pending'), active = asynqKey(name, 'active'), list = {}, seen = 0, ids = {}}
+    q.ended = redis.call('EXISTS', asynqKey(name, 'paused')) == 1
     queues[name] = q
   end
   while not q.ended do
-    if q.seen == #q.pending then
+    if q.seen == #q.list then
       move(q)
-      q.pending = redis.call('LRANGE', q.asynq .. 'pending', -left, -1) -- the last is the first to be taken
-      q.ended = #q.pending == 0
+      q.list = redis.call('LRANGE', q.pending, -left, -1) -- the last is the first to be taken
+      q.ended = #q.list == 0
       if q.ended then
-        redis.call('RPOPLPUSH', q.asynq .. 'pending', q.asynq .. 'active') -- moves nothing, but fails if nothing can be written
+        redis.call('RPOPLPUSH', q.pending, q.active) -- moves nothing, but fails if nothing can be written
       end
     else
-      local id = q.pending[#q.pending - q.seen]
+      local id = q.list[#q.list - q.seen]
       q.seen = q.seen + 1
-      local msg = redis.pcall('HGET', q.asynq .. 't:' .. id, 'msg')
+      local msg = redis.pcall('HGET', taskKey(name, id), 'msg')
       if type(msg) == 'string' then
         q.ids[#q.ids + 1] = id
-        q.leases[#q.leases + 1] = ARGV[1]
-        q.leases[#q.leases + 1] = id
-        tasks[#tasks + 1] = name
-        tasks[#tasks + 1] = id
-        tasks[#tasks + 1] = msg
+        local delivery = count(id, 'deliveries')
+        tasks[#tasks + 1] = {name, id, msg, delivery, delivery > 0 and count(id, 'deaths') or 0}
         return true
       end
     end
@@ -59,10 +62,10 @@ local function take(name)
   return false
 end
 
-for i = 3 + tonumber(ARGV[2]), #ARGV do
+for _, row in ipairs(rows) do
   local found = false
-  for n in string.gmatch(ARGV[i], '%d') do
-    found = take(ARGV[2 + n])
+  for n in string.gmatch(row.order, '%d') do
+    found = take(names[tonumber(n)])
     if found then
       break
     end

@@ -1,0 +1,57 @@
+-- The beginning of every script. ARGV has the names of the call's values, the values, and, if the call has rows, the names of their columns and
+-- the values of each row. arg has the values by their names, rows has a table for each row with its values by their columns. The table reply,
+-- before this text, has the numbers with which scripts refuse a row.
+local arg, rows = {}, {}
+do
+  local i, columns = 1, {}
+  for name in string.gmatch(ARGV[1], '[%w_]+') do
+    i = i + 1
+    arg[name] = ARGV[i]
+  end
+  for name in string.gmatch(ARGV[i + 1] or '', '[%w_]+') do
+    columns[#columns + 1] = name
+  end
+  for first = i + 2, #ARGV, math.max(#columns, 1) do
+    local row = {}
+    for c, name in ipairs(columns) do
+      row[name] = ARGV[first + c - 1]
+    end
+    rows[#rows + 1] = row
+  end
+end
+
+local batchKeys = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
+
+local function batchKey(batch, name) return 'ingot:{' .. batch .. '}:' .. name end
+
+-- keysOf returns the keys of a batch, as a list and by their names.
+local function keysOf(batch)
+  local keys = {}
+  for i, name in ipairs(batchKeys) do
+    keys[i] = batchKey(batch, name)
+    keys[name] = keys[i]
+  end
+  return keys
+end
+
+local function asynqKey(queue, name) return 'asynq:{' .. queue .. '}:' .. name end
+local function taskKey(queue, id) return 'asynq:{' .. queue .. '}:t:' .. id end
+local function fleetKey(name) return 'ingot:{:fleet}:' .. name end
+local function turnsKey(queue) return 'ingot:{' .. queue .. '}:turns' end
+local function waitingKey(queue, batch) return 'ingot:{' .. queue .. '}:waiting:' .. batch end
+
+-- rowOf returns the batch and the line in the id of a task, or nil if the task is not a row's. Earlier versions appended the number of the delivery.
+local function rowOf(id)
+  local batch, line = string.match(id, '^([^:]+):(%d+)$')
+  if not batch then
+    batch, line = string.match(id, '^([^:]+):(%d+):%d+$')
+  end
+  return batch, line
+end
+
+-- nowMS returns the time in ms. number writes a large number without an exponent.
+local function number(n) return string.format('%.0f', n) end
+local function nowMS()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end

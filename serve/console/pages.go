@@ -1,0 +1,280 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
+	"github.com/ingot-run/ingot/serve/batch"
+)
+
+// Console has the handlers of the pages. Package serve decides who may see a page, and fills the fields.
+type Console struct {
+	Store   *batch.Store                                      // nil for a server without files and batches
+	Models  func(*http.Request) ([]Model, error)              // models that the request may use
+	Workers func(context.Context) ([]queue.Worker, error)     // processes that answer, and those that were lost
+	Answer  func(*http.Request) (body any, err error)         // answers a chat
+	Stream  func(http.ResponseWriter, *http.Request) error    // answers a chat with server-sent events
+	Frame   func(*http.Request) Frame                         // what all pages of a request show, without title and content
+	Problem func(*http.Request, error) (status int, _ string) // status and text with which a page shows an error
+
+	Log *slog.Logger
+
+	history history
+}
+
+// Model is a model that requests can name.
+type Model struct {
+	Alias, Name string
+	Context     int // maximum number of tokens of prompt and answer together; 0 if unknown
+}
+
+// Handler answers a request with a page. A handler that returns an error has not written anything.
+type Handler = func(http.ResponseWriter, *http.Request) error
+
+// Pages returns the handlers of the pages, by method and path. Those in stored need a Store.
+func (c *Console) Pages() (pages, stored map[string]Handler) {
+	return map[string]Handler{
+			"GET /{$}":          c.overview,
+			"GET /console/try":  c.tryForm,
+			"POST /console/try": c.try,
+		}, map[string]Handler{
+			"GET /console/batches":              c.batches,
+			"GET /console/batches/{id}":         c.batch,
+			"POST /console/batches/{id}/cancel": c.cancel,
+		}
+}
+
+const (
+	batchesPerPage = 50
+	maxActive      = 100 // newest batches that the overview searches for active ones
+)
+
+func (c *Console) overview(w http.ResponseWriter, r *http.Request) error {
+	workers, failure := c.Workers(r.Context())
+	models, err := c.Models(r)
+	failure = errors.Join(failure, err)
+	var active []progress
+	if c.Store != nil {
+		page, err := c.Store.Progress(batch.Query{Limit: maxActive})
+		failure = errors.Join(failure, err)
+		for _, p := range page.Items {
+			if !p.Batch.Status.Ended() {
+				active = append(active, progress{p})
+			}
+		}
+	}
+	return c.Show(w, r, http.StatusOK, "overview.html", "Overview", failure, struct {
+		Models     []Model
+		Workers    []queue.Worker
+		HasStore   bool
+		Active     []progress
+		Throughput Chart
+	}{models, workers, c.Store != nil, active, NewChart(c.history.bars(), historyBarSpan)})
+}
+
+type progress struct{ batch.Progress }
+
+// Finished returns the number of rows with a result.
+func (p progress) Finished() int {
+	return p.Batch.RequestCounts.Completed + p.Batch.RequestCounts.Failed
+}
+
+// Percent returns the percentage of rows with a result.
+func (p progress) Percent() int {
+	return 100 * p.Finished() / max(1, p.Batch.RequestCounts.Total)
+}
+
+// Left returns the estimated time until the end as text; empty if it is unknown.
+func (p progress) Left() string {
+	if p.RowsPerSecond == 0 {
+		return ""
+	}
+	left := p.Batch.RequestCounts.Total - p.Finished()
+	return leftText(time.Duration(float64(left) / p.RowsPerSecond * float64(time.Second)))
+}
+
+func leftText(left time.Duration) string {
+	minutes := int(left.Round(time.Minute).Minutes())
+	switch {
+	case left == 0:
+		return ""
+	case left < time.Minute:
+		return fmt.Sprintf("%d s left", int(left.Seconds())+1)
+	case minutes < 60:
+		return fmt.Sprintf("%d min left", minutes)
+	default:
+		return fmt.Sprintf("%d h %d min left", minutes/60, minutes%60)
+	}
+}
+
+func (c *Console) batches(w http.ResponseWriter, r *http.Request) error {
+	after := r.URL.Query().Get("after")
+	page, err := c.Store.Progress(batch.Query{After: after, Limit: batchesPerPage})
+	if err != nil {
+		return err
+	}
+	content := struct {
+		Batches []progress
+		Next    string // id of the last batch on this page, after which the next page begins; empty on the last page
+		Later   bool   // this page is not the first
+	}{Later: after != ""}
+	for _, p := range page.Items {
+		content.Batches = append(content.Batches, progress{p})
+	}
+	if page.More {
+		content.Next = page.Items[len(page.Items)-1].Batch.ID
+	}
+	return c.Show(w, r, http.StatusOK, "batches.html", "Batches", nil, content)
+}
+
+func (c *Console) batch(w http.ResponseWriter, r *http.Request) error {
+	p, err := c.Store.BatchProgress(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.Show(w, r, http.StatusOK, "batch.html", "Batch "+p.Batch.ID, nil, struct {
+		progress
+		Times []moment
+	}{progress{p}, moments(p.Batch)})
+}
+
+// moment is a state of a batch with its time, as Unix seconds.
+type moment struct {
+	Name string
+	At   *int64
+}
+
+// moments returns the times of the states that a batch has reached. If the batch has not ended, the last moment is the end of its
+// completion window.
+func moments(b batch.Batch) (reached []moment) {
+	for _, m := range []moment{
+		{"Created", &b.CreatedAt}, {"Started", b.InProgressAt}, {"Finalizing", b.FinalizingAt}, {"Cancelling", b.CancellingAt},
+		{"Completed", b.CompletedAt}, {"Failed", b.FailedAt}, {"Expired", b.ExpiredAt}, {"Cancelled", b.CancelledAt},
+	} {
+		if m.At != nil {
+			reached = append(reached, m)
+		}
+	}
+	if !b.Status.Ended() {
+		reached = append(reached, moment{"Expires", &b.ExpiresAt})
+	}
+	return reached
+}
+
+func (c *Console) cancel(w http.ResponseWriter, r *http.Request) error {
+	b, err := c.Store.CancelBatch(r.PathValue("id"))
+	if err == nil {
+		http.Redirect(w, r, "/console/batches/"+b.ID, http.StatusSeeOther)
+	}
+	return err
+}
+
+type tryPage struct {
+	Models                                        []Model
+	Model, System, Prompt, MaxTokens, Temperature string // values of the form's fields
+	Answer                                        string
+	Asked                                         bool // there is an answer
+}
+
+func (c *Console) tryForm(w http.ResponseWriter, r *http.Request) error {
+	return c.showTry(w, r, tryPage{MaxTokens: "512", Temperature: "0.7"}, nil)
+}
+
+func (c *Console) showTry(w http.ResponseWriter, r *http.Request, p tryPage, failure error) error {
+	status := http.StatusOK
+	if failure != nil {
+		status, _ = c.Problem(r, failure)
+	}
+	var err error
+	if p.Models, err = c.Models(r); failure == nil {
+		failure = err
+	}
+	return c.Show(w, r, status, "try.html", "Try a prompt", failure, p)
+}
+
+// try answers the prompt form. The console's script gets the answer as a stream of events, other clients get a page.
+func (c *Console) try(w http.ResponseWriter, r *http.Request) error {
+	if err := r.ParseForm(); err != nil {
+		return &openai.Error{Code: "invalid_form", Message: fmt.Sprintf("the form cannot be read: %v", err)}
+	}
+	p := tryPage{
+		Model: r.PostForm.Get("model"), System: r.PostForm.Get("system"), Prompt: r.PostForm.Get("prompt"),
+		MaxTokens: r.PostForm.Get("max_tokens"), Temperature: r.PostForm.Get("temperature"),
+	}
+	body, err := p.chat(WantsEvents(r))
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if WantsEvents(r) {
+		return c.Stream(w, r)
+	}
+	answer, err := c.Answer(r)
+	if err == nil {
+		p.Answer, err = contentOf(answer)
+	}
+	p.Asked = err == nil
+	return c.showTry(w, r, p, err)
+}
+
+// WantsEvents reports whether a request comes from the console's script, which shows answers while they are generated.
+func WantsEvents(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
+
+func (p *tryPage) chat(stream bool) ([]byte, error) {
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	chat := map[string]any{"model": p.Model, "stream": stream}
+	if stream {
+		chat["stream_options"] = map[string]bool{"include_usage": true}
+	}
+	var messages []message
+	if p.System != "" {
+		messages = append(messages, message{"system", p.System})
+	}
+	chat["messages"] = append(messages, message{"user", p.Prompt})
+	for name, text := range map[string]string{"max_tokens": p.MaxTokens, "temperature": p.Temperature} {
+		if text == "" {
+			continue
+		}
+		number := json.Number(text)
+		if _, err := number.Float64(); err != nil {
+			return nil, &openai.Error{Code: openai.CodeInvalidValue, Param: name, Message: fmt.Sprintf("%q must be a number, not %.100q", name, text)}
+		}
+		chat[name] = number
+	}
+	body, err := json.Marshal(chat)
+	if err != nil { // a number that ParseFloat accepts but JSON does not, such as 0x10
+		return nil, &openai.Error{Code: openai.CodeInvalidValue, Message: "a number in the form is not decimal: write it like 0.7"}
+	}
+	return body, nil
+}
+
+func contentOf(response any) (string, error) {
+	text, err := openai.Marshal(response)
+	if err != nil {
+		return "", fmt.Errorf("encode the answer: %w", err)
+	}
+	var chat struct {
+		Choices []struct {
+			Message struct{ Content string }
+		}
+	}
+	if err := json.Unmarshal(text, &chat); err != nil {
+		return "", fmt.Errorf("decode the answer: %w", err)
+	}
+	if len(chat.Choices) == 0 {
+		return "", errors.New("the answer has no choice")
+	}
+	return chat.Choices[0].Message.Content, nil
+}

@@ -1,0 +1,51 @@
+package worker
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/ingot-run/ingot/queue"
+)
+
+// model identifies the worker's model in results. Its activity computes the SHA-256 of the model file, which takes a while.
+type model struct {
+	activity
+	sha256 func(context.Context) (string, error)
+	origin queue.Origin           // without ModelSHA256
+	hash   atomic.Pointer[string] // SHA-256 of the model file in hex; nil until the file is hashed
+}
+
+func newModel(sha256 func(context.Context) (string, error), origin queue.Origin) *model {
+	m := &model{sha256: sha256, origin: origin}
+	m.run = func(ctx context.Context) {
+		if hash, err := m.sha256(ctx); err == nil {
+			m.hash.Store(&hash)
+		}
+	}
+	return m
+}
+
+// known returns the origin of results. ok is false, and ModelSHA256 is empty, until the model file is hashed.
+func (m *model) known() (o queue.Origin, ok bool) {
+	o = m.origin
+	hash := m.hash.Load()
+	if hash != nil {
+		o.ModelSHA256 = *hash
+	}
+	return o, hash != nil
+}
+
+// wait returns the origin of results when the model file is hashed.
+func (m *model) wait(ctx context.Context) (o queue.Origin, err error) {
+	o = m.origin
+	o.ModelSHA256, err = m.sha256(ctx)
+	return o, err
+}
+
+// pin returns the Pin of the model. It is empty until the model file is hashed.
+func (m *model) pin() string {
+	if o, ok := m.known(); ok {
+		return queue.Pin(o.ModelSHA256)
+	}
+	return ""
+}
