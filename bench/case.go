@@ -44,11 +44,25 @@ type Case struct {
 	Requests []generation.Request
 }
 
+// Combine returns a case for each combination of the values, with the other settings of c.
+func (c Case) Combine(contexts, prompts, gens, batches []int) []Case {
+	var cases []Case
+	for _, c.Context = range contexts {
+		for _, c.Prompt = range prompts {
+			for _, c.Gen = range gens {
+				for _, c.Batch = range batches {
+					cases = append(cases, c)
+				}
+			}
+		}
+	}
+	return cases
+}
+
 // maxSeed is larger than the seed of any run and the index of any request. It is one of the two seeds of contexts and of shared tokens, so
 // that these differ from all other tokens.
 const maxSeed = 1 << 32
 
-// check returns an error for the first setting that is out of range.
 func (c *Case) check() error {
 	switch {
 	case c.Batch < 1:
@@ -91,7 +105,6 @@ func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	return reqs
 }
 
-// context returns the tokens before a stream's prompts.
 func (c *Case) context(stream, vocab int) []int32 {
 	return tokens(maxSeed, uint64(stream), c.Context, vocab)
 }

@@ -17,28 +17,18 @@ type PerStep struct {
 // and is called only while no request runs. Record.PerStep is computed from the totals before and after the timed runs.
 func (b *Bench) Count(count func() *Counts) { b.count = count }
 
-// tally has the totals of the GPU's work and of the engine's steps at one time.
-type tally struct {
-	counts *Counts
-	steps  uint64
-}
-
-func (b *Bench) tally() tally {
+func (b *Bench) counts() (c *Counts, steps uint64) {
 	if b.count == nil {
-		return tally{}
+		return nil, 0
 	}
-	return tally{b.count(), b.engine.Snapshot().Steps}
+	return b.count(), b.engine.Snapshot().Steps
 }
 
-// perStep returns the mean work per step between t and now.
-func (t tally) perStep(now tally) *PerStep {
-	if t.counts == nil || now.counts == nil || now.steps == t.steps {
+// per returns the mean work per step between two totals. It returns nil if there is no GPU or no step.
+func (c *Counts) per(steps uint64, since *Counts) *PerStep {
+	if c == nil || steps == 0 {
 		return nil
 	}
-	steps := float64(now.steps - t.steps)
-	return &PerStep{
-		Dispatches:     float64(now.counts.Dispatches-t.counts.Dispatches) / steps,
-		CommandBuffers: float64(now.counts.CommandBuffers-t.counts.CommandBuffers) / steps,
-		Waits:          float64(now.counts.Waits-t.counts.Waits) / steps,
-	}
+	mean := func(now, before int) float64 { return float64(now-before) / float64(steps) }
+	return &PerStep{mean(c.Dispatches, since.Dispatches), mean(c.CommandBuffers, since.CommandBuffers), mean(c.Waits, since.Waits)}
 }

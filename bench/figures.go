@@ -61,7 +61,6 @@ func (r *round) steady() (tokens int, took time.Duration) {
 	return tokens, to.Sub(from)
 }
 
-// firstToken returns the time from a request to its first token.
 func (a *answer) firstToken() time.Duration { return a.times[0].Sub(a.start) }
 
 // steps calls a function for every step after the first token: tokens is the number of tokens that the step generated, and took is the

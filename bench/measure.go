@@ -46,7 +46,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	if err := b.prepare(ctx, c); err != nil {
 		return Record{}, fmt.Errorf("warm up: %w", err)
 	}
-	before := b.tally()
+	before, stepsBefore := b.counts()
 	runs := make([]run, b.runs)
 	for i := range runs {
 		var err error
@@ -55,7 +55,8 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 		}
 	}
 	r, err := b.record(c, runs)
-	r.PerStep = before.perStep(b.tally())
+	after, steps := b.counts()
+	r.PerStep = after.per(steps-stepsBefore, before)
 	return r, err
 }
 
@@ -84,7 +85,6 @@ func (b *Bench) nextSeed() uint64 {
 	return b.seed
 }
 
-// run has the results of a run.
 type run struct {
 	rounds  []round
 	elapsed time.Duration
@@ -97,7 +97,6 @@ type round struct {
 	answers []answer
 }
 
-// answer has the result of a request.
 type answer struct {
 	start time.Time
 	times []time.Time // time of each token

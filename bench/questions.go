@@ -5,10 +5,25 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/internal/ordered"
 )
+
+// ReadQuestionsFile is ReadQuestions of a file.
+func ReadQuestionsFile(path string, gen int) ([]generation.Request, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read questions: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // the file was only read
+	reqs, err := ReadQuestions(f, gen)
+	if err != nil {
+		return nil, fmt.Errorf("read questions of %s: %w", path, err)
+	}
+	return reqs, nil
+}
 
 // ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a request for each line: a chat with the
 // question as the user's message, answered greedily with at most gen tokens.

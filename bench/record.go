@@ -51,7 +51,6 @@ type Record struct {
 	Shared int    `json:"shared"`
 }
 
-// totals has sums over the answers of all runs.
 type totals struct {
 	answers                            int
 	prompt, cached, generated          int
@@ -90,7 +89,6 @@ func (t *totals) add(a answer) {
 	})
 }
 
-// record returns the results of a case's runs.
 func (b *Bench) record(c Case, runs []run) (Record, error) {
 	var speeds, rows []float64
 	for i := range runs {
@@ -130,7 +128,6 @@ func (b *Bench) record(c Case, runs []run) (Record, error) {
 	return r, nil
 }
 
-// fill sets the fields of r that depend on the traffic.
 func (t *Traffic) fill(r *Record, sums *totals) {
 	n := float64(sums.answers)
 	prompt, cached, generated := float64(sums.prompt)/n, float64(sums.cached)/n, float64(sums.generated)/n

@@ -24,6 +24,16 @@ type Traffic struct {
 
 var layerName = regexp.MustCompile(`^blk\.(\d+)\.`)
 
+// ReadTraffic is NewTraffic of the model in the file with the given path.
+func ReadTraffic(path string, kv gguf.Type, stepTokens int) (Traffic, error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return Traffic{}, err
+	}
+	defer f.Close() //nolint:errcheck // the file was only read
+	return NewTraffic(f, kv, stepTokens)
+}
+
 // NewTraffic returns the traffic of a model's file with a cache of type kv and steps of up to stepTokens rows.
 func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	c, err := model.ReadConfig(f)
@@ -93,7 +103,6 @@ type Parts struct {
 // Sum returns all bytes.
 func (p Parts) Sum() float64 { return p.Head + p.Experts + p.Dense + p.Cache }
 
-// weights returns the bytes of weights that a step of the given number of rows reads.
 func (t *Traffic) weights(rows float64) Parts {
 	p := Parts{Head: float64(t.head), Dense: float64(t.dense) + rows*float64(t.embedding)}
 	if t.count > 0 {

@@ -25,7 +25,7 @@ import (
 type Config struct {
 	Redis       string // URL of the server; may contain a password
 	Model       string // GGUF file or model name; for run and serve, one or more lines of MODEL or ALIAS=MODEL
-	ModelName   string // alias under which producers and workers know a model
+	Alias       string // name under which producers and workers know a model
 	Priority    queue.Priority
 	Backend     string         // BackendAuto, BackendCPU or the name of a driver
 	Device      int            // index of the GPU, from 0; the first of Devices
@@ -85,17 +85,21 @@ func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	sources := map[Name]string{}
 	for _, s := range settings {
 		v.SetDefault(string(s.name), s.def)
-		if err := v.BindEnv(string(s.name), s.name.Env()); err != nil {
+		variables := []string{s.name.Env()}
+		if s.formerName != "" {
+			variables = append(variables, s.formerName.Env())
+		}
+		if err := v.BindEnv(append([]string{string(s.name)}, variables...)...); err != nil {
 			return nil, fmt.Errorf("bind %s: %w", s.name.Env(), err)
 		}
-		if isSet(s.name.Env()) {
-			sources[s.name] = s.name.Env()
+		if i := slices.IndexFunc(variables, isSet); i >= 0 {
+			sources[s.name] = variables[i]
 		}
 	}
 	var failed error
 	flags.VisitAll(func(f *pflag.Flag) {
 		of, ok := f.Value.(*flagValue)
-		if !ok {
+		if !ok || f.Name != string(of.name) && !f.Changed {
 			return
 		}
 		if err := v.BindPFlag(string(of.name), f); err != nil {
@@ -120,7 +124,6 @@ func apply(c *Config, s setting, value any, from string) error {
 	return nil
 }
 
-// scalar returns a value from the file, the environment or a flag as text.
 func scalar(value any) (string, error) {
 	switch v := value.(type) {
 	case string:
@@ -142,7 +145,6 @@ func (c *Config) Require(names ...Name) error {
 	return nil
 }
 
-// readFile reads the config file, if there is one. Keys that are not settings are errors.
 func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 	path := findFile(flags)
 	if path == "" {
@@ -165,6 +167,8 @@ func readFile(v *viper.Viper, flags *pflag.FlagSet) (string, error) {
 			return "", fmt.Errorf("read config file %s: %q is not a setting; the settings are: %s", path, key, names())
 		case nested:
 			return "", fmt.Errorf("read config file %s: %q has settings below it; give one value", path, top)
+		case lookup(Name(top)).name != Name(top) && !v.InConfig(string(lookup(Name(top)).name)):
+			v.RegisterAlias(top, string(lookup(Name(top)).name)) // moves the value to the setting's name
 		}
 	}
 	return path, nil

@@ -50,7 +50,7 @@ func TestDefaults(t *testing.T) {
 	c, err := load(t)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
-		ModelName: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0}, Concurrency: 16,
+		Alias: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0}, Concurrency: 16,
 		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)
@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 
 func TestEverySettingFromEverySource(t *testing.T) {
 	want := &Config{
-		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", ModelName: "glm/4.7", Priority: queue.Bulk, Backend: "cpu", Kernels: metal.FastMath,
+		Redis: "redis://:secret@queue:6380/2", Model: "m.gguf", Alias: "glm/4.7", Priority: queue.Bulk, Backend: "cpu", Kernels: metal.FastMath,
 		Device: 1, Devices: []int{1, 0}, Threads: 3, Engine: engine.Options{
 			Context: 512, KV: gguf.TypeQ80, Memory: 12 << 30, Draft: engine.DraftModel, DraftModel: "small.gguf", DraftTokens: 4,
 			StepTime: 20 * time.Millisecond,
@@ -67,7 +67,7 @@ func TestEverySettingFromEverySource(t *testing.T) {
 		CORSOrigin: "https://app.example.com", LogLevel: slog.LevelWarn, LogFormat: "json",
 	}
 	text := map[Name]string{
-		Redis: want.Redis, Model: want.Model, ModelName: want.ModelName, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3",
+		Redis: want.Redis, Model: want.Model, Alias: want.Alias, Priority: "bulk", Backend: "cpu", Kernels: "fast", Device: "1,0", Threads: "3",
 		KV: "q8_0", MemoryLimit: "12GiB", Draft: "model=small.gguf", DraftTokens: "4", StepTime: "20ms",
 		Context: "512", Concurrency: "7", Listen: want.Listen, Data: want.Data, APIKeyFile: want.APIKeyFile, TLSCert: want.TLSCert,
 		TLSKey: want.TLSKey, CORSOrigin: want.CORSOrigin, LogLevel: "warn", LogFormat: "json",
@@ -130,17 +130,33 @@ func TestPrecedence(t *testing.T) {
 	require.Equal(t, 0, threads("--threads=0"), "a flag with the default value too")
 }
 
-func TestFlagUnderAnotherName(t *testing.T) {
+// TestFormerNames: the earlier flags, variable and key of the alias still work, and the new ones override them.
+func TestFormerNames(t *testing.T) {
 	isolate(t)
-	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	AddFlagAs(flags, ModelName, "name")
-	require.NoError(t, flags.Parse([]string{"--name", "glm"}))
-	c, err := Load(flags)
-	require.NoError(t, err)
-	require.Equal(t, "glm", c.ModelName)
-	require.NoError(t, flags.Parse([]string{"--name", "two words"}))
-	_, err = Load(flags)
-	require.ErrorContains(t, err, "model-name (from --name)")
+	alias := func(args ...string) string {
+		t.Helper()
+		c, err := load(t, args...)
+		require.NoError(t, err)
+		return c.Alias
+	}
+	write(t, "ingot.yaml", "model-name: file")
+	require.Equal(t, "file", alias())
+	write(t, "ingot.yaml", "model-name: former\nalias: file")
+	require.Equal(t, "file", alias())
+	t.Setenv("INGOT_MODEL_NAME", "variable")
+	require.Equal(t, "variable", alias())
+	t.Setenv("INGOT_ALIAS", "newer")
+	require.Equal(t, "newer", alias())
+	require.Equal(t, "glm", alias("--name", "glm"))
+	require.Equal(t, "glm", alias("--model-name", "glm"))
+	require.Equal(t, "glm", alias("--alias", "glm"))
+	_, err := load(t, "--name", "two words")
+	require.ErrorContains(t, err, "alias (from --name)")
+	write(t, "ingot.yaml", "model-name: two words")
+	t.Setenv("INGOT_ALIAS", "")
+	t.Setenv("INGOT_MODEL_NAME", "")
+	_, err = load(t)
+	require.ErrorContains(t, err, "alias (from ingot.yaml)")
 }
 
 func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
@@ -179,7 +195,7 @@ func TestErrorsNameSettingSourceAndAllowedValues(t *testing.T) {
 			`priority (from --priority): "high" is not a priority: use critical, default or bulk`},
 		{"empty", []string{"--priority", ""}, nil, "", `priority (from --priority)`},
 		{"unknown key", nil, nil, "modle: x.gguf\nredis: redis://h:1/0",
-			`read config file ingot.yaml: "modle" is not a setting; the settings are: redis, model, model-name, `},
+			`read config file ingot.yaml: "modle" is not a setting; the settings are: redis, model, alias, `},
 		{"key below a key", nil, nil, "redis:\n  url: redis://h:1/0",
 			`read config file ingot.yaml: "redis" has settings below it; give one value`},
 		{"KV type", []string{"--kv", "F16"}, nil, "", `kv (from --kv): "F16" is not known: use f32, f16, q8_0 or q4_0`},

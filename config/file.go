@@ -34,7 +34,6 @@ func findFile(flags *pflag.FlagSet) string {
 	return ""
 }
 
-// maxFile is the maximum size of a config file, in bytes.
 const maxFile = 1 << 20
 
 // readLimited reads a config file. It stops after maxFile bytes, since the file may be a device without an end.

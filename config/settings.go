@@ -19,7 +19,7 @@ type Name string
 const (
 	Redis       Name = "redis"
 	Model       Name = "model"
-	ModelName   Name = "model-name"
+	Alias       Name = "alias"
 	Priority    Name = "priority"
 	Backend     Name = "backend"
 	Device      Name = "device"
@@ -47,12 +47,14 @@ func (n Name) Env() string {
 	return "INGOT_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_"))
 }
 
-// setting defines how one setting is documented, checked and stored.
 type setting struct {
 	name  Name
 	usage string // help text of the flag, with the name of its value in backquotes
 	def   string
 	set   func(c *Config, text string) error // stores the value in c; errors name the allowed values
+
+	formerName  Name     // earlier name, whose key in a config file and environment variable still work; empty for none
+	formerFlags []string // earlier flags, which still work; they are hidden
 }
 
 // backends are the values of Backend. The backends for tests are last.
@@ -68,8 +70,9 @@ var settings = []setting{
 		set: func(c *Config, s string) error { c.Model = s; return nil },
 	},
 	{
-		name: ModelName, usage: "the model name `ALIAS`, under which producers and workers find each other", def: queue.DefaultAlias,
-		set: func(c *Config, s string) error { c.ModelName = s; return queue.CheckAlias(s) },
+		name: Alias, usage: "`ALIAS` of the model, under which producers and workers find each other", def: queue.DefaultAlias,
+		set:        func(c *Config, s string) error { c.Alias = s; return queue.CheckAlias(s) },
+		formerName: "model-name", formerFlags: []string{"model-name", "name"},
 	},
 	{
 		name: Priority, usage: "queue with priority `LEVEL`: critical, default or bulk", def: string(queue.Default),
@@ -157,9 +160,9 @@ var settings = []setting{
 	},
 }
 
-// lookup returns a setting, or nil if there is none with this name.
+// lookup returns the setting that has or had a name, or nil if there is none.
 func lookup(n Name) *setting {
-	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == n })
+	i := slices.IndexFunc(settings, func(s setting) bool { return s.name == n || s.formerName != "" && s.formerName == n })
 	if i < 0 {
 		return nil
 	}
@@ -174,26 +177,26 @@ func names() string {
 	return strings.Join(all, ", ")
 }
 
-// AddFlag adds the flag of a setting, under the setting's name.
-func AddFlag(flags *pflag.FlagSet, n Name) { AddFlagAs(flags, n, string(n)) }
-
-// AddFlagAs adds the flag of a setting under another name.
-func AddFlagAs(flags *pflag.FlagSet, n Name, flag string) {
-	s := lookup(n)
-	flags.Var(&flagValue{name: n, text: s.def}, flag, s.usage)
+// AddFlag adds the flags of settings, under the settings' names.
+func AddFlag(flags *pflag.FlagSet, names ...Name) {
+	for _, n := range names {
+		s := lookup(n)
+		value := &flagValue{name: n, text: s.def}
+		flags.Var(value, string(n), s.usage)
+		for _, former := range s.formerFlags {
+			flags.Var(value, former, s.usage)
+			flags.Lookup(former).Hidden = true // not pflag's Deprecated, which cobra reports on stdout
+		}
+	}
 }
 
 // AddFlagUsage adds the flag of a setting with a help text that fits the command.
 func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
-	flags.Var(&flagValue{name: n, text: lookup(n).def}, string(n), usage)
+	AddFlag(flags, n)
+	flags.Lookup(string(n)).Usage = usage
 }
 
-// AddListFlag adds the flag of a setting that a command accepts several times. The values are joined with newlines.
-func AddListFlag(flags *pflag.FlagSet, n Name, usage string) {
-	flags.Var(&flagValue{name: n, text: lookup(n).def, list: true}, string(n), usage)
-}
-
-// AllowList lets an existing flag of a setting be given several times, as AddListFlag does. usage replaces the flag's help text.
+// AllowList lets the flag of a setting be given several times. The values are joined with newlines. usage replaces the flag's help text.
 func AllowList(flags *pflag.FlagSet, n Name, usage string) {
 	f := flags.Lookup(string(n))
 	f.Usage = usage

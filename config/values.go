@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/engine"
@@ -18,7 +19,6 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// named is a value with the name that users give it in a setting.
 type named[T any] struct {
 	name  string
 	value T
@@ -39,7 +39,6 @@ func cacheTypes() (all []named[gguf.Type]) {
 	return all
 }
 
-// choose returns the value with the given name. An error lists the known names.
 func choose[T any](all []named[T], name string) (T, error) {
 	for _, n := range all {
 		if n.name == name {
@@ -65,13 +64,8 @@ func oneOf(s string, allowed []string) error {
 	return fmt.Errorf("%q is not known: use %s", s, alternatives(allowed))
 }
 
-// alternatives returns names as "a, b or c".
-func alternatives(names []string) string {
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
-}
+func alternatives(names []string) string { return english.WordSeries(names, "or") }
 
-// setDevices sets Device and Devices from a comma-separated list of indices.
 func (c *Config) setDevices(list string) error {
 	c.Devices = nil
 	for s := range strings.SplitSeq(list, ",") {
@@ -96,7 +90,6 @@ func integer(s string, low, high int) (int, error) {
 	return n, nil
 }
 
-// unit is a unit of sizes, with its number of bytes.
 type unit struct {
 	name  string
 	bytes float64
@@ -105,7 +98,6 @@ type unit struct {
 // units are the units of sizes. B is last, since all other units end with B.
 var units = []unit{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}}
 
-// setMemory sets the memory limit from a size or a share of the free memory.
 func setMemory(o *engine.Options, s string) (err error) {
 	o.Memory, o.MemoryPercent = 0, 0
 	if share, ok := strings.CutSuffix(s, "%"); ok {

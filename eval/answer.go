@@ -1,13 +1,9 @@
 package eval
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 )
 
 // answer holds the parts of an output line that scoring needs.
@@ -21,26 +17,18 @@ type answer struct {
 	model     string  // SHA-256 of the model file that answered
 }
 
-// readAnswers reads an output file. The result maps custom ids to answers.
-func readAnswers(r io.Reader) (map[string]*answer, error) {
+// readAnswers reads the output file with the given path. The result maps custom ids to answers.
+func readAnswers(path string) (map[string]*answer, error) {
 	all := map[string]*answer{}
-	lines := bufio.NewReaderSize(r, 1<<20)
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 && err == nil {
-			id, a, err := readAnswer(line)
-			if err != nil {
-				return nil, fmt.Errorf("line %d: %w", n, err)
-			}
-			all[id] = a
-		}
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
+	err := readLines(path, func(line []byte) error {
+		id, a, err := readAnswer(line)
+		all[id] = a
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read answers: %w", err)
 	}
+	return all, nil
 }
 
 func readAnswer(line []byte) (id string, a *answer, err error) {
@@ -88,18 +76,4 @@ func readAnswer(line []byte) (id string, a *answer, err error) {
 		a.logprobs = l.Response.Body.Choices[0].Logprobs
 	}
 	return l.CustomID, a, nil
-}
-
-// readAnswersFile reads the output file with the given path.
-func readAnswersFile(path string) (map[string]*answer, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read answers: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	all, err := readAnswers(f)
-	if err != nil {
-		return nil, fmt.Errorf("read answers: %s: %w", path, err)
-	}
-	return all, nil
 }

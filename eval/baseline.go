@@ -95,11 +95,7 @@ func Unpin(folder, name string) error {
 }
 
 func writeBaselines(folder string, all map[string]Baseline) error {
-	text, err := json.MarshalIndent(all, "", "  ")
-	if err == nil {
-		err = replaceFile(filepath.Join(folder, BaselinesFile), append(text, '\n'))
-	}
-	if err != nil {
+	if err := writeJSON(filepath.Join(folder, BaselinesFile), all); err != nil {
 		return fmt.Errorf("write baselines: %w", err)
 	}
 	return nil

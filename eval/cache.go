@@ -1,14 +1,12 @@
 package eval
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -22,6 +20,7 @@ import (
 type Cache struct {
 	Folder   string
 	Identity string // source of the answers: model and version of the program, or server and model
+	Batch    string // batch id of outputs with these answers
 }
 
 // path returns the path of the file with the answer to a request.
@@ -41,9 +40,26 @@ type kept struct {
 	Stats    json.RawMessage `json:"stats"`
 }
 
-// Fill writes cached answers to an output file, for the requests that have no answer there yet. It returns the number of answers that it
-// wrote. requests is the path of the file of requests.
-func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
+// Answer answers requests from the cache, calls ask for the others with the number of answers found, and adds their answers to the cache.
+// requests and answers are paths of files.
+func (c *Cache) Answer(ctx context.Context, requests, answers string, ask func(found int) error) error {
+	out, err := rows.OpenOutput(answers, c.Batch)
+	if err != nil {
+		return err
+	}
+	n, err := c.fill(ctx, requests, out)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if err := ask(n); err != nil {
+		return err
+	}
+	return c.store(ctx, requests, answers)
+}
+
+// fill writes cached answers to an output file, for the requests that have no answer there yet. It returns the number of answers that it
+// wrote.
+func (c *Cache) fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
 	err = c.each(ctx, requests, func(row *rows.Row) error {
 		if out.Has(row.Line) {
 			return nil
@@ -70,9 +86,8 @@ func (c *Cache) Fill(ctx context.Context, requests string, out *rows.Output) (n 
 	return n, errors.Join(err, out.Flush())
 }
 
-// Store adds the answers of an output file to the cache, except rows that have an error. requests is the path of the file of requests,
-// answers that of the output file.
-func (c *Cache) Store(ctx context.Context, requests, answers string) error {
+// store adds the answers of an output file to the cache, except rows that have an error.
+func (c *Cache) store(ctx context.Context, requests, answers string) error {
 	paths := map[string]string{}
 	err := c.each(ctx, requests, func(row *rows.Row) error {
 		paths[row.CustomID] = c.path(row)
@@ -81,24 +96,10 @@ func (c *Cache) Store(ctx context.Context, requests, answers string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(answers)
-	if err != nil {
+	if err := readLines(answers, func(line []byte) error { return storeLine(line, paths) }); err != nil {
 		return fmt.Errorf("store answers in the cache: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	lines := bufio.NewReaderSize(f, 1<<20)
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = storeLine(line, paths)
-		}
-		if err != nil {
-			return fmt.Errorf("store the answer in line %d of %s in the cache: %w", n, answers, err)
-		}
-	}
+	return nil
 }
 
 func storeLine(line []byte, paths map[string]string) error {

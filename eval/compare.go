@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
@@ -43,37 +42,34 @@ const maxFailedShare = 0.01
 // TooManyFailed reports whether so many rows have no score that the run fails, whatever its other rows score.
 func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
-// readBoth reads the results of two runs.
-func readBoth(baseline, candidate string) (base, cand *Results, err error) {
-	if base, err = ReadResults(baseline); err != nil {
-		return nil, nil, err
-	}
-	cand, err = ReadResults(candidate)
-	return base, cand, err
-}
-
 // CompareAll compares two runs like Compare, but its error wraps ErrOtherTasks if one run has a task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
-	base, cand, err := readBoth(baseline, candidate)
-	if err != nil {
-		return nil, err
-	}
-	for _, runs := range [][2]*Results{{base, cand}, {cand, base}} {
-		for _, task := range slices.Sorted(maps.Keys(runs[0].Results)) {
-			if _, ok := runs[1].Results[task]; !ok {
-				return nil, fmt.Errorf("compare %s and %s: task %s: %w", baseline, candidate, task, ErrOtherTasks)
-			}
-		}
-	}
-	return Compare(baseline, candidate, margin)
+	return compare(baseline, candidate, margin, true)
 }
 
 // Compare compares two runs, given by their directories, on all tasks that both have. margin is the accepted loss. If it is negative, each
 // task's Margin is used.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
-	base, cand, err := readBoth(baseline, candidate)
+	return compare(baseline, candidate, margin, false)
+}
+
+func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Compared, error) {
+	base, err := ReadResults(baseline)
 	if err != nil {
 		return nil, err
+	}
+	cand, err := ReadResults(candidate)
+	if err != nil {
+		return nil, err
+	}
+	if sameTasks {
+		for _, runs := range [][2]*Results{{base, cand}, {cand, base}} {
+			for _, task := range slices.Sorted(maps.Keys(runs[0].Results)) {
+				if _, ok := runs[1].Results[task]; !ok {
+					return nil, fmt.Errorf("compare %s and %s: task %s: %w", baseline, candidate, task, ErrOtherTasks)
+				}
+			}
+		}
 	}
 	var list []Compared
 	for _, task := range slices.Sorted(maps.Keys(base.Results)) {
@@ -106,14 +102,11 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 // sameScores reports whether two runs have scores of a task by the same metrics and filters. It is also true if a run has no scores at all,
 // because it has no answers: TooManyFailed decides about such a run.
 func sameScores(base, cand map[string]float64) bool {
-	names := func(scores map[string]float64) []string {
-		return slices.Sorted(func(yield func(string) bool) {
-			for name := range scores {
-				if !strings.Contains(name, "_stderr,") && !yield(name) {
-					return
-				}
-			}
-		})
+	names := func(scores map[string]float64) (list []string) {
+		for _, v := range Scores(scores) {
+			list = append(list, v.Metric+","+v.Filter)
+		}
+		return list
 	}
 	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
@@ -147,7 +140,6 @@ func Verdict(list []Compared) statistics.Verdict {
 	return verdict
 }
 
-// pair holds a row's samples in two runs.
 type pair struct{ base, cand *Sample }
 
 // pairs joins the samples of two runs by row and filter. It leaves out samples that only one of the runs has.

@@ -1,12 +1,12 @@
 package eval
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/ingot-run/ingot/eval/statistics"
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 // GateFile is the name of the file with the verdict of a schedule's gate on a run. It is in the run's directory.
@@ -34,27 +34,29 @@ func Gate(folder, baseline, run string, margin float64) (*GateVerdict, error) {
 	return &GateVerdict{Baseline: baseline, Run: pinned, Verdict: Verdict(list), Compared: list}, nil
 }
 
+// String describes the verdict in one line, with the comparisons that did not pass.
+func (v *GateVerdict) String() string {
+	var parts []string
+	for _, c := range v.Compared {
+		if c.Verdict == statistics.Pass {
+			continue
+		}
+		text := fmt.Sprintf("%s %s: %.4f after %.4f, %+.4f (95 %%: %+.4f to %+.4f)", c.Task, c.Metric, c.Candidate, c.Baseline, c.Mean, c.Low, c.High)
+		if c.Failed > 0 {
+			text += fmt.Sprintf(", %s without an answer", textfmt.Count(c.Failed, "row"))
+		}
+		parts = append(parts, text+": "+string(c.Verdict))
+	}
+	if len(parts) == 0 {
+		return "as good as " + v.Run
+	}
+	return "compared with " + v.Run + ": " + strings.Join(parts, "; ")
+}
+
 // Write writes the verdict to GateFile in the directory of the run.
 func (v *GateVerdict) Write(dir string) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err == nil {
-		err = replaceFile(filepath.Join(dir, GateFile), append(text, '\n'))
-	}
-	if err != nil {
+	if err := writeJSON(filepath.Join(dir, GateFile), v); err != nil {
 		return fmt.Errorf("write the verdict of a run: %w", err)
 	}
 	return nil
-}
-
-// ReadGateVerdict reads GateFile in the directory of a run.
-func ReadGateVerdict(dir string) (*GateVerdict, error) {
-	text, err := os.ReadFile(filepath.Join(dir, GateFile))
-	if err != nil {
-		return nil, fmt.Errorf("read the verdict of a run: %w", err)
-	}
-	v := new(GateVerdict)
-	if err := json.Unmarshal(text, v); err != nil {
-		return nil, fmt.Errorf("read %s: %w", filepath.Join(dir, GateFile), err)
-	}
-	return v, nil
 }

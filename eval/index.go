@@ -29,7 +29,6 @@ type indexed struct {
 	Stamps  [2]stamp        `json:"stamps"` // stamps of results.json and gate.json when they were read
 }
 
-// run decodes the run of a line.
 func (l *indexed) run() (Run, error) {
 	r := Run{Name: l.Name, Results: new(Results)}
 	if err := json.Unmarshal(l.Results, r.Results); err != nil {
@@ -123,7 +122,6 @@ func readRun(dir, name string, stamps [2]stamp) (l indexed, err error) {
 	return l, err
 }
 
-// readCompact reads a JSON file and returns it as one line.
 func readCompact(path string) (json.RawMessage, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

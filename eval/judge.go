@@ -31,7 +31,7 @@ func Judged(sets []*Set) bool {
 // PrepareJudge writes the requests to the judge. The answers of the run must be complete. If the directory already holds the same requests
 // to the judge, PrepareJudge changes nothing. The error wraps ErrOtherRun if it holds other requests.
 func PrepareJudge(folder string, sets []*Set) error {
-	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
+	answers, err := readAnswers(filepath.Join(folder, AnswersFile))
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,6 @@ func (s *Set) judgeID(item, pipeline, answer int) string {
 	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }
 
-// judgeRequests returns the requests to the judge about all answers to the rows of a task.
 func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	var list []request
 	for i := range s.Items {
@@ -123,7 +122,7 @@ func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample
 
 // readJudged reads the judge's replies. It returns none for a run without a judge.
 func readJudged(folder string) (map[string]*answer, error) {
-	answers, err := readAnswersFile(filepath.Join(folder, JudgeAnswersFile))
+	answers, err := readAnswers(filepath.Join(folder, JudgeAnswersFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -4,10 +4,8 @@
 package eval
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,12 +35,8 @@ func Prepare(folder string, sets []*Set) error {
 // holds other requests.
 func writeOnce(path string, requests []request) error {
 	fresh := path + ".tmp"
-	f, err := os.Create(fresh)
-	if err != nil {
-		return fmt.Errorf("write requests: %w", err)
-	}
 	defer os.Remove(fresh) //nolint:errcheck // fails after a success, since the file was renamed
-	if err := errors.Join(writeRequests(f, requests), f.Close()); err != nil {
+	if err := writeLines(fresh, requests); err != nil {
 		return fmt.Errorf("write requests: %w", err)
 	}
 	before, err := fileSum(path)
@@ -57,18 +51,6 @@ func writeOnce(path string, requests []request) error {
 		return fmt.Errorf("%s: %w", filepath.Dir(path), ErrOtherRun)
 	}
 	return nil
-}
-
-func writeRequests(f io.Writer, requests []request) error {
-	w := bufio.NewWriter(f)
-	for _, r := range requests {
-		line, err := openai.Marshal(r)
-		if err != nil {
-			return err
-		}
-		w.Write(append(line, '\n')) //nolint:errcheck // Flush reports it
-	}
-	return w.Flush()
 }
 
 // request is a row for `ingot run` or `ingot enqueue`.
@@ -98,7 +80,6 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// id returns the custom id of the request for a row, or for one of its choices.
 func (s *Set) id(item, choice int) string {
 	id := s.Name + ":" + strconv.Itoa(item)
 	if s.Type.Generates() {

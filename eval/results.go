@@ -3,9 +3,14 @@ package eval
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 // Names of the files in a run's directory.
@@ -38,6 +43,47 @@ type Count struct {
 	Failed    int `json:"failed"`    // rows without a score; Sample.Failed has the reason
 	Truncated int `json:"truncated"` // rows whose answer was cut off at the token limit
 	Skipped   int `json:"skipped"`   // rows that were left out because their score needs something that is not supported
+}
+
+// MetricScore is a score of a task or a group.
+type MetricScore struct {
+	Metric, Filter string
+	Value, Stderr  float64
+	Certain        bool // Stderr is known
+}
+
+// Name returns the name of the score: the metric, and the filter if it has a name.
+func (v MetricScore) Name() string {
+	if v.Filter == "none" {
+		return v.Metric
+	}
+	return v.Metric + "," + v.Filter
+}
+
+// Scores returns the scores in one of the maps of Results, in the order of metrics and filters.
+func Scores(scores map[string]float64) []MetricScore {
+	var list []MetricScore
+	for _, key := range slices.Sorted(maps.Keys(scores)) {
+		metric, filter, _ := strings.Cut(key, ",")
+		if strings.HasSuffix(metric, "_stderr") {
+			continue
+		}
+		v := MetricScore{Metric: metric, Filter: filter, Value: scores[key]}
+		v.Stderr, v.Certain = scores[metric+"_stderr,"+filter]
+		list = append(list, v)
+	}
+	return list
+}
+
+// Unanswered describes the tasks that lack so many answers that a gate would fail the run; it is empty if there are none.
+func (r *Results) Unanswered() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(r.Samples)) {
+		if n := r.Samples[name]; TooManyFailed(n.Failed, n.Original) {
+			parts = append(parts, fmt.Sprintf("%s: %d of %s have no answer", name, n.Failed, textfmt.Count(n.Original, "row")))
+		}
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Config describes the model, program and settings of a run.

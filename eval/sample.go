@@ -2,7 +2,6 @@ package eval
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,26 +36,6 @@ type Sample struct {
 
 // SamplesFile is the name of a task's samples file.
 func SamplesFile(task string) string { return "samples_" + task + ".jsonl" }
-
-func writeSamples(path string, samples []Sample) (err error) {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write samples: %w", err)
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			err = fmt.Errorf("write samples: %w", err)
-		}
-	}()
-	enc := json.NewEncoder(f)
-	enc.SetEscapeHTML(false)
-	for i := range samples {
-		if err := enc.Encode(&samples[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // ReadSamples reads the samples of a task of a run.
 func ReadSamples(folder, task string) ([]Sample, error) {

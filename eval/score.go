@@ -14,7 +14,7 @@ import (
 
 // Score scores the answers in the directory of a run. It writes the results and samples to that directory.
 func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results, error) {
-	answers, err := readAnswersFile(filepath.Join(folder, AnswersFile))
+	answers, err := readAnswers(filepath.Join(folder, AnswersFile))
 	if err != nil {
 		return nil, err
 	}
@@ -38,17 +38,13 @@ func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results,
 		if err != nil {
 			return nil, err
 		}
-		if err := writeSamples(filepath.Join(folder, SamplesFile(s.Name)), samples); err != nil {
-			return nil, err
+		if err := writeLines(filepath.Join(folder, SamplesFile(s.Name)), samples); err != nil {
+			return nil, fmt.Errorf("write samples: %w", err)
 		}
 		r.add(s, samples)
 	}
 	r.addGroups(groups)
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = replaceFile(filepath.Join(folder, ResultsFile), append(text, '\n'))
-	}
-	if err != nil {
+	if err := writeJSON(filepath.Join(folder, ResultsFile), r); err != nil {
 		return nil, fmt.Errorf("write results: %w", err)
 	}
 	return r, nil
@@ -102,7 +98,6 @@ func (s *Set) samples(item *Item, given []*answer, judged map[string]*answer) []
 	return list
 }
 
-// sample returns a sample with the fields that all samples of a row share.
 func (s *Set) sample(item *Item) Sample {
 	p := &item.Prompt
 	target := strings.Join(p.Targets, "\n")
@@ -171,7 +166,6 @@ func (s *Set) choiceText(p *task.Prompt, i int) string {
 	return strings.TrimPrefix(p.Choices[i], s.TargetDelimiter)
 }
 
-// followed scores the answer to an IFEval row.
 func (s *Set) followed(base Sample, item *Item) Sample {
 	first := ""
 	if len(base.Filtered) > 0 {

@@ -29,7 +29,6 @@ type Set struct {
 	Skipped map[string]int // number of rows that are left out, by reason
 }
 
-// maxRow is the maximum size of a row in bytes.
 const maxRow = 16 << 20
 
 // Load reads the rows of a task and makes their prompts. limit is the maximum number of rows; 0 for all.

@@ -28,7 +28,6 @@ import (
 // partialSuffix is the end of the name of an incomplete blob. Other tools use other suffixes and never read a blob with this one.
 const partialSuffix = ".ingot-partial"
 
-// repoDir is the folder of a repository in the cache.
 type repoDir struct{ cache, name string }
 
 func (e Env) repoDir(n Name) repoDir {
@@ -58,7 +57,6 @@ func (r repoDir) ref(revision string) string {
 	return ""
 }
 
-// writeRef stores the commit of a branch or tag.
 func (r repoDir) writeRef(revision, commit string) error {
 	if revision == commit {
 		return nil
@@ -157,7 +155,6 @@ func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(),
 	return lockFile(ctx, filepath.Join(r.cache, ".locks", r.name, hash+".lock"), waiting)
 }
 
-// lockPause is the time between two attempts to get a lock.
 const lockPause = 200 * time.Millisecond
 
 // lockFile waits for an exclusive lock on a file, which it creates if necessary, and returns the function that releases the lock. If

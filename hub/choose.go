@@ -17,7 +17,6 @@ type model struct {
 	parts int // number of files that the complete set has
 }
 
-// repoFile is a file of a repository.
 type repoFile struct {
 	path string
 	size int64
@@ -79,16 +78,13 @@ func (m model) label() string {
 	return strings.ToUpper(match[1])
 }
 
-// stem returns a model's name without folder and extension.
 func (m model) stem() string {
 	base := path.Base(m.name)
 	return base[:len(base)-len(path.Ext(base))]
 }
 
-// isComplete reports whether a set has all its files.
 func (m model) isComplete() bool { return len(m.files) == m.parts }
 
-// size returns the total number of bytes of the files.
 func (m model) size() (sum int64) {
 	for _, f := range m.files {
 		sum += f.size

@@ -24,7 +24,6 @@ const (
 	spanBlocks = 64
 )
 
-// download downloads one file.
 type download struct {
 	c      *client
 	what   string // name of the file for messages
@@ -39,7 +38,6 @@ type download struct {
 	received atomic.Int64 // bytes received, including those of incomplete blocks
 }
 
-// run downloads the missing blocks.
 func (d *download) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var more sync.Once
@@ -254,7 +252,6 @@ func (s *steady) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// diskError describes why a file could not be written, and what to do.
 func diskError(what, path string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("pull %s: the disk of %s is full; make room, and pull again to continue, or set HF_HUB_CACHE to a folder on another disk if the model is from Hugging Face", what, path)

@@ -81,24 +81,29 @@ func (s Store) findWeb(n Name) (Pulled, error) {
 	return found, nil
 }
 
-// hashFile returns the SHA-256 of a file in hexadecimal.
-func hashFile(ctx context.Context, path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
+// SHA256 returns the SHA-256, in hexadecimal, of files one after another.
+func SHA256(ctx context.Context, paths ...string) (string, error) {
 	h := sha256.New()
-	buf := make([]byte, 1<<20)
-	for ctx.Err() == nil {
-		n, err := f.Read(buf)
-		h.Write(buf[:n])
-		if errors.Is(err, io.EOF) {
-			return hex.EncodeToString(h.Sum(nil)), nil
-		}
-		if err != nil {
+	for _, path := range paths {
+		if err := hashFile(ctx, h, path); err != nil {
 			return "", err
 		}
 	}
-	return "", ctx.Err()
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+func hashFile(ctx context.Context, h io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // the file was only read
+	for ctx.Err() == nil {
+		if _, err := io.CopyN(h, f, 4<<20); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }

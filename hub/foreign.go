@@ -72,7 +72,7 @@ func (e Env) foreign(ctx context.Context, n Name, m model) (Pulled, bool) {
 		return Pulled{}, false
 	}
 	if found.SHA256 == "" {
-		sum, err := hashFile(ctx, found.Path)
+		sum, err := SHA256(ctx, found.Path)
 		if err != nil {
 			return Pulled{}, false
 		}
@@ -81,7 +81,6 @@ func (e Env) foreign(ctx context.Context, n Name, m model) (Pulled, bool) {
 	return found, found.SHA256 == m.files[0].hash
 }
 
-// checkOllama checks the part of a name after "ollama:".
 func checkOllama(text string) error {
 	head, tag, tagged := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
 	for _, part := range append(strings.Split(path.Dir(text), "/"), head, tag) {
@@ -161,7 +160,6 @@ func entryOf(dir, name string) (string, error) {
 	return "", os.ErrNotExist
 }
 
-// manifest reads a manifest and returns the model's file.
 func (f Foreign) manifest(file string) (Pulled, error) {
 	var manifest struct {
 		Layers []struct {

@@ -30,7 +30,6 @@ type Env struct {
 	Stores   []Foreign     // folders of other programs' models
 }
 
-// defaultTimeout is the default of Timeout.
 const defaultTimeout = 30 * time.Second
 
 // ReadEnv reads the settings from the environment. It creates no files.
@@ -76,7 +75,6 @@ func ReadEnv() Env {
 	return e
 }
 
-// expand replaces ~ at the start of a path by the home folder.
 func expand(path, home string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
 		return home + rest

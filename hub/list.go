@@ -66,7 +66,6 @@ func (s Store) cached() (all []Model) {
 	return all
 }
 
-// modelAt describes a model whose files are below a folder.
 func modelAt(name, owner, dir, commit string, m model) Model {
 	found := Model{Name: name, Owner: owner, Bytes: m.size(), Commit: commit}
 	for _, f := range m.files {
@@ -76,7 +75,6 @@ func modelAt(name, owner, dir, commit string, m model) Model {
 	return found
 }
 
-// fromURLs returns the files from other web servers. The name of each is its path.
 func (s Store) fromURLs() (all []Model) {
 	for _, m := range models(filesBelow(s.Env.URLs)) {
 		if m.isComplete() {
@@ -88,7 +86,6 @@ func (s Store) fromURLs() (all []Model) {
 	return all
 }
 
-// listFolders returns the models of LM Studio.
 func (f Foreign) listFolders() (all []Model) {
 	folders, _ := filepath.Glob(filepath.Join(f.Dir, "*", "*"))
 	for _, folder := range folders {
@@ -103,7 +100,6 @@ func (f Foreign) listFolders() (all []Model) {
 	return all
 }
 
-// listOllama returns the models of ollama.
 func (f Foreign) listOllama() (all []Model) {
 	root := filepath.Join(f.Dir, "manifests")
 	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {

@@ -177,10 +177,8 @@ func safePath(p string) bool {
 // ID returns the name of a repository as user/repo.
 func (n Name) ID() string { return n.User + "/" + n.Repo }
 
-// revision returns the revision, or main if the name has none.
 func (n Name) revision() string { return cmp.Or(n.Revision, "main") }
 
-// base returns the file name at the end of the address.
 func (n Name) base() string {
 	u, _ := url.Parse(n.URL) // parseURL has parsed it
 	return path.Base(u.Path)

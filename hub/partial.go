@@ -93,7 +93,6 @@ func (p *partial) claim(maxBlocks int) (s span, ok bool) {
 	return s, s.first < p.blocks
 }
 
-// claimAll claims all blocks for a connection that downloads the whole file.
 func (p *partial) claimAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,14 +101,12 @@ func (p *partial) claimAll() {
 	}
 }
 
-// has reports whether a block is present.
 func (p *partial) has(block int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.have[block] == 1
 }
 
-// write stores a block.
 func (p *partial) write(block int, data []byte) error {
 	if _, err := p.file.WriteAt(data, int64(block)*blockSize); err != nil {
 		return err

@@ -76,7 +76,6 @@ func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	return p.pullRepo(ctx, n)
 }
 
-// pullRepo pulls a model from a repository.
 func (p *Puller) pullRepo(ctx context.Context, n Name) (Pulled, error) {
 	c := p.client
 	if c.env.Token != "" && c.env.mirrored() {
@@ -209,7 +208,6 @@ func (p *Puller) get(ctx context.Context, t *transfer) error {
 	return err
 }
 
-// hashError means that a downloaded file does not have the expected hash.
 type hashError struct{ what, got, want string }
 
 func (e *hashError) Error() string {

@@ -25,7 +25,6 @@ func (c *client) apiURL(n Name, segments ...string) string {
 	return address
 }
 
-// fileURL returns the address of a file at a commit.
 func (c *client) fileURL(n Name, commit, path string) string {
 	address := c.env.Endpoint + "/" + n.ID() + "/resolve/" + url.PathEscape(commit)
 	for s := range strings.SplitSeq(path, "/") {
@@ -48,7 +47,6 @@ func (c *client) commit(ctx context.Context, n Name) (string, error) {
 	return answer.SHA, nil
 }
 
-// tree returns the list of files of a repository at a commit.
 func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoFile, err error) {
 	address := c.apiURL(n, "tree", commit) + "?recursive=true"
 	for range maxPages {

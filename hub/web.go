@@ -14,7 +14,6 @@ import (
 
 // A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
 
-// maxParts is the maximum number of files of a split set.
 const maxParts = 1000
 
 // webFiles returns the addresses and paths of a model on a web server. If the address is that of a split set's first file, it returns
@@ -49,7 +48,6 @@ func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 	return urls, paths, nil
 }
 
-// pullWeb pulls a file, or a split set, from a web server.
 func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	if p.options.Env.Offline {
 		return Pulled{}, errOffline
@@ -82,7 +80,7 @@ func (p *Puller) pullWeb(ctx context.Context, n Name) (Pulled, error) {
 	}
 	done := Pulled{Path: paths[0], Files: len(paths), Bytes: size, Moved: moved, SHA256: wanted[0].sum}
 	if done.SHA256 == "" && n.SHA256 != "" {
-		if done.SHA256, err = hashFile(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
+		if done.SHA256, err = SHA256(ctx, paths[0]); err == nil && done.SHA256 != n.SHA256 {
 			err = fmt.Errorf("pull %s: the downloaded file has the hash %s, but should have %s; remove it with \"ingot models rm %s\", and pull again", n.Text, done.SHA256, n.SHA256, n.URL)
 		}
 	}

@@ -70,6 +70,22 @@ func (w Workload) steps() (list []Step, tokens int) {
 	return list, w.Prompt
 }
 
+// PredictAll predicts the speeds of a model for several workloads. model is the name of the model in the predictions.
+func PredictAll(f *gguf.File, model string, kv gguf.Type, chip Chip, workloads []Workload, measured *Measurements) ([]Prediction, error) {
+	var list []Prediction
+	for _, w := range workloads {
+		some, err := Predict(f, kv, chip, w, measured)
+		if err != nil {
+			return nil, err
+		}
+		for i := range some {
+			some[i].Model = model
+		}
+		list = append(list, some...)
+	}
+	return list, nil
+}
+
 // Predict predicts the speed of a model on each variant of a chip:
 //
 //	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)

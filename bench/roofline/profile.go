@@ -2,6 +2,7 @@ package roofline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -21,6 +22,16 @@ var ProfileSteps = []Step{
 
 // profileRuns is the number of timed runs of a step.
 const profileRuns = 9
+
+// ProfileFile is Profile of a model's file, for ProfileSteps.
+func ProfileFile(ctx context.Context, open func() (metal.Device, error), path string, kv gguf.Type, source string) (p Measurements, err error) {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return p, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return Profile(ctx, open, f, kv, source, ProfileSteps)
+}
 
 // Profile measures the kernels of steps of a model on a GPU. On any GPU, it runs the kernels that Apple's GPUs run. It calls open once per
 // step and closes the returned device. source is stored in Measurement.Source. The result has no TFLOPS, cores and shares.

@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// glmLayers is the number of layers of GLM-4.7-Flash's trunk.
 const glmLayers = 47
 
 const glmNames = "glm-4.7-flash[:LAYERS]"

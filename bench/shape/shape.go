@@ -57,50 +57,40 @@ func Parse(name string) (*Shape, error) {
 // blocks. The tensors of a type share one pool of random values, so that a few hundred megabytes of memory are enough. The content of the
 // file depends only on the shape and the type.
 func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
+	meta, list, err := s.build(&builder{quant: quant, random: rand.New(rand.NewPCG(1, 2))})
+	if err != nil {
+		return err
+	}
+	return gguf.Write(w, meta, list)
+}
+
+// Layout returns the file that Write would write, in memory, with zeros as data, which take no memory unless they are read. It is for
+// callers that need only sizes and types.
+func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
+	meta, list, err := s.build(&builder{quant: quant})
+	if err != nil {
+		return nil, err
+	}
+	return gguf.New(s.name, meta, list), nil
+}
+
+func (s *Shape) build(b *builder) (*gguf.Metadata, []gguf.Tensor, error) {
 	meta := gguf.NewMetadata()
 	s.meta(meta)
 	vocabulary(meta, s.vocab)
-	b := &builder{quant: quant, random: rand.New(rand.NewPCG(1, 2)), pools: map[gguf.Type][]byte{}}
 	s.tensors(b)
 	if err := b.fill(); err != nil {
-		return fmt.Errorf("shape %s: %w", s.name, err)
+		return nil, nil, fmt.Errorf("shape %s: %w", s.name, err)
 	}
-	return gguf.Write(w, meta, b.list)
+	return meta, b.list, nil
 }
 
-// Layout returns the file that Write would write, in memory. All tensors share the same zero bytes as data. It is for callers that need
-// only sizes and types.
-func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
-	meta := gguf.NewMetadata()
-	s.meta(meta)
-	vocabulary(meta, s.vocab)
-	b := &builder{quant: quant}
-	s.tensors(b)
-	sizes, largest := make([]int, len(b.list)), 0
-	for i, t := range b.list {
-		row, err := t.Type.RowBytes(t.Shape[0])
-		if err != nil {
-			return nil, fmt.Errorf("lay out shape %s: tensor %s: %w", s.name, t.Name, err)
-		}
-		sizes[i] = t.Elements() / t.Shape[0] * row
-		largest = max(largest, sizes[i])
-	}
-	zeros := make([]byte, largest) // takes no memory unless it is read
-	for i := range b.list {
-		b.list[i].Data = zeros[:sizes[i]]
-	}
-	return gguf.New(s.name, meta, b.list), nil
-}
-
-// builder collects a shape's tensors.
 type builder struct {
 	quant  gguf.Type
-	random *rand.Rand
+	random *rand.Rand // nil for weights of zero
 	list   []gguf.Tensor
-	pools  map[gguf.Type][]byte // random weights per type
 }
 
-// matrix adds a tensor of the shape's quantised type.
 func (b *builder) matrix(name string, dims ...int) { b.add(name, b.quant, dims...) }
 
 // head adds an output head. It has the type of the matrices if that is a float type or Q8_0, otherwise Q6_K.
@@ -137,7 +127,6 @@ func (b *builder) add(name string, t gguf.Type, dims ...int) {
 // slack is the number of rows by which a pool is larger than its largest tensor, so that tensors can start at different rows.
 const slack = 64
 
-// fill sets the weights of the tensors.
 func (b *builder) fill() error {
 	sizes, largest := make([]int, len(b.list)), map[gguf.Type]int{}
 	rowBytes := make([]int, len(b.list))
@@ -149,19 +138,24 @@ func (b *builder) fill() error {
 		rowBytes[i], sizes[i] = n, t.Elements()/t.Shape[0]*n
 		largest[t.Type] = max(largest[t.Type], sizes[i]+slack*n)
 	}
+	pools := map[gguf.Type][]byte{}
 	for i := range b.list {
 		t := &b.list[i]
-		if len(t.Shape) == 1 {
+		if len(t.Shape) == 1 && b.random != nil {
 			t.Data = vector(b.random, t.Name, t.Shape[0])
 			continue
 		}
-		if b.pools[t.Type] == nil {
-			pool := make([]byte, (largest[t.Type]/t.Type.BlockBytes()+1)*t.Type.BlockBytes())
-			Randomize(b.random, t.Type, pool)
-			b.pools[t.Type] = pool
+		if pools[t.Type] == nil {
+			pools[t.Type] = make([]byte, (largest[t.Type]/t.Type.BlockBytes()+1)*t.Type.BlockBytes())
+			if b.random != nil {
+				Randomize(b.random, t.Type, pools[t.Type])
+			}
 		}
-		at := b.random.IntN(slack) * rowBytes[i]
-		t.Data = b.pools[t.Type][at : at+sizes[i]]
+		at := 0
+		if b.random != nil {
+			at = b.random.IntN(slack) * rowBytes[i]
+		}
+		t.Data = pools[t.Type][at : at+sizes[i]]
 	}
 	return nil
 }

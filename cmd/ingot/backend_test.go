@@ -133,7 +133,7 @@ func TestGeometry(t *testing.T) {
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, path+": read a geometry: choice 1: ")
 	require.Contains(t, r.stderr, "remove the file, or write it again")
-	require.Contains(t, doctor(t, exitFailure, "--backend", "emulator").backend(t, "emulator").Reason, path+": read a geometry")
+	require.Contains(t, stateOf(t, diagnose(t, exitFailure, "--backend", "emulator"), "emulator").Reason, path+": read a geometry")
 
 	require.NoError(t, os.Remove(path))
 	for args, want := range map[string]string{

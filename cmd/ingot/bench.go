@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,10 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/bench"
-	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/generation"
-	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 func newBench() *cobra.Command {
@@ -31,41 +27,25 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench --model MODEL | --shape NAME",
 		Short: "Measure the engine's speed",
-		Long: `Bench measures the speed of a model, or of random weights in a known model's shape, which needs no download:
-
-  --mode prefill  prompts: prompt tokens per second, until every stream has generated its first token
-  --mode decode   answers: generated tokens per second, summed over the streams, while all of them generate
-  --mode full     whole requests: generated tokens per second, from the first request to the end of the last
-
-Prompts are random tokens that differ between streams. Lists for --batch, --prompt, --gen and --context measure every
-combination. After one warm-up run, --repeat runs are timed; the reported speed is their median.
-
-The table goes to stdout, and the same figures as JSON to --json FILE, by default bench-MODEL-MODE.json in the working
-directory. On a GPU they include dispatches, command buffers and waits per step. docs/benchmarks.md explains every figure.
-"ingot bench kernels" measures single operations.
-
-With --roofline it measures nothing, but predicts the speed on one of Apple's chips: an upper limit and the expected speed.
-By default it predicts glm-4.7-flash and smollm-135m, decoding with 1, 16 and 64 streams after 2,048 tokens and a prompt of
-2,048 tokens; --mode, --batch, --context and --prompt choose others. docs/metal.md explains the figures.`,
-		Example: `  ingot bench --shape smollm-135m --mode decode --batch 1,8,32 --draft off
-  ingot bench --model model.gguf --mode prefill --prompt 512 --context 0,2k,8k
-  ingot bench --model model.gguf --mode full --batch 32 --rows 1000 --prompt 640 --shared-prefix 600 --repeat 1
-  ingot bench --model models/tiny-glm.q8_0.gguf --mode decode --questions models/heldout.jsonl
-  ingot bench --shape glm-4.7-flash:8 --quant q4_0 --write glm.gguf
-  ingot bench --roofline M5-Max
-  ingot bench --roofline M4 --shape qwen3-0.6b --mode decode --context 0,8k --batch 1,8`,
-		Args: noCommand,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := settings(cmd)
-			if err != nil {
-				return err
-			}
-			b.stderr = cmd.ErrOrStderr()
-			return b.run(cmd, cfg)
-		},
+		Args:  noCommand,
+		RunE:  b.run,
 	}
-	flags := cmd.Flags()
-	flags.SortFlags = false
+	b.add(cmd.Flags())
+	cmd.AddCommand(newBenchKernels())
+	return cmd
+}
+
+type benchFlags struct {
+	weights                     weightFlags
+	mode, questions, json       string
+	capture, roofline           string
+	prompt, gen, batch, context counts
+	rows, shared, repeat        int
+	noSharing                   bool
+	stderr                      io.Writer
+}
+
+func (b *benchFlags) add(flags *pflag.FlagSet) {
 	config.AddFlag(flags, config.Model)
 	b.weights.add(flags)
 	flags.StringVar(&b.weights.write, "write", "", "write the shape to `FILE`, for other engines; without --mode nothing is measured")
@@ -83,39 +63,14 @@ By default it predicts glm-4.7-flash and smollm-135m, decoding with 1, 16 and 64
 	addComputeFlags(flags)
 	addCaptureFlag(flags, &b.capture)
 	flags.StringVar(&b.roofline, "roofline", "", "measure nothing: predict the speed on `CHIP`, such as M5-Max")
-	cmd.AddCommand(newBenchKernels())
-	return cmd
 }
 
-// benchFlags has the flags of the command.
-type benchFlags struct {
-	weights                     weightFlags
-	mode, questions, json       string
-	capture, roofline           string
-	prompt, gen, batch, context counts
-	rows, shared, repeat        int
-	noSharing                   bool
-	stderr                      io.Writer
-}
-
-// weightFlags has the flags that select random weights in a model's shape, instead of a model.
-type weightFlags struct{ shape, quant, write string }
-
-func (w *weightFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shape.Names())
-	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
-}
-
-// either returns an error if the command line has flags for both a model and a shape. A shape on the command line takes precedence over a
-// model from the environment or the config file.
-func (w *weightFlags) either(flags *pflag.FlagSet) error {
-	if flags.Changed(string(config.Model)) && w.shape != "" {
-		return usagef("--model and --shape cannot be combined: give one")
+func (b *benchFlags) run(cmd *cobra.Command, _ []string) (err error) {
+	cfg, err := settings(cmd)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
+	b.stderr = cmd.ErrOrStderr()
 	if err := b.weights.either(cmd.Flags()); err != nil {
 		return err
 	}
@@ -143,7 +98,7 @@ func (b *benchFlags) run(cmd *cobra.Command, cfg *config.Config) (err error) {
 		return err
 	}
 	name := cmp.Or(b.json, fmt.Sprintf("bench-%s-%s.json", b.weights.name(path), cases[0].Mode))
-	return report(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
+	return writeFigures(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
 }
 
 // cases returns one benchmark case for each combination of the values of the list flags.
@@ -159,9 +114,9 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	if mode == bench.Prefill {
 		gens = counts{1}
 	}
-	var asked []generation.Request
+	c := bench.Case{Mode: mode, Rows: b.rows, Shared: b.shared}
 	if b.questions != "" {
-		if asked, err = readQuestions(b.questions, slices.Max(b.gen)); err != nil {
+		if c.Requests, err = bench.ReadQuestionsFile(b.questions, slices.Max(b.gen)); err != nil {
 			return nil, err
 		}
 		prompts, gens, contexts = counts{1}, counts{2}, counts{0}
@@ -169,32 +124,7 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	if b.noSharing && slices.Max(contexts) > 0 {
 		return nil, usagef("--context cannot be combined with --no-sharing, which turns prefix caching off")
 	}
-	var cases []bench.Case
-	for _, context := range contexts {
-		for _, prompt := range prompts {
-			for _, gen := range gens {
-				for _, batch := range b.batch {
-					cases = append(cases, bench.Case{
-						Mode: mode, Batch: batch, Rows: b.rows, Prompt: prompt, Gen: gen, Context: context, Shared: b.shared, Requests: asked,
-					})
-				}
-			}
-		}
-	}
-	return cases, nil
-}
-
-func readQuestions(path string, gen int) ([]generation.Request, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read questions: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	asked, err := bench.ReadQuestions(f, gen)
-	if err != nil {
-		return nil, fmt.Errorf("read questions of %s: %w", path, err)
-	}
-	return asked, nil
+	return c.Combine(contexts, prompts, gens, b.batch), nil
 }
 
 // measure measures all cases. It opens one engine, whose context and number of sequences suffice for every case.
@@ -206,7 +136,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 			opts.Context = max(opts.Context, c.Context+c.Prompt+c.Gen)
 		}
 	}
-	traffic, err := readTraffic(path, opts.KV, bench.StepTokens(opts.MaxSequences))
+	traffic, err := bench.ReadTraffic(path, opts.KV, bench.StepTokens(opts.MaxSequences))
 	if err != nil {
 		return nil, err
 	}
@@ -216,20 +146,17 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 		return nil, err
 	}
 	l := newLaunch(cfg, b.stderr)
-	l.capture = b.capture
-	eng, err := l.engine(path, opts)
+	l.Capture = b.capture
+	eng, err := l.Engine(path, opts)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
-	if l.device != nil && l.device.Info().Bandwidth > 0 {
-		bandwidth = l.device.Info().Bandwidth
-	}
-	runner, err := bench.New(ctx, eng, traffic, bandwidth, b.repeat)
+	runner, err := bench.New(ctx, eng, traffic, cmp.Or(l.Bandwidth(), bandwidth), b.repeat)
 	if err != nil {
 		return nil, err
 	}
-	runner.Count(l.counts)
+	runner.Count(l.Counts)
 	for _, c := range cases {
 		r, err := runner.Measure(ctx, c)
 		if err != nil {
@@ -241,27 +168,9 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	return records, nil
 }
 
-func readTraffic(path string, kv gguf.Type, stepTokens int) (bench.Traffic, error) {
-	f, err := gguf.Open(path)
-	if err != nil {
-		return bench.Traffic{}, err
-	}
-	defer f.Close() //nolint:errcheck // the file was only read
-	return bench.NewTraffic(f, kv, stepTokens)
-}
-
-// name returns the name of the shape or model, for use in a file's name.
-func (w *weightFlags) name(path string) string {
-	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
-	if w.shape != "" {
-		name = w.shape + "-" + strings.ToLower(w.quant)
-	}
-	return strings.ReplaceAll(name, ":", "-")
-}
-
-// report calls table, which prints a table, and writes records as JSON to the file with the given name. If name is "-", it only writes the
+// writeFigures calls table, which prints a table, and writes records as JSON to the file with the given name. If name is "-", it only writes the
 // JSON, to stdout.
-func report(cmd *cobra.Command, name string, records any, table func() error) error {
+func writeFigures(cmd *cobra.Command, name string, records any, table func() error) error {
 	if name == stdio {
 		return writeJSON(cmd.OutOrStdout(), records)
 	}

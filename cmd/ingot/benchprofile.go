@@ -9,8 +9,7 @@ import (
 
 	"github.com/ingot-run/ingot/bench/roofline"
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/metal"
+	"github.com/ingot-run/ingot/config/launch"
 )
 
 // profileShapes are the shapes that are measured if no model is given. Their steps run the same kernels as those of rooflineShapes.
@@ -20,18 +19,14 @@ var profileShapes = []weightFlags{{shape: "glm-4.7-flash:8", quant: "q4_k"}, {sh
 // predict speeds.
 func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
-		return usagef(noGPU, "profile", cfg.Backend)
-	}
-	models := []weightFlags{*weights}
-	if weights.shape == "" && cfg.Model == "" {
-		models = profileShapes
+		return launch.NoGPU("profile", cfg.Backend)
 	}
 	l := newLaunch(cfg, cmd.ErrOrStderr())
-	l.cached = true
-	defer func() { err = errors.Join(err, l.end()) }()
+	l.Cached = true
+	defer func() { err = errors.Join(err, l.Close()) }()
 	var all roofline.Measurements
-	for i := range models {
-		p, err := profileModel(cmd, l, &models[i])
+	for _, w := range weights.orElse(cfg.Model, profileShapes) {
+		p, err := profileModel(cmd, l, &w)
 		if err != nil {
 			return err
 		}
@@ -54,17 +49,11 @@ func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags
 	return nil
 }
 
-func profileModel(cmd *cobra.Command, l *launch, weights *weightFlags) (p roofline.Measurements, err error) {
-	path, remove, err := weights.file(l.cfg.Model)
+func profileModel(cmd *cobra.Command, l *launch.Launch, weights *weightFlags) (p roofline.Measurements, err error) {
+	path, remove, err := weights.file(l.Config.Model)
 	if err != nil {
 		return p, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	f, err := gguf.Open(path)
-	if err != nil {
-		return p, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	open := func() (metal.Device, error) { return l.open(l.cfg.Backend) }
-	return roofline.Profile(cmd.Context(), open, f, l.cfg.Engine.KV, "profile of "+weights.name(path), roofline.ProfileSteps)
+	return roofline.ProfileFile(cmd.Context(), l.Device, path, l.Config.Engine.KV, "profile of "+weights.name(path))
 }

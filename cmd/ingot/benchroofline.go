@@ -8,9 +8,7 @@ import (
 
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/bench/roofline"
-	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // The defaults of a prediction: the shapes if no model is given, the numbers of streams, and the lengths of context and prompt in tokens.
@@ -23,7 +21,7 @@ var (
 
 // predict prints the predicted speeds of a chip for every model: the speed of decoding by number of streams and context, and that of
 // prompts by length.
-func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error) {
+func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {
 		return &usageError{err}
@@ -32,15 +30,18 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error)
 	if err != nil {
 		return err
 	}
-	models := []weightFlags{b.weights}
-	if b.weights.shape == "" && cfg.Model == "" {
-		models = rooflineShapes
+	if b.weights.write != "" {
+		return usagef("--write cannot be combined with --roofline, which needs no file")
 	}
 	measured := roofline.Measured()
 	var list []roofline.Prediction
-	for i := range models {
-		some, err := predictModel(&models[i], cfg, chip, workloads, &measured)
+	for _, weights := range b.weights.orElse(cfg.Model, rooflineShapes) {
+		f, err := weights.layout(cfg.Model)
 		if err != nil {
+			return err
+		}
+		some, err := roofline.PredictAll(f, weights.name(f.Path()), cfg.Engine.KV, chip, workloads, &measured)
+		if err := errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 		list = append(list, some...)
@@ -49,7 +50,7 @@ func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) (err error)
 	if b.json == "" {
 		return table()
 	}
-	return report(cmd, b.json, list, table)
+	return writeFigures(cmd, b.json, list, table)
 }
 
 // workloads returns what is predicted: decoding, prompts, or both if --mode is not given.
@@ -86,49 +87,4 @@ func (b *benchFlags) workloads(cmd *cobra.Command) (list []roofline.Workload, er
 		}
 	}
 	return list, nil
-}
-
-func predictModel(w *weightFlags, cfg *config.Config, chip roofline.Chip, workloads []roofline.Workload, measured *roofline.Measurements) (list []roofline.Prediction, err error) {
-	f, err := w.layout(cfg.Model)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	for _, workload := range workloads {
-		some, err := roofline.Predict(f, cfg.Engine.KV, chip, workload, measured)
-		if err != nil {
-			return nil, err
-		}
-		for i := range some {
-			some[i].Model = w.name(f.Path())
-		}
-		list = append(list, some...)
-	}
-	return list, nil
-}
-
-// layout opens a model's file. If the flags give a shape, it returns a file in memory instead, which has the sizes and types of the
-// weights, but no values.
-func (w *weightFlags) layout(model string) (*gguf.File, error) {
-	switch {
-	case w.shape == "" && model == "":
-		return nil, usagef("a model is missing: give --model FILE or --shape NAME")
-	case w.write != "":
-		return nil, usagef("--write cannot be combined with --roofline, which needs no file")
-	case w.shape == "":
-		path, err := modelFile(model)
-		if err != nil {
-			return nil, err
-		}
-		return gguf.Open(path)
-	}
-	s, err := shape.Parse(w.shape)
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	quant, err := parseQuant(w.quant)
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	return s.Layout(quant)
 }

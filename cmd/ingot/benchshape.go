@@ -1,70 +1,102 @@
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/ingot-run/ingot/bench/shape"
+	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// file returns the path of a model's file. If the flags give a shape, it writes a file for the shape and returns the path of that file. The
-// caller calls remove at the end: it deletes the shape's file unless --write names it.
-func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
-	keep := func() error { return nil }
-	switch {
-	case w.shape == "" && w.write != "":
-		return "", nil, usagef("--write requires --shape")
-	case w.shape == "" && model == "":
-		return "", nil, usagef("a model is missing: give --model FILE or --shape NAME")
-	case w.shape == "":
-		path, err = modelFile(model)
-		return path, keep, err
-	}
-	s, err := shape.Parse(w.shape)
-	if err != nil {
-		return "", nil, &usageError{err}
-	}
-	quant, err := parseQuant(w.quant)
-	if err != nil {
-		return "", nil, &usageError{err}
-	}
-	if w.write != "" {
-		f, err := os.Create(w.write)
-		if err != nil {
-			return "", nil, fmt.Errorf("write the shape's file: %w", err)
-		}
-		return w.write, keep, writeShape(f, s, quant)
-	}
-	f, err := os.CreateTemp("", "ingot-shape-*.gguf")
-	if err != nil {
-		return "", nil, fmt.Errorf("write the shape's file: %w", err)
-	}
-	remove = func() error { return os.Remove(f.Name()) }
-	if err := writeShape(f, s, quant); err != nil {
-		return "", nil, errors.Join(err, remove())
-	}
-	return f.Name(), remove, nil
+// weightFlags has the flags that select random weights in a model's shape, instead of a model.
+type weightFlags struct{ shape, quant, write string }
+
+func (w *weightFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&w.shape, "shape", "", "measure random weights in the shape of `NAME`: "+shape.Names())
+	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-func writeShape(f *os.File, s *shape.Shape, quant gguf.Type) error {
-	out := bufio.NewWriterSize(f, 1<<20)
-	if err := errors.Join(s.Write(out, quant), out.Flush(), f.Close()); err != nil {
-		return fmt.Errorf("write the shape's file: %w", err)
+// either returns an error if the command line has flags for both a model and a shape. A shape on the command line takes precedence over a
+// model from the environment or the config file.
+func (w *weightFlags) either(flags *pflag.FlagSet) error {
+	if flags.Changed(string(config.Model)) && w.shape != "" {
+		return usagef("--model and --shape cannot be combined: give one")
 	}
 	return nil
 }
 
-func parseQuant(s string) (gguf.Type, error) {
-	var names []string
-	for _, t := range gguf.Types() {
-		if strings.EqualFold(s, t.String()) {
-			return t, nil
-		}
-		names = append(names, strings.ToLower(t.String()))
+// orElse returns the selected model or shape, or the given ones if there is none.
+func (w *weightFlags) orElse(model string, shapes []weightFlags) []weightFlags {
+	if w.shape == "" && model == "" {
+		return shapes
 	}
-	return 0, fmt.Errorf("--quant %q is not known: use %s", s, strings.Join(names, ", "))
+	return []weightFlags{*w}
+}
+
+// parse returns the shape and the type of its weights. The shape is nil if the flags give none; there is a model then.
+func (w *weightFlags) parse(model string) (s *shape.Shape, quant gguf.Type, err error) {
+	if w.shape == "" {
+		if model == "" {
+			return nil, 0, usagef("a model is missing: give --model FILE or --shape NAME")
+		}
+		return nil, 0, nil
+	}
+	if s, err = shape.Parse(w.shape); err == nil {
+		quant, err = shape.ParseQuant(w.quant)
+	}
+	if err != nil {
+		return nil, 0, &usageError{err}
+	}
+	return s, quant, nil
+}
+
+// file returns the path of a model's file. If the flags give a shape, it writes a file for the shape and returns the path of that file. The
+// caller calls remove at the end: it deletes the shape's file unless --write names it.
+func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
+	remove = func() error { return nil }
+	if w.shape == "" && w.write != "" {
+		return "", nil, usagef("--write requires --shape")
+	}
+	s, quant, err := w.parse(model)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case s == nil:
+		path, err = modelFile(model)
+		return path, remove, err
+	}
+	path, err = s.WriteFile(w.write, quant)
+	if w.write == "" {
+		remove = func() error { return os.Remove(path) }
+	}
+	return path, remove, err
+}
+
+// layout opens a model's file. If the flags give a shape, it returns a file in memory instead, which has the sizes and types of the
+// weights, but no values.
+func (w *weightFlags) layout(model string) (*gguf.File, error) {
+	s, quant, err := w.parse(model)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		return s.Layout(quant)
+	}
+	path, err := modelFile(model)
+	if err != nil {
+		return nil, err
+	}
+	return gguf.Open(path)
+}
+
+func (w *weightFlags) name(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".gguf")
+	if w.shape != "" {
+		name = w.shape + "-" + strings.ToLower(w.quant)
+	}
+	return strings.ReplaceAll(name, ":", "-")
 }

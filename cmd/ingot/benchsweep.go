@@ -7,15 +7,13 @@ import (
 
 	"github.com/ingot-run/ingot/bench/kernels"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/metal"
 )
 
-const noGPU = "--%s requires a GPU, but the backend is %s"
-
-// sweepGeometry finds the best geometry for a model's operations and adds it to a file.
 func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
-		return usagef(noGPU, "sweep", cfg.Backend)
+		return launch.NoGPU("sweep", cfg.Backend)
 	}
 	if path == "" {
 		return usagef("there is no folder for the geometry file, since neither XDG_CONFIG_HOME nor HOME is set: give --json FILE")
@@ -35,10 +33,10 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 		return err
 	}
 	l := newLaunch(cfg, cmd.ErrOrStderr())
-	l.geometry, l.cached = metal.AllCandidates(), true
-	defer func() { err = errors.Join(err, l.end()) }()
+	l.Geometry, l.Cached = metal.AllCandidates(), true
+	defer func() { err = errors.Join(err, l.Close()) }()
 	var found []kernels.Swept
-	sweep := kernels.NewSweep(l.gpu, func(s kernels.Swept) {
+	sweep := kernels.NewSweep(func() (*metal.Backend, error) { return l.GPU("sweep") }, func(s kernels.Swept) {
 		found = append(found, s)
 		have = have.With(metal.Geometry{s.Choice})
 	})
@@ -66,17 +64,4 @@ func sweepGeometry(cmd *cobra.Command, cfg *config.Config, weights *weightFlags,
 	}
 	cmd.PrintErrf("geometry written to %s; it is used from now on\n", path)
 	return nil
-}
-
-// gpu opens the backend. It returns an error if the backend does not run on a GPU.
-func (l *launch) gpu() (*metal.Backend, error) {
-	be, err := l.backend()
-	if err != nil {
-		return nil, err
-	}
-	gpu, ok := be.(*metal.Backend)
-	if !ok {
-		return nil, errors.Join(usagef(noGPU, "sweep", be.Name()), be.Close())
-	}
-	return gpu, nil
 }

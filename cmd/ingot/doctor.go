@@ -1,294 +1,32 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"runtime"
-
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine"
-	"github.com/ingot-run/ingot/engine/compute"
-	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/engine/cpu/kernels"
-	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/drivers"
-	"github.com/ingot-run/ingot/queue/redisqueue"
+	"github.com/ingot-run/ingot/config/doctor"
 )
 
 func newDoctor() *cobra.Command {
-	var asJSON bool
+	var out jsonFlag
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show the backends of this machine and the one that would be used",
-		Long: `Doctor prints the processor's instruction sets, free memory, and the backend that the settings choose. For every backend
-it prints the device with its limits, or the reason why the backend cannot be used. It compiles the kernels for a GPU as a run
-does. For the emulator it does so only with --backend emulator.
-
-With --redis it checks that the server answers, with --model that the model fits. The exit code is 1 if the chosen
-backend, the server or the model cannot be used.`,
-		Example: `  ingot doctor
-  ingot doctor --model model.gguf --kv q8_0 --concurrency 32
-  ingot doctor --redis redis://localhost:6379/0 --json | jq .redis`,
-		Args: arguments(),
+		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd)
 			if err != nil {
 				return err
 			}
-			d, problems := examine(cmd.Context(), cfg)
-			write := d.write
-			if asJSON {
-				write = func(w io.Writer) error { return writeJSON(w, d) }
-			}
-			if err := write(cmd.OutOrStdout()); err != nil {
+			d, problems := doctor.Examine(cmd.Context(), cfg, programVersion())
+			if err := out.write(cmd, d, d.Write); err != nil {
 				return err
 			}
 			return problems
 		},
 	}
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	out.add(cmd.Flags())
 	config.AddFlag(cmd.Flags(), config.Redis)
 	addEngineFlags(cmd.Flags())
 	return cmd
-}
-
-// diagnosis is what doctor prints. Sizes are in bytes.
-type diagnosis struct {
-	Version    string           `json:"version"`
-	Go         string           `json:"go"`
-	System     string           `json:"system"` // operating system and architecture
-	Processors int              `json:"processors"`
-	Kernels    []string         `json:"cpu_kernels"` // instruction sets of this processor for which there are kernels; the first is used
-	MemoryFree int64            `json:"memory_free"`
-	Backends   []backendState   `json:"backends"`
-	Chosen     choice           `json:"chosen"`
-	Redis      *redisState      `json:"redis,omitempty"`
-	Model      *modelFit        `json:"model,omitempty"`
-	chosen     *openedForDoctor // closed when the diagnosis is done
-}
-
-// backendState is a backend with its device.
-type backendState struct {
-	Name      string `json:"name"`
-	Available bool   `json:"available"`
-	Reason    string `json:"reason,omitempty"` // why it is not available
-	Device    string `json:"device,omitempty"`
-
-	// Properties and limits of a GPU.
-	Family            string `json:"family,omitempty"`
-	WorkingSet        int    `json:"working_set,omitempty"`
-	MaxBuffer         int    `json:"max_buffer,omitempty"`
-	MaxThreadgroup    int    `json:"max_threadgroup,omitempty"`
-	ThreadgroupMemory int    `json:"threadgroup_memory,omitempty"`
-	UnifiedMemory     bool   `json:"unified_memory,omitempty"`
-	ResidencySets     bool   `json:"residency_sets,omitempty"`
-	// These come from the compiler. They are empty if no kernel was compiled.
-	LanguageVersion string `json:"language_version,omitempty"`
-	MathMode        string `json:"math_mode,omitempty"`
-	// Matrices reports whether the kernels for many rows use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
-	Matrices string `json:"matrices,omitempty"`
-	// Swept is the number of kernel geometries in the user's geometry file.
-	Swept int `json:"swept,omitempty"`
-
-	unsupported bool // this machine has no device that can run the kernels; false if it has one that failed
-}
-
-// choice is the backend that the settings choose.
-type choice struct {
-	Setting string `json:"setting"`
-	Backend string `json:"backend,omitempty"` // empty if none can be used
-	Why     string `json:"why"`
-}
-
-type redisState struct {
-	Reachable bool     `json:"reachable"`
-	Error     string   `json:"error,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"` // about settings that can lose jobs
-}
-
-// modelFit reports whether a model fits into memory, with the sizes.
-type modelFit struct {
-	Path  string `json:"path"`
-	Fits  bool   `json:"fits"`
-	Error string `json:"error,omitempty"`
-	engine.Fit
-}
-
-// openedForDoctor is the backend used to check that the model fits.
-type openedForDoctor struct {
-	name string
-	be   compute.Backend
-}
-
-// examine makes the diagnosis. The error joins the problems of the backend, the server and the model that the settings name.
-func examine(ctx context.Context, cfg *config.Config) (d *diagnosis, problems error) {
-	d = &diagnosis{
-		Version: programVersion(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
-	}
-	for _, set := range kernels.Sets() {
-		d.Kernels = append(d.Kernels, set.Name)
-	}
-	problems = d.examineBackends(cfg)
-	if d.chosen != nil {
-		defer func() { problems = errors.Join(problems, d.chosen.be.Close()) }()
-	}
-	if cfg.Redis != "" {
-		problems = errors.Join(problems, d.examineRedis(ctx, cfg))
-	}
-	if cfg.Model != "" && d.chosen != nil {
-		problems = errors.Join(problems, d.examineModel(cfg))
-	}
-	return d, problems
-}
-
-// examineBackends opens each backend, and leaves the chosen one open.
-func (d *diagnosis) examineBackends(cfg *config.Config) error {
-	opened := map[string]compute.Backend{}
-	add := func(s backendState, be compute.Backend) {
-		d.Backends = append(d.Backends, s)
-		opened[s.Name] = be
-	}
-	all := drivers.All()
-	forUse := len(drivers.Names(true))
-	for i := range all[:forUse] {
-		add(examineDriver(cfg, &all[i]))
-	}
-	d.Chosen = choice{Setting: cfg.Backend, Backend: cfg.Backend, Why: "the settings name it"}
-	if cfg.Backend == config.BackendAuto {
-		d.chooseAuto()
-	}
-	add(d.examineCPU(cfg))
-	var err error
-	if d.Chosen.Backend == config.BackendCPU {
-		err = checkCPUFlags(cfg)
-	}
-	for i := range all[forUse:] {
-		add(examineDriver(cfg, &all[forUse+i]))
-	}
-	for name, be := range opened {
-		switch {
-		case be == nil:
-		case name == d.Chosen.Backend:
-			d.chosen = &openedForDoctor{name, be}
-		default:
-			err = errors.Join(err, be.Close())
-		}
-	}
-	if d.chosen == nil {
-		for _, b := range d.Backends {
-			if b.Name == d.Chosen.Backend {
-				d.Chosen.Why = b.Reason
-				err = errors.Join(err, fmt.Errorf("backend %s: %s", b.Name, b.Reason))
-			}
-		}
-		d.Chosen.Backend = ""
-	}
-	return err
-}
-
-// chooseAuto chooses a backend in the same way as --backend auto (drivers.OpenAuto).
-func (d *diagnosis) chooseAuto() {
-	for i := range d.Backends {
-		b := &d.Backends[i]
-		if !b.unsupported {
-			d.Chosen.Backend, d.Chosen.Why = b.Name, "there is a GPU that the kernels run on"
-			return
-		}
-	}
-	d.Chosen.Backend, d.Chosen.Why = config.BackendCPU, "no GPU can be used"
-}
-
-func (d *diagnosis) examineCPU(cfg *config.Config) (backendState, compute.Backend) {
-	s := backendState{Name: config.BackendCPU}
-	be, err := cpu.New(cfg.Threads)
-	if err != nil {
-		s.Reason = oneLine(err.Error())
-		return s, nil
-	}
-	s.Available, s.Device = true, be.Device()
-	if d.MemoryFree, err = be.Free(); err != nil {
-		d.MemoryFree = 0 // 0 means unknown
-	}
-	return s, be
-}
-
-// examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a driver that is only for tests, so the
-// kernels of such a driver are compiled only if the settings name it. The returned backend is nil if no kernels were compiled.
-func examineDriver(cfg *config.Config, driver *drivers.Driver) (backendState, compute.Backend) {
-	s := backendState{Name: driver.Name}
-	number := 0
-	if cfg.Backend == driver.Name || cfg.Backend == config.BackendAuto && driver.Auto {
-		number = cfg.Device
-	}
-	dev, err := driver.Open(number)
-	if err != nil {
-		s.Reason, s.unsupported = oneLine(err.Error()), errors.Is(err, metal.ErrUnsupported)
-		return s, nil
-	}
-	s.fill(dev.Info())
-	if !driver.Auto && cfg.Backend != driver.Name {
-		s.LanguageVersion, s.MathMode, s.Available = "", "", true
-		if err := dev.Close(); err != nil {
-			s.Available, s.Reason = false, oneLine(err.Error())
-		}
-		return s, nil
-	}
-	geometry, err := metal.ReadGeometryFile(config.GeometryFile())
-	if err != nil {
-		s.Reason = oneLine(errors.Join(err, dev.Close()).Error())
-		return s, nil
-	}
-	be, err := metal.New(dev, metal.Options{Mode: cfg.Kernels, Geometry: geometry})
-	if err != nil {
-		s.Reason = oneLine(err.Error())
-		return s, nil
-	}
-	s.fill(dev.Info())
-	s.Swept, s.Matrices = len(geometry), "used"
-	if be.PlainTiles() {
-		s.Matrices = "not used"
-	}
-	s.Available, s.Device = true, be.Device()
-	return s, be
-}
-
-func (s *backendState) fill(i metal.Info) {
-	s.Device, s.Family, s.WorkingSet, s.MaxBuffer = i.Name, i.Family, i.Memory, i.MaxBuffer
-	s.MaxThreadgroup, s.ThreadgroupMemory, s.UnifiedMemory, s.ResidencySets = i.MaxThreadgroup, i.ThreadgroupMemory, i.UnifiedMemory, i.ResidencySets
-	s.LanguageVersion, s.MathMode = i.LanguageVersion, i.MathMode
-}
-
-func (d *diagnosis) examineRedis(ctx context.Context, cfg *config.Config) error {
-	d.Redis = &redisState{}
-	queue, warnings, err := redisqueue.Dial(ctx, cfg.Redis, 1, nil)
-	if err != nil {
-		d.Redis.Error = oneLine(err.Error())
-		return err
-	}
-	d.Redis.Reachable, d.Redis.Warnings = true, warnings
-	err = queue.CheckServer(ctx)
-	if err != nil {
-		d.Redis.Error = oneLine(err.Error())
-	}
-	return errors.Join(err, queue.Close())
-}
-
-func (d *diagnosis) examineModel(cfg *config.Config) error {
-	d.Model = &modelFit{Path: cfg.Model}
-	path, err := modelFile(cfg.Model)
-	if err == nil {
-		d.Model.Path = path
-		d.Model.Fit, err = engine.CheckFit(path, d.chosen.be, engineOptions(cfg))
-	}
-	if err != nil {
-		d.Model.Error = oneLine(err.Error())
-		return err
-	}
-	d.Model.Fits = true
-	return nil
 }

@@ -9,22 +9,23 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/config/doctor"
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-func doctor(t *testing.T, code int, args ...string) *diagnosis {
+func diagnose(t *testing.T, code int, args ...string) *doctor.Diagnosis {
 	t.Helper()
 	r := ingot(t, "", append([]string{"doctor", "--json"}, args...)...)
 	require.Equal(t, code, r.code, r.stderr)
-	d := &diagnosis{}
+	d := &doctor.Diagnosis{}
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), d), r.stdout)
 	return d
 }
 
-// backend returns the state of a backend.
-func (d *diagnosis) backend(t *testing.T, name string) backendState {
+// stateOf returns the state of a backend.
+func stateOf(t *testing.T, d *doctor.Diagnosis, name string) doctor.BackendState {
 	t.Helper()
-	i := slices.IndexFunc(d.Backends, func(s backendState) bool { return s.Name == name })
+	i := slices.IndexFunc(d.Backends, func(s doctor.BackendState) bool { return s.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
 	return d.Backends[i]
 }
@@ -49,7 +50,7 @@ func TestDoctorText(t *testing.T) {
 // TestDoctorChoosesForAuto checks that --backend auto chooses a GPU if there is one, else the CPU with the reasons.
 func TestDoctorChoosesForAuto(t *testing.T) {
 	t.Parallel()
-	d := doctor(t, exitOK)
+	d := diagnose(t, exitOK)
 	require.Equal(t, "auto", d.Chosen.Setting)
 	require.Len(t, d.Backends, len(drivers.All())+1)
 	for i, name := range drivers.Names(true) {
@@ -66,16 +67,16 @@ func TestDoctorChoosesForAuto(t *testing.T) {
 		require.NotEmpty(t, gpu.Reason)
 	}
 	require.NotEqual(t, "darwin/arm64", d.System)
-	require.Equal(t, choice{"auto", "cpu", "no GPU can be used"}, d.Chosen)
-	require.Contains(t, d.backend(t, "metal").Reason, "Metal requires macOS on Apple silicon")
+	require.Equal(t, doctor.Choice{Setting: "auto", Backend: "cpu", Why: "no GPU can be used"}, d.Chosen)
+	require.Contains(t, stateOf(t, d, "metal").Reason, "Metal requires macOS on Apple silicon")
 }
 
 func TestDoctorCompilesForTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
-	d := doctor(t, exitOK, "--backend", "emulator", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
+	d := diagnose(t, exitOK, "--backend", "emulator", "--kernels", "fast", "--model", tinyLlama, "--memory", "64MiB")
 	require.Equal(t, "emulator", d.Chosen.Backend)
-	state := d.backend(t, "emulator")
+	state := stateOf(t, d, "emulator")
 	require.True(t, state.Available)
 	require.Equal(t, "3.1", state.LanguageVersion)
 	require.Equal(t, "relaxed", state.MathMode)
@@ -91,21 +92,21 @@ func TestDoctorFails(t *testing.T) {
 	text := write(t, "text", "not a model")
 	for _, c := range []struct {
 		name, args, want string
-		check            func(t *testing.T, d *diagnosis)
+		check            func(t *testing.T, d *doctor.Diagnosis)
 	}{
-		{"redis", "--redis redis://127.0.0.1:1/0", "reach redis at 127.0.0.1:1: ", func(t *testing.T, d *diagnosis) {
+		{"redis", "--redis redis://127.0.0.1:1/0", "reach redis at 127.0.0.1:1: ", func(t *testing.T, d *doctor.Diagnosis) {
 			t.Helper()
 			require.False(t, d.Redis.Reachable)
 			require.Contains(t, d.Redis.Error, "127.0.0.1:1")
 		}},
-		{"too large", "--backend cpu --memory 1MiB --model " + tinyGLM, "allow more memory", func(t *testing.T, d *diagnosis) {
+		{"too large", "--backend cpu --memory 1MiB --model " + tinyGLM, "allow more memory", func(t *testing.T, d *doctor.Diagnosis) {
 			t.Helper()
 			require.False(t, d.Model.Fits)
 			require.Contains(t, d.Model.Error, "allow more memory")
 			require.Positive(t, d.Model.Weights)
 			require.EqualValues(t, 1<<20, d.Model.Memory)
 		}},
-		{"no model", "--model " + text, text + " is not a GGUF file: ", func(t *testing.T, d *diagnosis) {
+		{"no model", "--model " + text, text + " is not a GGUF file: ", func(t *testing.T, d *doctor.Diagnosis) {
 			t.Helper()
 			require.NotEmpty(t, d.Model.Error)
 		}},
@@ -116,7 +117,7 @@ func TestDoctorFails(t *testing.T) {
 			r := ingot(t, "", args...)
 			require.Equal(t, exitFailure, r.code)
 			require.Contains(t, r.stderr, c.want)
-			c.check(t, doctor(t, exitFailure, strings.Fields(c.args)...))
+			c.check(t, diagnose(t, exitFailure, strings.Fields(c.args)...))
 		})
 	}
 }

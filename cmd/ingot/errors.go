@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
@@ -20,11 +21,7 @@ func newErrors() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "errors BATCH --redis URL",
 		Short: "List the rows of a batch that failed, and why",
-		Long: `Errors lists the error lines that a batch has so far, by code and message, with the lines of the input. Use "ingot retry" to
-queue such rows again.`,
-		Example: `  ingot errors nightly-2026-01-02 --redis redis://localhost:6379/0
-  ingot errors nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq -r 'select(.code == "timeout") | .custom_id'`,
-		Args: arguments("BATCH"),
+		Args:  arguments("BATCH"),
 		RunE: onRedis(func(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
 			if _, err := q.Status(cmd.Context(), args[0]); err != nil {
 				return fmt.Errorf("read errors: %w", err)
@@ -76,21 +73,20 @@ func (g errorGroups) write(w io.Writer) error {
 	slices.SortFunc(codes, bySize)
 	var text strings.Builder
 	for _, code := range codes {
-		fmt.Fprintf(&text, "%s: %s\n", printable(code.text), countRows(len(code.lines)))
+		fmt.Fprintf(&text, "%s: %s\n", textfmt.Printable(code.text), countRows(len(code.lines)))
 		var messages []group
 		for message, lines := range g[code.text] {
 			messages = append(messages, group{message, lines})
 		}
 		slices.SortFunc(messages, bySize)
 		for _, m := range messages {
-			fmt.Fprintf(&text, "  %s: %s\n", lineRanges(m.lines), printable(m.text))
+			fmt.Fprintf(&text, "  %s: %s\n", lineRanges(m.lines), textfmt.Printable(m.text))
 		}
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-// maxRanges is the maximum number of ranges of lines that are printed.
 const maxRanges = 20
 
 // lineRanges formats line numbers as ranges, such as "1-3, 7".

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 // failLimit is the maximum share of failed rows with which a command succeeds, the value of --fail-on-error. If it is not given, a command
@@ -16,7 +20,7 @@ type failLimit struct {
 	percent float64
 }
 
-func addFailFlag(flags *pflag.FlagSet, l *failLimit) {
+func (l *failLimit) add(flags *pflag.FlagSet) {
 	flags.Var(l, "fail-on-error", "exit with 3 if any row failed, or with =`N%` if more than N% of the rows failed (default: if every row failed)")
 	flags.Lookup("fail-on-error").NoOptDefVal = "0%"
 }
@@ -57,7 +61,6 @@ func (e *rowsFailedError) Error() string {
 	return fmt.Sprintf("all %s failed", countRows(e.total))
 }
 
-// check returns a rowsFailedError if too many rows failed.
 func (l failLimit) check(failed, total int) error {
 	tooMany := failed == total
 	if l.given {
@@ -69,20 +72,10 @@ func (l failLimit) check(failed, total int) error {
 	return &rowsFailedError{failed, total, l}
 }
 
-// errorsByCode lists the number of error lines of each code, the most frequent code first.
 func errorsByCode(codes map[string]int) string {
-	names := make([]string, 0, len(codes))
-	for name := range codes {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if codes[a] != codes[b] {
-			return codes[b] - codes[a]
-		}
-		return strings.Compare(a, b)
-	})
+	names := slices.SortedFunc(maps.Keys(codes), func(a, b string) int { return cmp.Or(codes[b]-codes[a], strings.Compare(a, b)) })
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %d", printable(name), codes[name])
+		names[i] = fmt.Sprintf("%s %d", textfmt.Printable(name), codes[name])
 	}
 	return strings.Join(names, ", ")
 }

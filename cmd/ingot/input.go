@@ -4,22 +4,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/prompt"
-	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/openai"
 )
 
-// inputFlags has the flags that select the input and describe how it becomes requests.
 type inputFlags struct {
 	flags                  *pflag.FlagSet // nil without flags
 	format, shape          string
@@ -29,6 +28,9 @@ type inputFlags struct {
 	choose                 table.Selection
 	dryRun                 int
 }
+
+// stdio is the path that means stdin or stdout.
+const stdio = table.Stdin
 
 // Titles of sections of a command's flags in its help.
 const (
@@ -87,17 +89,14 @@ type settingValue struct {
 	text    string
 }
 
-// String implements pflag.Value.
 func (v *settingValue) String() string { return v.text }
 
-// Set implements pflag.Value.
 func (v *settingValue) Set(s string) error {
 	v.text = s
 	_, err := v.setting.Parse(s)
 	return err
 }
 
-// Type implements pflag.Value.
 func (v *settingValue) Type() string {
 	return map[openai.Kind]string{
 		openai.Number: "NUMBER", openai.Integer: "N", openai.Boolean: "", openai.String: "WORD", openai.Integers: "IDS", openai.Object: "JSON",
@@ -106,7 +105,6 @@ func (v *settingValue) Type() string {
 
 func (f *inputFlags) given(name string) bool { return f.flags != nil && f.flags.Changed(name) }
 
-// options returns the options that the flags set.
 func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	format, err := table.ParseFormat(f.format)
 	if err != nil {
@@ -142,7 +140,6 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	return table.Options{Format: format, Select: choose}, o, err
 }
 
-// selection returns the selection of rows that the flags set.
 func (f *inputFlags) selection() (table.Selection, error) {
 	choose := f.choose
 	for _, n := range []struct {
@@ -169,7 +166,6 @@ func (f *inputFlags) selection() (table.Selection, error) {
 	return choose, nil
 }
 
-// templates sets the options of --prompt, --system and --template.
 func (f *inputFlags) templates(o *prompt.Options) error {
 	if f.given("prompt") && f.given("template") {
 		return errors.New("--prompt and --template cannot be combined: give one")
@@ -213,109 +209,62 @@ func templateText(s string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err
 }
 
-// input is an opened input. Read returns its requests as lines. Every input except stdin can be read again.
-type input struct {
-	*prompt.Stream
-	table  *table.Input
-	format rows.Format // format of the lines that Read gives
-	made   bool        // the lines were made from records; false if the files already have the lines
-
-	reading sync.Mutex // held during a Read
-	closed  atomic.Bool
-}
-
-// Read implements io.Reader. An interrupted run does not wait for a Read that blocks, so Close may be called during a Read.
-func (in *input) Read(p []byte) (int, error) {
-	in.reading.Lock()
-	defer func() {
-		in.reading.Unlock()
-		if in.closed.Load() {
-			_ = in.Close() // the run that called Read has ended
-		}
-	}()
-	if in.closed.Load() {
-		return 0, os.ErrClosed
+// open opens the input. It prints how its records become requests, if this was guessed.
+func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*prompt.Input, error) {
+	to, po, err := f.options()
+	if err != nil {
+		return nil, err
 	}
-	return in.Stream.Read(p)
+	to.Stdin = cmd.InOrStdin()
+	po.Notice = func(text string) { cmd.PrintErrln(textfmt.Printable(text)) }
+	return prompt.Open(paths, to, po)
 }
 
-// Records reads the records from the start. A record's number is the line number of its row, and of the answer to that row.
-func (in *input) Records() (table.Reader, error) { return in.table.Records() }
-
-// Close closes the files. If a Read is running, Close leaves this to the Read, which closes the files when it ends.
-func (in *input) Close() error {
-	in.closed.Store(true)
-	if !in.reading.TryLock() {
-		return nil
-	}
-	defer in.reading.Unlock()
-	return errors.Join(in.Stream.Close(), in.table.Close())
-}
-
-// refuse returns an error if the output is one of the input's files.
-func (in *input) refuse(output string) error {
-	for _, path := range in.table.Paths() {
-		if sameFile(path, output) {
+// refuseInput returns an error if OUT or the file of failed rows is one of the inputs.
+func refuseInput(out *export.Output, inputs []string) error {
+	for _, path := range inputs {
+		if path == out.Path && path != stdio || table.SameFile(path, out.Path) || table.SameFile(path, out.Failed) {
 			return usagef("%s is an input and would be overwritten: choose another file for OUT or --failed", path)
 		}
 	}
 	return nil
 }
 
-// hint adds a hint to an error that matches rows.ErrOtherFile: what may have changed since the rows were answered.
-func (in *input) hint(err error) error {
-	if errors.Is(err, rows.ErrOtherFile) && in.made {
-		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)
-	}
-	return err
+type unknownFlag string
+
+// Values of unknownFlag.
+const (
+	unknownError  = "error"
+	unknownIgnore = "ignore"
+)
+
+func (u *unknownFlag) add(flags *pflag.FlagSet, usage string) {
+	flags.StringVar((*string)(u), "unknown-fields", unknownError, usage)
 }
 
-// open opens the input: files, the files that match patterns, or stdin. It decides how the records become requests, and prints what it
-// guessed.
-func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*input, error) {
-	to, po, err := f.options()
-	if err != nil {
-		return nil, err
+func (u *unknownFlag) ignores() (bool, error) {
+	if *u != unknownError && *u != unknownIgnore {
+		return false, usagef("--unknown-fields: %q is not known: use %s or %s", *u, unknownError, unknownIgnore)
 	}
-	to.Stdin = cmd.InOrStdin()
-	opened, err := table.Open(paths, to)
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range opened.Paths() {
-		if err := refuseDevice(path); err != nil {
-			return nil, err
-		}
-	}
-	po.Notice = func(text string) { cmd.PrintErrln(printable(text)) }
-	in := &input{Stream: prompt.NewStream(opened, po), table: opened, format: rows.FormatAuto, made: !po.AsIs()}
-	if !opened.Seekable() {
-		if to.Format == table.Text && po.AsIs() {
-			in.format = rows.FormatText
-		} else if to.Format != table.Auto {
-			in.format = rows.FormatJSONL
-		}
-		return in, nil
-	}
-	if err := in.Start(); err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	in.format = rows.FormatJSONL
-	if in.Text() {
-		in.format = rows.FormatText
-	}
-	return in, nil
+	return *u == unknownIgnore, nil
 }
 
-// refuseDevice refuses devices, such as /dev/zero, which may never end.
-func refuseDevice(path string) error {
-	info, err := os.Stat(path)
-	if path == stdio || err != nil || info.Mode()&os.ModeDevice == 0 {
-		return nil //nolint:nilerr // opening the file reports it
+// maxWhole is the maximum size of a file that a command reads as a whole, in bytes.
+const maxWhole = 64 << 20
+
+func readWhole(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxWhole+1))
+	if err == nil && len(text) > maxWhole {
+		err = fmt.Errorf("the text is larger than %d MiB", maxWhole>>20)
 	}
+	return text, err
+}
+
+func readWholeFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(checkInput(path, f), f.Close())
+	defer f.Close() //nolint:errcheck // the file was only read
+	return readWhole(f)
 }

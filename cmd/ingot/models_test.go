@@ -76,10 +76,14 @@ func TestServedName(t *testing.T) {
 		"a=user/repo:Q4_0":  {"a": "user/repo:Q4_0"},
 		"m=models/m.gguf\n": {"m": "models/m.gguf"},
 	} {
-		got, err := modelFiles(lines)
+		all, err := aliasedModels(lines)
 		require.NoError(t, err)
+		got := map[string]string{}
+		for _, m := range all {
+			got[m.Alias] = m.Model
+		}
 		require.Equal(t, want, got)
 	}
-	_, err := modelFiles("user/repo:Q4_0")
+	_, err := aliasedModels("user/repo:Q4_0")
 	require.ErrorIs(t, err, hub.ErrNotHere)
 }

@@ -15,65 +15,72 @@ import (
 )
 
 func newPause() *cobra.Command {
+	return aliasCommand("pause", "Stop workers from taking rows", "paused", "was paused before", (*redisqueue.Queue).Pause)
+}
+
+func newResume() *cobra.Command {
+	return aliasCommand("resume", "Let workers take rows again", "resumed", "was not paused", (*redisqueue.Queue).Resume)
+}
+
+// aliasCommand returns a command that calls change with an alias or, without an argument, with every known alias.
+func aliasCommand(name, short, changed, unchanged string, change func(*redisqueue.Queue, context.Context, string) (bool, error)) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "pause [ALIAS] --redis URL",
-		Short: "Stop workers from taking rows",
-		Long: `Pause stops the workers of model name ALIAS, or of all model names, from taking rows, until "ingot resume". Rows that are
-running are finished. Rows can be queued and results collected meanwhile.`,
-		Example: "  ingot pause glm --redis redis://localhost:6379/0",
-		Args:    optionalArgument,
-		RunE: onAliases(func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error {
-			return reportChange(cmd, alias, q.Pause, "paused", "was paused before")
-		}),
+		Use:   name + " [ALIAS] --redis URL",
+		Short: short,
+		Args:  optionalArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, alias := range args {
+				if err := queue.CheckAlias(alias); err != nil {
+					return &usageError{err}
+				}
+			}
+			return onRedis(func(cmd *cobra.Command, q *redisqueue.Queue, _ []string) error {
+				aliases, err := knownAliases(cmd, q, args)
+				if err != nil {
+					return err
+				}
+				for _, alias := range aliases {
+					do := func(ctx context.Context, alias string) (bool, error) { return change(q, ctx, alias) }
+					if err := reportChange(cmd, alias, do, changed, unchanged); err != nil {
+						return err
+					}
+				}
+				return nil
+			})(cmd, nil)
+		},
 	}
 	config.AddFlag(cmd.Flags(), config.Redis)
 	return cmd
 }
 
-// optionalArgument checks that there is at most one argument.
+// knownAliases returns the alias in args if it is known or, without an argument, all known aliases.
+func knownAliases(cmd *cobra.Command, q *redisqueue.Queue, args []string) ([]string, error) {
+	known, err := q.Aliases(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Sorted(maps.Keys(known))
+	if len(args) == 0 {
+		if len(all) == 0 {
+			cmd.PrintErrln("there are no model names yet")
+		}
+		return all, nil
+	}
+	if _, ok := known[args[0]]; !ok {
+		hint := "there are no model names yet"
+		if len(all) > 0 {
+			hint = "the known names are: " + strings.Join(all, ", ")
+		}
+		return nil, fmt.Errorf("no rows were queued for model name %q, and no worker serves it; %s", args[0], hint)
+	}
+	return args, nil
+}
+
 func optionalArgument(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usagef("unexpected argument %q", args[1])
 	}
 	return nil
-}
-
-// onAliases returns the RunE of a command that takes an optional model name. It calls run with this name or, without an argument, with every
-// known name.
-func onAliases(run func(cmd *cobra.Command, q *redisqueue.Queue, alias string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		for _, alias := range args {
-			if err := queue.CheckAlias(alias); err != nil {
-				return &usageError{err}
-			}
-		}
-		return onRedis(func(cmd *cobra.Command, q *redisqueue.Queue, _ []string) error {
-			known, err := q.Aliases(cmd.Context())
-			if err != nil {
-				return err
-			}
-			names := slices.Sorted(maps.Keys(known))
-			if len(names) == 0 && len(args) == 0 {
-				cmd.PrintErrln("there are no model names yet")
-			}
-			for _, alias := range args {
-				if _, ok := known[alias]; !ok {
-					hint := "there are no model names yet"
-					if len(names) > 0 {
-						hint = "the known names are: " + strings.Join(names, ", ")
-					}
-					return fmt.Errorf("no rows were queued for model name %q, and no worker serves it; %s", alias, hint)
-				}
-				names = args
-			}
-			for _, alias := range names {
-				if err := run(cmd, q, alias); err != nil {
-					return err
-				}
-			}
-			return nil
-		})(cmd, nil)
-	}
 }
 
 // reportChange calls do, which pauses or resumes an alias or an entry of a schedule, and prints whether this changed anything.

@@ -11,31 +11,18 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
+type renderCommand struct{ template, now string }
+
 func newRender() *cobra.Command {
-	var template, now string
+	var c renderCommand
 	cmd := &cobra.Command{
 		Use:   "render --template FILE",
 		Short: "Render a chat template: a JSON context on stdin, the prompt on stdout",
-		Long: `Render reads the variables of a chat template from stdin, as one JSON object, and writes exactly the prompt
-to stdout, without a newline at the end. The object holds what the template reads: messages, tools,
-add_generation_prompt, bos_token, eos_token, and so on.`,
-		Example: `  echo '{"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": true}' |
-    ingot render --template chat_template.jinja
-  ingot render --template chat_template.jinja --now 2026-01-02 < context.json`,
-		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if template == "" {
-				return usagef("--template FILE is missing")
-			}
-			at, err := parseNow(now)
-			if err != nil {
-				return err
-			}
-			return render(template, at, cmd.InOrStdin(), cmd.OutOrStdout())
-		},
+		Args:  arguments(),
+		RunE:  c.run,
 	}
-	cmd.Flags().StringVar(&template, "template", "", "`FILE` of the template, in Jinja")
-	cmd.Flags().StringVar(&now, "now", "", "`DATE` that the template prints, such as 2026-01-02 or 2026-01-02T15:04:05Z (default now)")
+	cmd.Flags().StringVar(&c.template, "template", "", "`FILE` of the template, in Jinja")
+	cmd.Flags().StringVar(&c.now, "now", "", "`DATE` that the template prints, such as 2026-01-02 or 2026-01-02T15:04:05Z (default now)")
 	return cmd
 }
 
@@ -51,16 +38,23 @@ func parseNow(s string) (time.Time, error) {
 	return time.Time{}, usagef("--now %q is not a date: use 2026-01-02 or 2026-01-02T15:04:05Z", s)
 }
 
-func render(template string, now time.Time, in io.Reader, out io.Writer) error {
-	source, err := readWholeFile(template)
+func (c *renderCommand) run(cmd *cobra.Command, _ []string) error {
+	if c.template == "" {
+		return usagef("--template FILE is missing")
+	}
+	now, err := parseNow(c.now)
+	if err != nil {
+		return err
+	}
+	source, err := readWholeFile(c.template)
 	if err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
-	t, err := jinja.Parse(template, string(source))
+	t, err := jinja.Parse(c.template, string(source))
 	if err != nil {
 		return fmt.Errorf("parse template: %w", err)
 	}
-	raw, err := readWhole(in)
+	raw, err := readWhole(cmd.InOrStdin())
 	if err != nil {
 		return fmt.Errorf("read context from stdin: %w", err)
 	}
@@ -76,7 +70,7 @@ func render(template string, now time.Time, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("render template: %w", err)
 	}
-	if _, err := io.WriteString(out, prompt); err != nil {
+	if _, err := io.WriteString(cmd.OutOrStdout(), prompt); err != nil {
 		return fmt.Errorf("write prompt: %w", err)
 	}
 	return nil

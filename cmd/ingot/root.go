@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
+	"github.com/ingot-run/ingot/internal/manual"
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 // The exit codes.
@@ -32,9 +34,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return exitOK
 	}
-	message, code := oneLine(err.Error()), exitFailure
+	message, code := textfmt.OneLine(err.Error()), exitFailure
 	var usage *usageError
-	if errors.As(err, &usage) {
+	var wrong *launch.SettingsError
+	if errors.As(err, &usage) || errors.As(err, &wrong) {
 		message += fmt.Sprintf(" (see %q)", cmd.CommandPath()+" --help")
 		code = exitUsage
 	}
@@ -47,45 +50,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return code
 }
 
-// usageError is an error in the command line or in a setting.
-type usageError struct{ err error }
+type usageError struct{ error }
 
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
+func (e *usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error {
 	return &usageError{fmt.Errorf(format, args...)}
 }
 
-// oneLine joins the lines of an error with semicolons and escapes control characters.
-func oneLine(s string) string {
-	return printable(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
-}
-
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "ingot",
-		Short: "Generate text in bulk: a file of prompts in, a file of answers out",
-		Long: `Ingot answers files of prompts with a language model.
-
-On one machine, use "ingot run". To share the work between machines, use a Redis server: "ingot enqueue" queues the
-rows of a file, each "ingot worker" answers rows, and "ingot results" writes the answers to a file.
-
-A setting comes from its flag, else from an environment variable (INGOT_MODEL for --model), else from a YAML file whose
-keys are the names of flags.
-
-Exit codes:
-  0  success
-  1  failure: the command could not do its work, or was interrupted
-  2  wrong usage or settings; nothing was done
-  3  the work is done, but every row failed, or more than --fail-on-error allows
-
-"ingot eval gate --help" has the exit codes of a gate.`,
-		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
-
-  ingot worker --redis redis://localhost:6379/0 --model model.gguf
-  BATCH=$(ingot enqueue prompts.jsonl --redis redis://localhost:6379/0)
-  ingot results $BATCH --redis redis://localhost:6379/0 -o answers.jsonl --follow`,
+		Use:           "ingot",
+		Short:         "Generate text in bulk: a file of prompts in, a file of answers out",
 		Version:       programVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -101,18 +77,18 @@ Exit codes:
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 
-	root.SetUsageFunc(usage)
+	root.SetUsageFunc(help.Usage)
 
 	flags := root.PersistentFlags()
 	config.AddFileFlag(flags)
 	config.AddFlag(flags, config.LogLevel)
 	config.AddFlag(flags, config.LogFormat)
 	addCommands(root)
-	keepFlagOrder(root)
+	setHelp(root)
+	manual.KeepOrder(root)
 	return root
 }
 
-// addCommands adds all commands, in the order of the help.
 func addCommands(root *cobra.Command) {
 	for _, group := range []struct {
 		title    string
@@ -122,7 +98,7 @@ func addCommands(root *cobra.Command) {
 		{"Share the work through Redis", []*cobra.Command{newEnqueue(), newWorker(), newResults(), newStatus(), newWorkers(), newErrors(), newRetry(),
 			newCancel(), newPurge(), newPause(), newResume()}},
 		{"Evaluate models", []*cobra.Command{newEval()}},
-		{"Get and look at models", []*cobra.Command{newPull(), newModels(), newModel(), newTokenize(), newRender()}},
+		{"Get and look at models", []*cobra.Command{newPull(), newModels(), newTokenize(), newRender()}},
 		{"Check and measure this machine", []*cobra.Command{newDoctor(), newBench()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -131,7 +107,7 @@ func addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newVersion(), newShare())
+	root.AddCommand(newVersion(), newModel(), newShare())
 }
 
 // checkAdded makes help and completion, the commands that cobra adds, refuse unknown arguments.
@@ -154,7 +130,6 @@ func checkAdded(root *cobra.Command) {
 	}
 }
 
-// noneGiven is the RunE of a command that only has subcommands.
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
 // noCommand checks the arguments of a command that has subcommands. cobra calls it only with names that are not subcommands.
@@ -183,7 +158,6 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atLeast returns a check for at least one argument.
 func atLeast(name string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {

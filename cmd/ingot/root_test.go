@@ -47,7 +47,7 @@ func TestUsageErrors(t *testing.T) {
 		{"worker --model m", "redis is missing", "ingot worker"},
 		{"worker a", `unexpected argument "a"`, "ingot worker"},
 		{"worker --model m --redis redis://x --listen 80", `listen (from --listen): "80" is not an address; give host:port or :port`, "ingot worker"},
-		{"worker --model m --redis redis://x --name a:b", `model-name (from --name): "a:b" is not a valid model name: use 1 to 128 letters`, "ingot worker"},
+		{"worker --model m --redis redis://x --name a:b", `alias (from --name): "a:b" is not a valid model name: use 1 to 128 letters`, "ingot worker"},
 		{"results b --redis redis://x", "-o OUT is missing", "ingot results"},
 		{"results --redis redis://x", "BATCH is missing", "ingot results"},
 		{"status", "redis is missing", "ingot status"},

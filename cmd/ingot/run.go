@@ -12,118 +12,129 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/files/export"
+	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/hub"
+	"github.com/ingot-run/ingot/internal/progress"
+	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/openai"
 	"github.com/ingot-run/ingot/worker/local"
 )
 
+type runCommand struct {
+	from            inputFlags
+	to              outputFlags
+	unknown         unknownFlag
+	limit           failLimit
+	mixModels       bool
+	capture, points string
+}
+
 func newRun() *cobra.Command {
-	var unknown, points, capture string
-	var from inputFlags
-	var to outputFlags
-	var limit failLimit
-	var mix bool
+	var c runCommand
 	cmd := &cobra.Command{
 		Use:   "run IN... -o OUT --model MODEL",
 		Short: "Answer a file of prompts on this machine",
-		Long: `Run answers the rows of IN with a model and writes the answers to OUT as they finish. IN can be - for stdin, OUT - for
-stdout. "ingot show" prints OUT for reading.
-
-Formats of IN:` + formatsHelp() + `
-
-A table needs --prompt, unless its columns are those of a common kind of data set. Several files, and patterns such as
-'data/*.csv.gz', are read as one; gzip and zstd are recognised. Row defaults fill fields that a row leaves out.
-
-OUT has lines of OpenAI's Batch API. It is a table if its name ends in .csv, .tsv or .parquet, or with --output-format
-simple (flat JSON Lines). A table has the columns of IN and those of the answers, in the order of IN. It is made when all
-rows are answered; until then, and afterwards, OUT.answers.jsonl has the answers. Filters drop answers and failed rows
-from a table.
-
-` + columnsHelp + `
-
-Several models answer one after another; the column model shows which one gave an answer. If a row names a model, only
-that model answers it.
-
-A row that fails becomes an error line in OUT. The exit code is 3 if every row failed; --fail-on-error sets another limit.
-A run can be interrupted at any time: the same command continues it and keeps the answers in OUT. It refuses to continue
-with a different model, unless --mix-models is given.`,
-		Example: `  ingot run prompts.jsonl -o answers.jsonl --model model.gguf
-  ingot run questions.txt -o answers.jsonl --model model.gguf --concurrency 32 --context 2048
-  ingot run prompts.jsonl -o answers.jsonl --model model.gguf --fail-on-error=5%
-  ingot run 'data/*.csv.gz' -o answers.csv --model model.gguf --prompt 'Translate: {{.text}}' --max-tokens 200
-  ingot run questions.parquet --template prompt.txt --where 'lang == "de"' --dry-run 3
-  ingot run reviews.csv -o labels.csv --model small.gguf --model large.gguf --prompt 'Positive or negative? {{.review}}'
-  ingot run topics.csv -o data.parquet --model model.gguf --prompt 'Ask about {{.topic}}.' --n 5 --keep-finish stop --unique response
-  echo 'What is the capital of Kenya?' | ingot run - -o - --model model.gguf
-  ingot run one.jsonl -o - --model model.gguf --checkpoints 0,3:attn_out`,
-		Args: atLeast("IN"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if from.dryRun != 0 {
-				return dryRun(cmd, &from, args, unknown)
-			}
-			cfg, err := settings(cmd)
-			if err != nil {
-				return err
-			}
-			if err := requireModel(cmd, cfg); err != nil {
-				return err
-			}
-			r := runner{cmd: cmd, cfg: cfg, in: args, from: &from, mixModels: mix, capture: capture}
-			if r.ignoreUnknown, err = ignoresUnknown(unknown); err != nil {
-				return err
-			}
-			if r.out, err = to.options(); err != nil {
-				return err
-			}
-			r.out.table.Selected = true // OUT.answers.jsonl may have rows that another run selected
-			if r.models, err = runModels(cfg.Model); err != nil {
-				return err
-			}
-			if points != "" {
-				if r.points, err = parseCheckpoints(points); err != nil {
-					return err
-				}
-			}
-			sum, err := r.run(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return limit.check(sum.Failed+sum.KeptFailed, sum.Kept+sum.Done+sum.Failed)
-		},
+		Args:  atLeast("IN"),
+		RunE:  c.run,
 	}
-	to.add(cmd.Flags(), "answers")
-	from.add(cmd.Flags())
-	addUnknownFlag(cmd.Flags(), &unknown, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
-	addFailFlag(cmd.Flags(), &limit)
-	cmd.Flags().BoolVar(&mix, "mix-models", false, "continue an OUT that has answers of another model")
-	addEngineFlags(cmd.Flags())
-	config.AllowList(cmd.Flags(), config.Model, "answer with `MODEL`, a GGUF file or a pulled model's name; several, as MODEL or ALIAS=MODEL, answer one after another")
-	addCaptureFlag(cmd.Flags(), &capture)
-	cmd.Flags().StringVar(&points, "checkpoints", "",
-		"print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")
-	section(cmd.Flags(), debugging, "checkpoints")
+	flags := cmd.Flags()
+	c.to.add(flags, "answers")
+	c.from.add(flags)
+	c.unknown.add(flags, "`ACTION` for rows with unknown fields or the name of another model: error (an error line) or ignore")
+	c.limit.add(flags)
+	flags.BoolVar(&c.mixModels, "mix-models", false, "continue an OUT that has answers of another model")
+	addEngineFlags(flags)
+	config.AllowList(flags, config.Model, "answer with `MODEL`, a GGUF file or a pulled model's name; several, as MODEL or ALIAS=MODEL, answer one after another")
+	addCaptureFlag(flags, &c.capture)
+	flags.StringVar(&c.points, "checkpoints", "", "print sums and norms of the forward pass at `POINTS`: all, or LAYER[:STAGE],...")
+	section(flags, debugging, "checkpoints")
 	return cmd
 }
 
-// runModels returns the models of --model. A single model has no alias.
-func runModels(lines string) ([]namedModel, error) {
-	if !strings.Contains(lines, "\n") {
-		return []namedModel{{file: lines}}, nil
+func (c *runCommand) run(cmd *cobra.Command, args []string) error {
+	if c.from.dryRun != 0 {
+		return c.dryRun(cmd, args)
 	}
-	return namedModels(lines)
+	cfg, err := settings(cmd)
+	if err != nil {
+		return err
+	}
+	if err := requireModel(cmd, cfg); err != nil {
+		return err
+	}
+	r := runner{cmd: cmd, cfg: cfg, in: args, from: &c.from, mixModels: c.mixModels, capture: c.capture}
+	if r.ignoreUnknown, err = c.unknown.ignores(); err != nil {
+		return err
+	}
+	if r.out, err = c.to.open(cmd); err != nil {
+		return err
+	}
+	r.out.Table.Selected = true // OUT.answers.jsonl may have rows that another run selected
+	if r.models, err = runModels(cfg.Model); err != nil {
+		return err
+	}
+	if c.points != "" {
+		if r.points, err = compute.ParseCheckpoints(c.points); err != nil {
+			return usagef("--checkpoints %q: %w", c.points, err)
+		}
+	}
+	sum, err := r.run(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return c.limit.check(sum.Failed+sum.KeptFailed, sum.Kept+sum.Done+sum.Failed)
 }
 
-// runner is one execution of "ingot run", with its settings.
+func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
+	ignore, err := c.unknown.ignores()
+	if err != nil {
+		return err
+	}
+	in, err := c.from.open(cmd, args)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // the file was only read
+	cfg, err := settings(cmd)
+	if err != nil {
+		return err
+	}
+	if cfg.Model == "" {
+		return printRequests(cmd, in, ignore, func(rows.Row) (int, *openai.Error) { return 0, nil })
+	}
+	models, err := runModels(cfg.Model)
+	if err != nil {
+		return err
+	}
+	eng, err := newLaunch(cfg, io.Discard).Engine(models[0].Model, engineOptions(cfg))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, eng.Close()) }()
+	return printRequests(cmd, in, ignore, func(row rows.Row) (int, *openai.Error) { return promptTokens(cmd.Context(), eng, row) })
+}
+
+// runModels returns the models of --model. A single model has no alias.
+func runModels(lines string) ([]hub.Aliased, error) {
+	if !strings.Contains(lines, "\n") {
+		return []hub.Aliased{{Model: lines}}, nil
+	}
+	return aliasedModels(lines)
+}
+
 type runner struct {
 	cmd           *cobra.Command
 	cfg           *config.Config
 	in            []string
 	from          *inputFlags
-	out           *output
-	models        []namedModel
+	out           *export.Output
+	models        []hub.Aliased
 	mixModels     bool
 	capture       string
 	ignoreUnknown bool
-	points        *checkpoints // nil if none are printed
+	points        *compute.Checkpoints // nil if none are printed
 }
 
 // run answers the rows with each model, makes OUT, and reports the outcome. Failed rows are not an error.
@@ -133,15 +144,15 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 		return sum, err
 	}
 	defer in.Close()    //nolint:errcheck // the file was only read
-	defer r.out.clean() //nolint:errcheck // a temporary folder
+	defer r.out.Close() //nolint:errcheck // a temporary folder
 	if err := r.check(in); err != nil {
 		return sum, err
 	}
 	names := make([]string, len(r.models))
 	for i, m := range r.models {
-		names[i] = m.alias
+		names[i] = m.Alias
 	}
-	if err := r.out.guard(names); err != nil {
+	if err := r.out.Guard(names...); err != nil {
 		return sum, err
 	}
 	for i, m := range r.models {
@@ -159,37 +170,36 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 			return sum, err
 		}
 	}
-	if err := r.out.finish(r.cmd, names, in.Records); err != nil {
+	if err := r.out.Finish(ctx, in.Table.Records, names...); err != nil {
 		if ctx.Err() != nil {
-			return sum, r.out.stopped()
+			return sum, r.out.Stopped()
 		}
 		return sum, err
 	}
 	if r.points != nil {
-		return sum, r.points.missing()
+		if err := r.points.Missing(); err != nil {
+			return sum, fmt.Errorf("--checkpoints: %w", err)
+		}
 	}
 	return sum, nil
 }
 
 // check returns an error if OUT cannot be made from the input. It is called before the first row is answered.
-func (r *runner) check(in *input) error {
-	for _, path := range []string{r.out.path, r.out.failed} {
-		if err := in.refuse(path); err != nil {
-			return err
-		}
+func (r *runner) check(in *prompt.Input) error {
+	if err := refuseInput(r.out, in.Table.Paths()); err != nil {
+		return err
 	}
-	if len(r.models) == 1 && r.out.direct() {
+	if len(r.models) == 1 && r.out.Appends() {
 		return nil
 	}
-	if !in.table.Seekable() {
+	if !in.Table.Seekable() {
 		return usagef("IN is read again for a table, for a compressed OUT and for each further model, but a pipe can be read only once: write IN to a file first")
 	}
-	return r.out.check(in.Records)
+	return checkColumns(r.out, in.Table.Records)
 }
 
-// runModel answers the rows with a model and reports the outcome.
-func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum local.Summary, err error) {
-	out, err := r.out.open(r.cmd, m.alias, local.Batch)
+func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) (sum local.Summary, err error) {
+	out, err := r.out.Open(m.Alias, local.Batch)
 	if err != nil {
 		return sum, err
 	}
@@ -203,60 +213,61 @@ func (r *runner) runModel(ctx context.Context, in *input, m namedModel) (sum loc
 		return sum, err
 	}
 	title := ""
-	if m.alias != "" {
-		title = printable(m.alias) + ": "
+	if m.Alias != "" {
+		title = textfmt.Printable(m.Alias) + ": "
 	}
 	r.cmd.PrintErrln(title + summary(sum))
 	if codes := out.Codes(); len(codes) > 0 {
 		r.cmd.PrintErrln(title + "errors: " + errorsByCode(codes))
 	}
 	if err != nil {
-		return sum, r.out.stopped()
+		return sum, r.out.Stopped()
 	}
 	return sum, nil
 }
 
-// loadingModel is the progress shown before the first row.
 const loadingModel = "loading the model"
 
 // answer loads the model and answers the rows. It shows the progress, unless --checkpoints prints values of the forward pass.
-func (r *runner) answer(ctx context.Context, in *input, m namedModel, out *rows.Output) (sum local.Summary, err error) {
+func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
 	var trace func(compute.Checkpoint)
 	if r.points != nil {
-		trace = r.points.printer(stderr)
+		trace = func(p compute.Checkpoint) { r.points.Print(stderr, p) }
 	} else {
 		d := newDisplay(stderr)
 		defer d.Close()
 		d.Phase(loadingModel)
-		stderr, show = d, func(p local.Progress) { d.Show(runCounts(p)) }
+		stderr, show = d, func(p local.Progress) {
+			d.Show(progress.Counts{Total: p.Total, Before: p.Kept, Done: p.Done, Failed: p.Failed, Tokens: p.CompletionTokens})
+		}
 	}
 	l := newLaunch(r.cfg, stderr)
-	l.level, l.capture = r.logLevel(), r.capture
+	l.Log, l.Capture = newLogger(r.cfg, r.logLevel(), stderr), r.capture
 	opts := engineOptions(r.cfg)
 	opts.Trace = trace
-	eng, err := l.engine(m.file, opts)
+	eng, err := l.Engine(m.Model, opts)
 	if err != nil {
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
 	var names, others []string
-	if m.alias != "" {
-		names = []string{m.alias}
+	if m.Alias != "" {
+		names = []string{m.Alias}
 		for _, other := range r.models {
-			if other.alias != m.alias {
-				others = append(others, other.alias)
+			if other.Alias != m.Alias {
+				others = append(others, other.Alias)
 			}
 		}
 	}
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
 		Models: names, Others: others,
-		Format: in.format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Format: in.Format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {
-		err = fmt.Errorf("run %s: %w", strings.Join(r.in, " "), in.hint(err))
+		err = fmt.Errorf("run %s: %w", strings.Join(r.in, " "), in.Hint(err))
 	}
 	return sum, err
 }
@@ -269,7 +280,6 @@ func (r *runner) logLevel() slog.Level {
 	return r.cfg.LogLevel
 }
 
-// summary describes a finished run in one line.
 func summary(s local.Summary) string {
 	text := countRows(s.Done+s.Failed) + " done"
 	if s.Failed > 0 {

@@ -23,32 +23,15 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve {--model MODEL | --redis URL}",
 		Short: "Answer OpenAI's API over HTTP",
-		Long: `Serve answers OpenAI's API: chats and completions, and with --data also files and batches. With --model it loads the
-models itself; --model can be given several times, as MODEL or ALIAS=MODEL. Requests name a model by its alias. Without
-ALIAS=, it is the name of the file without .gguf. With --redis, serve passes requests on to workers; their --name is the
-alias.
-
-On SIGTERM, SIGINT or SIGHUP it takes no more requests and gives running ones 20 seconds to finish. Batches continue after
-the next start.`,
-		Example: `  ingot serve --model model.gguf --data /var/lib/ingot
-  ingot serve --model glm=glm-4.7-flash.gguf --model small=model.gguf --listen :8080 --api-key-file keys.txt
-  ingot serve --redis redis://queue:6379/0 --listen :8080 --api-key-file keys.txt --data /var/lib/ingot`,
-		Args: arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := settings(cmd)
-			if err != nil {
-				return err
-			}
-			return serveAPI(cmd, cfg)
-		},
+		Args:  arguments(),
+		RunE:  runServe,
 	}
 	flags := cmd.Flags()
-	config.AddListFlag(flags, config.Model, "`MODEL` or ALIAS=MODEL: a GGUF file, or the name of a pulled model; can be given several times")
+	config.AddFlag(flags, config.Model)
+	config.AllowList(flags, config.Model, "`MODEL` or ALIAS=MODEL: a GGUF file, or the name of a pulled model; can be given several times")
 	config.AddFlag(flags, config.Redis)
 	config.AddFlagUsage(flags, config.Listen, "listen on `ADDR`, such as :8080 (default \""+defaultListen+"\")")
-	for _, n := range []config.Name{config.Data, config.APIKeyFile, config.TLSCert, config.TLSKey, config.CORSOrigin, config.Concurrency, config.Context} {
-		config.AddFlag(flags, n)
-	}
+	config.AddFlag(flags, config.Data, config.APIKeyFile, config.TLSCert, config.TLSKey, config.CORSOrigin, config.Concurrency, config.Context)
 	addComputeFlags(flags)
 	return cmd
 }
@@ -61,7 +44,11 @@ type source struct {
 	close    func() error
 }
 
-func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
+func runServe(cmd *cobra.Command, _ []string) (err error) {
+	cfg, err := settings(cmd)
+	if err != nil {
+		return err
+	}
 	log := newLogger(cfg, cfg.LogLevel, cmd.ErrOrStderr())
 	certificate, err := readCertificate(cfg)
 	if err != nil {
@@ -101,7 +88,6 @@ func serveAPI(cmd *cobra.Command, cfg *config.Config) (err error) {
 	})
 }
 
-// openSource opens the engines or the fleet that answer requests.
 func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
 	switch {
 	case cfg.Model != "" && cfg.Redis != "":

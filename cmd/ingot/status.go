@@ -1,119 +1,100 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
+type statusCommand struct{ asJSON, watch bool }
+
 func newStatus() *cobra.Command {
-	var asJSON, watch bool
-	cmd := &cobra.Command{
+	var c statusCommand
+	cmd := redisCommand(&cobra.Command{
 		Use:   "status [BATCH] --redis URL",
 		Short: "Show the progress of a batch, or list all batches",
-		Long: `Status shows the progress of a batch: rows, speed, and the number of workers that serve its model names. Without BATCH it
-lists all batches, the newest first. With --watch it shows the progress of BATCH, the speed of the last minute and the time
-left. When the batch has ended, it prints the status.`,
-		Example: `  ingot status --redis redis://localhost:6379/0
-  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0
-  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --watch
-  ingot status nightly-2026-01-02 --redis redis://localhost:6379/0 --json | jq .state`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 && watch {
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 && c.watch {
 				return usagef("--watch needs BATCH, the batch to watch")
 			}
-			if len(args) == 0 {
-				return nil
-			}
-			return arguments("BATCH")(cmd, args)
+			return optionalArgument(nil, args)
 		},
-		RunE: onRedis(func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
-			if len(args) == 0 {
-				return listBatches(cmd, queue, asJSON)
-			}
-			var s batchStatus
-			var err error
-			if watch {
-				if err := watchBatch(cmd, queue, args[0]); err != nil {
-					if cmd.Context().Err() != nil {
-						return errors.New("stopped watching: the batch has not ended")
-					}
-					return fmt.Errorf("read status: %w", err)
-				}
-			}
-			if _, err = queue.Expire(cmd.Context(), args[0]); err != nil {
-				return fmt.Errorf("read status: %w", err)
-			}
-			if s.Status, err = queue.Status(cmd.Context(), args[0]); err != nil {
-				return fmt.Errorf("read status: %w", err)
-			}
-			if s.Models, err = servedModels(cmd, queue, s.Status); err != nil {
-				return fmt.Errorf("read status: %w", err)
-			}
-			if s.Lost, err = queue.Lost(cmd.Context(), s.Status); err != nil {
-				return fmt.Errorf("read status: %w", err)
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), s)
-			}
-			return writeStatus(cmd.OutOrStdout(), s)
-		}),
-	}
-	config.AddFlag(cmd.Flags(), config.Redis)
-	cmd.Flags().BoolVar(&watch, "watch", false, "show the progress until the batch has ended")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	}, c.run)
+	cmd.Flags().BoolVar(&c.watch, "watch", false, "show the progress until the batch has ended")
+	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-// batchStatus is the state of a batch as status prints it.
+func (c *statusCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
+	if len(args) == 0 {
+		return listBatches(cmd, q, c.asJSON)
+	}
+	if c.watch {
+		d := newDisplay(cmd.ErrOrStderr())
+		err := enqueue.Watch(cmd.Context(), q, args[0], func(s queue.Status) { d.Show(batchCounts(s)) })
+		d.Close()
+		if err != nil {
+			if cmd.Context().Err() != nil {
+				return errors.New("stopped watching: the batch has not ended")
+			}
+			return fmt.Errorf("read status: %w", err)
+		}
+	}
+	s, err := readStatus(cmd.Context(), q, args[0])
+	if err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	if c.asJSON {
+		return writeJSON(cmd.OutOrStdout(), s)
+	}
+	return s.write(cmd.OutOrStdout())
+}
+
 type batchStatus struct {
 	queue.Status
 	Models []servedModel `json:"models"` // the model names of the batch
 	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
 }
 
-// servedModel is a model name of a batch, with the workers that serve it.
 type servedModel struct {
 	queue.Model
 	Workers int  `json:"workers"` // number of workers that serve the name
 	Paused  bool `json:"paused"`  // workers take none of its rows
 }
 
-// servedModels returns the model names of a batch.
-func servedModels(cmd *cobra.Command, queue *redisqueue.Queue, s queue.Status) ([]servedModel, error) {
-	paused, err := queue.Aliases(cmd.Context())
+func readStatus(ctx context.Context, q *redisqueue.Queue, batch string) (s batchStatus, err error) {
+	if _, err = q.Expire(ctx, batch); err != nil {
+		return s, err
+	}
+	if s.Status, err = q.Status(ctx, batch); err != nil {
+		return s, err
+	}
+	paused, err := q.Aliases(ctx)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	models := make([]servedModel, len(s.Models))
-	for i, m := range s.Models {
-		workers, err := queue.Workers(cmd.Context(), m.Alias)
+	s.Models = make([]servedModel, len(s.Status.Models))
+	for i, m := range s.Status.Models {
+		workers, err := q.Workers(ctx, m.Alias)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		models[i] = servedModel{m, workers, paused[m.Alias]}
+		s.Models[i] = servedModel{m, workers, paused[m.Alias]}
 	}
-	return models, nil
-}
-
-// watchBatch shows the progress of a batch until it has ended.
-func watchBatch(cmd *cobra.Command, q *redisqueue.Queue, batch string) error {
-	d := newDisplay(cmd.ErrOrStderr())
-	defer d.Close()
-	return enqueue.Watch(cmd.Context(), q, batch, func(s queue.Status) { d.Show(batchCounts(s)) })
+	s.Lost, err = q.Lost(ctx, s.Status)
+	return s, err
 }
 
 func listBatches(cmd *cobra.Command, q *redisqueue.Queue, asJSON bool) error {
@@ -123,38 +104,27 @@ func listBatches(cmd *cobra.Command, q *redisqueue.Queue, asJSON bool) error {
 	}
 	all = slices.DeleteFunc(all, func(s queue.Status) bool {
 		if s.Damage != "" {
-			cmd.PrintErrf("skipped %s\n", printable(s.Damage))
+			cmd.PrintErrf("skipped %s\n", textfmt.Printable(s.Damage))
 		}
 		return s.Damage != ""
 	})
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), append([]queue.Status{}, all...)) // an empty list is written as [], not null
 	}
-	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "batch\tstate\trows\tanswered\tfailed\tmodel name\tpriority\tcreated") //nolint:errcheck // Flush reports it
+	t := textfmt.NewTable(cmd.OutOrStdout(), "batch", "state", "rows", "answered", "failed", "model name", "priority", "created")
 	for _, s := range all {
 		total := "?" // more rows are being queued
 		if s.Total > 0 || s.State == queue.Completed {
 			total = strconv.Itoa(s.Total)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", s.Batch, s.State, total, s.Done, s.Failed, strings.Join(s.Aliases(), ","), s.Priority, //nolint:errcheck // Flush reports it
-			s.Created.Local().Format(time.DateTime))
+		t.Line(s.Batch, s.State, total, s.Done, s.Failed, strings.Join(s.Aliases(), ","), s.Priority, s.Created.Local().Format(time.DateTime))
 	}
 	return t.Flush()
 }
 
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
-
-func writeStatus(w io.Writer, s batchStatus) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t%s\n", name, printable(fmt.Sprintf(format, args...))) //nolint:errcheck // Flush reports it
-	}
+func (s *batchStatus) write(w io.Writer) error {
+	t := textfmt.NewTable(w)
+	line := t.Linef
 	moment := func(name string, at *time.Time) {
 		if at != nil {
 			line(name, "%s", at.Local().Format(time.DateTime))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -21,11 +20,7 @@ func newTokenize() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tokenize --model MODEL",
 		Short: "Turn texts into token ids",
-		Long: `Tokenize reads JSON strings from stdin, one per line, and writes the token ids of each as a JSON array on a line of stdout.
-By default, text that looks like a special token is plain text, and no BOS is added.`,
-		Example: `  echo '"Hello world"' | ingot tokenize --model model.gguf
-  jq -c .text documents.jsonl | ingot tokenize --model model.gguf --bos > ids.jsonl`,
-		Args: arguments(),
+		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd, config.Model)
 			if err != nil {
@@ -57,7 +52,7 @@ By default, text that looks like a special token is plain text, and no BOS is ad
 func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader, out io.Writer) (err error) {
 	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()
-	var ids []byte
+	enc := json.NewEncoder(w)
 	for line := 1; ; line++ {
 		raw, readErr := r.ReadBytes('\n')
 		if readErr != nil && !errors.Is(readErr, io.EOF) {
@@ -70,15 +65,12 @@ func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader
 		if err != nil {
 			return fmt.Errorf("read stdin: line %d: %w", line, err)
 		}
-		ids = appendIDs(ids[:0], t.Encode(text, opts))
-		if _, err := w.Write(ids); err != nil {
-			return fmt.Errorf("write ids: %w", err)
+		err = enc.Encode(append([]int32{}, t.Encode(text, opts)...)) // not nil, which would be null
+		if err == nil && r.Buffered() == 0 {
+			err = w.Flush() // a caller may wait for the ids of a line before it writes the next line
 		}
-		// A caller may wait for the ids of a line before it writes the next line.
-		if r.Buffered() == 0 {
-			if err := w.Flush(); err != nil {
-				return fmt.Errorf("write ids: %w", err)
-			}
+		if err != nil {
+			return fmt.Errorf("write ids: %w", err)
 		}
 	}
 }
@@ -93,15 +85,4 @@ func jsonString(raw []byte) (string, error) {
 		return "", fmt.Errorf("the line is not a JSON string: %w", err)
 	}
 	return s, nil
-}
-
-func appendIDs(dst []byte, ids []int32) []byte {
-	dst = append(dst, '[')
-	for i, id := range ids {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendInt(dst, int64(id), 10)
-	}
-	return append(dst, "]\n"...)
 }

@@ -92,7 +92,6 @@ func (c *Client) onlyModel(ctx context.Context) (string, error) {
 	return names[0], nil
 }
 
-// answer is the server's response to one request.
 type answer struct {
 	body     json.RawMessage
 	id       string
@@ -277,7 +276,6 @@ func (c *Client) broken(ctx context.Context, err error) error {
 	return err
 }
 
-// messageOf returns the message in the body of an HTTP error.
 func messageOf(text []byte) string {
 	var body struct {
 		Error   json.RawMessage `json:"error"`

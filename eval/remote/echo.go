@@ -17,14 +17,12 @@ var ErrNoEcho = errors.New("the server does not return the log-probabilities of 
 // ErrWrongEcho means that the log-probabilities that a server returns for a prompt are not those of its model.
 var ErrWrongEcho = errors.New("the server's log-probabilities of a prompt are wrong")
 
-// probe is the prompt that CheckEcho sends.
 const probe = "The capital of Finland is Helsinki, and the capital of France is"
 
 // maxEchoGap is the largest accepted difference between a token's log-probability when the token is generated and when it is part of a
 // prompt. Servers compute the two in different batches and in 16 bits.
 const maxEchoGap = 0.25
 
-// completion has the fields of a completion that are checked.
 type completion struct {
 	Text     string `json:"text"`
 	Logprobs *struct {

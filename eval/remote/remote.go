@@ -3,16 +3,19 @@
 package remote
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -30,108 +33,130 @@ type Progress struct {
 	Elapsed          time.Duration
 }
 
+// String describes the rows of a run in one line.
+func (p Progress) String() string {
+	text := textfmt.Count(p.Done+p.Failed, "row") + " done"
+	if p.Failed > 0 {
+		text += fmt.Sprintf(" (%d failed)", p.Failed)
+	}
+	if p.Kept > 0 {
+		text += fmt.Sprintf(", %d kept", p.Kept)
+	}
+	if p.Retries > 0 {
+		text += ", " + textfmt.Count(p.Retries, "request") + " sent again"
+	}
+	return text
+}
+
+// RunFile sends the rows of a file and writes the results to another; see Run. show also gets the number of all rows. RunFile returns the
+// numbers of the output's error lines by code.
+func (c *Client) RunFile(ctx context.Context, requests, answers string, show func(total int, p Progress)) (p Progress, codes map[string]int, err error) {
+	in, err := os.Open(requests)
+	if err != nil {
+		return p, nil, fmt.Errorf("read requests: %w", err)
+	}
+	defer in.Close() //nolint:errcheck // the file was only read
+	total, err := rows.Count(in, rows.FormatJSONL)
+	if err == nil {
+		_, err = in.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return p, nil, fmt.Errorf("read requests: %w", err)
+	}
+	out, err := rows.OpenOutput(answers, Batch)
+	if err != nil {
+		return p, nil, err
+	}
+	p, err = c.Run(ctx, in, out, func(p Progress) { show(total, p) })
+	return p, out.Codes(), errors.Join(err, out.Close())
+}
+
 // Run reads rows from in, sends them to the server, and writes each result to out when it arrives. The batch id of out must be Batch. Run
 // skips rows whose results out already has. A row that the server refuses, or that fails in all attempts, becomes an error line. Run
 // returns an error if rows cannot be read or results cannot be written, or if the server cannot be reached or refuses all requests, for
-// example because of a missing key. Run calls show, unless it is nil, after each row and every second, from one goroutine.
+// example because of a missing key. Run calls show, unless it is nil, after each row and every second, one call at a time.
 func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show func(Progress)) (Progress, error) {
+	r := &run{client: c, out: out, show: show, start: time.Now()}
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	r := &run{client: c, out: out, show: show, start: time.Now(), results: make(chan result), stop: stop}
-	asking, askingCtx := errgroup.WithContext(ctx)
-	asking.SetLimit(c.options.Concurrency)
-	asked := make(chan error, 1)
-	go func() {
-		fed := r.feed(askingCtx, in, asking)
-		asked <- cmp.Or(asking.Wait(), fed) // a failed request also ends feed, so its error takes precedence
-		close(r.results)
-	}()
-	written := r.collect()
-	err := cmp.Or(written, <-asked)
+	var ticking sync.WaitGroup
+	ticking.Go(func() { r.tick(ctx) })
+	asking, asked := errgroup.WithContext(ctx)
+	asking.SetLimit(c.options.Concurrency + 1) // one of them reads the rows
+	asking.Go(func() error { return r.feed(asked, in, asking) })
+	err := asking.Wait()
+	stop()
+	ticking.Wait()
 	r.progress.Elapsed = time.Since(r.start)
 	return r.progress, err
 }
 
-// run is the state of one call of Run.
 type run struct {
-	client   *Client
-	out      *rows.Output
-	show     func(Progress)
-	start    time.Time
-	results  chan result
-	stop     func()
-	progress Progress // written by collect
+	client *Client
+	out    *rows.Output
+	show   func(Progress)
+	start  time.Time
+
+	mu       sync.Mutex // guards progress and calls of show
+	progress Progress
 }
 
-// result is the outcome of a row.
-type result struct {
-	row     rows.Row
-	answer  answer
-	failure *openai.Error // nil if the row was answered
-	kept    bool          // the output has the row's result already
+// tick shows the progress while no row finishes.
+func (r *run) tick(ctx context.Context) {
+	for ticks := time.NewTicker(time.Second); ; {
+		select {
+		case <-ctx.Done():
+			ticks.Stop()
+			return
+		case <-ticks.C:
+			r.update(func(*Progress) {})
+		}
+	}
+}
+
+func (r *run) update(change func(p *Progress)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.progress)
+	r.progress.Elapsed = time.Since(r.start)
+	if r.show != nil {
+		r.show(r.progress)
+	}
 }
 
 // feed sends requests for the rows that the output does not hold.
 func (r *run) feed(ctx context.Context, in io.Reader, asking *errgroup.Group) error {
 	for row, err := range rows.NewReader(in, rows.Options{Format: rows.FormatJSONL}).Rows(ctx) {
+		switch {
+		case err != nil:
+		case r.out.Has(row.Line):
+			if err = r.out.Check(row); err == nil {
+				r.update(func(p *Progress) { p.Kept++ })
+			}
+		case row.Err != nil:
+			err = r.write(&row, &answer{}, row.Err)
+		default:
+			asking.Go(func() error { return r.ask(ctx, &row) })
+		}
 		if err != nil {
 			return err
 		}
-		if r.out.Has(row.Line) {
-			if err := r.out.Check(row); err != nil {
-				return err
-			}
-			r.results <- result{row: row, kept: true}
-			continue
-		}
-		if row.Err != nil {
-			r.results <- result{row: row, failure: row.Err}
-			continue
-		}
-		asking.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			a, err := r.client.ask(ctx, row.Endpoint, row.Body)
-			var refused *refusedError
-			switch {
-			case errors.As(err, &refused) && !refused.fatal():
-				r.results <- result{row: row, answer: a, failure: refused.asError()}
-			case err != nil:
-				return err
-			default:
-				r.results <- result{row: row, answer: a}
-			}
-			return nil
-		})
 	}
 	return nil
 }
 
-// collect writes results and shows the progress until the channel is closed. If a result cannot be written, it stops the run.
-func (r *run) collect() error {
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	var failed error
-	for {
-		select {
-		case <-ticks.C:
-		case one, ok := <-r.results:
-			if !ok {
-				return failed
-			}
-			if failed != nil {
-				continue // only wait until the senders have ended
-			}
-			if failed = r.write(one); failed != nil {
-				r.stop()
-			}
-		}
-		r.progress.Elapsed = time.Since(r.start)
-		if r.show != nil {
-			r.show(r.progress)
-		}
+func (r *run) ask(ctx context.Context, row *rows.Row) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	a, err := r.client.ask(ctx, row.Endpoint, row.Body)
+	var refused *refusedError
+	switch {
+	case errors.As(err, &refused) && !refused.fatal():
+		return r.write(row, &a, refused.asError())
+	case err != nil:
+		return err
+	}
+	return r.write(row, &a, nil)
 }
 
 // stats are the figures of a row that a client can measure.
@@ -144,41 +169,40 @@ type stats struct {
 	Model            string  `json:"model"`
 }
 
-// write writes a result and flushes the output, so that the result is in the file before the next request.
-func (r *run) write(one result) error {
-	p := &r.progress
-	if one.kept {
-		p.Kept++
-		return nil
-	}
-	a := &one.answer
+// write writes a result, an error line if there is a failure. It flushes the output, so that the result is in the file before the next
+// request.
+func (r *run) write(row *rows.Row, a *answer, failure *openai.Error) error {
 	l := struct {
 		openai.OutputLine
 		Stats stats `json:"stats"`
 	}{
-		OutputLine: openai.OutputLine{ID: openai.ResultID(r.out.Batch(), one.row.Line, one.row.Sum), CustomID: one.row.CustomID, Error: one.failure},
+		OutputLine: openai.OutputLine{ID: openai.ResultID(r.out.Batch(), row.Line, row.Sum), CustomID: row.CustomID, Error: failure},
 		Stats: stats{
 			Total: float64(a.took.Microseconds()) / 1000, PromptTokens: a.usage.Prompt, CompletionTokens: a.usage.Completion, Attempts: a.attempts,
 			Server: r.client.address, Model: r.client.options.Model,
 		},
 	}
-	p.Retries += max(0, a.attempts-1)
-	if one.failure == nil {
-		p.Done++
-		p.PromptTokens += a.usage.Prompt
-		p.CompletionTokens += a.usage.Completion
+	if failure == nil {
 		l.Response = &openai.Response{StatusCode: 200, RequestID: a.id, Body: a.body}
-	} else {
-		p.Failed++
 	}
 	text, err := openai.Marshal(l)
 	if err != nil {
 		return err
 	}
-	if err := r.out.Write(one.row.Line, text, one.failure != nil); err != nil {
+	if err := errors.Join(r.out.Write(row.Line, text, failure != nil), r.out.Flush()); err != nil {
 		return err
 	}
-	return r.out.Flush()
+	r.update(func(p *Progress) {
+		p.Retries += max(0, a.attempts-1)
+		if failure != nil {
+			p.Failed++
+			return
+		}
+		p.Done++
+		p.PromptTokens += a.usage.Prompt
+		p.CompletionTokens += a.usage.Completion
+	})
+	return nil
 }
 
 // body returns the request of a row, in which the model has its name on the server. A request for only a prompt's log-probabilities

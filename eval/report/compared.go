@@ -6,9 +6,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/internal/chart"
 )
 
 // compared is a row of the table that compares the candidate with the baseline. Its bar shows the interval of the difference, on a scale
@@ -18,20 +18,13 @@ type compared struct {
 	Zero, From, To, At, MarginAt float64 // positions on the bar in percent: no difference, ends of the interval, the difference, the margin
 }
 
-// barScale returns the difference that the ends of the bars stand for: the largest absolute value of all intervals and margins, rounded up
-// to 1, 2 or 5 times a power of ten.
+// barScale returns the difference that the ends of the bars stand for: the largest absolute value of all intervals and margins, rounded up.
 func barScale(list []eval.Compared) float64 {
 	largest := 0.001
 	for i := range list {
 		largest = max(largest, math.Abs(list[i].Low), math.Abs(list[i].High), list[i].Margin)
 	}
-	power := math.Pow(10, math.Floor(math.Log10(largest)))
-	for _, factor := range []float64{1, 2, 5} {
-		if largest <= factor*power {
-			return factor * power
-		}
-	}
-	return 10 * power
+	return chart.RoundUp(largest)
 }
 
 func newCompared(c eval.Compared, scale float64) compared {
@@ -42,7 +35,6 @@ func newCompared(c eval.Compared, scale float64) compared {
 // Width is the width of the interval on the bar, in percent.
 func (c compared) Width() float64 { return max(0.5, c.To-c.From) }
 
-// changed holds the rows of a task whose answers or scores changed.
 type changed struct {
 	Task   string
 	Total  int    // number of changed rows
@@ -53,13 +45,11 @@ type changed struct {
 	Left   int // rows that are not shown
 }
 
-// change is a changed row with the answers of both runs.
 type change struct {
 	eval.Change
 	Kind string // lost, won or other
 }
 
-// maxShown is the maximum number of changed rows that a page shows for a task.
 const maxShown = 25
 
 // changes sets the changed rows of all tasks, lost rows first.
@@ -109,22 +99,6 @@ func kindOf(scores [2]map[string]float64, metric string) string {
 		return "lost"
 	}
 	return "won"
-}
-
-// Texts returns the row's answers in the candidate or the baseline as one text.
-func (c change) Texts(candidate bool) string {
-	if candidate {
-		return strings.Join(c.Candidate, "\n— ")
-	}
-	return strings.Join(c.Baseline, "\n— ")
-}
-
-// ScoresOf returns the row's scores in the candidate or the baseline.
-func (c change) ScoresOf(candidate bool) map[string]float64 {
-	if candidate {
-		return c.Scores[1]
-	}
-	return c.Scores[0]
 }
 
 // Heading returns the heading of the row on the page. Rows are counted from 1, as in error messages.

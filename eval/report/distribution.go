@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/eval"
 )
 
-// quantiles describe a distribution.
 type quantiles struct {
 	What, Run         string
 	N                 int
@@ -55,7 +54,6 @@ func measure(folder string, run *eval.Run) (measured, error) {
 	return m, nil
 }
 
-// distributions adds charts of answer lengths and latencies to the page.
 func (c *content) distributions(folder string) error {
 	base, err := measure(folder, c.Baseline)
 	if err != nil {

@@ -10,12 +10,6 @@ import (
 	"github.com/ingot-run/ingot/eval"
 )
 
-// scoreName splits the key of a score into metric and filter. ok is false for the key of a standard error.
-func scoreName(key string) (metric, filter string, ok bool) {
-	metric, filter, _ = strings.Cut(key, ",")
-	return metric, filter, !strings.HasSuffix(metric, "_stderr")
-}
-
 // wide is half the width of a 95 % interval, in standard errors.
 const wide = 1.96
 
@@ -33,10 +27,7 @@ func (c *content) histories(runs []eval.Run) error {
 			if !ok || math.IsNaN(value) || math.IsInf(value, 0) {
 				continue
 			}
-			pt := point{value: value, half: math.NaN(), last: run.Name == c.Candidate.Name, marked: c.Baseline != nil && run.Name == c.Baseline.Name}
-			if stderr, ok := run.Results.Results[s.Task][s.Metric+"_stderr,"+s.Filter]; ok {
-				pt.half = wide * stderr
-			}
+			pt := point{value: value, role: c.role(run.Name), half: wide * run.Results.Results[s.Task][s.Metric+"_stderr,"+s.Filter]}
 			if before != nil {
 				pt.change = changesOf(before.Results, run.Results, s.Task)
 			}
@@ -78,7 +69,6 @@ func changesOf(before, after *eval.Results, task string) string {
 	return strings.Join(list, ", ")
 }
 
-// maxName is the maximum number of characters of a run's name under a chart.
 const maxName = 10
 
 // axisNames returns the labels of runs under a chart: dates, or times if all runs are of one day. If two runs would get the same label, the

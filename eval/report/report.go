@@ -12,6 +12,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ingot-run/ingot/eval"
@@ -30,23 +31,22 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"percent": func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) },
-	"score":   func(v float64) string { return fmt.Sprintf("%.4f", v) },
+	"score":   shownScore,
 	"signed":  func(v float64) string { return fmt.Sprintf("%+.4f", v) },
 	"p":       shownP,
 	"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
 	"short":   func(s string) string { return s[:min(len(s), 12)] },
 	"scores":  shownScores,
+	"join":    func(answers []string) string { return strings.Join(answers, "\n— ") },
 }).Parse(pageText))
 
-// shownP formats a probability.
 func shownP(p float64) string {
 	if p < 0.0001 {
 		return "< 0.0001"
 	}
-	return fmt.Sprintf("%.4f", p)
+	return shownScore(p)
 }
 
-// shownScores formats the scores of a row.
 func shownScores(scores map[string]float64) string {
 	var b bytes.Buffer
 	for i, name := range slices.Sorted(maps.Keys(scores)) {
@@ -82,26 +82,21 @@ type content struct {
 	Damaged    []string
 }
 
-// figure is a chart with its caption.
 type figure struct {
 	Title, Note string
 	Chart       template.HTML
 }
 
-// scored is a score of a run.
 type scored struct {
-	Task, Metric, Filter string
-	Value, Stderr        float64
-	Certain              bool // Stderr is known
-	Count                eval.Count
+	Task string
+	eval.MetricScore
+	Count eval.Count
 }
 
-// listed is a row in the list of runs.
 type listed struct {
 	eval.Run
-	Role   string // baseline, candidate or empty
-	Models []string
-	Rows   int
+	Role string // see content.role
+	Rows int
 }
 
 // Write writes the report on a folder of runs to w as HTML.
@@ -138,7 +133,6 @@ func Write(w io.Writer, folder string, o Options) error {
 	return err
 }
 
-// choose sets the baseline and the candidate of the page.
 func (c *content) choose(index *eval.Index, folder string, o Options) error {
 	pinned, err := eval.Baselines(folder)
 	if err != nil {
@@ -176,7 +170,6 @@ func (c *content) choose(index *eval.Index, folder string, o Options) error {
 	return err
 }
 
-// find returns a run by its name, or by the path of its directory.
 func find(index *eval.Index, folder, run string) (*eval.Run, error) {
 	name, err := eval.FindRun(folder, run)
 	if err != nil {
@@ -221,33 +214,31 @@ func (c *content) compare(folder string) error {
 	return c.changes(base, cand, list)
 }
 
-// scoresOf returns the scores of a run in the order of tasks, metrics and filters.
 func scoresOf(r *eval.Results) []scored {
 	var list []scored
 	for _, task := range slices.Sorted(maps.Keys(r.Results)) {
-		for _, key := range slices.Sorted(maps.Keys(r.Results[task])) {
-			metric, filter, ok := scoreName(key)
-			if !ok {
-				continue
-			}
-			s := scored{Task: task, Metric: metric, Filter: filter, Value: r.Results[task][key], Count: r.Samples[task]}
-			s.Stderr, s.Certain = r.Results[task][metric+"_stderr,"+filter]
-			list = append(list, s)
+		for _, v := range eval.Scores(r.Results[task]) {
+			list = append(list, scored{task, v, r.Samples[task]})
 		}
 	}
 	return list
 }
 
+// role returns candidate, baseline, or an empty string for another run.
+func (c *content) role(run string) string {
+	switch {
+	case run == c.Candidate.Name:
+		return "candidate"
+	case c.Baseline != nil && run == c.Baseline.Name:
+		return "baseline"
+	}
+	return ""
+}
+
 // list sets the list of runs, the latest first.
 func (c *content) list(runs []eval.Run) {
 	for _, run := range slices.Backward(runs) {
-		l := listed{Run: run, Models: run.Results.Config.ModelSHA256}
-		switch {
-		case run.Name == c.Candidate.Name:
-			l.Role = "candidate"
-		case c.Baseline != nil && run.Name == c.Baseline.Name:
-			l.Role = "baseline"
-		}
+		l := listed{Run: run, Role: c.role(run.Name)}
 		for _, n := range run.Results.Samples {
 			l.Rows += n.Original
 		}

@@ -3,7 +3,7 @@ package statistics
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Verdict is the result of a gate.
@@ -104,7 +104,7 @@ func (c *Comparison) RowsToPass(margin float64) int {
 	tail := (1 - Confidence) / 2
 	clusters := math.Log(tail) / math.Log1p(-margin) // this many clusters without a difference exclude a loss of the margin; see Paired
 	if c.SE > 0 {
-		z := distuv.UnitNormal.Quantile(1-tail) + distuv.UnitNormal.Quantile(Power)
+		z := mathext.NormalQuantile(1-tail) + mathext.NormalQuantile(Power)
 		clusters = math.Pow(z*c.deviation()/margin, 2)
 	}
 	return int(math.Ceil(clusters * float64(c.N) / float64(c.Clusters)))

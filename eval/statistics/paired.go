@@ -6,7 +6,7 @@ package statistics
 import (
 	"math"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // Confidence is the confidence level of all intervals.
@@ -65,7 +65,8 @@ func Paired(d []float64, cluster []string) Difference {
 	half := 0.0
 	if g := float64(r.Clusters); g > 1 {
 		r.SE = math.Sqrt(squares*g/(g-1)) / float64(n)
-		half = r.SE * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: g - 1}.Quantile(1-(1-Confidence)/2)
+		tail := mathext.InvRegIncBeta((g-1)/2, 0.5, 1-Confidence)
+		half = r.SE * math.Sqrt((g-1)*(1-tail)/tail) // the quantile of Student's t
 	}
 	if squares == 0 {
 		half = 1 - math.Pow((1-Confidence)/2, 1/float64(r.Clusters))
@@ -96,16 +97,4 @@ func mean(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(len(values))
-}
-
-// Wilson returns the confidence interval of the success rate in n independent rows (E. B. Wilson, 1927). It is [0, 1] for n = 0.
-func Wilson(successes, n int) Interval {
-	if n == 0 {
-		return Interval{0, 1}
-	}
-	z := distuv.UnitNormal.Quantile(1 - (1-Confidence)/2)
-	p, m := float64(successes)/float64(n), float64(n)
-	centre := (p + z*z/(2*m)) / (1 + z*z/m)
-	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m)) / (1 + z*z/m)
-	return Interval{max(0, centre-half), min(1, centre+half)}
 }

@@ -79,22 +79,6 @@ func TestMcNemarAgainstR(t *testing.T) {
 	}
 }
 
-// TestWilsonAgainstR compares Wilson with prop.test(successes, n, correct = FALSE).
-func TestWilsonAgainstR(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		successes, n int
-		low, high    float64
-	}{
-		{30, 30, 0.8864866068, 1}, {0, 10, 0, 0.2775327999}, {7, 9, 0.4525889691, 0.9367748929},
-		{500, 1319, 0.3532795983, 0.4055728342}, {0, 0, 0, 1},
-	} {
-		got := Wilson(c.successes, c.n)
-		require.InDelta(t, c.low, got.Low, tolerance)
-		require.InDelta(t, c.high, got.High, tolerance)
-	}
-}
-
 // TestHolmAgainstR compares Holm with p.adjust(p, "holm").
 func TestHolmAgainstR(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // McNemar is McNemar's exact test (Q. McNemar, 1947) of two runs with right and wrong answers. lost is the number of rows that became wrong,
@@ -17,13 +17,11 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 	if n == 0 {
 		return 1, 1
 	}
-	b := distuv.Binomial{N: float64(n), P: 0.5}
 	tail := func(k int) float64 { // probability that at least k of lost+won rows are lost
-		p := 0.0
-		for i := k; i <= n; i++ {
-			p += b.Prob(float64(i))
+		if k == 0 {
+			return 1
 		}
-		return min(1, p)
+		return mathext.RegIncBeta(float64(k), float64(n-k+1), 0.5)
 	}
 	return min(1, 2*tail(max(lost, won))), tail(lost)
 }
@@ -33,14 +31,22 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 func (d Difference) Worse() float64 {
 	switch {
 	case d.SE > 0:
-		return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(d.Clusters - 1)}.CDF(d.Mean / d.SE)
+		return studentsT(d.Mean/d.SE, float64(d.Clusters-1))
 	case d.Mean < 0:
 		return math.Pow(0.5, float64(d.Clusters))
 	}
 	return 1
 }
 
-// draws is the number of resamples of a bootstrap.
+// studentsT is the distribution function of Student's t with the given degrees of freedom.
+func studentsT(t, freedom float64) float64 {
+	tail := mathext.RegIncBeta(freedom/2, 0.5, freedom/(freedom+t*t)) / 2
+	if t > 0 {
+		return 1 - tail
+	}
+	return tail
+}
+
 const draws = 10_000
 
 // Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th percentiles of the means of 10,000
@@ -118,6 +124,6 @@ func SmallestDifference(n int, deviation, alpha float64) float64 {
 	if n == 0 {
 		return 1
 	}
-	z := distuv.UnitNormal.Quantile(1-alpha) + distuv.UnitNormal.Quantile(Power)
+	z := mathext.NormalQuantile(1-alpha) + mathext.NormalQuantile(Power)
 	return min(1, z*deviation/math.Sqrt(float64(n)))
 }

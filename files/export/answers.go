@@ -32,7 +32,6 @@ type Answers struct {
 	buf       []byte
 }
 
-// entry is the position of an answer in the file.
 type entry struct {
 	offset int64
 	row    int32
@@ -73,30 +72,21 @@ func (a *Answers) scan() error {
 	var text []byte
 	offset := int64(0)
 	for n := 1; ; n++ {
-		text = text[:0]
-		part, err := lines.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) && len(text)+len(part) <= openai.MaxOutputLine {
-			text = append(text, part...)
-			part, err = lines.ReadSlice('\n')
-		}
-		text = append(text, part...)
-		if errors.Is(err, io.EOF) {
+		var size int64
+		var err error
+		text, size, err = rows.ReadResult(lines, text[:0])
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		case err != nil:
 			return fmt.Errorf("read %s: %w", a.path, err)
-		}
-		if err == nil && len(bytes.TrimSpace(text)) > 0 {
-			err = a.add(text, offset)
-		}
-		if err != nil {
+		case size > openai.MaxOutputLine || len(bytes.TrimSpace(text)) > 0 && a.add(text, offset) != nil:
 			return fmt.Errorf("%s:%d: the line is not a result of ingot: give a file that ingot run or ingot results wrote", a.path, n)
 		}
-		offset += int64(len(text))
+		offset += size
 	}
 }
 
-// add adds a line to the index.
 func (a *Answers) add(text []byte, offset int64) error {
 	l, err := parseLine(text)
 	if err != nil {
@@ -155,7 +145,7 @@ func (a *Answers) errNoRow(e entry) error {
 	return fmt.Errorf("%s was %w: the input has no row %d", a.path, rows.ErrOtherFile, e.row)
 }
 
-// line has the fields of a line of answers that tables need.
+// line has the fields of a line of answers that tables and TextWriter need.
 type line struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -178,7 +168,14 @@ type line struct {
 	} `json:"response"`
 	Error *openai.Error `json:"error"`
 	Stats struct {
-		ChoiceTokens []int `json:"choice_tokens"`
+		ChoiceTokens     []int   `json:"choice_tokens"`
+		PromptTokens     int     `json:"prompt_tokens"`
+		CompletionTokens int     `json:"completion_tokens"`
+		TTFTMS           float64 `json:"ttft_ms"`
+		TotalMS          float64 `json:"total_ms"`
+		PrefillTPS       float64 `json:"prefill_tps"`
+		DecodeTPS        float64 `json:"decode_tps"`
+		BatchMean        float64 `json:"batch_mean"`
 	} `json:"stats"`
 }
 

@@ -116,7 +116,6 @@ func samplesOf(l line, modelName string) []sample {
 	return all
 }
 
-// value returns the value of a generated column as JSON.
 func (s *sample) value(column string) json.RawMessage {
 	switch column {
 	case failure:

@@ -111,19 +111,11 @@ type unique struct {
 // column that is not among them.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
-		if !slices.ContainsFunc(all, func(c table.Column) bool { return c.Name == name }) {
-			return nil, fmt.Errorf("the table has no column %q: its columns are %s", name, namesOf(all))
+		if !slices.Contains(table.Names(all), name) {
+			return nil, fmt.Errorf("the table has no column %q: its columns are %s", name, table.Quoted(table.Names(all)))
 		}
 	}
 	return &unique{columns: columns, seen: map[uint64]struct{}{}}, nil
-}
-
-func namesOf(columns []table.Column) string {
-	names := make([]string, len(columns))
-	for i, c := range columns {
-		names[i] = fmt.Sprintf("%q", c.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // isDuplicate adds a record, and reports whether an earlier one has the same values in the columns. Without columns it returns false.

@@ -39,7 +39,6 @@ func FormatOf(path string) Format {
 	return Batch
 }
 
-// newWriter returns a writer of a table.
 func (f Format) newWriter(w io.Writer, columns []table.Column) (table.Writer, error) {
 	switch f {
 	case Simple:

@@ -84,14 +84,9 @@ func (t *tableMaker) open() (table.Reader, error) {
 	return t.options.Input()
 }
 
-// columns returns the columns of the table.
 func (t *tableMaker) columns() ([]table.Column, error) {
-	in, err := t.open()
+	input, err := table.ColumnsOf(t.open)
 	if err != nil {
-		return nil, err
-	}
-	input, err := table.Columns(in)
-	if err := errors.Join(err, in.Close()); err != nil {
 		return nil, err
 	}
 	if err := CheckColumns(input, t.options.Prefix); err != nil {
@@ -197,7 +192,6 @@ func nameOf(record table.Record) string {
 	return ""
 }
 
-// failed writes a row to the file of failed rows.
 func (t *tableMaker) failed(record table.Record, damaged bool) error {
 	written, err := t.options.Failed.write(record, damaged)
 	if written {
@@ -239,10 +233,8 @@ type namedRows struct {
 
 var namedColumns = []table.Column{{Name: customID, Kind: table.String}}
 
-// Columns implements table.Reader.
 func (r *namedRows) Columns() []table.Column { return namedColumns }
 
-// Next implements table.Reader.
 func (r *namedRows) Next() (table.Record, error) {
 	if r.next == nil {
 		r.next = make([]int, len(r.answers))
@@ -270,7 +262,6 @@ func (r *namedRows) Next() (table.Record, error) {
 	return table.Record{Number: int(e.row), Fields: []table.Field{{Name: customID, Value: textValue(l.CustomID)}}}, err
 }
 
-// Close implements table.Reader.
 func (r *namedRows) Close() error { return nil }
 
 // FailedRows is a file of the rows that failed, with the columns of the input, so that ingot run can answer them again.

@@ -27,7 +27,6 @@ func (o Options) AsIs() bool {
 	return o.Template == nil && o.System == nil && len(o.Defaults) == 0 && (o.Shape == Auto || o.Shape == Requests)
 }
 
-// maker makes request lines from the records of one input.
 type maker struct {
 	o     Options
 	shape *shape              // nil for text, and if a template makes the messages
@@ -53,10 +52,9 @@ func (e *UseError) Error() string {
 		}
 	}
 	return fmt.Sprintf("the columns are %s, but a prompt is missing: give --prompt, such as --prompt '%s'",
-		quoted(e.Columns), "Translate: "+placeholder(example))
+		table.Quoted(e.Columns), "Translate: "+placeholder(example))
 }
 
-// placeholder returns the template that prints a column.
 func placeholder(column string) string {
 	for i, r := range column {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -116,13 +114,10 @@ func newMaker(o Options, lines bool, columns []table.Column, sample []table.Reco
 
 // columnNames returns the names of a table's columns. If each record has its own columns, it returns those of the sample.
 func columnNames(columns []table.Column, sample []table.Record) []string {
-	var list []string
-	for _, c := range columns {
-		list = append(list, c.Name)
-	}
 	if columns != nil {
-		return list
+		return table.Names(columns)
 	}
+	var list []string
 	for _, r := range sample {
 		for _, f := range r.Fields {
 			if !slices.Contains(list, f.Name) {
@@ -189,7 +184,6 @@ func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Fie
 	return endpoint, body, err
 }
 
-// addSystem adds the system message to a body.
 func (m *maker) addSystem(r table.Record, endpoint openai.Endpoint, body []table.Field) error {
 	if m.o.System == nil {
 		return nil

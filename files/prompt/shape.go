@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/openai"
@@ -25,7 +28,6 @@ const (
 	Alpaca     Shape = "alpaca"
 )
 
-// shape describes how to recognise and use one shape.
 type shape struct {
 	name Shape
 	help string
@@ -62,21 +64,14 @@ func Shapes() iter.Seq2[Shape, string] {
 
 // ParseShape returns the shape with the name s. An error lists the known names.
 func ParseShape(s string) (Shape, error) {
-	names := string(Auto)
-	for i, known := range shapes {
-		if Shape(s) == known.name {
-			return known.name, nil
-		}
-		separator := ", "
-		if i == len(shapes)-1 {
-			separator = " or "
-		}
-		names += separator + string(known.name)
+	if Shape(s) == Auto || lookup(Shape(s)) != nil {
+		return Shape(s), nil
 	}
-	if Shape(s) == Auto {
-		return Auto, nil
+	names := []string{string(Auto)}
+	for name := range Shapes() {
+		names = append(names, string(name))
 	}
-	return "", fmt.Errorf("shape %q is not known: use %s", s, names)
+	return "", fmt.Errorf("shape %q is not known: use %s", s, english.WordSeries(names, "or"))
 }
 
 func lookup(s Shape) *shape {
@@ -89,12 +84,7 @@ func lookup(s Shape) *shape {
 }
 
 func has(fields []table.Field, name string) bool {
-	for _, f := range fields {
-		if f.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fields, func(f table.Field) bool { return f.Name == name })
 }
 
 // guess returns the shape that claims a record, or nil.
@@ -114,12 +104,10 @@ func isRequest(fields []table.Field) bool {
 		value(fields, "error") != nil
 }
 
-// isMessages reports whether a value is a list of objects.
 func isMessages(v json.RawMessage) bool {
 	return len(v) > 0 && v[0] == '[' && strings.HasPrefix(strings.TrimLeft(string(v[1:min(len(v), 64)]), " \t\r\n"), "{")
 }
 
-// text returns the text in a column.
 func text(fields []table.Field, name string) (string, error) {
 	v := value(fields, name)
 	if v == nil {
@@ -132,7 +120,6 @@ func text(fields []table.Field, name string) (string, error) {
 	return s, nil
 }
 
-// chat returns the endpoint and the body of a chat.
 func chat(messages ...chatMessage) (openai.Endpoint, []table.Field, error) {
 	return openai.Chat, []table.Field{{Name: "messages", Value: marshal(messages)}}, nil
 }
@@ -199,7 +186,6 @@ func alpacaBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
 	return chat(chatMessage{"user", s})
 }
 
-// speakers maps the speakers of ShareGPT's conversations to roles.
 var speakers = map[string]string{
 	"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "chatgpt": "assistant", "model": "assistant",
 	"system": "system", "tool": "tool", "observation": "tool",

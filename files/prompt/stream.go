@@ -25,7 +25,6 @@ type Stream struct {
 	err     error
 }
 
-// item is a record, or the error of a record.
 type item struct {
 	record table.Record
 	err    error
@@ -98,7 +97,7 @@ func (s *Stream) Start() (err error) {
 
 // open opens the file itself if its lines are passed on unchanged and can be read again. Large lines then need not be held in memory.
 func (s *Stream) open(lines bool) (err error) {
-	if !lines || !s.maker.asIs() {
+	if !lines || !s.maker.asIs() || !s.in.Seekable() {
 		return nil
 	}
 	if s.content, err = s.in.Content(); errors.Is(err, errors.ErrUnsupported) {
@@ -156,7 +155,6 @@ func (s *Stream) Read(p []byte) (int, error) {
 
 var lineEnd = []byte("\n")
 
-// next makes the line of the next record.
 func (s *Stream) next() error {
 	var each item
 	if len(s.first) > 0 {

@@ -81,27 +81,17 @@ func (t *Template) AddFile(where, text string) error {
 func (t *Template) Check(columns []string) error {
 	for _, name := range t.columns {
 		if !slices.Contains(columns, name) {
-			return fmt.Errorf("there is no column %q: the columns are %s", name, quoted(columns))
+			return fmt.Errorf("there is no column %q: the columns are %s", name, table.Quoted(columns))
 		}
 	}
 	return nil
 }
 
-func quoted(list []string) string {
-	text := make([]string, len(list))
-	for i, s := range list {
-		text[i] = fmt.Sprintf("%q", s)
-	}
-	return strings.Join(text, ", ")
-}
-
-// chatMessage is a message of a chat request.
 type chatMessage struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
 }
 
-// render returns the messages for a record.
 func (t *Template) render(r table.Record) ([]chatMessage, error) {
 	values, err := t.values(r)
 	if err != nil {
@@ -215,7 +205,6 @@ func (t *Template) name(column string) {
 // limitedBuffer collects the text of a message. It fails when the text is too long for a request.
 type limitedBuffer struct{ bytes.Buffer }
 
-// Write implements io.Writer.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > openai.MaxBody {
 		return 0, fmt.Errorf("the prompt is longer than %d MiB", openai.MaxBody>>20)
@@ -223,7 +212,6 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// functions are additional functions for templates.
 var functions = template.FuncMap{
 	"json": func(v any) (string, error) {
 		text, err := openai.Marshal(v)
@@ -241,7 +229,7 @@ func index(v any, keys ...any) (any, error) {
 			name, _ := key.(string)
 			var ok bool
 			if v, ok = at[name]; !ok {
-				return nil, fmt.Errorf("there is no key %q: the keys are %s", name, quoted(slices.Sorted(maps.Keys(at))))
+				return nil, fmt.Errorf("there is no key %q: the keys are %s", name, table.Quoted(slices.Sorted(maps.Keys(at))))
 			}
 		case list:
 			var i int64
@@ -293,7 +281,6 @@ func asJSON(v any) string {
 	return string(text)
 }
 
-// valueOf converts a JSON value to the types that templates use.
 func valueOf(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

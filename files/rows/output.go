@@ -109,7 +109,7 @@ func (o *Output) scan() (end int64, err error) {
 	var text []byte
 	for n := 1; ; n++ {
 		var size int64
-		text, size, err = readResult(r, text[:0])
+		text, size, err = ReadResult(r, text[:0])
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, err
 		}
@@ -129,9 +129,9 @@ func (o *Output) scan() (end int64, err error) {
 	}
 }
 
-// readResult appends the next line, including its line end, to text. It returns text and the line's size in the file. If the line is longer
+// ReadResult appends the next line, including its line end, to text. It returns text and the line's size in the file. If the line is longer
 // than a result can be, only its beginning is appended.
-func readResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
+func ReadResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		size += int64(len(part))
@@ -272,7 +272,6 @@ func (o *Output) addError(line int, text []byte, code string) {
 	o.errors[errorSum(text)] = errorLine{line, o.codes[code]}
 }
 
-// errorCode returns the code of an error line.
 func errorCode(text []byte) string {
 	var l struct {
 		Error openai.Error `json:"error"`
@@ -293,7 +292,6 @@ func (o *Output) Flush() error {
 	return nil
 }
 
-// writeError adds the operation to an error of writing results.
 func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
 
 // Counts returns the number of results and how many of them are error lines.
@@ -345,7 +343,6 @@ func (o *Output) Close() error {
 	return errors.Join(err, closeFile(o.file))
 }
 
-// closeFile unlocks and closes the file.
 func closeFile(f *os.File) error {
 	// Closing a file might not unlock the file: between fork and exec, a child process holds all open files and their locks. On file
 	// systems without locks, unlocking fails, as locking did on opening.

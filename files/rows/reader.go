@@ -56,9 +56,9 @@ type Options struct {
 type Reader struct {
 	src     *bufio.Reader
 	options Options
-	format  *format // nil before the first non-empty line
-	line    int     // number of the last line that was read
-	buf     []byte  // the line that is being read; reused
+	parser  parser // nil before the first non-empty line
+	line    int    // number of the last line that was read
+	buf     []byte // the line that is being read; reused
 	names   *names
 }
 
@@ -136,8 +136,8 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 		if whole && len(trimmed) == 0 {
 			continue
 		}
-		if r.format == nil {
-			if r.format, err = detect(r.options.Format, trimmed); err != nil {
+		if r.parser == nil {
+			if r.parser, err = detect(r.options.Format, trimmed); err != nil {
 				return nil, false, formatError{err}
 			}
 		}
@@ -221,7 +221,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 		row.Err = rowError(openai.CodeInvalidText, "the row is not UTF-8 at byte %d", i+1)
 		return
 	}
-	l, err := r.format.parse(text)
+	l, err := r.parser(text)
 	if l.CustomID != "" {
 		row.CustomID = l.CustomID
 		if !r.names.take(l.CustomID) {
@@ -266,7 +266,6 @@ func (r *Reader) check(l openai.InputLine, request *openai.Request) error {
 	return nil
 }
 
-// withHint adds a hint to the message of an *openai.Error.
 func withHint(err error, hint string) error {
 	e := *openai.AsError(err)
 	e.Message += " (" + hint + ")"

@@ -14,21 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrorSum returns the first 16 hex digits of the SHA-1 of an error line, which identify the line.
-func ErrorSum(text []byte) string { return fmt.Sprintf("%016x", errorSum(text)) }
-
+// errorSum returns the start of the SHA-1 of an error line. Its 16 hex digits identify the line.
 func errorSum(text []byte) uint64 {
 	sum := sha1.Sum(text)
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// errorLine is an error line of the output.
 type errorLine struct {
 	line  int
 	count *int // number of error lines with the same code
 }
 
-// findError returns the error line with the given ErrorSum.
+// findError returns the error line with the given sum, in hexadecimal.
 func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	key, err := strconv.ParseUint(sum, 16, 64)
 	if err != nil {
@@ -38,7 +35,7 @@ func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	return key, e, found
 }
 
-// HasError reports whether the output has the error line with the given ErrorSum.
+// HasError reports whether the output has the error line whose SHA-1 begins with sum, 16 hex digits.
 func (o *Output) HasError(sum string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -46,7 +43,7 @@ func (o *Output) HasError(sum string) bool {
 	return found
 }
 
-// Retract removes the error lines with the given ErrorSums, because their rows were queued again. It returns how many of these lines the
+// Retract removes the error lines with the given sums, as in HasError, because their rows were queued again. It returns how many of these lines the
 // output had. It replaces the file atomically by a copy without the lines, so that the file has each row at most once at any time. Lines
 // cannot be removed from a pipe or terminal; there, the row's next result follows the error line.
 func (o *Output) Retract(sums []string) (int, error) {
@@ -78,7 +75,6 @@ func (o *Output) Retract(sums []string) (int, error) {
 	return len(old), nil
 }
 
-// rewrite replaces the file by a copy without the given error lines.
 func (o *Output) rewrite(without map[uint64]errorLine) error {
 	if err := o.w.Flush(); err != nil {
 		return err
@@ -129,7 +125,7 @@ func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error 
 	out := bufio.NewWriterSize(temp, 1<<20)
 	var text []byte
 	for {
-		text, _, err = readResult(in, text[:0])
+		text, _, err = ReadResult(in, text[:0])
 		if errors.Is(err, io.EOF) {
 			break
 		}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,10 +26,8 @@ func newArray(f *file) (Reader, error) {
 	return r, nil
 }
 
-// Columns implements Reader.
 func (r *arrayReader) Columns() []Column { return nil }
 
-// Next implements Reader.
 func (r *arrayReader) Next() (Record, error) {
 	object, err := r.read()
 	if errors.Is(err, io.EOF) {
@@ -57,7 +56,7 @@ func (r *arrayReader) read() (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		if start = skipSpace(start); len(start) > 0 && start[0] == '[' {
+		if start = bytes.TrimSpace(start); len(start) > 0 && start[0] == '[' {
 			r.inside = true
 			if _, err := r.in.Token(); err != nil {
 				return nil, err
@@ -78,5 +77,4 @@ func (r *arrayReader) read() (json.RawMessage, error) {
 	return element, err
 }
 
-// Close implements Reader.
 func (r *arrayReader) Close() error { return r.file.Close() }

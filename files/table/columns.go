@@ -40,6 +40,16 @@ func Columns(r Reader) ([]Column, error) {
 	}
 }
 
+// ColumnsOf returns the columns of the reader that open returns, as Columns does, and closes it.
+func ColumnsOf(open func() (Reader, error)) ([]Column, error) {
+	r, err := open()
+	if err != nil {
+		return nil, err
+	}
+	columns, err := Columns(r)
+	return columns, errors.Join(err, r.Close())
+}
+
 // scan collects the columns of records.
 type scan struct {
 	names []string

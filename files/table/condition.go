@@ -12,7 +12,6 @@ import (
 	"github.com/expr-lang/expr/vm"
 )
 
-// condition is an expression over the columns of a table.
 type condition struct {
 	source  string
 	program *vm.Program
@@ -20,7 +19,6 @@ type condition struct {
 	machine vm.VM
 }
 
-// newCondition compiles an expression. The expression may name only the given columns; nil allows any names.
 func newCondition(source string, columns []string) (*condition, error) {
 	c := &condition{source: source}
 	env := types.Map{}
@@ -35,7 +33,7 @@ func newCondition(source string, columns []string) (*condition, error) {
 	if c.program, err = expr.Compile(source, options...); err != nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		if columns != nil {
-			text += "; the columns are " + quoteStrings(columns)
+			text += "; the columns are " + Quoted(columns)
 		}
 		return nil, fmt.Errorf("condition %q: %s", source, text)
 	}
@@ -51,7 +49,6 @@ func (c *condition) Visit(node *ast.Node) { //nolint:gocritic // ast.Visitor req
 	}
 }
 
-// matches reports whether a record satisfies the condition.
 func (c *condition) matches(r Record) (bool, error) {
 	whole := slices.Contains(c.names, "$env")
 	env := map[string]any{}

@@ -54,10 +54,8 @@ func (r *csvReader) read() ([]string, error) {
 	return r.in.Read()
 }
 
-// Columns implements Reader.
 func (r *csvReader) Columns() []Column { return r.columns }
 
-// Next implements Reader.
 func (r *csvReader) Next() (Record, error) {
 	values, err := r.read()
 	if errors.Is(err, io.EOF) {
@@ -86,10 +84,8 @@ func (r *csvReader) Next() (Record, error) {
 	return Record{Number: r.number, Fields: r.fields}, nil
 }
 
-// Close implements Reader.
 func (r *csvReader) Close() error { return r.file.Close() }
 
-// quote returns a string as JSON.
 func quote(s string) json.RawMessage {
 	if plain(s) {
 		return append(append(append(make(json.RawMessage, 0, len(s)+2), '"'), s...), '"')
@@ -121,7 +117,6 @@ type limitedReader struct {
 
 var errLongRecord = fmt.Errorf("the record is longer than %d MiB: a quote or bracket may be missing before this point", maxRecord>>20)
 
-// Read implements io.Reader.
 func (r *limitedReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongRecord

@@ -23,7 +23,6 @@ const maxWindow = 128 << 20
 
 var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
 
-// file is an open file, whose content is decompressed while it is read.
 type file struct {
 	name   string // name of the file in messages
 	plain  *os.File
@@ -31,7 +30,6 @@ type file struct {
 	closes []func() error
 }
 
-// openFile opens a file. For the path Stdin, it reads stdin.
 func openFile(path string, stdin io.Reader) (*file, error) {
 	f := &file{name: path}
 	r := stdin
@@ -98,7 +96,6 @@ func (f *file) decompress() error {
 	return refuseBinary(start)
 }
 
-// refuseBinary returns an error if the first bytes are those of a binary format that cannot be read.
 func refuseBinary(start []byte) error {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
@@ -116,7 +113,6 @@ func refuseBinary(start []byte) error {
 	return nil
 }
 
-// Read implements io.Reader for the decompressed content.
 func (f *file) Read(p []byte) (int, error) { return f.in.Read(p) }
 
 // Close closes the file. It does not close stdin.
@@ -129,7 +125,6 @@ func (f *file) Close() error {
 	return err
 }
 
-// fail adds the name of the file and the number of the record to an error.
 func (f *file) fail(record int, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file is incomplete: it ends too early")
@@ -137,7 +132,6 @@ func (f *file) fail(record int, err error) error {
 	return fmt.Errorf("read %s: record %d: %w", f.name, record, err)
 }
 
-// skipMark removes a UTF-8 byte order mark.
 func (f *file) skipMark() {
 	if start, err := f.in.Peek(len(byteOrderMark)); err == nil && bytes.Equal(start, byteOrderMark) {
 		f.in.Discard(len(byteOrderMark)) //nolint:errcheck // the bytes are in the buffer

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Format is the name of a format of input files.
@@ -23,7 +25,6 @@ const (
 	Text    Format = "text"  // a prompt per line
 )
 
-// fileFormat describes how to recognise and read files of one format.
 type fileFormat struct {
 	name       Format
 	help       string   // one line of help
@@ -63,15 +64,11 @@ func Formats() iter.Seq2[Format, string] {
 
 // FormatNames lists the names of the formats for messages, as "auto, x or y".
 func FormatNames() string {
-	names := string(Auto)
-	for i, f := range formats {
-		separator := ", "
-		if i == len(formats)-1 {
-			separator = " or "
-		}
-		names += separator + string(f.name)
+	names := []string{string(Auto)}
+	for _, f := range formats {
+		names = append(names, string(f.name))
 	}
-	return names
+	return english.WordSeries(names, "or")
 }
 
 // ParseFormat returns the format with the name s. An error lists the known names.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // Stdin is the path that means stdin.
@@ -76,10 +78,36 @@ func (in *Input) check(path string) error {
 		return fmt.Errorf("open %s: %w", path, errors.Unwrap(err))
 	case info.IsDir():
 		return fmt.Errorf("open %s: it is a folder: give its files, such as '%s/*.csv'", path, strings.TrimRight(path, "/"))
+	case info.Mode()&os.ModeDevice != 0:
+		in.once = path
+		return checkDevice(path)
 	case !info.Mode().IsRegular():
 		in.once = path
 	}
 	return nil
+}
+
+// checkDevice refuses devices that may never end, such as /dev/zero.
+func checkDevice(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was read
+	if term.IsTerminal(int(f.Fd())) || SameFile(path, os.DevNull) {
+		return nil
+	}
+	return fmt.Errorf("open %s: it is a device: give a file or a pipe", path)
+}
+
+// SameFile reports whether two paths lead to the same file. Stdin and stdout, which - means, are no files.
+func SameFile(a, b string) bool {
+	if a == Stdin || b == Stdin {
+		return false
+	}
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 func isRegular(f *os.File) bool {
@@ -87,7 +115,6 @@ func isRegular(f *os.File) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// expand returns the files that a path or pattern names.
 func expand(path string) ([]string, error) {
 	if path == Stdin || !strings.ContainsAny(path, "*?[") {
 		return []string{path}, nil
@@ -223,11 +250,7 @@ const sampled = 100
 // cannot be known before reading, as for stdin.
 func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	if files.columns != nil {
-		list := make([]string, len(files.columns))
-		for i, c := range files.columns {
-			list[i] = c.Name
-		}
-		return list, nil
+		return Names(files.columns), nil
 	}
 	if !in.Seekable() {
 		return nil, nil
@@ -259,9 +282,9 @@ func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 }
 
 // Content returns a reader of the decompressed content of an input of one file. The error is errors.ErrUnsupported if there are several
-// files, a selection, or a file that can be read only once.
+// files or a selection.
 func (in *Input) Content() (io.ReadCloser, error) {
-	if len(in.paths) > 1 || !in.Seekable() || in.options.Select != (Selection{}) {
+	if len(in.paths) > 1 || in.options.Select != (Selection{}) {
 		return nil, errors.ErrUnsupported
 	}
 	f, err := in.openFile(in.paths[0])
@@ -300,7 +323,6 @@ func (in *Input) open(path string) (Reader, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// filesReader reads files one after another.
 type filesReader struct {
 	in      *Input
 	next    int    // index of the next file
@@ -319,19 +341,17 @@ func (r *filesReader) open() error {
 	}
 	if r.next == 0 {
 		r.columns = current.Columns()
-	} else if !slices.Equal(names(r.columns), names(current.Columns())) {
-		return errors.Join(fmt.Errorf("%s has other columns (%s) than %s (%s): give them in separate commands", path, quoteNames(current.Columns()),
-			r.in.paths[0], quoteNames(r.columns)), current.Close())
+	} else if !slices.Equal(slices.Sorted(slices.Values(Names(r.columns))), slices.Sorted(slices.Values(Names(current.Columns())))) {
+		return errors.Join(fmt.Errorf("%s has other columns (%s) than %s (%s): give them in separate commands", path, Quoted(Names(current.Columns())),
+			r.in.paths[0], Quoted(Names(r.columns))), current.Close())
 	}
 	r.current, r.before = current, r.number
 	r.next++
 	return nil
 }
 
-// Columns implements Reader.
 func (r *filesReader) Columns() []Column { return r.columns }
 
-// Next implements Reader.
 func (r *filesReader) Next() (Record, error) {
 	for r.current != nil {
 		record, err := r.current.Next()
@@ -360,7 +380,6 @@ func (r *filesReader) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// Close implements Reader.
 func (r *filesReader) Close() error {
 	if r.current == nil {
 		return nil
@@ -368,31 +387,4 @@ func (r *filesReader) Close() error {
 	err := r.current.Close()
 	r.current = nil
 	return err
-}
-
-// names returns the names of columns in alphabetical order.
-func names(columns []Column) []string {
-	list := make([]string, len(columns))
-	for i, c := range columns {
-		list[i] = c.Name
-	}
-	slices.Sort(list)
-	return list
-}
-
-// quoteNames lists columns for messages.
-func quoteNames(columns []Column) string {
-	list := make([]string, len(columns))
-	for i, c := range columns {
-		list[i] = c.Name
-	}
-	return quoteStrings(list)
-}
-
-func quoteStrings(list []string) string {
-	quoted := make([]string, len(list))
-	for i, s := range list {
-		quoted[i] = fmt.Sprintf("%q", s)
-	}
-	return strings.Join(quoted, ", ")
 }

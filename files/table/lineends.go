@@ -25,7 +25,6 @@ const (
 	damagedLine // after a misplaced quote: encoding/csv reports an error and skips the rest of the line
 )
 
-// Read implements io.Reader.
 func (l *lineEnds) Read(p []byte) (int, error) {
 	n := 0
 	for ; n < len(p); n++ {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/ingot-run/ingot/internal/ordered"
 )
 
 // lineReader reads files of lines. Empty lines are skipped, but they count in line numbers.
@@ -36,10 +38,8 @@ func newText(f *file) (Reader, error) {
 	return &lineReader{file: f, columns: []Column{{TextColumn, String}}, parse: appendText}, nil
 }
 
-// Columns implements Reader.
 func (r *lineReader) Columns() []Column { return r.columns }
 
-// Next implements Reader.
 func (r *lineReader) Next() (Record, error) {
 	line, whole, err := r.read()
 	if err != nil {
@@ -91,7 +91,6 @@ func (r *lineReader) read() (line []byte, whole bool, err error) {
 	}
 }
 
-// Close implements Reader.
 func (r *lineReader) Close() error { return r.file.Close() }
 
 func appendText(line []byte, fields []Field) ([]Field, error) {
@@ -107,57 +106,11 @@ func appendObject(object []byte, fields []Field) ([]Field, error) {
 		var v any
 		return nil, fmt.Errorf("the record is not valid JSON: %w", json.Unmarshal(object, &v))
 	}
-	rest := bytes.TrimSpace(object)
-	if rest[0] != '{' {
+	if bytes.TrimSpace(object)[0] != '{' {
 		return nil, errors.New("the record is not a JSON object")
 	}
-	for rest = skipSpace(rest[1:]); rest[0] != '}'; rest = skipSpace(rest) {
-		if rest[0] == ',' {
-			rest = skipSpace(rest[1:])
-		}
-		n := valueLength(rest)
-		var name string
-		if err := json.Unmarshal(rest[:n], &name); err != nil {
-			return nil, err
-		}
-		rest = skipSpace(skipSpace(rest[n:])[1:]) // the colon
-		n = valueLength(rest)
-		fields = append(fields, Field{name, json.RawMessage(rest[:n])})
-		rest = rest[n:]
+	for name, value := range ordered.Members(object) {
+		fields = append(fields, Field{name, value})
 	}
 	return fields, nil
-}
-
-func skipSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
-
-// valueLength returns the length of the first value in a valid JSON text.
-func valueLength(text []byte) int {
-	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '"':
-			for i++; text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-			if depth == 0 {
-				return i + 1
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',', ' ', '\t', '\r', '\n':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return len(text)
 }

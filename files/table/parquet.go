@@ -88,10 +88,8 @@ func (f *file) random() (*os.File, int64, error) {
 	return temp, size, err
 }
 
-// Columns implements Reader.
 func (p *parquetReader) Columns() []Column { return p.columns }
 
-// Next implements Reader.
 func (p *parquetReader) Next() (r Record, err error) {
 	row, err := p.row()
 	if errors.Is(err, io.EOF) {
@@ -146,7 +144,6 @@ func (p *parquetReader) row() (row parquet.Row, err error) {
 	return p.buf[p.next-1], nil
 }
 
-// Close implements Reader.
 func (p *parquetReader) Close() (err error) {
 	defer guard(&err)
 	if p.rows != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// leafType describes how values of a leaf column are written as JSON.
 type leafType struct {
 	kind   Kind
 	append func(dst []byte, v parquet.Value) ([]byte, error)

@@ -170,7 +170,6 @@ func (n *node) appendTo(dst []byte, r *rowValues) ([]byte, error) {
 	return n.appendElements(dst, r)
 }
 
-// appendElements appends a list or a map.
 func (n *node) appendElements(dst []byte, r *rowValues) ([]byte, error) {
 	brackets := "[]"
 	if n.form == mapForm {
@@ -203,7 +202,6 @@ func (n *node) appendElements(dst []byte, r *rowValues) ([]byte, error) {
 	}
 }
 
-// appendPair appends the name and the value of a map's pair.
 func (n *node) appendPair(dst []byte, r *rowValues) ([]byte, error) {
 	pair := n.children[0]
 	dst, err := pair.children[0].appendTo(dst, r)

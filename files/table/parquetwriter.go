@@ -100,7 +100,6 @@ func (w *parquetWriter) Write(r Record) error {
 	return w.out.Flush()
 }
 
-// parquetValue returns the Parquet value of a JSON value that is not null.
 func parquetValue(v json.RawMessage, k Kind) (parquet.Value, error) {
 	got, _ := kindOf(v)
 	switch {

@@ -15,7 +15,6 @@ type Selection struct {
 	Limit  int    // maximum number of records; 0 for all
 }
 
-// selected is a Reader of the records that a Selection selects.
 type selected struct {
 	Reader
 	where  *condition // nil selects all records
@@ -24,7 +23,6 @@ type selected struct {
 	left   int     // number of records before the limit is reached; negative for no limit
 }
 
-// Next implements Reader.
 func (s *selected) Next() (Record, error) {
 	for s.left != 0 {
 		r, err := s.Reader.Next()
@@ -84,7 +82,6 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// add adds a record to the sample if its hash is small enough.
 func (s *sample) add(number int) {
 	k := s.key(number)
 	if len(s.keys) < s.size {
@@ -100,14 +97,12 @@ func (s *sample) has(number int) bool {
 	return len(s.keys) > 0 && !s.keys[0].less(s.key(number))
 }
 
-// Len, Less, Swap, Push and Pop implement heap.Interface.
 func (s *sample) Len() int           { return len(s.keys) }
 func (s *sample) Less(i, j int) bool { return s.keys[j].less(s.keys[i]) }
 func (s *sample) Swap(i, j int)      { s.keys[i], s.keys[j] = s.keys[j], s.keys[i] }
 func (s *sample) Push(x any)         { s.keys = append(s.keys, x.(key)) }
 func (s *sample) Pop() any           { panic("elements are never removed from a sample") }
 
-// draw reads all records and draws the sample.
 func draw(r Reader, seed int64, size int) (*sample, error) {
 	s := &sample{seed: mix(uint64(seed)), size: size}
 	for {

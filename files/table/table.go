@@ -1,7 +1,11 @@
 // Package table reads and writes tables: files of records with named values, such as CSV, Parquet and JSON.
 package table
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+)
 
 // Kind is the type of a column's values.
 type Kind string
@@ -19,6 +23,24 @@ const (
 type Column struct {
 	Name string
 	Kind Kind
+}
+
+// Names returns the names of columns.
+func Names(columns []Column) []string {
+	list := make([]string, len(columns))
+	for i, c := range columns {
+		list[i] = c.Name
+	}
+	return list
+}
+
+// Quoted lists names for messages.
+func Quoted(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 // Field is a value of a record with its column's name.

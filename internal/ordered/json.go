@@ -1,12 +1,12 @@
 package ordered
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -205,77 +205,34 @@ func (p *jsonParser) digits() bool {
 
 // str reads a string, with pos at its opening quote. A string without escapes shares the memory of the text.
 func (p *jsonParser) str() (string, error) {
-	p.pos++
-	start := p.pos
-	var b strings.Builder
-	for p.pos < len(p.text) {
+	start, escapes := p.pos, false
+	for p.pos++; p.pos < len(p.text); p.pos++ {
 		switch c := p.text[p.pos]; {
 		case c == '"':
-			s := p.text[start:p.pos]
 			p.pos++
-			if b.Len() == 0 {
+			s := p.text[start+1 : p.pos-1]
+			if !escapes {
 				return s, nil
 			}
-			b.WriteString(s)
-			return b.String(), nil
+			err := json.Unmarshal([]byte(p.text[start:p.pos]), &s)
+			return s, err
 		case c < ' ':
 			return "", fmt.Errorf("a string contains the control character %q, which must be escaped", c)
 		case c == '\\':
-			b.WriteString(p.text[start:p.pos])
-			r, err := p.escape()
-			if err != nil {
-				return "", err
+			escapes = true
+			if p.pos++; !beginsEscape(p.text[p.pos:]) {
+				return "", p.unexpected("an escape of JSON")
 			}
-			b.WriteRune(r)
-			start = p.pos
-		default:
-			p.pos++
 		}
 	}
 	return "", p.unexpected("a closing quote")
 }
 
-// escape returns the character of an escape. pos is after the backslash.
-func (p *jsonParser) escape() (rune, error) {
-	const escaped, meant = `"\/bfnrt`, "\"\\/\b\f\n\r\t"
-	p.pos++
-	if p.pos < len(p.text) {
-		if i := strings.IndexByte(escaped, p.text[p.pos]); i >= 0 {
-			p.pos++
-			return rune(meant[i]), nil
-		}
-		if r, ok := p.unicode(); ok {
-			return r, nil
-		}
+// beginsEscape reports whether a text begins with what follows the backslash of an escape.
+func beginsEscape(s string) bool {
+	if len(s) >= 5 && s[0] == 'u' {
+		_, err := strconv.ParseUint(s[1:5], 16, 32)
+		return err == nil
 	}
-	return 0, p.unexpected("an escape of JSON")
-}
-
-// unicode returns the character of an escape uXXXX, or of two such escapes that are a surrogate pair.
-func (p *jsonParser) unicode() (rune, bool) {
-	r, ok := hex4(p.text[p.pos:])
-	if !ok {
-		return 0, false
-	}
-	p.pos += 5
-	if !utf16.IsSurrogate(r) {
-		return r, true
-	}
-	if p.pos < len(p.text) && p.text[p.pos] == '\\' {
-		if low, ok := hex4(p.text[p.pos+1:]); ok {
-			if whole := utf16.DecodeRune(r, low); whole != utf8.RuneError {
-				p.pos += 6
-				return whole, true
-			}
-		}
-	}
-	return utf8.RuneError, true
-}
-
-func hex4(s string) (rune, bool) {
-	if len(s) < 5 || s[0] != 'u' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(s[1:5], 16, 32)
-	return rune(n), err == nil
+	return s != "" && strings.IndexByte(`"\/bfnrt`, s[0]) >= 0
 }

@@ -90,7 +90,6 @@ func (o *Object) Clone() *Object {
 	return c
 }
 
-// find returns the index of a key in entries, or -1.
 func (o *Object) find(key string) int {
 	if o.index != nil {
 		if i, ok := o.index[key]; ok {

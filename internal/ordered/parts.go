@@ -113,7 +113,6 @@ func valueEnd(text []byte, i int) int {
 	return i
 }
 
-// stringEnd returns the position of the closing quote of the string that begins at i.
 func stringEnd(text []byte, i int) int {
 	for i++; text[i] != '"'; i++ {
 		if text[i] == '\\' {

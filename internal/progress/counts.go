@@ -100,7 +100,6 @@ func (m *Meter) left(speed float64) string {
 	return fmt.Sprintf(", %s left", left.Round(time.Second))
 }
 
-// number formats a speed. Speeds below 10 have one decimal.
 func number(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)

@@ -77,8 +77,8 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) error {
 		Workers    []queue.Worker
 		HasStore   bool
 		Active     []progress
-		Throughput Chart
-	}{models, workers, c.Store != nil, active, NewChart(c.history.bars(), historyBarSpan)})
+		Throughput Throughput
+	}{models, workers, c.Store != nil, active, NewThroughput(c.history.bars(), historyBarSpan)})
 }
 
 type progress struct{ batch.Progress }

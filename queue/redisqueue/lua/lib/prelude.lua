@@ -11,12 +11,14 @@ do
   for name in string.gmatch(ARGV[i + 1] or '', '[%w_]+') do
     columns[#columns + 1] = name
   end
-  for first = i + 2, #ARGV, math.max(#columns, 1) do
+  local width, n = #columns, 0
+  for first = i + 2, #ARGV, math.max(width, 1) do
     local row = {}
-    for c, name in ipairs(columns) do
-      row[name] = ARGV[first + c - 1]
+    for c = 1, width do
+      row[columns[c]] = ARGV[first + c - 1]
     end
-    rows[#rows + 1] = row
+    n = n + 1
+    rows[n] = row
   end
 end
 

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/ingot-run/ingot/internal/progress"
+	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/queue"
+)
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func countRows(n int) string { return textfmt.Count(n, "row") }
+
+// tokenFigures formats the token counts and the speeds of a run. rows is the number of answered rows, and took the duration of the run.
+func tokenFigures(rows, prompt, completion int, took time.Duration) string {
+	return fmt.Sprintf("%s, %s in %s: %.1f rows/s, %.1f tokens/s", textfmt.Count(prompt, "prompt token"), textfmt.Count(completion, "generated token"),
+		took.Round(time.Millisecond), perSecond(rows, took), perSecond(completion, took))
+}
+
+func perSecond(n int, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+// rateText formats a rate, with one decimal if it is below 10.
+func rateText(v float64) string {
+	if v < 10 {
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// newDisplay makes the display of a command whose rows generate tokens.
+func newDisplay(w io.Writer) *progress.Display {
+	return progress.New(w, progress.Options{Terminal: textfmt.IsTerminal(w), Tokens: true})
+}
+
+func batchCounts(s queue.Status) progress.Counts {
+	return progress.Counts{Total: s.Total, Done: s.Done, Failed: s.Failed, Tokens: s.CompletionTokens}
+}

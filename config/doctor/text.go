@@ -1,0 +1,38 @@
+package doctor
+
+import (
+	_ "embed"
+	"io"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+	"text/template"
+
+	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/metal/drivers"
+)
+
+//go:embed diagnosis.txt
+var text string
+
+var diagnosis = template.Must(template.New("diagnosis").Funcs(template.FuncMap{
+	"bytes":    func(n reflect.Value) string { return textfmt.Bytes(uint64(n.Int())) }, //nolint:gosec // sizes are not negative
+	"geometry": func() string { return textfmt.Printable(config.GeometryFile()) },
+	"join":     func(list []string) string { return strings.Join(list, ", ") },
+	"line":     textfmt.Printable,
+	"note": func(driver string) string {
+		d, _ := drivers.Find(driver)
+		return d.Note
+	},
+	"window": func(bytes int64, positions int) string { return textfmt.Window(uint64(bytes), positions) }, //nolint:gosec // a size is not negative
+}).Parse(text))
+
+// Write writes the diagnosis as text.
+func (d *Diagnosis) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if err := diagnosis.Execute(t, d); err != nil {
+		return err
+	}
+	return t.Flush()
+}

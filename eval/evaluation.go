@@ -1,0 +1,63 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/ingot-run/ingot/eval/task"
+)
+
+// Settings replace settings of tasks. The zero value of a field leaves the task's own setting.
+type Settings struct {
+	Data, Examples string // paths of the files of rows and of examples
+	Shots          *int   // number of examples before each prompt
+	Chat           bool   // prompts of tasks that generate are a user's message
+	Limit          int    // maximum number of rows of each task
+}
+
+// LoadAll reads the rows of tasks and makes their prompts.
+func LoadAll(tasks []*task.Task, settings Settings) ([]*Set, error) {
+	var sets []*Set
+	for _, t := range tasks {
+		if settings.Data != "" {
+			t.Data = settings.Data
+		}
+		if settings.Examples != "" {
+			t.FewShotData = settings.Examples
+		}
+		if settings.Shots != nil {
+			t.Shots = *settings.Shots
+		}
+		t.Chat = t.Chat || settings.Chat && t.Type.Generates()
+		s, err := Load(t, settings.Limit)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, s)
+	}
+	return sets, nil
+}
+
+// Answer answers the requests in a file that have no answer yet, and adds the answers to another file. It is given the paths of both.
+type Answer func(ctx context.Context, requests, answers string) error
+
+// Evaluate evaluates tasks: it writes their requests, has them answered, and scores the answers. It continues a run that was interrupted. folder
+// is the directory of the run. judge answers the requests to the judge; it is only called if one of the tasks has a judge.
+func Evaluate(ctx context.Context, folder string, sets []*Set, groups []task.Group, c Config, answer, judge Answer) (*Results, error) {
+	if err := Prepare(folder, sets); err != nil {
+		return nil, err
+	}
+	if err := answer(ctx, filepath.Join(folder, RequestsFile), filepath.Join(folder, AnswersFile)); err != nil {
+		return nil, err
+	}
+	if Judged(sets) {
+		if err := PrepareJudge(folder, sets); err != nil {
+			return nil, err
+		}
+		if err := judge(ctx, filepath.Join(folder, JudgeRequestsFile), filepath.Join(folder, JudgeAnswersFile)); err != nil {
+			return nil, fmt.Errorf("score the answers with the judge: %w", err)
+		}
+	}
+	return Score(folder, sets, groups, c)
+}

@@ -1,0 +1,176 @@
+package export
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
+	"github.com/ingot-run/ingot/internal/ordered"
+	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/openai"
+)
+
+// TextWriter prints answers as text for reading on a terminal.
+type TextWriter struct{ Out io.Writer }
+
+// shownAnswer is a line of answers with the row that it belongs to.
+type shownAnswer struct {
+	line
+	row int
+	sum string // checksum of the row
+}
+
+// Answers prints the answers of a file in their order.
+func (w *TextWriter) Answers(answers *table.Input) error {
+	return readAnswers(answers, func(a shownAnswer) error { return w.write(a.CustomID, "", &a) })
+}
+
+// Rows prints the rows that open returns with their answers. The answers must fit into memory. The error is rows.ErrOtherFile if the answers
+// are not those of the rows.
+func (w *TextWriter) Rows(ctx context.Context, answers *table.Input, open func() (*rows.Reader, error)) error {
+	byRow := map[int]shownAnswer{}
+	if err := readAnswers(answers, func(a shownAnswer) error { byRow[a.row] = a; return nil }); err != nil {
+		return err
+	}
+	in, err := open()
+	if err != nil {
+		return err
+	}
+	for row, err := range in.Rows(ctx) {
+		if err != nil {
+			return err
+		}
+		id, shown := row.CustomID, (*shownAnswer)(nil)
+		if a, ok := byRow[row.Line]; ok {
+			if a.sum != row.Sum {
+				return fmt.Errorf("%s was %w: line %d of ROWS is not the row that was answered", answers.Name(), rows.ErrOtherFile, row.Line)
+			}
+			id, shown = a.CustomID, &a
+			delete(byRow, row.Line)
+		}
+		if err := w.write(id, question(row), shown); err != nil {
+			return err
+		}
+	}
+	if len(byRow) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s was %w: ROWS has no row on line %d", answers.Name(), rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byRow))))
+}
+
+// readAnswers calls visit with each line of a file of answers. It ignores an incomplete last line, which a run may be writing.
+func readAnswers(answers *table.Input, visit func(shownAnswer) error) error {
+	in, err := answers.Content()
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // the file was only read
+	lines := bufio.NewReaderSize(in, 1<<20)
+	for n := 1; ; n++ {
+		text, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read %s: %w", answers.Name(), err)
+		}
+		if err != nil && !json.Valid(text) {
+			return nil
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		var a shownAnswer
+		parseErr := json.Unmarshal(text, &a.line)
+		if parseErr == nil {
+			var sum uint32
+			_, a.row, sum, parseErr = openai.ParseResultID(a.ID)
+			a.sum = fmt.Sprintf("%08x", sum)
+		}
+		if parseErr != nil {
+			return fmt.Errorf("read %s:%d: the line is not a result of ingot", answers.Name(), n)
+		}
+		if err := visit(a); err != nil {
+			return err
+		}
+	}
+}
+
+// write prints a row: its question if it is given, then the answers or the error. a is nil if there is no answer yet.
+func (w *TextWriter) write(id, question string, a *shownAnswer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n%s\n", textfmt.Printable(id))
+	if question != "" {
+		paragraph(&text, "  ? ", question)
+	}
+	switch {
+	case a == nil:
+		text.WriteString("    no answer yet\n")
+	case a.Error != nil:
+		paragraph(&text, "  ! ", a.Error.Code+": "+a.Error.Message)
+	default:
+		if a.Response != nil {
+			for _, s := range samplesOf(a.line, "") {
+				var answer string
+				_ = json.Unmarshal(s.response, &answer) // an answer that is not a text is shown as an empty one
+				paragraph(&text, "  > ", answer)
+			}
+		}
+		s := a.Stats
+		fmt.Fprintf(&text, "    %d prompt tokens at %.0f/s, %d generated at %.0f/s, first after %.0f ms, all after %.0f ms, %.1f sequences per step\n",
+			s.PromptTokens, s.PrefillTPS, s.CompletionTokens, s.DecodeTPS, s.TTFTMS, s.TotalMS, s.BatchMean)
+	}
+	_, err := io.WriteString(w.Out, text.String())
+	return err
+}
+
+// paragraph appends a text with a mark before its first line. The other lines are indented by the width of the mark.
+func paragraph(to *strings.Builder, mark, text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
+		to.WriteString(mark + textfmt.Printable(strings.TrimSuffix(line, "\r")) + "\n")
+		mark = strings.Repeat(" ", len(mark))
+	}
+}
+
+// question returns the last message of a row's chat, or the prompts of its completion. It is empty if the row cannot be used.
+func question(row rows.Row) string {
+	r, err := openai.ParseRequest(row.Endpoint, row.Body)
+	if row.Err != nil || err != nil {
+		return ""
+	}
+	var prompts []string
+	for i := range r.NumPrompts() {
+		g := r.Generation(i, 0, time.Time{})
+		switch {
+		case g.Chat != nil:
+			prompts = append(prompts, lastMessage(g.Chat))
+		case g.Tokens != nil:
+			prompts = append(prompts, fmt.Sprintf("%d token ids", len(g.Tokens)))
+		default:
+			prompts = append(prompts, g.Text)
+		}
+	}
+	return strings.Join(prompts, "\n")
+}
+
+func lastMessage(chat *ordered.Object) string {
+	v, _ := chat.Get("messages")
+	messages, _ := v.([]ordered.Value)
+	if len(messages) == 0 {
+		return ""
+	}
+	last, ok := messages[len(messages)-1].(*ordered.Object)
+	if !ok {
+		return ""
+	}
+	content, _ := last.Get("content")
+	text, _ := content.(string)
+	return text
+}

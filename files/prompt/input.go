@@ -1,0 +1,81 @@
+package prompt
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
+)
+
+// Input is an opened input, whose records are read as request lines. Every input except a pipe or a terminal can be read again.
+type Input struct {
+	*Stream
+	Table  *table.Input
+	Format rows.Format // format of the lines that Read gives
+
+	made    bool       // the lines are made from records; false if the files already have the lines
+	reading sync.Mutex // held during a Read
+	closed  atomic.Bool
+}
+
+// Open opens files, the files that match patterns, or stdin, and decides how their records become requests.
+func Open(paths []string, to table.Options, o Options) (*Input, error) {
+	t, err := table.Open(paths, to)
+	if err != nil {
+		return nil, err
+	}
+	in := &Input{Stream: NewStream(t, o), Table: t, Format: rows.FormatAuto, made: !o.AsIs()}
+	if !t.Seekable() {
+		if to.Format == table.Text && o.AsIs() {
+			in.Format = rows.FormatText
+		} else if to.Format != table.Auto {
+			in.Format = rows.FormatJSONL
+		}
+		return in, nil
+	}
+	if err := in.Start(); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	in.Format = rows.FormatJSONL
+	if in.Text() {
+		in.Format = rows.FormatText
+	}
+	return in, nil
+}
+
+// Read implements io.Reader. An interrupted run does not wait for a Read that blocks, so Close may be called during a Read.
+func (in *Input) Read(p []byte) (int, error) {
+	in.reading.Lock()
+	defer func() {
+		in.reading.Unlock()
+		if in.closed.Load() {
+			_ = in.Close() // the run that called Read has ended
+		}
+	}()
+	if in.closed.Load() {
+		return 0, os.ErrClosed
+	}
+	return in.Stream.Read(p)
+}
+
+// Close closes the files. If a Read is running, Close leaves this to the Read, which closes the files when it ends.
+func (in *Input) Close() error {
+	in.closed.Store(true)
+	if !in.reading.TryLock() {
+		return nil
+	}
+	defer in.reading.Unlock()
+	return errors.Join(in.Stream.Close(), in.Table.Close())
+}
+
+// Hint adds a hint to an error that matches rows.ErrOtherFile: what may have changed since the rows were answered.
+func (in *Input) Hint(err error) error {
+	if errors.Is(err, rows.ErrOtherFile) && in.made {
+		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)
+	}
+	return err
+}
