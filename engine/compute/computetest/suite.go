@@ -72,15 +72,15 @@ func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 
 func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 	t.Helper()
+	be := open(t)
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
-			be := open(t)
 			r := newRig(t, be, c.name)
 			r.fast, r.brief = how.fast, how.brief
 			c.run(r)
-			require.NoError(t, be.Close())
 		})
 	}
+	require.NoError(t, be.Close())
 }
 
 // rig is a backend under test, with methods that the checks share. Its random values are the same in every run of a check.
