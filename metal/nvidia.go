@@ -30,7 +30,7 @@ const nvidiaScratch = 1 << 20
 
 func newNvidia(b *Backend, general *portable, mode Mode) (*nvidia, error) {
 	n := &nvidia{step: &b.step, general: general, memory: b.device.Info().ThreadgroupMemory}
-	n.nvidiaWeights.mode = mode
+	n.mode = mode
 	for _, compile := range []func(Device, Mode) error{n.nvidiaAttention.compile, n.nvidiaExperts.compile, n.nvidiaRows.compile} {
 		if err := compile(b.device, mode); err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func newNvidia(b *Backend, general *portable, mode Mode) (*nvidia, error) {
 	if err := b.reserve(nvidiaScratch); err != nil {
 		return nil, err
 	}
-	return n, n.nvidiaExperts.allocate(b)
+	return n, n.allocate(b)
 }
 
 func nvidiaSource(name string) (Source, error) {

@@ -58,7 +58,7 @@ func (q *Queue) Create(ctx context.Context, b queue.Batch) (existing queue.Batch
 
 // Seal implements queue.Store.
 func (q *Queue) Seal(ctx context.Context, batch string, total int, fileSHA string) error {
-	_, err := q.check(ctx, with(sealScript, "batch", batch, "total", total, "now", now(), "file_sha256", fileSHA))
+	err := q.check(ctx, with(sealScript, "batch", batch, "total", total, "now", now(), "file_sha256", fileSHA))
 	return failure(err, "seal batch %s", batch)
 }
 
@@ -68,7 +68,7 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 	if err != nil {
 		return false, failure(err, "cancel batch %s", batch)
 	}
-	_, err = q.check(ctx, with(cancelScript, "batch", batch, "now", now()))
+	err = q.check(ctx, with(cancelScript, "batch", batch, "now", now()))
 	if err != nil {
 		finished = errors.Is(err, queue.ErrRecorded)
 		if finished {

@@ -212,7 +212,7 @@ func TestReserve(t *testing.T) {
 	fl := newFleet(t, 20)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	s := newServer(fl.queue, serveAll(), nil, t.Context())
+	s := newServer(t.Context(), fl.queue, serveAll(), nil)
 	m := s.member
 	require.NoError(t, m.join(ctx))
 	f := newFeed(s, map[string]int{"m:default": 1}, 8, 4)

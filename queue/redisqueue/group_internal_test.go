@@ -182,7 +182,7 @@ func TestAJobThatIsGivenBackWasNotBegun(t *testing.T) {
 	left := 0
 	o := serveAll()
 	o.Admit = func(context.Context, *queue.Delivery, bool) (func(), bool) { return func() { left++ }, true }
-	s := newServer(f.queue, o, nil, t.Context())
+	s := newServer(t.Context(), f.queue, o, nil)
 	m := s.member
 	require.NoError(t, m.join(t.Context()))
 	fd := newFeed(s, map[string]int{"m:default": 1}, 2, 0)

@@ -134,13 +134,13 @@ func (q *Queue) run(ctx context.Context, c *call) *redis.Cmd {
 	return c.script.Run(ctx, q.rdb, nil, c.args()...)
 }
 
-// check runs a script that replies with a number, and returns the number and the error for which it stands.
-func (q *Queue) check(ctx context.Context, c *call) (number int64, err error) {
-	number, err = q.run(ctx, c).Int64()
-	if err == nil {
-		err = refusalOf(number)
+// check runs a script that replies with a number, and returns the error for which the number stands.
+func (q *Queue) check(ctx context.Context, c *call) error {
+	number, err := q.run(ctx, c).Int64()
+	if err != nil {
+		return err
 	}
-	return number, err
+	return refusalOf(number)
 }
 
 // runAll runs scripts in one round trip. A script that the server does not have yet is sent again, with its source.

@@ -29,7 +29,7 @@ type search interface {
 	shutdown()
 }
 
-func newServer(q *Queue, o queue.ServeOptions, handle queue.Handler, deliveries context.Context) *server { //nolint:revive // the deliveries' context is a value
+func newServer(deliveries context.Context, q *Queue, o queue.ServeOptions, handle queue.Handler) *server {
 	s := &server{queue: q, options: o, handle: handle, member: newMember(q, o), deliveries: deliveries}
 	s.feeds = newFeeds(s)
 	s.member.arrived = s.feeds[len(s.feeds)-1].ask
@@ -44,7 +44,7 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 	lasting := context.WithoutCancel(ctx)
 	deliveries, abandon := context.WithCancel(lasting)
 	defer abandon()
-	s := newServer(q, o, handle, deliveries)
+	s := newServer(deliveries, q, o, handle)
 	if err := s.member.join(ctx); err != nil {
 		return failure(err, "serve the queue")
 	}
@@ -191,7 +191,7 @@ func (s *server) finish(h *held, e ending) {
 		message = failedMessage(h.message, now, e.err, e.failed)
 	}
 	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
-		_, err := s.queue.check(ctx, with(endScript, "queue", h.queue, "id", h.task, "delivery", h.number, "place", e.place,
+		err := s.queue.check(ctx, with(endScript, "queue", h.queue, "id", h.task, "delivery", h.number, "place", e.place,
 			"uncount", e.uncount, "failed", e.failed, "message", message, "at", e.at.Unix(), "today", today(now), "expire", statsEnd(now)))
 		if errors.Is(err, queue.ErrSuperseded) {
 			return nil
