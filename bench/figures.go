@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// speed returns the number of tokens that count in a mode, and the time in which a run computed them. The comments of the constants of type
-// Mode define these tokens and this time.
+// speed returns the number of tokens that count in a mode, and the time in which a run computed them.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)
@@ -63,8 +62,7 @@ func (r *round) steady() (tokens int, took time.Duration) {
 
 func (a *answer) firstToken() time.Duration { return a.times[0].Sub(a.start) }
 
-// steps calls a function for every step after the first token: tokens is the number of tokens that the step generated, and took is the
-// step's duration.
+// steps calls a function for every step after the first token.
 func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	for i := 1; i < len(a.times); {
 		n := i

@@ -90,7 +90,6 @@ type run struct {
 	elapsed time.Duration
 }
 
-// round has the results of requests that were in the engine together.
 type round struct {
 	start   time.Time
 	end     time.Time
@@ -99,7 +98,7 @@ type round struct {
 
 type answer struct {
 	start time.Time
-	times []time.Time // time of each token
+	times []time.Time
 	stats generation.Stats
 }
 
@@ -127,7 +126,6 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	return r, nil
 }
 
-// round runs requests. At most atOnce of them run at a time.
 func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int) (round, error) {
 	r := round{answers: make([]answer, len(reqs)), start: time.Now()}
 	group, ctx := errgroup.WithContext(ctx)

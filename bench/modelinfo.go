@@ -143,7 +143,6 @@ func (m *ModelInfo) Examine(f *gguf.File, be compute.Backend) error {
 	return nil
 }
 
-// countTypes adds up tensors by type. It also returns the number of weights.
 func countTypes(tensors []gguf.Tensor) (types []TypeInfo, weights uint64) {
 	byType := map[gguf.Type]*TypeInfo{}
 	for _, t := range tensors {

@@ -95,7 +95,7 @@ func (t *Traffic) Experts(rows float64) float64 {
 // Parts has the number of bytes of each kind of data that a step reads.
 type Parts struct {
 	Head    float64 // the output head
-	Experts float64 // routed experts
+	Experts float64
 	Dense   float64 // all other weights
 	Cache   float64 // keys and values
 }

@@ -16,17 +16,12 @@ func AddFileFlag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "read settings from `FILE` (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
 }
 
-// findFile returns the path of the config file, or an empty string if there is none. It does not check whether the file that
-// --config names exists.
+// findFile returns the path of the config file; empty if there is none. It does not check whether the file of --config exists.
 func findFile(flags *pflag.FlagSet) string {
 	if f := flags.Lookup(fileFlag); f != nil && f.Changed {
 		return f.Value.String()
 	}
-	candidates := []string{"ingot.yaml"}
-	if dir := userDir(); dir != "" {
-		candidates = append(candidates, filepath.Join(dir, "ingot", "ingot.yaml"))
-	}
-	for _, path := range candidates {
+	for _, path := range []string{"ingot.yaml", userFile("ingot.yaml")} {
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}
@@ -52,25 +47,20 @@ func readLimited(path string) ([]byte, error) {
 
 // GeometryFile returns the path of the file to which "ingot bench kernels --sweep" adds the fastest sizes of GPU kernels:
 // ingot/geometry.json in $XDG_CONFIG_HOME, next to the user's config file. The path is empty if the user has no home folder.
-func GeometryFile() string {
-	dir := userDir()
-	if dir == "" {
-		return ""
-	}
-	return filepath.Join(dir, "ingot", "geometry.json")
-}
+func GeometryFile() string { return userFile("geometry.json") }
 
-// userDir returns $XDG_CONFIG_HOME, or the default in the XDG Base Directory Specification. It is empty if
-// the user has no home folder.
-func userDir() string {
-	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return dir
+// userFile returns the path of a file in the folder ingot of $XDG_CONFIG_HOME, or of the default in the XDG Base Directory Specification.
+// It is empty if the user has no home folder.
+func userFile(name string) string {
+	dir := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(home, ".config")
+	return filepath.Join(dir, "ingot", name)
 }
 
 // isSet reports whether an environment variable has a value. An empty variable counts as absent.

@@ -133,7 +133,6 @@ func drawRequest(t *rapid.T, context int) generation.Request {
 	return req
 }
 
-// drawDrafting draws the drafting options of an engine.
 func drawDrafting(t *rapid.T, path string, opts *engine.Options) {
 	opts.Draft = rapid.SampledFrom([]engine.Drafting{engine.DraftAuto, engine.DraftNGram, engine.DraftModel, engine.DraftMTP, engine.DraftOff}).Draw(t, "draft")
 	opts.DraftTokens = rapid.IntRange(0, 8).Draw(t, "draft tokens")
@@ -155,7 +154,6 @@ func shareBeginnings(t *rapid.T, reqs []generation.Request) {
 	}
 }
 
-// drawSizes draws the sizes of an engine.
 func drawSizes(t *rapid.T, context int) engine.Options {
 	opts := engine.Options{
 		Context:      context,

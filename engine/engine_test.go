@@ -71,7 +71,6 @@ func backend(t testing.TB) *cpu.Backend {
 	return backendOf(t, 1)
 }
 
-// backendOf returns a CPU backend of the given number of threads.
 func backendOf(t testing.TB, threads int) *cpu.Backend {
 	t.Helper()
 	be, err := cpu.New(threads)

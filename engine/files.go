@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// files has the model files of an engine and the data that was read from them, except the weights.
 type files struct {
 	model       *gguf.File
 	config      model.Config

@@ -27,7 +27,7 @@ type Fit struct {
 	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
 	Context  int   `json:"context"`                            // maximum number of positions of a sequence
 	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
-	Pages    int   `json:"cache_pages"`                        // pages of the cache
+	Pages    int   `json:"cache_pages"`
 }
 
 // Prompts and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and steps, but at least minRows and at most
@@ -182,7 +182,6 @@ func (f *Fit) tooLittle(o *Options) error {
 		taken, o.Context, size(f.contextBytes(o)), size(f.Memory))
 }
 
-// contextBytes returns the cache bytes of a sequence with the whole context, while its prompt is computed in chunks.
 func (f *Fit) contextBytes(o *Options) int64 {
 	windowed := f.Context
 	if f.Window > 0 {

@@ -38,7 +38,6 @@ type oneOfSeveral struct {
 
 func newSeveral(t testing.TB) *several { return newSeveralOf(t, 1) }
 
-// newSeveralOf is newSeveral with the given number of threads.
 func newSeveralOf(t testing.TB, threads int) *several {
 	return &several{Backend: backendOf(t, threads)}
 }

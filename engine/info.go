@@ -16,8 +16,8 @@ type Info struct {
 	Path         string
 	Bytes        int64  // size of the file
 	Backend      string // such as "cpu"
-	Device       string // description of the device
-	Context      int    // maximum number of positions of a sequence, prompt and answer together
+	Device       string
+	Context      int // maximum number of positions of a sequence, prompt and answer together
 	Vocab        int
 	MaxSequences int
 	Fit          Fit

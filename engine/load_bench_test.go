@@ -79,7 +79,6 @@ func openLoaded(b *testing.B, opts engine.Options) (*engine.Engine, *meter) {
 	return openOn(b, longModel(b), be, opts), be
 }
 
-// benchBackend returns the backend of a benchmark.
 func benchBackend(b *testing.B) *cpu.Backend {
 	b.Helper()
 	return backendOf(b, fromEnv(b, "INGOT_BENCH_THREADS", runtime.NumCPU()))

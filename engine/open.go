@@ -57,7 +57,6 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-// load loads the weights and makes the scheduler.
 func (e *Engine) load() (err error) {
 	e.template = chat.New(e.files.model.Meta(), e.files.tokenizer)
 	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {

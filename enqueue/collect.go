@@ -192,7 +192,6 @@ func gather(ctx context.Context, wait time.Duration) error {
 	return ctx.Err()
 }
 
-// page writes the next page of results. It returns the number of stream entries that it read.
 func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	rows, err := read(ctx, func() ([]queue.Recording, error) {
 		return c.queue.Read(ctx, c.out.Batch(), queue.Page{

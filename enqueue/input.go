@@ -57,7 +57,6 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 	}
 }
 
-// survey reads r to its end.
 func (in *input) survey(r io.Reader, f rows.Format) (err error) {
 	h := sha256.New()
 	var lines lineCounter
@@ -66,13 +65,11 @@ func (in *input) survey(r io.Reader, f rows.Format) (err error) {
 	return err
 }
 
-// lineCounter counts the lines of the text that is written to it.
 type lineCounter struct {
 	ends int
 	open bool // the last line has no line end yet
 }
 
-// Write implements io.Writer.
 func (c *lineCounter) Write(p []byte) (int, error) {
 	c.ends += bytes.Count(p, []byte("\n"))
 	if len(p) > 0 {

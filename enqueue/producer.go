@@ -171,7 +171,6 @@ const maxWait = time.Minute
 // retry calls f until Redis can be reached. It gives up after maxWait.
 func retry(ctx context.Context, f func() error) error { return queue.UntilAvailable(ctx, maxWait, f) }
 
-// read is retry for a function that returns a value.
 func read[T any](ctx context.Context, f func() (T, error)) (value T, err error) {
 	err = retry(ctx, func() (err error) {
 		value, err = f()
@@ -257,7 +256,6 @@ func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error)
 	return outcomes, nil
 }
 
-// queuedRow is a job with the index of its row among the rows of a call of Add.
 type queuedRow struct {
 	*queue.Job
 	index int

@@ -41,7 +41,7 @@ func Watch(ctx context.Context, q queue.Queue, batch string, onStatus func(queue
 // expirer records rows as expired after the deadline of their batch, since there may be no worker that does so.
 type expirer struct {
 	queue queue.Queue
-	next  time.Time // time of the next attempt
+	next  time.Time
 }
 
 // check expires the rows of the batch if its deadline has passed and the last attempt was at least expireInterval ago.

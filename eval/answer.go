@@ -6,13 +6,12 @@ import (
 	"fmt"
 )
 
-// answer holds the parts of an output line that scoring needs.
 type answer struct {
 	texts     []string // texts of the choices
 	truncated bool     // a choice reached max_tokens
 	logprobs  scored
-	failed    string  // the row's error; empty if the row has an answer
-	tokens    int     // generated tokens
+	failed    string // the row's error; empty if the row has an answer
+	tokens    int
 	latency   float64 // from the request to the last token, in milliseconds
 	model     string  // SHA-256 of the model file that answered
 }

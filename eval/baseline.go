@@ -83,12 +83,9 @@ func Pin(folder, name, run string) (Baseline, error) {
 
 // Unpin removes the name of a baseline. Its run stays.
 func Unpin(folder, name string) error {
-	all, err := Baselines(folder)
+	all, _, err := findBaseline(folder, name)
 	if err != nil {
 		return err
-	}
-	if _, ok := all[name]; !ok {
-		return noBaseline(name, all)
 	}
 	delete(all, name)
 	return writeBaselines(folder, all)
@@ -104,13 +101,9 @@ func writeBaselines(folder string, all map[string]Baseline) error {
 // PinnedRun returns the name of a baseline's run. The error wraps ErrNoBaseline if no run is pinned under the name, and
 // ErrChangedBaseline if the run's files have changed.
 func PinnedRun(folder, name string) (run string, err error) {
-	all, err := Baselines(folder)
+	_, b, err := findBaseline(folder, name)
 	if err != nil {
 		return "", err
-	}
-	b, ok := all[name]
-	if !ok {
-		return "", noBaseline(name, all)
 	}
 	sum, err := contentSum(filepath.Join(folder, b.Run))
 	if err != nil {
@@ -122,12 +115,17 @@ func PinnedRun(folder, name string) (run string, err error) {
 	return b.Run, nil
 }
 
-func noBaseline(name string, all map[string]Baseline) error {
+func findBaseline(folder, name string) (all map[string]Baseline, b Baseline, err error) {
+	all, err = Baselines(folder)
+	b, ok := all[name]
+	if err != nil || ok {
+		return all, b, err
+	}
 	known := "there are no baselines"
 	if len(all) > 0 {
 		known = "the baselines are " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 	}
-	return fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
+	return all, b, fmt.Errorf("baseline %q: %w (%s; \"ingot eval baseline set\" pins one)", name, ErrNoBaseline, known)
 }
 
 // contentSum returns a hash of a run's samples and of its results without their date.

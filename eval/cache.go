@@ -23,7 +23,6 @@ type Cache struct {
 	Batch    string // batch id of outputs with these answers
 }
 
-// path returns the path of the file with the answer to a request.
 func (c *Cache) path(row *rows.Row) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %s %s", c.Identity, row.Endpoint, row.Body) //nolint:errcheck // a hash does not fail
@@ -31,7 +30,6 @@ func (c *Cache) path(row *rows.Row) string {
 	return filepath.Join(c.Folder, name[:2], name[2:]+".json")
 }
 
-// kept has the fields of an output line that the cache stores.
 type kept struct {
 	ID       string          `json:"id"`
 	CustomID string          `json:"custom_id"`
@@ -57,8 +55,7 @@ func (c *Cache) Answer(ctx context.Context, requests, answers string, ask func(f
 	return c.store(ctx, requests, answers)
 }
 
-// fill writes cached answers to an output file, for the requests that have no answer there yet. It returns the number of answers that it
-// wrote.
+// fill writes cached answers to an output file, for the requests that have no answer there yet.
 func (c *Cache) fill(ctx context.Context, requests string, out *rows.Output) (n int, err error) {
 	err = c.each(ctx, requests, func(row *rows.Row) error {
 		if out.Has(row.Line) {
@@ -86,7 +83,6 @@ func (c *Cache) fill(ctx context.Context, requests string, out *rows.Output) (n 
 	return n, errors.Join(err, out.Flush())
 }
 
-// store adds the answers of an output file to the cache, except rows that have an error.
 func (c *Cache) store(ctx context.Context, requests, answers string) error {
 	paths := map[string]string{}
 	err := c.each(ctx, requests, func(row *rows.Row) error {
@@ -120,7 +116,6 @@ func storeLine(line []byte, paths map[string]string) error {
 	return replaceFile(path, line)
 }
 
-// each calls the function use for every valid request in a file.
 func (c *Cache) each(ctx context.Context, requests string, use func(row *rows.Row) error) error {
 	f, err := os.Open(requests)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// examples are the rows from which the few-shot examples of a task's prompts are chosen.
 type examples struct {
 	task *task.Task
 	rows []*ordered.Object

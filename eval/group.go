@@ -31,7 +31,6 @@ func (r *Results) addGroups(groups []task.Group) {
 	}
 }
 
-// filtersOf returns all filters for which a task of the group has a score by the metric.
 func (r *Results) filtersOf(g *task.Group, metric string) []string {
 	all := map[string]bool{}
 	for _, m := range g.Members {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/ingot-run/ingot/eval/task"
@@ -20,12 +21,7 @@ const (
 
 // Judged reports whether any of the tasks needs a judge.
 func Judged(sets []*Set) bool {
-	for _, s := range sets {
-		if s.Type == task.Judge {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sets, func(s *Set) bool { return s.Type == task.Judge })
 }
 
 // PrepareJudge writes the requests to the judge. The answers of the run must be complete. If the directory already holds the same requests

@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// scored has the log-probabilities of a text's tokens, as in the field logprobs of a completion.
 type scored struct {
 	Tokens   []string             `json:"tokens"`
 	Logprobs []*float64           `json:"token_logprobs"`

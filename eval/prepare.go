@@ -31,8 +31,7 @@ func Prepare(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, RequestsFile), requests)
 }
 
-// writeOnce writes requests to a file. It does not change a file that holds the same requests. The error wraps ErrOtherRun if the file
-// holds other requests.
+// writeOnce writes requests to a file, unless it holds the same ones. The error wraps ErrOtherRun if it holds other requests.
 func writeOnce(path string, requests []request) error {
 	fresh := path + ".tmp"
 	defer os.Remove(fresh) //nolint:errcheck // fails after a success, since the file was renamed
@@ -127,7 +126,6 @@ func (s *Set) generate(item *Item) request {
 	return request{s.id(item.Number, 0), "POST", url, b}
 }
 
-// score returns a request for the log-probabilities of a text's tokens.
 func score(id, text string) request {
 	one := 1
 	return request{id, "POST", openai.Completions, body{Prompt: &text, MaxTokens: 0, Echo: true, Logprobs: &one}}

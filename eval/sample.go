@@ -26,9 +26,9 @@ type Sample struct {
 	Logprob   float64            `json:"logprob,omitempty"`  // log-probability of the target or text
 	Failed    string             `json:"failed,omitempty"`   // why the row has no score; empty if it has one
 	Truncated bool               `json:"truncated,omitempty"`
-	Judge     []string           `json:"judge,omitempty"`             // the judge's reply about each answer
-	Tokens    int                `json:"completion_tokens,omitempty"` // generated tokens
-	Latency   float64            `json:"latency_ms,omitempty"`        // time of the slowest request of the row, in ms
+	Judge     []string           `json:"judge,omitempty"` // the judge's reply about each answer
+	Tokens    int                `json:"completion_tokens,omitempty"`
+	Latency   float64            `json:"latency_ms,omitempty"` // time of the slowest request of the row, in ms
 	Metrics   []string           `json:"metrics"`
 	Scores    map[string]float64 `json:"scores"`            // by metric; for perplexities, the log-probability
 	Weights   map[string]float64 `json:"weights,omitempty"` // by metric: number of words, bytes or instructions of the row; see aggregate

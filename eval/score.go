@@ -127,7 +127,6 @@ func indicator(b bool) float64 {
 	return 0
 }
 
-// generated scores the generated answers to a row, after the filters of pipeline p.
 func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[string]*answer) Sample {
 	base.Filter, base.Filtered, base.Scores = p.Name, p.Apply(base.Responses), map[string]float64{}
 	if s.Type == task.Judge {
@@ -158,7 +157,6 @@ func (s *Set) generated(base Sample, item *Item, p *task.Pipeline, judged map[st
 	return base
 }
 
-// choiceText returns a choice without the delimiter before it.
 func (s *Set) choiceText(p *task.Prompt, i int) string {
 	if p.Contexts != nil {
 		return strings.TrimPrefix(p.Contexts[i], p.Context)

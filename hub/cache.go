@@ -96,10 +96,8 @@ func (r repoDir) commits() (all []string) {
 	return all
 }
 
-// files returns those files of a snapshot whose content is in the cache.
 func (r repoDir) files(commit string) []repoFile { return filesBelow(r.path("snapshots", commit)) }
 
-// filesBelow returns the files below a folder, with paths relative to it.
 func filesBelow(dir string) (files []repoFile) {
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -23,7 +23,6 @@ type repoFile struct {
 	hash string // SHA-256, or SHA-1 of the git blob for a small file; empty if unknown
 }
 
-// selectionError means that a name matches no model, or more than one.
 type selectionError struct {
 	name   Name
 	reason string
@@ -92,7 +91,6 @@ func (m model) size() (sum int64) {
 	return sum
 }
 
-// models groups the GGUF files of a repository into models, sorted by path.
 func models(files []repoFile) (all []model) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b repoFile) int { return strings.Compare(a.path, b.path) })
@@ -173,8 +171,7 @@ func pick(n Name, all []model) (model, error) {
 	return model{}, &selectionError{n, fmt.Sprintf("no model matches %q", n.Select), all}
 }
 
-// pickFile returns the model with the selected file. The selection is the file's path, or only its name if no other folder has a file of
-// that name.
+// pickFile returns the model with the selected file: its path, or only its name if no other folder has a file of that name.
 func pickFile(n Name, all []model) (model, error) {
 	var found []model
 	for _, m := range all {

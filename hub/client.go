@@ -16,7 +16,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// client sends requests to the hub and to the servers that the hub redirects to.
 type client struct {
 	env   Env
 	agent string // value of the header User-Agent
@@ -51,7 +50,6 @@ func newClient(env Env, agent string, note func(string)) *client {
 	}
 }
 
-// wait waits for the duration d or until ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -71,7 +69,6 @@ func retryPause() *backoff.ExponentialBackOff {
 	return b
 }
 
-// errOffline is the error of every request if HF_HUB_OFFLINE is set.
 var errOffline = errors.New("HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download")
 
 // send sends a request and follows redirects within the host. It returns the last response, which can be a redirect to another host. If
@@ -125,10 +122,9 @@ func closeBody(res *http.Response) {
 }
 
 // finalError is an error that is not retried, because another attempt would fail in the same way.
-type finalError struct{ err error }
+type finalError struct{ error }
 
-func (e *finalError) Error() string { return e.err.Error() }
-func (e *finalError) Unwrap() error { return e.err }
+func (e *finalError) Unwrap() error { return e.error }
 
 // isFinal reports whether an error must not be retried: another attempt would fail in the same way, or the user has cancelled the request.
 func isFinal(err error) bool {
@@ -140,11 +136,10 @@ func isFinal(err error) bool {
 // busyError is the error for a response such as 429 or 503, after which the client should try again later.
 type busyError struct {
 	after time.Duration // time to wait before the next attempt; 0 if the server gives none
-	err   error
+	error
 }
 
-func (e *busyError) Error() string { return e.err.Error() }
-func (e *busyError) Unwrap() error { return e.err }
+func (e *busyError) Unwrap() error { return e.error }
 
 // retry calls try until it succeeds, returns a final error, or fails maxTries times in a row. try reports whether it made progress, which
 // resets the count.
@@ -183,7 +178,7 @@ func (c *client) retry(ctx context.Context, try func() (progress bool, err error
 func reason(err error) string {
 	var busy *busyError
 	if errors.As(err, &busy) {
-		return busy.err.Error()
+		return busy.Error()
 	}
 	return err.Error()
 }

@@ -18,10 +18,8 @@ import (
 )
 
 const (
-	// connections is the maximum number of requests that read a file at the same time.
 	connections = 6
-	// spanBlocks is the maximum number of blocks in one request.
-	spanBlocks = 64
+	spanBlocks  = 64
 )
 
 type download struct {
@@ -77,7 +75,6 @@ func (d *download) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// reading is the span of blocks that one connection downloads.
 type reading struct {
 	span
 	buf    []byte // received part of block first
@@ -133,7 +130,6 @@ func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) erro
 	return nil
 }
 
-// read stores the blocks of a body. It drops blocks that the partial file has already.
 func (d *download) read(body io.Reader, r *reading) error {
 	for r.first < r.end {
 		data := r.buf[:d.part.length(r.first)]
@@ -210,8 +206,7 @@ func (d *download) refused(from source, res *http.Response) error {
 	return fmt.Errorf("pull %s: %w: %s: %s", d.what, errExpired, hostOf(from.url), res.Status)
 }
 
-// checkRange checks the header Content-Range of a response: the range must begin at the offset in the parameter first, and the size must be
-// that of the file.
+// checkRange checks the header Content-Range: the range must begin at offset first, and the size must be that of the file.
 func (d *download) checkRange(header string, first int64) error {
 	var start, end, size int64
 	total, ok := strings.CutPrefix(header, "bytes ")
@@ -237,7 +232,6 @@ func (d *download) wrongSize(size int64) error {
 // errStalled is the reason for closing a connection on which no data arrived for Env.Timeout.
 var errStalled = errors.New("stalled")
 
-// steady is a reader that restarts a timer whenever bytes arrive.
 type steady struct {
 	r       io.Reader
 	timer   *time.Timer

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -39,7 +40,6 @@ func foreignStores(home, ollamaModels string) (all []Foreign) {
 	return all
 }
 
-// findForeign looks for a model of a repository among the models of other programs.
 func (e Env) findForeign(n Name) (Pulled, bool) {
 	for _, f := range e.Stores {
 		switch f.Owner {
@@ -83,12 +83,10 @@ func (e Env) foreign(ctx context.Context, n Name, m model) (Pulled, bool) {
 
 func checkOllama(text string) error {
 	head, tag, tagged := strings.Cut(text[strings.LastIndex(text, "/")+1:], ":")
-	for _, part := range append(strings.Split(path.Dir(text), "/"), head, tag) {
-		if (part == "" && tagged || part == "..") || strings.ContainsAny(part, "\\\x00") {
-			return fmt.Errorf("%w: %q: give ollama:MODEL or ollama:MODEL:TAG, as \"ollama list\" shows them", ErrName, "ollama:"+text)
-		}
+	bad := func(part string) bool {
+		return part == "" && tagged || part == ".." || strings.ContainsAny(part, "\\\x00")
 	}
-	if head == "" {
+	if head == "" || slices.ContainsFunc(append(strings.Split(path.Dir(text), "/"), head, tag), bad) {
 		return fmt.Errorf("%w: %q: give ollama:MODEL or ollama:MODEL:TAG, as \"ollama list\" shows them", ErrName, "ollama:"+text)
 	}
 	return nil

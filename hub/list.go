@@ -16,7 +16,7 @@ type Model struct {
 	Path   string `json:"path"`   // path of its only or first file
 	Commit string `json:"commit"` // commit of the model in the cache; empty for a model outside of the cache
 
-	files []string // paths of all files
+	files []string
 }
 
 // Values of Model.Owner for models that Remove can delete: those in Hugging Face's cache, and files from other web servers.

@@ -98,8 +98,7 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text, which is not the path of an existing file, has the form of a path and cannot be the name of a
-// model.
+// looksLikePath reports whether a text that is no existing path has the form of a path and cannot be the name of a model.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||
@@ -153,7 +152,6 @@ func parseURL(n Name) (Name, error) {
 	return n, nil
 }
 
-// parseHubURL parses an address on the hub, such as one copied from a browser.
 func parseHubURL(n Name, u *url.URL) (Name, error) {
 	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
 	if len(parts) == 2 {
@@ -168,8 +166,7 @@ func parseHubURL(n Name, u *url.URL) (Name, error) {
 	return n, fmt.Errorf("%w: %q is the address of neither a model nor a file on the hub", ErrName, n.Text)
 }
 
-// safePath reports whether a path from a server or user stays inside the folder in which it is used, and is valid on every operating
-// system.
+// safePath reports whether a path stays inside the folder in which it is used, and is valid on every operating system.
 func safePath(p string) bool {
 	return p != "" && len(p) <= 1024 && filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\\\x00\n\r:*?\"<>|") && p != "."
 }

@@ -143,7 +143,6 @@ func (p *partial) waitFor(block int) bool {
 // errStopped is the error of sum if stop was called before all blocks were present.
 var errStopped = errors.New("the download ended early")
 
-// sum computes the hash of the file, in order, while the blocks arrive.
 func (p *partial) sum(h hash.Hash) (string, error) {
 	buf := make([]byte, blockSize)
 	for i := range p.blocks {

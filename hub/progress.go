@@ -9,7 +9,6 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// progress counts the bytes of a model's files and reports the counts.
 type progress struct {
 	show func(Progress)
 

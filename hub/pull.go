@@ -138,7 +138,6 @@ func filesText(m model) string {
 	return fmt.Sprintf("%s and %d more", m.files[0].path, len(m.files)-1)
 }
 
-// transfer is a file to download and the path at which it belongs.
 type transfer struct {
 	what    string // name of the file for messages
 	size    int64

@@ -18,7 +18,6 @@ var (
 	errNoRanges = errors.New("the server sends whole files only")
 )
 
-// refusal returns the error of an unsuccessful response from the hub. The error says what the user can do.
 func (c *client) refusal(n Name, res *http.Response) error {
 	code := res.Header.Get("X-Error-Code")
 	message := res.Header.Get("X-Error-Message")

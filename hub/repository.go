@@ -145,7 +145,6 @@ func (c *client) getJSON(ctx context.Context, n Name, address string, into any) 
 	return header, err
 }
 
-// source is the address from which the bytes of a file are read.
 type source struct {
 	url   string
 	token bool // the address is on the hub, which gets the token

@@ -16,8 +16,7 @@ import (
 
 const maxParts = 1000
 
-// webFiles returns the addresses and paths of a model on a web server. If the address is that of a split set's first file, it returns
-// those of all files of the set.
+// webFiles returns the addresses and paths of a model on a web server: of all files if it is a split set.
 func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 	u, err := url.Parse(n.URL)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 // long reports whether tests may take minutes. If not, they compute less, since the emulator is slow.
 var long = os.Getenv("INGOT_LONG") != ""
 
-// open starts the backend on the emulator.
 func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
 	tb.Helper()
 	dev, err := emulator.Open(h)

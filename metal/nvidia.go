@@ -39,7 +39,10 @@ func newNvidia(b *Backend, general *portable, mode Mode) (*nvidia, error) {
 	if err := b.reserve(nvidiaScratch); err != nil {
 		return nil, err
 	}
-	return n, n.allocate(b)
+	if err := n.allocate(b); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
 func nvidiaSource(name string) (Source, error) {

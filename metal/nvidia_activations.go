@@ -13,7 +13,6 @@ type quantised struct {
 	count, values, stride int
 }
 
-// quantisedRows identifies the quantised values of each row of x.
 func quantisedRows(x compute.Tensor, values int) quantised { return quantisedSlices(x, 1, values, 0) }
 
 func quantisedSlices(x compute.Tensor, count, values, stride int) quantised {

@@ -51,7 +51,6 @@ func (n *nvidia) fusible(prior, op *operation) bool {
 	}
 }
 
-// makes reports whether x is the result of the operation.
 func (op *operation) makes(x compute.Tensor) bool {
 	return op.dst.Buffer == x.Buffer && op.dst.Offset == x.Offset
 }

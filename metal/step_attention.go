@@ -5,7 +5,6 @@ import "github.com/ingot-run/ingot/engine/compute"
 // stored is where the keys and values of a layer are, with the slot mapping of the group of layers to which it belongs.
 type stored struct{ keys, values, slots Binding }
 
-// stored returns where a layer is stored in a cache.
 func (s *step) stored(c *cache, layer int) stored {
 	group, in := layer/c.shape.Layers, layer%c.shape.Layers
 	slots := Binding{s.slotMapping.Buffer, s.slotMapping.Offset + slotBytes*group*len(s.batch.Tokens)}

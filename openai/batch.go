@@ -101,7 +101,6 @@ func (o *object) lineEndpoint(body json.RawMessage) (e Endpoint) {
 	return e
 }
 
-// bodyEndpoint returns the endpoint that a body's fields indicate: chat for "messages", completions for "prompt".
 func (o *object) bodyEndpoint() Endpoint {
 	messages, prompt := o.has("messages"), o.has("prompt")
 	switch {

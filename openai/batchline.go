@@ -63,7 +63,6 @@ func (o *object) require(name string) bool {
 	return o.err == nil
 }
 
-// batchBody checks the fields of a request that a batch restricts, and returns the model that the request names.
 func (o *object) batchBody(body json.RawMessage) (model string) {
 	o.inside(body, "body.", func(inner *object) {
 		model, _ = inner.text("model")

@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// readVariable sets a variable of the chat template that has the field's name.
 func (r *Request) readVariable(o *object, f *Field) {
 	types := []jsonType{text, array}
 	if f.Kind == Boolean {
@@ -19,7 +18,6 @@ func (r *Request) readVariable(o *object, f *Field) {
 	}
 }
 
-// readTemplateSettings sets the variables of a chat template that a request gives in "chat_template_kwargs".
 func (r *Request) readTemplateSettings(o *object, f *Field) {
 	raw, ok := o.get(f.Name, dict)
 	if !ok {

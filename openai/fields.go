@@ -155,7 +155,6 @@ func (f *Field) Named(name string) bool {
 
 func (f *Field) on(e Endpoint) bool { return f.Only == "" || f.Only == e }
 
-// readFrom checks the field in a request's body and stores its value, or the default, in the request.
 func (f *Field) readFrom(o *object, r *Request) {
 	if f.read != nil {
 		f.read(r, o, f)

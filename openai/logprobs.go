@@ -11,7 +11,6 @@ import (
 // minLogprob stands for minus infinity, which JSON lacks. OpenAI's responses use the same number.
 const minLogprob = -9999.0
 
-// logprob is a log-probability as JSON.
 type logprob float64
 
 // MarshalJSON writes values that are not finite as minLogprob.
@@ -78,8 +77,7 @@ type completionLogprobs struct {
 	TextOffset []int                `json:"text_offset"`  // offset of each token in the text, in characters
 }
 
-// newCompletionLogprobs returns the lists for a completion. prompt has the tokens of the echoed prompt, if there is one, and prefix is the
-// text of that prompt. The tokens of the answer follow. top is the number of alternatives.
+// newCompletionLogprobs returns the lists for a completion. prompt and prefix are the tokens and the text of an echoed prompt.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	l := newLogprobLists(len(prompt)+len(answer), top)
 	var o offsets
@@ -126,7 +124,6 @@ func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, 
 // one.
 type offsets struct{ begun int }
 
-// next returns the offset of the next token. inText reports whether the token is a part of the text.
 func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
 	at := o.begun
 	if len(t.Bytes) > 0 && isContinuation(t.Bytes[0]) && at > 0 {

@@ -80,7 +80,6 @@ func jsonError(err error) *Error {
 	return errorf(CodeInvalidJSON, "is not a JSON object: %v", err)
 }
 
-// named returns the name that the request uses for a field. Errors use this name.
 func (o *object) named(name string) string {
 	if alias, ok := o.given[name]; ok {
 		name = alias
@@ -209,7 +208,6 @@ func (o *object) ids(name string, raw json.RawMessage) []int32 {
 	return ids
 }
 
-// jsonType is the type of a JSON value, as error messages name it.
 type jsonType string
 
 const (

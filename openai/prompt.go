@@ -7,7 +7,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// maxPrompts is the maximum number of prompts in one completion request.
 const maxPrompts = 2048
 
 // prompt is one prompt of a completion: token ids, or text if ids is nil.
@@ -48,16 +47,14 @@ func (r *Request) readPrompts(o *object, f *Field) {
 	}
 	r.prompts = make([]prompt, len(list))
 	for i, e := range list {
-		switch t := typeOf(e); {
-		case t == first && t == text:
-			if err := json.Unmarshal(e, &r.prompts[i].text); err != nil {
-				o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
-			}
-		case t == first && t == array:
-			r.prompts[i].ids = o.ids(f.Name, e)
-		default:
+		if t := typeOf(e); t != first || t != text && t != array {
 			o.fail(CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`)
 			return
+		}
+		if first == array {
+			r.prompts[i].ids = o.ids(f.Name, e)
+		} else if err := json.Unmarshal(e, &r.prompts[i].text); err != nil {
+			o.fail(CodeInvalidJSON, `"prompt[%d]": %v`, i, err)
 		}
 	}
 }

@@ -38,7 +38,6 @@ type head struct {
 	Seed        int64  `json:"seed"`
 }
 
-// responseBody is the body of a response or, in a stream, of a chunk.
 type responseBody struct {
 	head
 	Choices any `json:"choices"` // []choice, or the same as JSON
@@ -70,7 +69,6 @@ type delta struct {
 	Reasoning string  `json:"reasoning_content,omitempty"`
 }
 
-// choiceIDs has the fields that vLLM adds for return_token_ids.
 type choiceIDs struct {
 	PromptTokenIDs []int32 `json:"prompt_token_ids,omitempty"`
 	TokenIDs       []int32 `json:"token_ids,omitzero"`

@@ -17,7 +17,6 @@ type Stream struct {
 	noUsage any              // usage in all chunks but the last: JSON null if the last chunk has the usage, else nil (no field)
 }
 
-// streamedChoice is the part of a choice that was sent already.
 type streamedChoice struct {
 	begun   bool
 	offsets offsets
@@ -70,7 +69,6 @@ func (s *Stream) Chunks(prompt int, p generation.Piece) (chunks []any) {
 
 func (s *Stream) chunk(choices any) responseBody { return responseBody{s.head, choices, s.noUsage} }
 
-// chatChoices returns the parts of a chat's choice that a piece adds.
 func (s *Stream) chatChoices(index int, p generation.Piece) (parts []choice) {
 	if c := &s.choices[index]; !c.begun {
 		c.begun = true
@@ -92,7 +90,6 @@ func (s *Stream) chatChoices(index int, p generation.Piece) (parts []choice) {
 	return parts
 }
 
-// textChoices returns the parts of a completion's choice that a piece adds.
 func (s *Stream) textChoices(prompt, index int, p generation.Piece) (parts []choice) {
 	c := &s.choices[index]
 	if !c.begun && s.request.echo {

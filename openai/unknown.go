@@ -88,7 +88,6 @@ func (o *object) misplaced() *Error {
 	return nil
 }
 
-// fieldNames returns the names of all fields that change an answer, followed by their aliases.
 func fieldNames() []string {
 	var names, aliases []string
 	for _, f := range fields {

@@ -36,8 +36,8 @@ type Model struct {
 
 // Call is a request to a model.
 type Call struct {
-	ID      string // id of the request
-	Model   string // alias of the model
+	ID      string
+	Model   string
 	Request *openai.Request
 	Body    []byte // body of the HTTP request, from which Request was parsed
 	Seed    int64

@@ -42,7 +42,6 @@ func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error)
 	return all.Bytes(), func() { s.bodies.Release(held) }, nil
 }
 
-// withBody returns a handler that calls h with the whole body of a request.
 func (s *Server) withBody(h func(w http.ResponseWriter, r *http.Request, body []byte) error) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body, done, err := s.readBody(r)

@@ -126,7 +126,6 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// ownPath returns next if it is a path on this server, and / otherwise.
 func ownPath(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(next, "/") || strings.ContainsAny(next, "\\\r\n") {

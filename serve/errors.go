@@ -26,7 +26,6 @@ type httpError struct {
 
 func (e *httpError) Error() string { return e.body.Error.Message }
 
-// failf returns an httpError with a status and a message. param and code may be empty.
 func failf(status int, param, code, format string, args ...any) error {
 	kind := openai.TypeInvalidRequest
 	switch {
@@ -82,7 +81,6 @@ func writeError(w http.ResponseWriter, e *httpError) {
 	writeJSON(w, e.status, e.body)
 }
 
-// reply writes a response, unless err is an error.
 func reply(w http.ResponseWriter, body any, err error) error {
 	if err == nil {
 		writeJSON(w, http.StatusOK, body)

@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// defaultFiles is the default and maximum number of files on a page of a list.
 const defaultFiles = 10_000
 
 func (s *Server) listFiles(w http.ResponseWriter, r *http.Request) error {

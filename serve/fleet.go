@@ -23,14 +23,12 @@ import (
 )
 
 const (
-	// fleetAttempts is the maximum number of attempts to answer a request.
 	fleetAttempts = 3
 	// fleetRetention is the time for which the queue keeps a result that was not read because the server stopped.
 	fleetRetention = 10 * time.Minute
 	// resultPoll is the interval at which the server looks for a result whose event was lost.
 	resultPoll = time.Second
-	// modelsAge is the maximum age of the cached list of models.
-	modelsAge = time.Second
+	modelsAge  = time.Second
 	// endTime is the time limit for deleting or cancelling the job of a request after Answer has returned.
 	endTime = 10 * time.Second
 )

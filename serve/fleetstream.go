@@ -9,7 +9,6 @@ import (
 
 type position struct{ prompt, choice int }
 
-// fleetStream passes the pieces of a call to the client, each piece once and in order.
 type fleetStream struct {
 	call Call
 	have map[position]queue.Progress // what was sent of each choice

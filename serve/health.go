@@ -18,7 +18,6 @@ func (s *Server) ready(ctx context.Context) error {
 	return err
 }
 
-// unknownPath answers requests that no other handler matches.
 func (s *Server) unknownPath(w http.ResponseWriter, r *http.Request) error {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())

@@ -139,7 +139,6 @@ func (k *Keys) find(token string) (*key, error) {
 	return found, nil
 }
 
-// mayUse reports whether the key may use a model. A nil key may use all models.
 func (k *key) mayUse(model string) bool {
 	return k == nil || k.models == nil || slices.Contains(k.models, model)
 }

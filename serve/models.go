@@ -42,7 +42,6 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, newModelBody(m), err)
 }
 
-// usable returns the models that the request's API key may use.
 func (s *Server) usable(r *http.Request) ([]Model, error) {
 	models, err := s.answerer.Models(r.Context())
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// listQuery reads the parameters of a list request. def and maximum are the default and the maximum number of entries.
 func listQuery(r *http.Request, def, maximum int) (batch.Query, error) {
 	q := batch.Query{After: r.URL.Query().Get("after"), Limit: def}
 	if text := r.URL.Query().Get("limit"); text != "" {

@@ -28,7 +28,6 @@ func (s *Server) named(next http.Handler) http.Handler {
 
 func newRequestID() string { return "req_" + ulid.Make().String() }
 
-// notes has what the log shows about a request in addition to its path.
 type notes struct {
 	id    string
 	key   string // name of the request's API key

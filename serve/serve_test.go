@@ -85,13 +85,11 @@ type response struct {
 	text   string
 }
 
-// send sends a request and returns its response.
 func (b *bench) send(t testing.TB, method, path, body string, headers ...string) response {
 	t.Helper()
 	return b.sendWith(t, b.Client(), method, path, body, headers...)
 }
 
-// sendWith sends a request with the given client.
 func (b *bench) sendWith(t testing.TB, c *http.Client, method, path, body string, headers ...string) response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))

@@ -34,7 +34,6 @@ type Options struct {
 	limits *limits // nil for defaultLimits
 }
 
-// limits are a server's time limits. Tests shorten them.
 type limits struct {
 	drain     time.Duration // for running requests to finish when Serve stops
 	keepAlive time.Duration // a stream without an event for this time gets a comment

@@ -41,7 +41,6 @@ func (s *sessions) begin(k *key, secure bool, now time.Time) *http.Cookie {
 	return newSessionCookie(token, secure, sessionTime)
 }
 
-// end ends the session of a request and returns the cookie that deletes the session's cookie in the browser.
 func (s *sessions) end(r *http.Request) *http.Cookie {
 	if c, err := r.Cookie(sessionCookie); err == nil {
 		s.mu.Lock()

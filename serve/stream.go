@@ -93,7 +93,6 @@ func (e *eventStream) send(values ...any) error {
 	return e.text(string(text))
 }
 
-// text writes whole events.
 func (e *eventStream) text(s string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

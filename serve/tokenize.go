@@ -12,7 +12,6 @@ import (
 
 // /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs no tokenizer itself.
 
-// engineOf returns the engine of the model that a request names, or of the first model if it names none.
 func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model, error) {
 	models, err := s.usable(r)
 	if err != nil {
@@ -111,7 +110,6 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, body []byte)
 	return reply(w, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)}, nil)
 }
 
-// tokenizerInfo answers GET /tokenizer_info with the special tokens and the chat template as texts.
 func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {
 	eng, _, err := s.engineOf(r, r.URL.Query().Get("model"))
 	if err != nil {

@@ -18,7 +18,6 @@ const (
 	maxField  = 1 << 10
 )
 
-// upload writes the file to the disk while the request arrives.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) error {
 	parts, err := r.MultipartReader()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// activity is a goroutine that runs beside Serve.
 type activity struct {
 	run    func(context.Context) // returns when its context is done
 	cancel context.CancelFunc
@@ -45,7 +44,6 @@ func newDrain(timeout time.Duration, rows *admission, log *slog.Logger) *drain {
 	return d
 }
 
-// start returns the context of Serve.
 func (d *drain) start(ctx context.Context) context.Context {
 	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d.cancel = cancel

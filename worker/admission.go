@@ -100,7 +100,6 @@ type refusals struct {
 	logged map[string]time.Time
 }
 
-// due reports whether a refusal of a batch should be logged now.
 func (r *refusals) due(batch string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

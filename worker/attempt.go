@@ -14,7 +14,6 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// attempt answers a row with the engine.
 func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -40,13 +39,11 @@ func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err 
 	}), nil
 }
 
-// panicked logs a panic and returns it as an error.
 func panicked(log *slog.Logger, p any) error {
 	log.Error("panic in a job", "panic", p, "stack", string(debug.Stack()))
 	return fmt.Errorf("internal error: %v", p)
 }
 
-// maxPromptsAtOnce is the maximum number of prompts of one row that are in the engine at once.
 const maxPromptsAtOnce = 16
 
 // Complete generates the completions of n prompts of a row or request, several at once. generate is called with the index of each prompt. If
@@ -80,7 +77,6 @@ func Complete(ctx context.Context, log *slog.Logger, n int,
 	return done, group.Wait()
 }
 
-// request returns the engine's request for prompt i of a row.
 func (w *Worker) request(ctx context.Context, row *row, r *openai.Request, i int) generation.Request {
 	req := row.Generation(r, i)
 	req.Reserve = func(ctx context.Context, bytes int64) error { return row.memory.reserve(ctx, r.NumPrompts(), bytes) }
@@ -95,8 +91,7 @@ func (w *Worker) request(ctx context.Context, row *row, r *openai.Request, i int
 	return req
 }
 
-// announcing returns the Stream function of the engine's request for one prompt of a job. It sends each piece of the answer to the job's
-// client.
+// announcing returns the Stream function for one prompt of a job: it sends each piece of the answer to the job's client.
 func (w *Worker) announcing(ctx context.Context, j *queue.Job, prompt int) func(generation.Piece) error {
 	before := map[int]queue.Progress{}
 	return func(p generation.Piece) error {

@@ -24,7 +24,6 @@ const (
 	maxCheckpointBytes = 1 << 20
 )
 
-// progress holds the tokens that the engine has generated for a row.
 type progress struct {
 	delivery *queue.Delivery
 	end      context.CancelCauseFunc // ends the delivery
@@ -35,7 +34,6 @@ type progress struct {
 	stored int // number of tokens in the last stored checkpoint
 }
 
-// reporting returns the settings with which the engine reports the progress of prompt i.
 func (p *progress) reporting(i int) generation.Reporting {
 	return generation.Reporting{Every: p.every, To: func(now generation.Progress) {
 		p.mu.Lock()
@@ -74,7 +72,7 @@ type checkpointer struct {
 	log      *slog.Logger
 
 	mu   sync.Mutex
-	rows map[*progress]struct{} // running rows
+	rows map[*progress]struct{}
 }
 
 func newCheckpointer(m *model, log *slog.Logger) *checkpointer {

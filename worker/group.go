@@ -63,7 +63,6 @@ func (g *Group) Handler() http.Handler {
 	return handler(g.registry, g.each((*Worker).ready), g.each((*Worker).healthy))
 }
 
-// each returns a function that runs a check on all workers and joins their errors.
 func (g *Group) each(check func(*Worker, context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if len(g.workers) == 1 {

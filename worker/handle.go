@@ -50,7 +50,6 @@ func (w *Worker) end(r *row) {
 // wait returns how long the row waited in the queue, in milliseconds.
 func (r *row) wait() float64 { return float64(max(0, r.begun.UnixMilli()-r.EnqueuedMS)) }
 
-// limit returns a context that ends at the end of the attempt's time or at the batch's deadline.
 func (r *row) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	end := time.Now().Add(r.Timeout())
 	if deadline, ok := r.Deadline(); ok && deadline.Before(end) {
@@ -112,7 +111,6 @@ func (w *Worker) handBack(r *row) *queue.Outcome {
 	return new(queue.HandBack())
 }
 
-// interrupted returns the outcome of a delivery whose context has ended.
 func (w *Worker) interrupted(ctx context.Context, r *row) *queue.Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, queue.ErrCancelled):
@@ -152,8 +150,8 @@ const (
 	acceptedBytes = 1 << 20
 )
 
-// record records a result. It does so even if the delivery has ended, since only the first result of a row counts. While the queue cannot be
-// reached, record retries, but not longer than maxRecordWait, and not after the shutdown timeout of Run.
+// record records a result. It does so even if ctx has ended: the queue refuses the result if another worker has the row by now. While the
+// queue cannot be reached, record retries, but not longer than maxRecordWait, and not after the shutdown timeout of Run.
 func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.Outcome {
 	ctx = context.WithoutCancel(ctx)
 	result = w.limited(ctx, r, result)
@@ -188,7 +186,6 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 	return queue.Done()
 }
 
-// limited returns the result, or an error result if it is larger than the queue accepts.
 func (w *Worker) limited(ctx context.Context, r *row, result queue.Result) queue.Result {
 	if len(result.Text) <= acceptedBytes {
 		return result

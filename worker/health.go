@@ -22,7 +22,6 @@ type pulse struct {
 
 func newPulse(slots int, now time.Time) *pulse { return &pulse{slots: slots, free: now} }
 
-// occupy takes up one of the worker's slots until free is called.
 func (p *pulse) occupy() (free func()) {
 	p.begin()
 	return func() { p.end(time.Now()) }

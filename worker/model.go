@@ -35,7 +35,6 @@ func (m *model) known() (o queue.Origin, ok bool) {
 	return o, hash != nil
 }
 
-// wait returns the origin of results when the model file is hashed.
 func (m *model) wait(ctx context.Context) (o queue.Origin, err error) {
 	o = m.origin
 	o.ModelSHA256, err = m.sha256(ctx)

@@ -177,7 +177,6 @@ func (w *Worker) wait(activities *sync.WaitGroup) {
 	}
 }
 
-// describe returns the worker's record for the list of workers.
 func (w *Worker) describe() queue.Worker {
 	o, _ := w.model.known()
 	return queue.Worker{

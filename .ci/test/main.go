@@ -134,10 +134,8 @@ func printPackage(out io.Writer, e event, output []string) {
 	fmt.Fprint(out, strings.Join(output, ""))
 }
 
-// at matches the file and line before a message that a test logged.
 var at = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
 
-// reason returns the message with which a test was skipped.
 func reason(e event, output []string) string {
 	if e.Action != "skip" {
 		return ""

@@ -26,7 +26,6 @@ var (
 	contexts  = []int{256, 2048, 8192}
 )
 
-// families returns the operations to measure.
 func families() []family {
 	var all []family
 	add := func(name string, t gguf.Type, rows, context int, f func(*rig, *family) work) {
@@ -61,7 +60,6 @@ func families() []family {
 	return all
 }
 
-// productWork returns the work of a product with one matrix.
 func productWork(r *rig, f *family) work {
 	ws, bytes := r.weights(f.t, productIn, productOut)
 	x, dst := r.values(f.Rows, productIn), r.buffer(f.Rows, productOut)
@@ -116,7 +114,6 @@ func expertsWork(r *rig, f *family) work {
 	}
 }
 
-// distinct returns the number of different experts that the rows of a routing use.
 func distinct(rows [][]float32) int {
 	used := map[float32]bool{}
 	for _, row := range rows {
@@ -127,7 +124,6 @@ func distinct(rows [][]float32) int {
 	return len(used)
 }
 
-// normWork returns the work of an RMS norm.
 func normWork(r *rig, f *family) work {
 	const times = 64
 	x, dst, gain := r.values(f.Rows, hidden), r.buffer(f.Rows, hidden), r.weight(gguf.TypeF32, hidden)
@@ -141,7 +137,6 @@ func normWork(r *rig, f *family) work {
 	}
 }
 
-// pages returns page tables for sequences of the given number of positions.
 func pages(sequences, positions int) [][]int32 {
 	tables := make([][]int32, sequences)
 	next := int32(0)
@@ -154,7 +149,6 @@ func pages(sequences, positions int) [][]int32 {
 	return tables
 }
 
-// fill writes keys and values to all positions of the page tables, page by page.
 func (r *rig) fill(tables [][]int32, store func(s compute.Step)) {
 	for _, table := range tables {
 		for i := range table {
@@ -183,8 +177,6 @@ func (r *rig) rope(dims, positions int) compute.Rope {
 	return rope
 }
 
-// cache makes a cache with a layer for each repetition. It also returns the number of layers, and the bytes that the
-// attention of one layer reads.
 func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layers, bytes int) {
 	position, err := f.t.RowBytes(c.KeyCols + c.ValueCols)
 	if r.fail(err) {
@@ -197,7 +189,6 @@ func (r *rig) cache(f *family, c compute.CacheShape) (cache compute.Cache, layer
 	return cache, c.Layers, bytes
 }
 
-// attentionWork returns the work of grouped-query attention with one row per sequence.
 func attentionWork(r *rig, f *family) work {
 	shape := compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: headDim, ValueDim: headDim, Scale: 0.1}
 	cache, layers, bytes := r.cache(f, compute.CacheShape{KeyCols: kvHeads * headDim, ValueCols: kvHeads * headDim})
@@ -219,7 +210,6 @@ func attentionWork(r *rig, f *family) work {
 	}
 }
 
-// mlaWork returns the work of attention over the latents of MLA, with one row per sequence.
 func mlaWork(r *rig, f *family) work {
 	const keyDim = latent + mlaRope
 	shape := compute.AttentionShape{Heads: mlaHeads, KVHeads: 1, KeyDim: keyDim, ValueDim: latent, Scale: 0.1}
@@ -244,7 +234,6 @@ func mlaWork(r *rig, f *family) work {
 	}
 }
 
-// ropeWork returns the work of rotating queries and keys and of writing keys and values to the cache.
 func ropeWork(r *rig, f *family) work {
 	const times = 16
 	shape := compute.AttentionShape{Heads: heads, KVHeads: kvHeads, KeyDim: headDim, ValueDim: headDim, Scale: 0.1}

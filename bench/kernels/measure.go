@@ -31,7 +31,6 @@ type Measurement struct {
 	Threads int    `json:"threads"`
 }
 
-// work is a step that repeats an operation, with the operation's memory.
 type work struct {
 	bytes, flops float64 // number of bytes read and of floating-point operations in one repetition
 	times        int     // number of repetitions in a step; each has its own memory
@@ -39,7 +38,6 @@ type work struct {
 	step         func(compute.Step)
 }
 
-// rig allocates the weights and buffers of measured operations on a backend.
 type rig struct {
 	be     compute.Backend
 	random *rand.Rand
@@ -50,7 +48,6 @@ type rig struct {
 // coldBytes is the value of rig.cold except in tests. It is more than caches hold.
 const coldBytes = 96 << 20
 
-// repetitions returns how often a step repeats an operation that reads the given number of bytes.
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
 // Measure measures each operation on a separate backend. The function open starts a backend. The function each receives every result.
@@ -68,7 +65,6 @@ func Measure(ctx context.Context, open func() (compute.Backend, error), each fun
 	return nil
 }
 
-// family is an operation to measure.
 type family struct {
 	Measurement
 	make func(*rig, *family) work

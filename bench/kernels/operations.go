@@ -154,7 +154,6 @@ func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	}}
 }
 
-// route implements the method work for Route.
 func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	ws, _ := r.weights(o.Type, o.In, o.Out)
 	x, dst := r.values(maxRows, o.In), r.buffer(maxRows, 2*o.Used)

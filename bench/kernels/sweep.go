@@ -61,7 +61,6 @@ func (s *Sweep) Run(ctx context.Context, o *Operation) error {
 	return nil
 }
 
-// tuner finds the choices for one operation.
 type tuner struct {
 	*Sweep
 	*Operation
@@ -99,8 +98,7 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds measures the operation with the choices for few rows found so far and the given choices. It returns the time of one
-// repetition.
+// microseconds measures the operation with the choices for few rows found so far and the given choices.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -196,7 +194,6 @@ func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err er
 	return from, nil
 }
 
-// findTiles finds the best size of tiles, and the minimum number of rows for which tiles are faster.
 func (t *tuner) findTiles(ctx context.Context) error {
 	t.many.From = 1
 	found, err := best(t.many, metal.Candidates(t.many.Kernel, 0), func(c metal.Choice) (float64, error) {

@@ -30,7 +30,6 @@ func (v Variant) Limits() Limits {
 	return Limits{Bandwidth: v.GBPerS * 1e9, FLOPS: flopsPerClock * float64(v.Cores) * v.GHz * 1e9}
 }
 
-// chips has the Mac chips whose GPU can run the kernels.
 var chips = []Chip{
 	{"M1", []Variant{{68, 8, 1.3}}}, {"M1-Pro", []Variant{{200, 16, 1.3}}}, {"M1-Max", []Variant{{400, 32, 1.3}}}, {"M1-Ultra", []Variant{{800, 64, 1.3}}},
 	{"M2", []Variant{{100, 10, 1.4}}}, {"M2-Pro", []Variant{{200, 19, 1.4}}}, {"M2-Max", []Variant{{400, 38, 1.4}}}, {"M2-Ultra", []Variant{{800, 76, 1.4}}},

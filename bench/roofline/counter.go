@@ -29,7 +29,6 @@ func (c *counter) handle() uint32 {
 	return c.handles
 }
 
-// Info implements metal.Device.
 func (c *counter) Info() metal.Info {
 	return metal.Info{
 		Driver: "counter", UnifiedMemory: true, Name: "counter", Memory: math.MaxInt, MaxBuffer: math.MaxInt,
@@ -37,20 +36,16 @@ func (c *counter) Info() metal.Info {
 	}
 }
 
-// Compile implements metal.Device.
 func (c *counter) Compile(metal.Source, metal.Mode) (metal.Library, error) { return 1, nil }
 
-// Pipeline implements metal.Device.
 func (c *counter) Pipeline(metal.Library, string, []metal.Constant) (metal.Pipeline, error) {
 	return metal.Pipeline(c.handle()), nil
 }
 
-// PipelineInfo implements metal.Device.
 func (c *counter) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
 	return metal.PipelineInfo{MaxThreads: maxThreadgroup, SimdWidth: simdWidth}
 }
 
-// NewBuffer implements metal.Device.
 func (c *counter) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	b := metal.Buffer(c.handle())
 	if storage == metal.Shared {
@@ -59,19 +54,14 @@ func (c *counter) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, err
 	return b, nil
 }
 
-// FreeBuffer implements metal.Device.
 func (c *counter) FreeBuffer(b metal.Buffer) { delete(c.shared, b) }
 
-// Contents implements metal.Device.
 func (c *counter) Contents(b metal.Buffer) []byte { return c.shared[b] }
 
-// Upload implements metal.Device.
 func (c *counter) Upload(metal.Buffer, int, []byte) error { return nil }
 
-// Read implements metal.Device.
 func (c *counter) Read([]byte, metal.Buffer, int) error { return nil }
 
-// Submit implements metal.Device.
 func (c *counter) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	c.counters.Dispatches += len(work)
 	written := map[metal.Buffer]bool{}
@@ -87,10 +77,8 @@ func (c *counter) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return c.ticket, nil
 }
 
-// Wait implements metal.Device.
 func (c *counter) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 
-// Memory implements metal.Device.
 func (c *counter) Memory() int { return 0 }
 
 // Counters implements metal.Device. Only dispatches are counted.
@@ -98,11 +86,8 @@ func (c *counter) Counters() metal.Counters { return c.counters }
 
 var errNoWork = errors.New("capture the GPU's work: this device has no GPU and only counts dispatches")
 
-// StartCapture implements metal.Device.
 func (c *counter) StartCapture(string) error { return errNoWork }
 
-// StopCapture implements metal.Device.
 func (c *counter) StopCapture() error { return errNoWork }
 
-// Close implements metal.Device.
 func (c *counter) Close() error { return nil }

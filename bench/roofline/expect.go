@@ -99,7 +99,6 @@ func add(names *[]string, d Dispatch) {
 	}
 }
 
-// named returns the measurements of a kernel, with any type.
 func (m *Measurements) named(kernel string) (list []Measurement) {
 	for _, k := range m.Kernels {
 		if k.Kernel == kernel {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
-	"github.com/ingot-run/ingot/engine/model"
 	"github.com/ingot-run/ingot/metal"
 )
 
@@ -41,14 +40,10 @@ type ledger struct {
 // and for heads of up to 512 values have different names, but the same family.
 type kernel struct{ name, family, kind string }
 
-func newLedger(dev metal.Device, f *gguf.File, s Step) (*ledger, error) {
+func newLedger(dev metal.Device, f *gguf.File, architecture string, s Step) (*ledger, error) {
 	l := &ledger{Device: dev, shape: s, kernels: map[metal.Pipeline]kernel{}, sizes: map[metal.Buffer]int{}}
-	c, err := model.ReadConfig(f)
-	if err != nil {
-		return nil, err
-	}
 	for key, to := range map[string]*int{"expert_count": &l.experts, "expert_used_count": &l.used} {
-		n, err := f.Meta().Uint(c.Architecture + "." + key)
+		n, err := f.Meta().Uint(architecture + "." + key)
 		if err != nil && !errors.Is(err, gguf.ErrMissing) {
 			return nil, err
 		}
@@ -57,12 +52,6 @@ func newLedger(dev metal.Device, f *gguf.File, s Step) (*ledger, error) {
 	return l, nil
 }
 
-// begin is called before a model is loaded. slots is the number of positions in the model's cache.
-func (l *ledger) begin(slots int) { l.slots = slots }
-
-// restart is called before each run of the step.
-func (l *ledger) restart() { l.step, l.rows = nil, l.shape.all() }
-
 // Info implements metal.Device. It turns off the kernels that run only on other GPUs than Apple's.
 func (l *ledger) Info() metal.Info {
 	info := l.Device.Info()
@@ -70,11 +59,9 @@ func (l *ledger) Info() metal.Info {
 	return info
 }
 
-// functionName has the parts of a function's name: the kernel, the type of its weights or pages, the values per lane of attention, and
-// the geometry.
+// functionName has the parts of a function's name: kernel, type of weights or pages, values per lane of attention, geometry.
 var functionName = regexp.MustCompile(`^(.+?)_(` + strings.Join(slices.Collect(maps.Keys(types)), "|") + `)(_[vc]\d+)?(_[a-z0-9_]+)?$`)
 
-// types has the types of weights and pages by name.
 var types = func() map[string]gguf.Type {
 	byName := map[string]gguf.Type{}
 	for _, t := range gguf.Types() {
@@ -83,7 +70,6 @@ var types = func() map[string]gguf.Type {
 	return byName
 }()
 
-// Pipeline implements metal.Device.
 func (l *ledger) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
 	p, err := l.Device.Pipeline(lib, function, constants)
 	k := kernel{name: function, family: function}
@@ -94,14 +80,12 @@ func (l *ledger) Pipeline(lib metal.Library, function string, constants []metal.
 	return p, err
 }
 
-// NewBuffer implements metal.Device.
 func (l *ledger) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	b, err := l.Device.NewBuffer(bytes, storage)
 	l.sizes[b] = bytes
 	return b, err
 }
 
-// Submit implements metal.Device.
 func (l *ledger) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	for i := range work {
 		l.step = append(l.step, l.of(&work[i]))
@@ -157,7 +141,6 @@ func (l *ledger) products(d *Dispatch, k kernel, w *metal.Dispatch) {
 	}
 }
 
-// values returns the number of values of a type in the given number of bytes.
 func values(kind string, bytes int) float64 {
 	t := types[kind]
 	return float64(bytes) / float64(t.BlockBytes()) * float64(t.BlockSize())
@@ -179,7 +162,6 @@ const (
 	argWindow   = 10
 )
 
-// attention adds the work of the cached positions that a dispatch reads.
 func (l *ledger) attention(d *Dispatch, w *metal.Dispatch) {
 	arg := func(i int) float64 { return float64(argument(w, i)) }
 	position := float64(l.sizes[w.Buffers[1].Buffer])

@@ -58,7 +58,6 @@ type Workload struct {
 	Streams, Context, Prompt int
 }
 
-// steps returns the steps of a workload and the number of tokens that they compute.
 func (w Workload) steps() (list []Step, tokens int) {
 	if w.Prompt == 0 {
 		return []Step{{w.Streams, 1, w.Context, true}}, w.Streams
@@ -166,7 +165,6 @@ func WriteTable(w io.Writer, list []Prediction) error {
 	return note(w, list)
 }
 
-// note writes what the columns of the table mean, and for which kernels measurements are missing.
 func note(w io.Writer, list []Prediction) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "A prediction, not a measurement: nothing was run.\n"+

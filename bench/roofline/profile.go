@@ -20,7 +20,6 @@ var ProfileSteps = []Step{
 	{1, PromptRows, 0, false}, {1, PromptRows, 3 * PromptRows, true},
 }
 
-// profileRuns is the number of timed runs of a step.
 const profileRuns = 9
 
 // ProfileFile is Profile of a model's file, for ProfileSteps.
@@ -91,14 +90,12 @@ func WriteProfile(w io.Writer, p *Measurements) error {
 	return t.Flush()
 }
 
-// sample is the time of one dispatch.
 type sample struct {
 	Dispatch
 	rows int
 	took time.Duration
 }
 
-// samples returns the median time of each dispatch of a step.
 func samples(step []Dispatch, rows int, runs [][]time.Duration) []sample {
 	list := make([]sample, len(step))
 	took := make([]time.Duration, len(runs))
@@ -154,7 +151,6 @@ type timer struct {
 	waited metal.Ticket
 }
 
-// Submit implements metal.Device.
 func (t *timer) Submit(work []metal.Dispatch) (ticket metal.Ticket, err error) {
 	if !t.on {
 		return t.Device.Submit(work)
@@ -172,7 +168,6 @@ func (t *timer) Submit(work []metal.Dispatch) (ticket metal.Ticket, err error) {
 	return ticket, nil
 }
 
-// Wait implements metal.Device.
 func (t *timer) Wait(ticket metal.Ticket) (metal.Timing, error) {
 	if ticket <= t.waited {
 		return metal.Timing{}, nil

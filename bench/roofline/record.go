@@ -62,7 +62,11 @@ func Record(f *gguf.File, kv gguf.Type, s Step) ([]Dispatch, error) {
 // onDevice loads a model on a device, calls use, and closes the device. It passes two arguments to use: a ledger l, and a function forward
 // that runs the step. Each run replaces the list of dispatches in the ledger.
 func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *ledger, forward func() error) error) (err error) {
-	l, err := newLedger(dev, f, s)
+	c, err := model.ReadConfig(f)
+	if err != nil {
+		return errors.Join(err, dev.Close())
+	}
+	l, err := newLedger(dev, f, c.Architecture, s)
 	if err != nil {
 		return errors.Join(err, dev.Close())
 	}
@@ -71,12 +75,8 @@ func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *
 		return err
 	}
 	defer func() { err = errors.Join(err, be.Close()) }()
-	c, err := model.ReadConfig(f)
-	if err != nil {
-		return err
-	}
 	b, pages := s.batch(c.Vocab)
-	l.begin(pages * engine.DefaultPageSize)
+	l.slots = pages * engine.DefaultPageSize
 	m, err := model.Load(be, f, model.Limits{
 		Rows: s.all(), Outputs: max(len(b.Outputs), 1), Context: s.Context + s.Rows, Pages: pages, PageSize: engine.DefaultPageSize, KV: kv,
 	})
@@ -84,7 +84,7 @@ func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *
 		return err
 	}
 	return use(l, func() error {
-		l.restart()
+		l.step, l.rows = nil, s.all()
 		_, err := m.Forward(b)
 		return err
 	})

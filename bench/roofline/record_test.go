@@ -35,11 +35,11 @@ func retyped(t *testing.T, path string, to gguf.Type, suffixes ...string) *gguf.
 				continue
 			}
 			values := make([]float32, tensor.Elements())
-			gguf.Dequantize(values, tensor.Type, tensor.Data)
+			gguf.Dequantise(values, tensor.Type, tensor.Data)
 			n, err := to.RowBytes(len(values))
 			require.NoError(t, err)
 			tensor.Type, tensor.Data = to, make([]byte, n)
-			require.NoError(t, gguf.Quantize(tensor.Data, to, values))
+			require.NoError(t, gguf.Quantise(tensor.Data, to, values))
 		}
 		list = append(list, tensor)
 	}

@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,19 +112,27 @@ var decoders = map[string]decoder{
 var decoderNames = strings.Join(slices.Sorted(maps.Keys(decoders)), "[:LAYERS], ") + "[:LAYERS]"
 
 func parseDecoder(name string) (*Shape, error) {
-	base, count, cut := strings.Cut(name, ":")
+	base, _, _ := strings.Cut(name, ":")
 	d, ok := decoders[base]
 	if !ok {
 		return nil, nil
 	}
-	if cut {
-		layers, err := strconv.Atoi(count)
-		if err != nil || layers < 2 || layers > d.layers {
-			return nil, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, d.layers)
-		}
-		d.layers = layers
+	var err error
+	d.layers, err = parseLayers(name, d.layers)
+	return &Shape{name, d.vocab, d.meta(name), d.tensors}, err
+}
+
+// parseLayers returns the number of layers in the name of a shape, or all of them if the name has no number.
+func parseLayers(name string, all int) (int, error) {
+	_, count, cut := strings.Cut(name, ":")
+	if !cut {
+		return all, nil
 	}
-	return &Shape{name, d.vocab, d.meta(name), d.tensors}, nil
+	layers, err := strconv.Atoi(count)
+	if err != nil || layers < 2 || layers > all {
+		return 0, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, all)
+	}
+	return layers, nil
 }
 
 func (d *decoder) meta(name string) func(m *gguf.Metadata) {
@@ -169,10 +178,7 @@ func (d *decoder) layer(b *builder, i int) {
 	in := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
 	bias := func(s string) string { return fmt.Sprintf("blk.%d.%s.bias", i, s) }
 	queries, keys := d.heads*d.headDim, d.kvHeads*d.headDim
-	ffnNorm := d.ffnNorm
-	if ffnNorm == "" {
-		ffnNorm = "ffn_norm"
-	}
+	ffnNorm := cmp.Or(d.ffnNorm, "ffn_norm")
 	for _, v := range []struct {
 		have bool
 		name string

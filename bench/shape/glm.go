@@ -2,7 +2,8 @@ package shape
 
 import (
 	"fmt"
-	"strconv"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -13,18 +14,12 @@ const glmLayers = 47
 const glmNames = "glm-4.7-flash[:LAYERS]"
 
 func parseGLM(name string) (*Shape, error) {
-	base, count, cut := strings.Cut(name, ":")
-	switch {
-	case base != "glm-4.7-flash":
+	base, _, _ := strings.Cut(name, ":")
+	if base != "glm-4.7-flash" {
 		return nil, nil
-	case !cut:
-		return glmFlash(name, glmLayers), nil
 	}
-	layers, err := strconv.Atoi(count)
-	if err != nil || layers < 2 || layers > glmLayers {
-		return nil, fmt.Errorf("shape %q: the number of layers must be from 2 to %d", name, glmLayers)
-	}
-	return glmFlash(name, layers), nil
+	layers, err := parseLayers(name, glmLayers)
+	return glmFlash(name, layers), err
 }
 
 // glmFlash returns the shape of zai-org/GLM-4.7-Flash, from its config.json, with the given number of layers and without the MTP layer.
@@ -47,31 +42,19 @@ func glmFlash(name string, layers int) *Shape {
 		meta: func(m *gguf.Metadata) {
 			m.Set("general.architecture", "deepseek2")
 			m.Set("general.name", name+" (random weights)")
-			set := func(key string, v uint32) { m.Set("deepseek2."+key, v) }
-			set("block_count", uint32(layers))
-			set("context_length", context)
-			set("embedding_length", hidden)
-			set("feed_forward_length", ffn)
-			set("attention.head_count", heads)
-			set("attention.head_count_kv", 1)
-			m.Set("deepseek2.rope.freq_base", float32(ropeBase))
-			m.Set("deepseek2.attention.layer_norm_rms_epsilon", float32(epsilon))
-			set("expert_used_count", used)
-			set("leading_dense_block_count", dense)
-			set("vocab_size", vocab)
-			set("attention.q_lora_rank", qRank)
-			set("attention.kv_lora_rank", kvRank)
-			set("attention.key_length", latentKey)
-			set("attention.value_length", latentValue)
-			set("attention.key_length_mla", key)
-			set("attention.value_length_mla", value)
-			set("expert_feed_forward_length", expertFFN)
-			set("expert_count", experts)
-			set("expert_shared_count", sharedExperts)
-			m.Set("deepseek2.expert_weights_scale", float32(scale))
-			m.Set("deepseek2.expert_weights_norm", normaliseWeights)
-			set("expert_gating_func", gating)
-			set("rope.dimension_count", rope)
+			settings := map[string]any{
+				"block_count": uint32(layers), "context_length": uint32(context), "embedding_length": uint32(hidden), "vocab_size": uint32(vocab),
+				"attention.head_count": uint32(heads), "attention.head_count_kv": uint32(1), "attention.layer_norm_rms_epsilon": float32(epsilon),
+				"attention.q_lora_rank": uint32(qRank), "attention.kv_lora_rank": uint32(kvRank), "attention.key_length": uint32(latentKey),
+				"attention.value_length": uint32(latentValue), "attention.key_length_mla": uint32(key), "attention.value_length_mla": uint32(value),
+				"rope.dimension_count": uint32(rope), "rope.freq_base": float32(ropeBase), "feed_forward_length": uint32(ffn),
+				"leading_dense_block_count": uint32(dense), "expert_count": uint32(experts), "expert_used_count": uint32(used),
+				"expert_shared_count": uint32(sharedExperts), "expert_feed_forward_length": uint32(expertFFN), "expert_gating_func": uint32(gating),
+				"expert_weights_scale": float32(scale), "expert_weights_norm": normaliseWeights,
+			}
+			for _, key := range slices.Sorted(maps.Keys(settings)) {
+				m.Set("deepseek2."+key, settings[key])
+			}
 		},
 		tensors: func(b *builder) {
 			b.matrix("token_embd.weight", hidden, vocab)

@@ -11,8 +11,7 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// families has the families of models. names lists the shapes of a family, for messages. parse returns the shape with the given name; nil
-// if the name is not one of the family's.
+// families has the families of models. parse returns nil for a name that is not one of the family's.
 var families = []struct {
 	names string
 	parse func(name string) (*Shape, error)
@@ -103,7 +102,6 @@ func (b *builder) head(name string, dims ...int) {
 	}
 }
 
-// floats adds a float32 tensor, such as norms, routers and biases.
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
 // shorter maps a type with blocks of 256 to the type that replaces it for rows whose length is not a multiple of 256. Types that are not in

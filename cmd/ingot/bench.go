@@ -101,7 +101,6 @@ func (b *benchFlags) run(cmd *cobra.Command, _ []string) (err error) {
 	return writeFigures(cmd, name, records, func() error { return bench.WriteTable(cmd.OutOrStdout(), records) })
 }
 
-// cases returns one benchmark case for each combination of the values of the list flags.
 func (b *benchFlags) cases() ([]bench.Case, error) {
 	mode, err := bench.ParseMode(cmp.Or(b.mode, string(bench.Decode)))
 	if err != nil {
@@ -168,8 +167,7 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	return records, nil
 }
 
-// writeFigures calls table, which prints a table, and writes records as JSON to the file with the given name. If name is "-", it only writes the
-// JSON, to stdout.
+// writeFigures prints a table by calling table, and writes records as JSON to a file. If name is "-", it writes only JSON, to stdout.
 func writeFigures(cmd *cobra.Command, name string, records any, table func() error) error {
 	if name == stdio {
 		return writeJSON(cmd.OutOrStdout(), records)

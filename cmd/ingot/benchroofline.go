@@ -19,8 +19,7 @@ var (
 	rooflinePrompt  = counts{2048}
 )
 
-// predict prints the predicted speeds of a chip for every model: the speed of decoding by number of streams and context, and that of
-// prompts by length.
+// predict prints a chip's speeds for every model: decoding by streams and context, prompts by length.
 func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {

@@ -29,7 +29,6 @@ func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// orElse returns the selected model or shape, or the given ones if there is none.
 func (w *weightFlags) orElse(model string, shapes []weightFlags) []weightFlags {
 	if w.shape == "" && model == "" {
 		return shapes

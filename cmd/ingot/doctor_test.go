@@ -22,7 +22,6 @@ func diagnose(t *testing.T, code int, args ...string) *doctor.Diagnosis {
 	return d
 }
 
-// stateOf returns the state of a backend.
 func stateOf(t *testing.T, d *doctor.Diagnosis, name string) doctor.BackendState {
 	t.Helper()
 	i := slices.IndexFunc(d.Backends, func(s doctor.BackendState) bool { return s.Name == name })

@@ -146,7 +146,6 @@ func (c *enqueueCommand) dryRun(cmd *cobra.Command, args []string, ignore bool) 
 	return err
 }
 
-// printModels prints how many rows go to each model name, unless all go to alias.
 func printModels(cmd *cobra.Command, alias string, models map[string]int) {
 	if len(models) == 0 || len(models) == 1 && models[alias] > 0 {
 		return

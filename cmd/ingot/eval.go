@@ -38,7 +38,6 @@ func newEvalRun() *cobra.Command {
 	return cmd
 }
 
-// evalRun is one execution of "ingot eval run", with its flags.
 type evalRun struct {
 	cmd        *cobra.Command
 	cfg        *config.Config
@@ -116,7 +115,6 @@ func loadTasks(cmd *cobra.Command, tasks []*task.Task, s eval.Settings) ([]*eval
 	return sets, err
 }
 
-// choose selects the model that answers and the model that judges.
 func (e *evalRun) choose(sets []*eval.Set) (err error) {
 	switch {
 	case e.who.url == "":

@@ -26,14 +26,12 @@ import (
 	"github.com/ingot-run/ingot/worker/local"
 )
 
-// openAIKey is the environment variable from which OpenAI's own clients read the API key.
 const openAIKey = "OPENAI_API_KEY"
 
-// answerer selects the model that answers requests: a file on this machine, a model of a server, or a model of a fleet's workers. The first
-// field that is set decides.
+// answerer selects what answers requests: a model file, a server or a fleet's workers. The first field that is set decides.
 type answerer struct {
 	model string // path of a model file on this machine
-	url   string // URL of a server
+	url   string
 	name  string // of a server: the model's name, empty for its only model; of a fleet: the model name that workers serve
 	key   string // name of the environment variable with the server's API key
 }
@@ -80,8 +78,7 @@ func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error
 	return nil, usagef("--cache is for --model and --base-url: the workers of a fleet may have any model")
 }
 
-// ask sends the requests that have no answer yet to the selected model, and writes the answers. requests and answers are the paths of
-// files.
+// ask sends the requests that have no answer yet to the selected model, and writes the answers.
 func (e *evalRun) ask(ctx context.Context, who answerer, requests, answers string) error {
 	switch {
 	case who.model != "":
@@ -102,7 +99,6 @@ func (e *evalRun) client(ctx context.Context, who answerer) (*remote.Client, err
 	})
 }
 
-// checkEcho checks that the server, if there is one, returns the log-probabilities that the tasks need.
 func (e *evalRun) checkEcho(ctx context.Context, sets []*eval.Set) error {
 	var needs []string
 	for _, s := range sets {
@@ -158,7 +154,7 @@ func templateSum(path string) (string, error) {
 	defer f.Close() //nolint:errcheck // the file was only read
 	template, err := f.Meta().String("tokenizer.chat_template")
 	if err != nil || template == "" {
-		return "", nil //nolint:nilerr // the file has no template
+		return "", nil // the file has no template
 	}
 	sum := sha256.Sum256([]byte(template))
 	return hex.EncodeToString(sum[:]), nil
@@ -189,7 +185,6 @@ func (e *evalRun) askFleet(ctx context.Context, alias, requests, answers string)
 	return err
 }
 
-// enqueueRequests queues the requests in a file as a batch. opts has the id, model and deadline of the batch.
 func enqueueRequests(ctx context.Context, q *redisqueue.Queue, path string, opts enqueue.Options) error {
 	in, err := os.Open(path)
 	if err != nil {

@@ -82,7 +82,6 @@ func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (
 	return schedule.Outcome{Verdict: schedule.Error, Message: textfmt.OneLine(err.Error())}, nil
 }
 
-// unansweredError is an error of getting answers that may pass.
 type unansweredError struct{ error }
 
 func (e *unansweredError) Unwrap() error { return e.error }
@@ -125,7 +124,6 @@ func (n *nightly) judge(ctx context.Context, e *schedule.Entry, run string) (o s
 	return schedule.Outcome{Verdict: schedule.Verdict(v.Verdict), Message: v.String()}, nil
 }
 
-// answering returns the function that queues requests to a model as a batch and waits for the answers.
 func (n *nightly) answering(e *schedule.Entry, alias, batch string) eval.Answer {
 	return func(ctx context.Context, requests, answers string) error {
 		workers, err := n.queue.Workers(ctx, alias)

@@ -41,7 +41,6 @@ func (c *exportCommand) run(cmd *cobra.Command, args []string) error {
 	return out.Write(cmd.Context(), args, in)
 }
 
-// recordFlags name the file whose rows were answered.
 type recordFlags struct{ path, format string }
 
 func (f *recordFlags) add(flags *pflag.FlagSet, usage string) {

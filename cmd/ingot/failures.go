@@ -25,7 +25,6 @@ func (l *failLimit) add(flags *pflag.FlagSet) {
 	flags.Lookup("fail-on-error").NoOptDefVal = "0%"
 }
 
-// Set, String and Type implement pflag.Value.
 func (l *failLimit) Set(s string) error {
 	number, ok := strings.CutSuffix(s, "%")
 	percent, err := strconv.ParseFloat(number, 64)

@@ -39,7 +39,6 @@ const (
 	sampling  = "Row Default"
 )
 
-// requestLines are the flags for an input of JSON Lines whose records are requests.
 var requestLines = inputFlags{format: string(table.Lines), shape: string(prompt.Requests)}
 
 func (f *inputFlags) add(flags *pflag.FlagSet) {
@@ -83,7 +82,6 @@ func shapesHelp() string {
 	return " auto, " + strings.Join(names, ", ")
 }
 
-// settingValue is the value of a flag, such as --temperature, that sets the default of a field of requests.
 type settingValue struct {
 	setting *openai.Field
 	text    string
@@ -209,7 +207,6 @@ func templateText(s string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), err
 }
 
-// open opens the input. It prints how its records become requests, if this was guessed.
 func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*prompt.Input, error) {
 	to, po, err := f.options()
 	if err != nil {

@@ -27,7 +27,6 @@ func newModels() *cobra.Command {
 	return cmd
 }
 
-// runModelsCatalog lists the catalog, and which of its models fit into this machine's memory.
 func runModelsCatalog(cmd *cobra.Command, _ []string) error {
 	if _, err := settings(cmd); err != nil {
 		return err
@@ -123,7 +122,6 @@ func runModelsRemove(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// freeMemory returns the number of bytes that a model may use by default.
 func freeMemory() (free int64, err error) {
 	be, err := cpu.New(1)
 	if err != nil {

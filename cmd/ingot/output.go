@@ -143,7 +143,6 @@ func (o *outputFlags) filter() (export.Filter, error) {
 	return f, nil
 }
 
-// answersFile returns an output that appends batch lines to the file at path.
 func answersFile(path string) *export.Output { return &export.Output{Path: path, Format: export.Batch} }
 
 // checkColumns returns an error if a column of the input has the name of a column that a table adds. It is called before the first row is

@@ -40,7 +40,6 @@ func readCSV(t *testing.T, path string) []map[string]string {
 	return rows
 }
 
-// column returns the cells of a column.
 func column(rows []map[string]string, name string) []string {
 	cells := make([]string, len(rows))
 	for i, r := range rows {

@@ -11,15 +11,13 @@ import (
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
-// redisCommand adds --redis to a command and lets it call run, as onRedis does.
 func redisCommand(cmd *cobra.Command, run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) *cobra.Command {
 	config.AddFlag(cmd.Flags(), config.Redis)
 	cmd.RunE = onRedis(run)
 	return cmd
 }
 
-// onRedis returns the RunE of a command that uses Redis. The command takes at most one argument, a batch id. Without a batch id, it is
-// about all batches.
+// onRedis returns the RunE of a command that uses Redis. The command takes at most one argument, a batch id.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)
@@ -35,7 +33,6 @@ func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string
 	}
 }
 
-// dialBatch connects to Redis for a command whose argument, if any, is a batch id.
 func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisqueue.Queue, error) {
 	for _, batch := range args {
 		if err := queue.CheckBatch(batch); err != nil {

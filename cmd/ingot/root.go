@@ -145,7 +145,6 @@ func noCommand(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q%s", args[0], hint)
 }
 
-// arguments returns a check for exactly one argument per name.
 func arguments(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -167,7 +166,6 @@ func atLeast(name string) cobra.PositionalArgs {
 	}
 }
 
-// settings loads the settings of a command and checks that the required ones are given.
 func settings(cmd *cobra.Command, required ...config.Name) (*config.Config, error) {
 	cfg, err := config.Load(cmd.Flags())
 	if err != nil {

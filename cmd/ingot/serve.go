@@ -36,7 +36,6 @@ func newServe() *cobra.Command {
 	return cmd
 }
 
-// source answers the requests of a server, with engines or a fleet.
 type source struct {
 	answerer serve.Answerer
 	batches  batch.Runner

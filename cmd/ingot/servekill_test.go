@@ -118,7 +118,6 @@ func (s *serveProcess) await(t *testing.T, id string, rows int) (b servedBatch) 
 	}
 }
 
-// customIDs returns the custom_ids of a file's lines.
 func (s *serveProcess) customIDs(t *testing.T, file string) (ids []string) {
 	t.Helper()
 	for line := range bytes.Lines(s.send(t, http.MethodGet, "/v1/files/"+file+"/content", "", nil)) {

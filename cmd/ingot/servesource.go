@@ -49,7 +49,6 @@ func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sourc
 	}, nil
 }
 
-// aliasedModels returns the models of --model, in order.
 func aliasedModels(lines string) ([]hub.Aliased, error) {
 	all, err := modelStore().ParseAliased(lines)
 	if errors.Is(err, hub.ErrSameAlias) {

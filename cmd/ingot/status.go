@@ -64,8 +64,8 @@ func (c *statusCommand) run(cmd *cobra.Command, q *redisqueue.Queue, args []stri
 
 type batchStatus struct {
 	queue.Status
-	Models []servedModel `json:"models"` // the model names of the batch
-	Lost   int           `json:"lost"`   // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
+	Models []servedModel `json:"models"`
+	Lost   int           `json:"lost"` // rows that are neither recorded nor queued; 0 unless the batch's queues are empty
 }
 
 type servedModel struct {

@@ -20,7 +20,6 @@ func writeJSON(w io.Writer, v any) error {
 
 func countRows(n int) string { return textfmt.Count(n, "row") }
 
-// tokenFigures formats the token counts and the speeds of a run. rows is the number of answered rows, and took the duration of the run.
 func tokenFigures(rows, prompt, completion int, took time.Duration) string {
 	return fmt.Sprintf("%s, %s in %s: %.1f rows/s, %.1f tokens/s", textfmt.Count(prompt, "prompt token"), textfmt.Count(completion, "generated token"),
 		took.Round(time.Millisecond), perSecond(rows, took), perSecond(completion, took))
@@ -41,7 +40,6 @@ func rateText(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// newDisplay makes the display of a command whose rows generate tokens.
 func newDisplay(w io.Writer) *progress.Display {
 	return progress.New(w, progress.Options{Terminal: textfmt.IsTerminal(w), Tokens: true})
 }

@@ -148,7 +148,6 @@ func (d *Diagnosis) examineBackends(cfg *config.Config) error {
 	return err
 }
 
-// chooseAuto chooses a backend in the same way as --backend auto (drivers.OpenAuto).
 func (d *Diagnosis) chooseAuto() {
 	for i := range d.Backends {
 		b := &d.Backends[i]

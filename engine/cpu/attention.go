@@ -94,7 +94,6 @@ func (s *step) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv
 	s.pool.do(t, len(t.blocks))
 }
 
-// reserve makes the threads' memory large enough for sequences of up to n positions.
 func (t *attention) reserve(n int) {
 	page := t.cache.shape.PageSize
 	for i := range t.step.scratch {
@@ -142,8 +141,7 @@ func (t *attention) part(thread, i int) {
 // scoreStride returns the distance between the scores of two queries: n positions and a sink, rounded up to a multiple of 16.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
-// scores computes the scores of a block's queries for positions [begin, longest). It also computes scores of positions that a query does
-// not attend to; they are not used.
+// scores computes a block's scores for positions [begin, longest), including those to which a query does not attend, which are not used.
 func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]

@@ -22,7 +22,7 @@ type Backend struct {
 	step    step
 	shards  *shards
 
-	weightBytes int // bytes of all matrices
+	weightBytes int
 }
 
 // scratch is one thread's memory within an operation. It grows to the size that a model needs.
@@ -36,7 +36,7 @@ type scratch struct {
 	highest kernels.HighestArgs
 	rotate  kernels.RotateArgs
 	convert kernels.ConvertArgs
-	quant   kernels.QuantizeArgs
+	quant   kernels.QuantiseArgs
 
 	at         []int64   // indices in tail, gate and up where the rows' results start
 	tail       []float32 // results of a weight's last, incomplete group

@@ -112,7 +112,7 @@ func (s *step) GatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act c
 	t.begin(x, dst, act)
 	t.addRows(dst, x, g.in)
 	if !g.takesFloats || !u.takesFloats {
-		s.quantize(x, dst.Rows, 1, g.in, g.in)
+		s.quantise(x, dst.Rows, 1, g.in, g.in)
 	}
 	t.addPair(g, u, 0, 0, dst.Rows)
 	t.run()

@@ -115,7 +115,7 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 		floats = floats && e.SharedGate.(*weight).takesFloats && e.SharedUp.(*weight).takesFloats
 	}
 	if !floats {
-		s.quantize(x, dst.Rows, 1, n, n)
+		s.quantise(x, dst.Rows, 1, n, n)
 	}
 
 	t.begin(x, dst, e.Activation)
@@ -176,7 +176,7 @@ func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 		}
 	}
 	if !down.takesFloats || t.shared != nil && !t.shared.takesFloats {
-		s.quantize(h, dst.Rows, 1, width, width)
+		s.quantise(h, dst.Rows, 1, width, width)
 	}
 	t.cut = s.cut(down, down.groups, len(t.at)*work(down, down.groups, 1)) // estimate: a matrix per operand
 	s.pool.do(t, t.cut.parts())

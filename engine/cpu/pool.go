@@ -11,7 +11,6 @@ import (
 
 // task is an operation cut into parts that may run on any thread in any order.
 type task interface {
-	// part does part i on the given thread.
 	part(thread, i int)
 }
 
@@ -42,7 +41,6 @@ type share struct {
 	_       [56]byte // keeps the shares on separate cache lines
 }
 
-// helper is a thread of the pool other than the caller's.
 type helper struct {
 	asleep atomic.Bool
 	wake   chan struct{}
@@ -80,7 +78,6 @@ type partPanic struct {
 
 func (p *partPanic) String() string { return fmt.Sprint(p.value) }
 
-// Stack returns the stack of the thread that panicked.
 func (p *partPanic) Stack() []byte { return p.stack }
 
 // do runs all parts of t on the threads. If a part panics, do panics after the other parts are done.

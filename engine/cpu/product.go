@@ -201,7 +201,7 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	p.addRows(dst, x, n)
 	for _, w := range ws {
 		if !w.(*weight).takesFloats {
-			s.quantize(x, dst.Rows, 1, n, n)
+			s.quantise(x, dst.Rows, 1, n, n)
 			break
 		}
 	}
@@ -219,7 +219,7 @@ func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) 
 		p.addMatrix(w, head, head*dst.Rows, (head+1)*dst.Rows, 0)
 	}
 	if !w.takesFloats {
-		s.quantize(x, dst.Rows, w.matrices, w.in, inStride)
+		s.quantise(x, dst.Rows, w.matrices, w.in, inStride)
 	}
 	p.run(dst.Rows)
 }

@@ -22,7 +22,6 @@ type shards struct {
 	rows    int         // number of rows of the pending operations
 }
 
-// shard is one thread's share of the rows.
 type shard struct {
 	backend Backend // a backend with one thread
 	batch   compute.Batch

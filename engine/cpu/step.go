@@ -13,7 +13,7 @@ type step struct {
 	seqOf []int32 // [rows] index of each row's sequence
 
 	blocks    []kernels.Block // quantised activations
-	quantizer quantizer
+	quantiser quantiser
 	product   product
 	gated     gated
 	experts   experts
@@ -24,7 +24,7 @@ type step struct {
 
 func (s *step) begin(b *Backend) {
 	s.Backend = b
-	s.quantizer.step, s.product.step, s.gated.step, s.experts.step, s.attention.step, s.byRow.step = s, s, s, s, s, s
+	s.quantiser.step, s.product.step, s.gated.step, s.experts.step, s.attention.step, s.byRow.step = s, s, s, s, s, s
 }
 
 // Begin implements compute.Backend.

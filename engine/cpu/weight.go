@@ -18,7 +18,7 @@ type weight struct {
 
 	packed      []byte // matrices of groups of 16 rows; see package kernels
 	groups      int    // number of groups in a matrix
-	groupBytes  int    // bytes of a group
+	groupBytes  int
 	product     func(*kernels.ProductArgs)
 	takesFloats bool // products take activations of float32 instead of bytes
 }
@@ -81,5 +81,5 @@ func (w *weight) group(matrix, g int) unsafe.Pointer {
 
 func (w *weight) row(dst []float32, o int) {
 	n := len(w.tensor.Data) / (w.out * w.matrices)
-	gguf.Dequantize(dst[:w.in], w.tensor.Type, w.tensor.Data[o*n:(o+1)*n])
+	gguf.Dequantise(dst[:w.in], w.tensor.Type, w.tensor.Data[o*n:(o+1)*n])
 }

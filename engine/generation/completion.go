@@ -62,7 +62,7 @@ type Stats struct {
 // Piece is a part of a choice that is being generated. The pieces of a choice, joined in order, give its Text, Reasoning, Tokens and
 // Logprobs.
 type Piece struct {
-	Choice int // index of the choice
+	Choice int
 	// Text ends at a whole character and before anything that may become a stop string. The text of the last Tokens can therefore follow in
 	// a later piece, and Text can be empty.
 	Text         string

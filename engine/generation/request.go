@@ -82,7 +82,6 @@ func (r *Request) Resumable() bool {
 	return !r.Logprobs && !r.PromptLogprobs && !r.Timed && !r.PromptOnly
 }
 
-// maxChoices is the maximum of Request.N.
 const maxChoices = 128
 
 // Validate returns an error for the first setting that is out of range for a vocabulary of the given size.

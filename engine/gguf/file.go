@@ -48,7 +48,7 @@ func (t Tensor) Elements() int {
 // Values returns the weights, dequantised.
 func (t Tensor) Values() []float32 {
 	values := make([]float32, t.Elements())
-	Dequantize(values, t.Type, t.Data)
+	Dequantise(values, t.Type, t.Data)
 	return values
 }
 

@@ -22,7 +22,7 @@ const (
 
 // FormatError describes an error in the content of a file and its position.
 type FormatError struct {
-	Path   string // path of the file
+	Path   string
 	Field  string // the field that was being read, such as `tensor "output.weight" offset`
 	Offset int64  // offset of the field's first byte in the file
 	Reason string
@@ -102,7 +102,6 @@ func (p *parser) text(field string) []byte {
 	return p.take(n, field)
 }
 
-// name reads a key or a tensor's name.
 func (p *parser) name(field string) string {
 	at := p.pos
 	b := p.text(field)
@@ -229,7 +228,6 @@ func (p *parser) shape(name string) (shape []int, elements uint64) {
 
 func tensorField(name, field string) string { return fmt.Sprintf("tensor %q %s", name, field) }
 
-// alignmentOf returns the alignment in the metadata, or the format's default.
 func alignmentOf(meta *Metadata) (uint64, error) {
 	if !meta.Has(alignmentKey) {
 		return defaultAlignment, nil

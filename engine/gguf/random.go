@@ -18,7 +18,7 @@ func Randomize(r *rand.Rand, t Type, data []byte, deviation float64) {
 		}
 		for len(data) > 0 {
 			n := min(len(values), len(data)/info.blockBytes)
-			info.quantize(data[:n*info.blockBytes], values[:n])
+			info.quantise(data[:n*info.blockBytes], values[:n])
 			data = data[n*info.blockBytes:]
 		}
 		return

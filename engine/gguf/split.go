@@ -10,10 +10,8 @@ import (
 // A large model can be divided into several files, NAME-00001-of-00003.gguf and so on. Each is a GGUF file with some of the tensors.
 // The first file has the metadata of the model.
 
-// maxParts is the maximum number of files of a model.
 const maxParts = 99999
 
-// openParts opens the other files of a model whose first file is f, and adds their tensors.
 func (f *File) openParts() error {
 	number, count := f.splitKey("split.no"), f.splitKey("split.count")
 	if count <= 1 {

@@ -34,17 +34,16 @@ type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
 	blockBytes int // bytes per block; 0 if only the name is known and the type is not readable
-	// dequantize writes the weights of one block. For types with blocks of one weight, it writes any number of weights.
-	dequantize func(y []float32, b []byte)
-	// quantize is the inverse of dequantize. It is nil for types that Ingot only reads.
-	quantize func(b []byte, x []float32)
-	scales   []blockScale // the scales of a block
+	// dequantise writes the weights of one block. For types with blocks of one weight, it writes any number of weights.
+	dequantise func(y []float32, b []byte)
+	// quantise is the inverse of dequantise. It is nil for types that Ingot only reads.
+	quantise func(b []byte, x []float32)
+	scales   []blockScale
 	// exponent reports whether a block's scale is a power of two, stored in one byte as its exponent. The scales of other types are
 	// float16.
 	exponent bool
 }
 
-// blockScale is a scale of a block.
 type blockScale struct {
 	at int // offset in the block
 	// size is for Randomize: the scale with which random blocks have weights with a standard deviation of about 1. For a type with
@@ -55,9 +54,9 @@ type blockScale struct {
 // types has every type that has a number in GGML. Types that Ingot cannot read have only a name, for the error. It is an array and not a
 // map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
 var types = [...]typeInfo{
-	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantize: dequantF32, quantize: quantF32},
-	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantize: dequantF16, quantize: quantF16},
-	TypeBF16: {name: "BF16", blockSize: 1, blockBytes: 2, dequantize: dequantBF16, quantize: quantBF16},
+	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantise: dequantF32, quantise: quantF32},
+	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantise: dequantF16, quantise: quantF16},
+	TypeBF16: {name: "BF16", blockSize: 1, blockBytes: 2, dequantise: dequantBF16, quantise: quantBF16},
 	TypeQ40:  {"Q4_0", 32, 18, dequantQ4_0, quantQ4_0, []blockScale{{0, 0.2}}, false},
 	TypeQ41:  {"Q4_1", 32, 20, dequantQ4_1, nil, []blockScale{{0, 0.2}, {2, -1.5}}, false},
 	TypeQ50:  {"Q5_0", 32, 22, dequantQ5_0, nil, []blockScale{{0, 0.1}}, false},
@@ -125,7 +124,7 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot supports the type. Dequantize panics for other types. All tensors of a File have readable types.
+// readable reports whether Ingot supports the type. Dequantise panics for other types. All tensors of a File have readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
 // BlockSize returns the number of weights in a block: 1 for the float types, 0 for a type that is not readable.

@@ -3,12 +3,10 @@ package jinja
 // A template is a tree of statements and expressions. The parser makes the tree, and bind sets the variable to which each name refers.
 // After that, the tree never changes.
 
-// stmt is a statement. exec runs it in a frame.
 type stmt interface {
 	exec(r *render, f *frame) flow
 }
 
-// expr is an expression. eval computes its value in a frame.
 type expr interface {
 	eval(r *render, f *frame) Value
 }
@@ -42,7 +40,7 @@ type (
 		other  []stmt
 
 		extended   bool // the body reads the variable loop
-		loop       ref  // the variable loop
+		loop       ref
 		testTarget expr // copy of target with the variables that the test uses
 		scope      *scope
 		testScope  *scope
@@ -97,7 +95,6 @@ type macroDef struct {
 type (
 	constExpr struct{ value Value }
 
-	// nameExpr reads, sets or declares a variable.
 	nameExpr struct {
 		at
 		name string
@@ -133,7 +130,6 @@ type (
 
 	notExpr struct{ operands }
 
-	// signExpr is + or - before a value.
 	signExpr struct {
 		at
 		op string

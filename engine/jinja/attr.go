@@ -38,7 +38,6 @@ func (r *render) getItem(object, key Value) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// item returns object[key] if object is a dictionary, a sequence or a string that has such an item.
 func (r *render) item(object, key Value) (Value, bool) {
 	if o, ok := object.(*ordered.Object); ok {
 		return r.lookUp(o, key)

@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// binder sets the variable of every name in a template, and the function of every filter and test.
 type binder struct {
 	t       *Template
 	context map[string]int // index of each variable in t.names
@@ -19,7 +18,6 @@ func (t *Template) bind() {
 	b.stmts(t.body, s, false)
 }
 
-// contextSlot returns the index of a name in t.names. It appends the name if it is new.
 func (b *binder) contextSlot(name string) int {
 	i, ok := b.context[name]
 	if !ok {
@@ -62,7 +60,6 @@ func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 	return out
 }
 
-// from returns a reference to v for code in scope s.
 func (v *variable) from(s *symbols) ref {
 	if v.context {
 		return ref{-1, v.slot}

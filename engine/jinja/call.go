@@ -74,8 +74,7 @@ func (a *args) or(i int, absent Value) Value {
 	return a.pos[i]
 }
 
-// integer returns the argument at position i as an integer. For an argument that was not given, it returns the value of the parameter
-// absent.
+// integer returns the argument at position i as an integer, or absent if it was not given.
 func (a *args) integer(i int, absent int64) int64 {
 	v := a.or(i, absent)
 	defined(v)
@@ -172,7 +171,6 @@ func (b *builtin) arrange(name string, a args) args {
 	return args{pos: pos}
 }
 
-// function is a value that can be called: a global function, or a method together with its object.
 type function struct {
 	name string
 	fn   func(r *render, a args) Value
@@ -199,7 +197,6 @@ type macro struct {
 	outer *frame
 }
 
-// call runs the macro and returns the text that it writes.
 func (m *macro) call(r *render, a args) string {
 	if r.calls >= maxCalls {
 		failWith(errCalls)

@@ -9,7 +9,6 @@ const (
 	flowContinue
 )
 
-// run executes a body up to its end, or to a break or continue.
 func (r *render) run(body []stmt, f *frame) flow {
 	for _, s := range body {
 		r.step()

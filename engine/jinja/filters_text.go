@@ -53,7 +53,6 @@ func filterJoin(r *render, v Value, a args) Value {
 	return r.joinText(v, r.str(a.or(0, "")), func(item Value) string { return r.str(g.get(r, item)) })
 }
 
-// joinText calls the function shown for each element of v, and concatenates the results with sep between them.
 func (r *render) joinText(v Value, sep string, shown func(Value) string) string {
 	it := r.iterate(v)
 	var b strings.Builder

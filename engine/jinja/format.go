@@ -12,7 +12,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// piece is a part of a format: a text and the field that follows it.
 type piece struct {
 	text  string
 	field string // for the operator %, a format of Go's fmt; for the method format, the name or index of an argument

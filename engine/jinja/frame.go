@@ -30,7 +30,6 @@ func (p ref) get(r *render, f *frame) Value {
 
 func (p ref) set(f *frame, v Value) { p.in(f).vars[p.slot] = v }
 
-// scope has the parts of a scope that rendering needs.
 type scope struct {
 	routine *routine // nil if the variables are in the frame of the surrounding function
 	loads   []slotLoad
@@ -44,7 +43,6 @@ type slotLoad struct {
 	undefined *undefined
 }
 
-// routine is a function with its own frame.
 type routine struct {
 	depth int // number of functions around the routine
 	slots int // number of slots in its frame
@@ -60,7 +58,6 @@ func (s *scope) enter(r *render, f *frame) *frame {
 	return f
 }
 
-// load sets the first values of the scope's variables. f is the frame that has them.
 func (s *scope) load(r *render, f *frame) {
 	r.spend(len(s.loads))
 	for i := range s.loads {

@@ -74,7 +74,6 @@ func raise(r *render, _ Value, a args) Value {
 	return nil
 }
 
-// strftimeNow returns the time of the rendering, formatted as by C's strftime.
 func strftimeNow(r *render, _ Value, a args) Value {
 	format := a.text(0)
 	r.room(1, len(format))
@@ -82,7 +81,6 @@ func strftimeNow(r *render, _ Value, a args) Value {
 	return must(strftime(r.now, format))
 }
 
-// timeLayouts has Go's layouts for the conversions of strftime in the C locale.
 var timeLayouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'j': "002", 'm': "01", 'y': "06",
 	'Y': "2006", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'F': "2006-01-02", 'T': "15:04:05", 'D': "01/02/06",

@@ -104,7 +104,6 @@ func (r *render) items(v Value) []Value {
 	return nil
 }
 
-// asciiChars has the string of each ASCII character.
 var asciiChars = func() (table [128]Value) {
 	for i := range table {
 		table[i] = string(rune(i))

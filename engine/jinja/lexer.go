@@ -45,7 +45,7 @@ func (t token) describe() string {
 const (
 	spaces   = `[\t-\r\x1c-\x1f\x{85}\pZ]*`
 	endBlock = `(?:\+%\}|-%\}` + spaces + `|%\}\n?)`
-	digits   = `[0-9]+`
+	digits   = `\d+`
 	exponent = `[eE][-+]?` + digits
 )
 
@@ -185,7 +185,6 @@ func (l *lexer) take(pattern *regexp.Regexp) string {
 	return s
 }
 
-// tag reads the tokens inside a tag up to its end, which the pattern matches.
 func (l *lexer) tag(end string, pattern *regexp.Regexp) {
 	var open []string // the closing brackets of all open brackets
 	for {

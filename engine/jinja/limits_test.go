@@ -11,7 +11,6 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// renderWithin renders with the given limits.
 func renderWithin(tmpl *Template, ctx *ordered.Object, budget, maxText int) (string, error) {
 	r := newRender(tmpl, ctx, vectorsNow)
 	defer r.release()

@@ -71,8 +71,7 @@ func (l *loopContext) open(r *render, f *frame, seq Value) {
 	}}
 }
 
-// unpacked returns the element that the loop's body gets after the test: the value of the target's variable or, if the target is a tuple, a
-// tuple of its variables' values.
+// unpacked returns the element for the loop's body after the test: the value of the target's variable, or a tuple of values for a tuple.
 func unpacked(r *render, f *frame, target expr, v Value) Value {
 	switch t := target.(type) {
 	case *nameExpr:
@@ -98,7 +97,6 @@ func (l *loopContext) next() (Value, bool) {
 	return v, true
 }
 
-// peek returns the next element without moving to it.
 func (l *loopContext) peek() (Value, bool) {
 	if l.hasAhead {
 		return l.ahead, true

@@ -34,7 +34,6 @@ func (p *parser) next() token {
 	return t
 }
 
-// is reports whether the current token is the given word, operator or delimiter.
 func (p *parser) is(text string) bool {
 	t := p.cur()
 	return t.text == text && (t.kind == tokName || t.kind == tokOp)
@@ -51,7 +50,6 @@ func (p *parser) take(text string) bool {
 
 func (p *parser) at() at { return at(p.cur().offset) }
 
-// fail stops parsing because the current token is not the expected one.
 func (p *parser) fail(want string) {
 	t := p.cur()
 	failAt(t.offset, "found %s where %s is expected", t.describe(), want)
@@ -293,7 +291,6 @@ func (p *parser) setItem() expr {
 	return &attrTarget{at(t.offset), &nameExpr{at: at(t.offset), name: t.text}, p.expectName().text}
 }
 
-// reserved reports whether a name is a constant such as true or none, which cannot be assigned to.
 func reserved(name string) bool {
 	switch name {
 	case "true", "false", "none", "True", "False", "None":

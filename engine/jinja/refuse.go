@@ -36,7 +36,6 @@ var (
 	}
 )
 
-// refuseName refuses a statement, filter or test if its name is in a list.
 func refuseName(kind string, name token, refused []string) {
 	if slices.Contains(refused, name.text) {
 		refuse(name.offset, "the "+kind+" '"+name.text+"' is")
@@ -58,7 +57,6 @@ func refuseGlobal(n *nameExpr, inMacro bool) {
 	}
 }
 
-// refuseFormat refuses unsupported formats of %, of the method format and of strftime_now, if the format is a constant.
 func refuseFormat(n any) {
 	var where at
 	var err error

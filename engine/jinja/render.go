@@ -98,7 +98,6 @@ func (r *render) list(n int) {
 	r.spend(n * itemCost)
 }
 
-// fits fails if a text of n bytes is too large.
 func (r *render) fits(n int) {
 	if n > r.maxOutput {
 		failWith(errOutput)

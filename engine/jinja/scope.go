@@ -15,7 +15,6 @@ type variable struct {
 	context bool // slot is the index among the variables of the context
 }
 
-// loadKind is the source of a variable's value when its scope starts.
 type loadKind uint8
 
 const (
@@ -142,7 +141,6 @@ func (s *symbols) join(branches ...*symbols) {
 	}
 }
 
-// visit collects the names in a node, except the names of scopes inside it.
 func (s *symbols) visit(n any) {
 	switch n := n.(type) {
 	case *nameExpr:
@@ -180,7 +178,6 @@ func (s *symbols) visit(n any) {
 	}
 }
 
-// reads reports whether a body, including the scopes inside it, reads a name before setting it.
 func reads(body []stmt, name string) bool {
 	open, found := true, false
 	var visit func(n any)

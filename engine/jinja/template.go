@@ -87,9 +87,9 @@ func (r *render) prompt() (prompt string, err error) {
 
 // Error is an error of parsing or rendering a template, with its position in the template.
 type Error struct {
-	Template string // name of the template
-	Line     int    // counted from 1
-	Column   int    // counted from 1, in characters
+	Template string
+	Line     int // counted from 1
+	Column   int // counted from 1, in characters
 	Err      error
 }
 
@@ -123,13 +123,11 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// failAt stops parsing with an error at an offset of the source.
 func failAt(offset int, format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...), offset})
 }
 
-// recovered returns the *Error for a recovered failure. If e is not a failure, it panics again. offset is the position for a failure
-// without one.
+// recovered returns the *Error for a failure, at offset if it has no position. If e is not a failure, it panics again.
 func (t *Template) recovered(e any, offset int) error {
 	f, ok := e.(failure)
 	if !ok {

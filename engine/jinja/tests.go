@@ -60,12 +60,10 @@ func test(is func(Value) bool) *builtin {
 	return def("", func(_ *render, v Value, _ args) Value { return is(v) })
 }
 
-// textTest returns a test or method that reports whether the function is true for a string.
 func textTest(is func(string) bool) *builtin {
 	return def("/", func(r *render, v Value, _ args) Value { return is(r.str(v)) })
 }
 
-// leaves reports whether the remainder of v divided by divisor equals want.
 func (r *render) leaves(v, divisor Value, want int64) bool {
 	return r.equal(r.arithmetic("%", v, divisor), want)
 }

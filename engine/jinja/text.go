@@ -58,7 +58,6 @@ func lower(s string) string {
 	return cases.Lower(language.Und).String(s)
 }
 
-// titleRune returns the title case of a word's first character.
 func titleRune(r rune) string {
 	if r < utf8.RuneSelf {
 		return string(unicode.ToUpper(r))
@@ -174,7 +173,6 @@ func (r *render) splitLines(s string, keepEnds bool) []string {
 	return lines
 }
 
-// fields returns the number of words in s, which are separated by white space.
 func fields(s string) int {
 	n, inside := 0, false
 	for _, c := range s {

@@ -108,7 +108,6 @@ func (w *jsonWriter) object(o *ordered.Object) {
 	w.close('}', i)
 }
 
-// sortedKeys returns a copy of o in the order of its keys.
 func (w *jsonWriter) sortedKeys(o *ordered.Object) *ordered.Object {
 	keys := o.Keys()
 	w.r.list(2 * len(keys))

@@ -20,8 +20,7 @@ type (
 	tuple []Value
 	// markup is a string marked by the filter safe. A plain string that is added to it with + is escaped for HTML.
 	markup string
-	// span is Python's range object.
-	span struct{ start, stop, step int64 }
+	span   struct{ start, stop, step int64 }
 	// view is the result of a dictionary's methods keys, values and items.
 	view struct {
 		kind string // "dict_keys", "dict_values" or "dict_items"
@@ -82,7 +81,6 @@ func (v *view) items() []Value {
 	return out
 }
 
-// typeNames has the names of types in Python.
 var typeNames = map[reflect.Type]string{
 	nil: "NoneType", reflect.TypeFor[bool](): "bool", reflect.TypeFor[int64](): "int", reflect.TypeFor[*big.Int](): "int",
 	reflect.TypeFor[float64](): "float", reflect.TypeFor[string](): "str", reflect.TypeFor[markup](): "Markup",
@@ -102,7 +100,6 @@ func typeName(v Value) string {
 	return fmt.Sprintf("Go type %T", v)
 }
 
-// ownerName returns the name of an object for messages about an undefined attribute.
 func ownerName(v Value) string {
 	if v == nil {
 		return "None"
@@ -155,7 +152,6 @@ func integer(v Value) (int64, bool) {
 	return 0, false
 }
 
-// float returns the value of a number as a float64.
 func float(v Value) (float64, bool) {
 	switch v := v.(type) {
 	case float64:
@@ -168,7 +164,6 @@ func float(v Value) (float64, bool) {
 	return float64(n), ok
 }
 
-// truth reports whether a value counts as true in a condition, as in Python.
 func truth(v Value) bool {
 	switch v := v.(type) {
 	case nil, *undefined:

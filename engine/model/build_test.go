@@ -50,7 +50,7 @@ func (b *build) vector(name string, n int) {
 // floats adds a float32 tensor with the given values.
 func (b *build) floats(name string, values []float32, shape ...int) {
 	data := make([]byte, 4*len(values))
-	if err := gguf.Quantize(data, gguf.TypeF32, values); err != nil {
+	if err := gguf.Quantise(data, gguf.TypeF32, values); err != nil {
 		panic(err)
 	}
 	b.tensors = append(b.tensors, gguf.Tensor{Name: name, Type: gguf.TypeF32, Shape: shape, Data: data})

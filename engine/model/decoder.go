@@ -33,7 +33,6 @@ type attention interface {
 	store(s compute.Step, t *trunk, layer int, x compute.Tensor)
 }
 
-// network is a layer's feed-forward network or mixture of experts.
 type network struct {
 	norm       compute.Weight   // {hidden}
 	gate, up   compute.Weight   // {hidden, ffn}; nil in a layer of experts

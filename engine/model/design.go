@@ -46,7 +46,6 @@ type window struct {
 
 func (w *window) covers(layer int) bool { return w.length > 0 && w.slides(layer) }
 
-// decoderFamily returns the family of decoders with a design. read reads the design from a file.
 func decoderFamily(read func(l *loader, c Config, lim Limits) design) family {
 	return slidingFamily(read, func(*loader) window { return window{} })
 }

@@ -18,7 +18,6 @@ type latent struct {
 	output  compute.Weight   // {heads*value, hidden}
 }
 
-// latentBuffers are the sizes and step buffers of latent attention, which all layers share.
 type latentBuffers struct {
 	shape mlaShape
 
@@ -70,7 +69,6 @@ func (a *latent) store(s compute.Step, t *trunk, layer int, x compute.Tensor) {
 	a.latents(s, t, layer, x)
 }
 
-// latents computes latents and keys of x and stores them in the cache. It returns the queries, possibly compressed.
 func (a *latent) latents(s compute.Step, t *trunk, layer int, x compute.Tensor) (q compute.Tensor) {
 	all, shape := a.a.Head(x.Rows), a.shape
 	s.MatMul(all, t.normed(s, x, a.norm), a.weights...)

@@ -155,7 +155,7 @@ func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 	for head := range s.heads {
 		data := t.Data[head*(s.nope+s.value)*rowBytes:]
 		for i := range s.nope {
-			gguf.Dequantize(line, t.Type, data[i*rowBytes:(i+1)*rowBytes])
+			gguf.Dequantise(line, t.Type, data[i*rowBytes:(i+1)*rowBytes])
 			for j, v := range line {
 				keys[(head*s.kvRank+j)*s.nope+i] = v
 			}
@@ -168,7 +168,7 @@ func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 		return nil, nil
 	}
 	k.Data = make([]byte, size)
-	if err := gguf.Quantize(k.Data, kind, keys); err != nil {
+	if err := gguf.Quantise(k.Data, kind, keys); err != nil {
 		l.fail(fmt.Errorf("tensor %s: %w", name, err))
 		return nil, nil
 	}

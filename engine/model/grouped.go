@@ -50,7 +50,6 @@ func (a *grouped) store(s compute.Step, t *trunk, _ int, x compute.Tensor) {
 	s.RopeStore(qkv, a.projection, a.shape, a.rope, t.cache, a.stored)
 }
 
-// groupedDecoder loads a decoder with grouped-query attention. s is the shape of attention in layers without a sliding window.
 func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, lim Limits) Model {
 	m := &decoder{trunk: l.trunk(c), embedScale: float32(cmp.Or(d.embedScale, 1))}
 	if d.logitScale > 0 {

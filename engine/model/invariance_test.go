@@ -160,7 +160,7 @@ func TestJointForm(t *testing.T) {
 			joint = append(joint, values[head*value*rank:(head+1)*value*rank]...)
 		}
 		data := make([]byte, 2*len(joint))
-		require.NoError(t, gguf.Quantize(data, gguf.TypeF16, joint))
+		require.NoError(t, gguf.Quantise(data, gguf.TypeF16, joint))
 		b.remove(blockName(layer, "attn_k_b"))
 		b.remove(blockName(layer, "attn_v_b"))
 		b.tensors = append(b.tensors, gguf.Tensor{

@@ -109,7 +109,6 @@ func settingOr[T any](l *loader, name string, fallback T, read func(key string) 
 	return v
 }
 
-// require fails if a setting is absent.
 func (l *loader) require(name string) {
 	if !l.has(name) {
 		l.fail(fmt.Errorf("metadata %s: %w", l.key(name), gguf.ErrMissing))
@@ -228,7 +227,6 @@ func (l *loader) unused(ignore func(name string) bool) {
 
 func blockTensor(layer int, name string) string { return fmt.Sprintf("blk.%d.%s", layer, name) }
 
-// inBlocks reports whether a tensor belongs to the given layer or a later one.
 func inBlocks(name string, from int) bool {
 	var layer int
 	rest, ok := strings.CutPrefix(name, "blk.")

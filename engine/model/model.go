@@ -172,7 +172,6 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	return m, f.Release()
 }
 
-// open finds the family of a file. It refuses architectures that belong to no family.
 func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	arch, err := f.Meta().String("general.architecture")
 	if err != nil {

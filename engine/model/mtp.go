@@ -6,8 +6,7 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// mtp has the parts of an MTP layer that all families share: the input, which joins the embedding of a token with a hidden state, and the
-// output head. A layer of the family is between them.
+// mtp has the parts of an MTP layer that all families share: the input, which joins embedding and hidden state, and the output head.
 type mtp struct {
 	enorm, hnorm compute.Weight   // {hidden}
 	ehProj       []compute.Weight // one weight {2*hidden, hidden}

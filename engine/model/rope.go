@@ -45,7 +45,6 @@ func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, f
 	return rotation(f), factor
 }
 
-// defaultBase is the base of the frequencies in files without rope.freq_base.
 const defaultBase = 10000
 
 // baseFreqs returns the frequencies for dims values. name is the setting with the base.

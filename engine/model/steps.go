@@ -72,7 +72,6 @@ func (m *steps) begin(b *compute.Batch, i int) compute.Step {
 	return s
 }
 
-// top records compute.Step.Top over the logits of step i if the batch has outputs and b.Top is above 0.
 func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows, m.logits = len(b.Outputs), logits
 	if b.Top > 0 && m.rows > 0 {

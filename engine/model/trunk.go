@@ -2,8 +2,7 @@ package model
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// trunk is the part of a model that all families share: the embedding before the layers, the output head after them, the cache,
-// and the buffers of the residual stream.
+// trunk is the part of a model that all families share: embedding, output head, cache, and the buffers of the residual stream.
 type trunk struct {
 	steps
 	config Config

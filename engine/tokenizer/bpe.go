@@ -86,8 +86,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	return e, nil
 }
 
-// symbols assigns a number to each string. For the text of a token, the number is the token's id. For any other string, it is above all
-// ids.
+// symbols assigns a number to each string: a token's id to its text, a number above all ids to any other string.
 type symbols struct {
 	vocab *vocabulary
 	more  map[string]int32

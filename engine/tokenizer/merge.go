@@ -8,7 +8,6 @@ type merger struct {
 	pairs   []pair // a binary heap, lowest key first
 }
 
-// textSymbol is the part text[start:end] of the text.
 type textSymbol struct {
 	id         int32 // the encoder's number for this part of the text; noSymbol if there is none
 	start, end int32

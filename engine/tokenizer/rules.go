@@ -122,7 +122,6 @@ func threeDigits(s string, i int) (int, bool) {
 	return i + 3, true
 }
 
-// trailingSpaces is a matcher for \s+$.
 func trailingSpaces(s string, i int) (int, bool) {
 	end := classes().run(s, i, space)
 	if end == i {

@@ -15,8 +15,7 @@ type specialTokens struct {
 	nodes []specialNode
 }
 
-// specialNode represents the tokens that have a beginning in common. Its children are the nodes child to child+children-1, one for each
-// next byte.
+// specialNode represents the tokens that have a beginning in common. Its children, one a byte, are nodes child to child+children-1.
 type specialNode struct {
 	child, children int32
 	id              int32  // id of the token that ends here; none if no token does

@@ -32,7 +32,6 @@ type encoder interface {
 	// encode appends the ids of a part of a text to dst. The part has no special tokens. afterSpecial reports whether the part is at the
 	// start of the whole text or follows a special token. If p.stop returns true, encode returns early, with only some of the ids.
 	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
-	// piece returns the bytes of a normal token.
 	piece(text string) []byte
 	// loses reports whether encoding drops some characters, because the vocabulary has no token for them.
 	loses() bool

@@ -123,7 +123,6 @@ func (e *refusedError) Error() string {
 	return text
 }
 
-// fatal reports whether the server would refuse all other requests as well.
 func (e *refusedError) fatal() bool {
 	return e.key() || e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed
 }
@@ -137,7 +136,6 @@ func (e *refusedError) key() bool {
 	return false
 }
 
-// mayPass reports whether the same request may succeed in a later attempt.
 func (e *refusedError) mayPass() bool {
 	switch e.status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -148,8 +146,8 @@ func (e *refusedError) mayPass() bool {
 
 // Codes of error lines.
 const (
-	codeRefused = "server_refused" // the server refused the row
-	codeFailed  = "server_failed"  // every attempt failed
+	codeRefused = "server_refused"
+	codeFailed  = "server_failed" // every attempt failed
 )
 
 func (e *refusedError) asError() *openai.Error {

@@ -100,7 +100,6 @@ type run struct {
 	progress Progress
 }
 
-// tick shows the progress while no row finishes.
 func (r *run) tick(ctx context.Context) {
 	for ticks := time.NewTicker(time.Second); ; {
 		select {
@@ -123,7 +122,6 @@ func (r *run) update(change func(p *Progress)) {
 	}
 }
 
-// feed sends requests for the rows that the output does not hold.
 func (r *run) feed(ctx context.Context, in io.Reader, asking *errgroup.Group) error {
 	for row, err := range rows.NewReader(in, rows.Options{Format: rows.FormatJSONL}).Rows(ctx) {
 		switch {
@@ -159,7 +157,6 @@ func (r *run) ask(ctx context.Context, row *rows.Row) error {
 	return r.write(row, &a, nil)
 }
 
-// stats are the figures of a row that a client can measure.
 type stats struct {
 	Total            float64 `json:"total_ms"` // duration of the last attempt
 	PromptTokens     int     `json:"prompt_tokens"`

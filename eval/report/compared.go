@@ -11,8 +11,7 @@ import (
 	"github.com/ingot-run/ingot/internal/chart"
 )
 
-// compared is a row of the table that compares the candidate with the baseline. Its bar shows the interval of the difference, on a scale
-// that all rows share.
+// compared is a row of the table that compares candidate and baseline. Its bar shows the interval, on a scale that all rows share.
 type compared struct {
 	eval.Compared
 	Zero, From, To, At, MarginAt float64 // positions on the bar in percent: no difference, ends of the interval, the difference, the margin

@@ -13,7 +13,6 @@ import (
 // wide is half the width of a 95 % interval, in standard errors.
 const wide = 1.96
 
-// histories adds a chart for each score of the candidate, with the values of all runs that have this score.
 func (c *content) histories(runs []eval.Run) error {
 	called := axisNames(runs)
 	for _, s := range c.Scores {
@@ -54,7 +53,6 @@ func (c *content) histories(runs []eval.Run) error {
 	return nil
 }
 
-// changesOf returns the names of the settings in which two runs differ. A history marks them.
 func changesOf(before, after *eval.Results, task string) string {
 	var list []string
 	if !slices.Equal(before.Config.ModelSHA256, after.Config.ModelSHA256) {

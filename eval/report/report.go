@@ -4,6 +4,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -58,7 +59,6 @@ func shownScores(scores map[string]float64) string {
 	return b.String()
 }
 
-// content is the data of a page, for page.html.
 type content struct {
 	Made       time.Time
 	Version    string
@@ -148,9 +148,7 @@ func (c *content) choose(index *eval.Index, folder string, o Options) error {
 			return err
 		}
 	}
-	if base == "" {
-		base = index.Runs[0].Name
-	}
+	base = cmp.Or(base, index.Runs[0].Name)
 	if c.Baseline, err = find(index, folder, base); err != nil {
 		return err
 	}
@@ -183,7 +181,6 @@ func find(index *eval.Index, folder, run string) (*eval.Run, error) {
 	return nil, fmt.Errorf("report on run %q: its results.json or gate.json cannot be read: run \"ingot eval list\" for the reason", run)
 }
 
-// compare sets the parts of the page that compare the candidate with the baseline.
 func (c *content) compare(folder string) error {
 	r := c.Candidate.Results
 	for _, n := range r.Samples {
@@ -197,13 +194,11 @@ func (c *content) compare(folder string) error {
 	}
 	base, cand := filepath.Join(folder, c.Baseline.Name), filepath.Join(folder, c.Candidate.Name)
 	list, err := eval.CompareAll(base, cand, -1)
-	for _, refusal := range []error{eval.ErrOtherPrompts, eval.ErrOtherTasks, eval.ErrOtherScores} {
-		if errors.Is(err, refusal) {
-			c.Refused = err.Error()
-			return nil
-		}
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, eval.ErrOtherPrompts), errors.Is(err, eval.ErrOtherTasks), errors.Is(err, eval.ErrOtherScores):
+		c.Refused = err.Error()
+		return nil
+	case err != nil:
 		return err
 	}
 	c.Verdict = eval.Verdict(list)
@@ -224,7 +219,6 @@ func scoresOf(r *eval.Results) []scored {
 	return list
 }
 
-// role returns candidate, baseline, or an empty string for another run.
 func (c *content) role(run string) string {
 	switch {
 	case run == c.Candidate.Name:

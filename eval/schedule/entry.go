@@ -125,23 +125,12 @@ func Read(path string) ([]Entry, error) {
 	return file.Entries, nil
 }
 
-// complete checks an entry and sets the defaults of fields that it leaves out.
 func (e *Entry) complete(folder string) (err error) {
 	if err := eval.CheckName("name", e.Name); err != nil {
 		return err
 	}
-	if e.TimeZone == "" {
-		e.TimeZone = "UTC"
-	}
-	if e.Missed == "" {
-		e.Missed = RunLatest
-	}
-	if e.Deadline == 0 {
-		e.Deadline = DefaultDeadline
-	}
-	if e.Model == "" {
-		e.Model = queue.DefaultAlias
-	}
+	e.TimeZone, e.Missed = cmp.Or(e.TimeZone, "UTC"), cmp.Or(e.Missed, RunLatest)
+	e.Deadline, e.Model = cmp.Or(e.Deadline, DefaultDeadline), cmp.Or(e.Model, queue.DefaultAlias)
 	switch {
 	case !slices.Contains([]MissedPolicy{RunLatest, RunAll, Skip}, e.Missed):
 		return fmt.Errorf("missed: %q is not known: use %s, %s or %s", e.Missed, RunLatest, RunAll, Skip)
@@ -197,7 +186,6 @@ func (n *Notify) check() error {
 	return nil
 }
 
-// parse reads a cron expression.
 func parse(spec, zone string) (cron.Schedule, error) {
 	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
 		return nil, fmt.Errorf("timezone: %q is not known: use a name such as Europe/Berlin", zone)

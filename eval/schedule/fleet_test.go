@@ -218,7 +218,6 @@ func (f *fleet) owner(s schedule.Slot) int {
 	return -1
 }
 
-// newest returns the newest slot.
 func (f *fleet) newest() schedule.Slot {
 	list, err := f.table.Slots(f.t.Context(), "quick", 1)
 	if err != nil || len(list) == 0 {

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	// noticeTime is how long a webhook and a command together may take.
 	noticeTime = 30 * time.Second
 	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to maxWait, so the last one is after about
 	// a day.
@@ -25,7 +24,6 @@ const (
 	maxWait    = time.Hour
 )
 
-// notice is the JSON that a webhook or command receives.
 type notice struct {
 	Key      string  `json:"key"` // identifies the notice; the same for each attempt
 	Entry    string  `json:"entry"`
@@ -99,7 +97,6 @@ func (s *Scheduler) notice(ctx context.Context, id string, attempt int) error {
 	return err
 }
 
-// notified records the end of a notice.
 func (s *Scheduler) notified(ctx context.Context, id, how string) error {
 	return failure(s.rdb.HSet(ctx, key("slot", id), "notified", how).Err(), "record the notice of %s", id)
 }
@@ -108,7 +105,6 @@ func (s *Scheduler) waitForNotice(attempt int) time.Duration {
 	return min(maxWait, s.options.Retry<<min(attempt-1, 10))
 }
 
-// send calls the webhook and the command.
 func (n *Notify) send(ctx context.Context, body *notice) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()

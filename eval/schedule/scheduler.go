@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
@@ -78,7 +78,7 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	if err != nil {
 		host = "unknown"
 	}
-	id := fmt.Sprintf("%s:%d:%s", host, os.Getpid(), uuid.NewString()[:8])
+	id := fmt.Sprintf("%s:%d:%s", host, os.Getpid(), ulid.Make())
 	s := &Scheduler{options: o, table: NewTable(rdb), rdb: rdb, id: id, log: o.Logger}
 	s.entries.Store(&entries)
 	if o.Now == nil {
@@ -139,7 +139,6 @@ func (s *Scheduler) periodic() (list []chores.Periodic) {
 	return list
 }
 
-// tick handles a tick of an entry.
 func (s *Scheduler) tick(ctx context.Context, entry string, _ int) error {
 	if e := s.entry(entry); e != nil {
 		return s.lookAt(ctx, e)
@@ -252,7 +251,6 @@ func (s *Scheduler) unrecorded(ctx context.Context, id string, err error) error 
 	return errors.Join(err, chores.Later(s.options.Retry))
 }
 
-// evaluate runs a slot that has begun and records its outcome.
 func (s *Scheduler) evaluate(ctx context.Context, e *Entry, slot string, attempt int) error {
 	log := s.log.With("entry", e.Name, "slot", slot, "attempt", attempt)
 	log.InfoContext(ctx, "run started", "model", e.Model)

@@ -100,7 +100,6 @@ func (t *Table) watch(ctx context.Context, transaction func(tx *redis.Tx) error,
 	}
 }
 
-// update changes a slot. If change returns an error, update returns that error and the slot stays as it is.
 func (t *Table) update(ctx context.Context, entry, name string, change func(s *Slot) error) error {
 	k := slotKey(entry, name)
 	err := t.watch(ctx, func(tx *redis.Tx) error {
@@ -124,7 +123,6 @@ func (t *Table) update(ctx context.Context, entry, name string, change func(s *S
 	return failure(err, "update slot %s of %s", name, entry)
 }
 
-// beat records a scheduler's heartbeat and its entries.
 func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -144,7 +142,6 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler's heartbeat")
 }
 
-// served reports whether a live scheduler has an entry.
 func (t *Table) served(ctx context.Context, entry string) (bool, error) {
 	now, err := t.Now(ctx)
 	if err != nil {
@@ -165,7 +162,6 @@ const lostAfter = time.Minute
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
 const forgottenAfter = 30 * 24 * time.Hour
 
-// forget deletes entries that no scheduler has had for forgottenAfter.
 func (t *Table) forget(ctx context.Context, now time.Time) error {
 	entries, err := t.rdb.HGetAll(ctx, key("entries")).Result()
 	if err != nil {
@@ -194,7 +190,6 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// storedEntry is an entry in Redis.
 type storedEntry struct {
 	Entry
 	Seen time.Time `json:"seen"` // time of the latest heartbeat of a scheduler that had the entry

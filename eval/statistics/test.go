@@ -38,7 +38,6 @@ func (d Difference) Worse() float64 {
 	return 1
 }
 
-// studentsT is the distribution function of Student's t with the given degrees of freedom.
 func studentsT(t, freedom float64) float64 {
 	tail := mathext.RegIncBeta(freedom/2, 0.5, freedom/(freedom+t*t)) / 2
 	if t > 0 {

@@ -25,5 +25,4 @@ func Builtin() []string {
 	return files
 }
 
-// isBuiltin reports whether name is that of a built-in task.
 func isBuiltin(name string) bool { return slices.Contains(Builtin(), name) }

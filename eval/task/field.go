@@ -59,7 +59,6 @@ func (f *Field) read(n *yaml.Node) error {
 // for every row.
 var column = regexp.MustCompile(`^\w+$`)
 
-// value returns the value of the field for a row. The value of a template is a text.
 func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 	switch {
 	case f.function != nil:
@@ -119,9 +118,13 @@ func (f *Field) list(row *ordered.Object) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%v is not a list", v)
 	}
+	return textList(values), nil
+}
+
+func textList(values []ordered.Value) []string {
 	list := make([]string, len(values))
 	for i, each := range values {
 		list[i] = textOf(each)
 	}
-	return list, nil
+	return list
 }

@@ -44,17 +44,19 @@ func (r *reader) filters(n *yaml.Node) error {
 			Group    int     `yaml:"group_select"`
 			Fallback *string `yaml:"fallback"`
 			K        int     `yaml:"k"`
+
+			Unknown map[string]any `yaml:",inline"`
 		} `yaml:"filter"`
 	}
 	if err := n.Decode(&list); err != nil {
 		return err
 	}
-	if err := filterSettings(n); err != nil {
-		return err
-	}
 	for _, l := range list {
 		p := Pipeline{Name: l.Name}
 		for _, f := range l.Filter {
+			if len(f.Unknown) > 0 {
+				return unsupported("setting %q of filter %q", slices.Sorted(maps.Keys(f.Unknown))[0], f.Function)
+			}
 			switch f.Function {
 			case "regex":
 				fallback := noMatch
@@ -90,28 +92,6 @@ func (r *reader) filters(n *yaml.Node) error {
 	return nil
 }
 
-// filterSettings returns an error if a filter has an unknown setting.
-func filterSettings(pipelines *yaml.Node) error {
-	var list []struct {
-		Filter []map[string]any `yaml:"filter"`
-	}
-	if err := pipelines.Decode(&list); err != nil {
-		return err
-	}
-	for _, l := range list {
-		for _, f := range l.Filter {
-			for _, name := range slices.Sorted(maps.Keys(f)) {
-				switch name {
-				case "function", "regex_pattern", "group_select", "fallback", "k":
-				default:
-					return unsupported("setting %q of filter %q", name, fmt.Sprint(f["function"]))
-				}
-			}
-		}
-	}
-	return nil
-}
-
 func each(change func(string) string) filter {
 	return func(answers []string) []string {
 		changed := make([]string, len(answers))
@@ -126,7 +106,7 @@ func each(change func(string) string) filter {
 // harness calls it group_select); a negative index counts from the end. If the expression has capture groups, the result is the first group
 // of the match that is not empty. Without a match, the result is fallback.
 func regexFilter(pattern string, group int, fallback string) (filter, error) {
-	re, err := compile(pattern)
+	re, err := compile(pattern, regexp2.None)
 	if err != nil {
 		return nil, err
 	}
@@ -143,13 +123,24 @@ func regexFilter(pattern string, group int, fallback string) (filter, error) {
 	}), nil
 }
 
-func compile(pattern string) (*regexp2.Regexp, error) {
-	re, err := regexp2.Compile(pattern, regexp2.None)
+func compile(pattern string, o regexp2.RegexOptions) (*regexp2.Regexp, error) {
+	re, err := regexp2.Compile(pattern, o)
 	if err != nil {
 		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
 	}
 	re.MatchTimeout = regexTime
 	return re, nil
+}
+
+func compileAll(patterns []string, o regexp2.RegexOptions) ([]*regexp2.Regexp, error) {
+	list := make([]*regexp2.Regexp, len(patterns))
+	for i, pattern := range patterns {
+		var err error
+		if list[i], err = compile(pattern, o); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // matches returns the matches of an expression in a text. If the expression has groups, it returns the first non-empty group of each match.

@@ -29,7 +29,6 @@ var conversions = map[string]func(row *ordered.Object) *ordered.Object{
 	"hellaswag utils.process_docs": hellaswag,
 }
 
-// fieldFunctions are the functions for doc_to_text, doc_to_target and doc_to_choice.
 var fieldFunctions = map[string]func(row *ordered.Object) (ordered.Value, error){
 	"preprocess_winogrande.doc_to_text":        winograndeRight,
 	"preprocess_winogrande.doc_to_target":      winograndeEnd,
@@ -83,7 +82,6 @@ func withoutMarks(s string) string {
 	return strings.ReplaceAll(marks.ReplaceAllString(s, ""), "  ", " ")
 }
 
-// winograndeBlank returns the parts of a WinoGrande sentence before and after its blank.
 func winograndeBlank(row *ordered.Object) (before, after string, err error) {
 	sentence, err := columnText(row, "sentence")
 	if err != nil {
@@ -167,7 +165,6 @@ var wikitextExpressions = func() map[string]*regexp2.Regexp {
 	return all
 }()
 
-// wikitextPage returns the page of a WikiText row as plain text.
 func wikitextPage(row *ordered.Object) (ordered.Value, error) {
 	s, err := columnText(row, "page")
 	if err != nil {

@@ -21,7 +21,7 @@ type Group struct {
 
 // Member is a task of a group.
 type Member struct {
-	Task   string // the task's name
+	Task   string
 	Weight float64
 }
 
@@ -52,7 +52,6 @@ type collection struct {
 	folders map[string]map[string][]string // for each folder: the files that define a task, tag or group, by its name
 }
 
-// add adds the tasks of a file.
 func (c *collection) add(path string) error {
 	if c.byPath[path] {
 		return nil
@@ -86,7 +85,6 @@ func (c *collection) addTask(path string) error {
 	return nil
 }
 
-// groupReader reads a group's file.
 type groupReader struct {
 	*collection
 	path   string
@@ -94,7 +92,6 @@ type groupReader struct {
 	within []string // files of the groups that contain this one, directly or not
 }
 
-// maxGroups is the maximum depth of nested groups.
 const maxGroups = 8
 
 func (g *groupReader) read(keys map[string]*keyValue) error {
@@ -168,17 +165,11 @@ func (g *groupReader) member(n *yaml.Node) error {
 			return err
 		}
 		for i := 0; i+1 < len(pairs); i += 2 {
-			name, value := pairs[i].Value, pairs[i+1]
-			var err error
-			switch name {
-			case "task":
-				err = value.Decode(&m.Task)
-			case "weight":
-				err = value.Decode(&m.Weight)
-			default:
-				err = unsupported("the key %q of a group's task", name)
+			target, ok := map[string]any{"task": &m.Task, "weight": &m.Weight}[pairs[i].Value]
+			if !ok {
+				return unsupported("the key %q of a group's task", pairs[i].Value)
 			}
-			if err != nil {
+			if err := store(pairs[i+1], target); err != nil {
 				return err
 			}
 		}
@@ -198,7 +189,6 @@ func (g *groupReader) member(n *yaml.Node) error {
 	return nil
 }
 
-// join adds the tasks of a file to the group.
 func (g *groupReader) join(file string, weight float64) error {
 	if slices.Contains(g.within, file) || len(g.within) > maxGroups {
 		return fmt.Errorf("%s: the group contains itself, or groups are nested deeper than %d", file, maxGroups)
@@ -233,10 +223,8 @@ func (g *groupReader) join(file string, weight float64) error {
 	return nil
 }
 
-// maxFiles is the maximum number of YAML files under the folder of a group.
 const maxFiles = 10_000
 
-// find returns the files that define the task, tag or group with a name.
 func (g *groupReader) find(name string) ([]string, error) {
 	folder := filepath.Dir(g.path)
 	index, ok := g.folders[folder]
@@ -256,7 +244,6 @@ func (g *groupReader) find(name string) ([]string, error) {
 	return nil, fmt.Errorf("%q is not a built-in task, and no readable task file under %s defines a task, tag or group of this name", name, folder)
 }
 
-// namesIn returns, for each name of a task, tag or group, the files under a folder that define it.
 func namesIn(folder string) (map[string][]string, error) {
 	index := map[string][]string{}
 	n := 0

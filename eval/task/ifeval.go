@@ -32,7 +32,6 @@ type Instruction struct {
 // ErrSkip means that a row cannot be scored, because it needs something that is not supported. The task's other rows can still be scored.
 var ErrSkip = errors.New("the row is left out")
 
-// readInstructions reads the instructions of an IFEval row.
 func readInstructions(row *ordered.Object, p *Prompt) error {
 	text, err := json.Marshal(plain(row))
 	if err != nil {
@@ -133,27 +132,8 @@ func compared(relation string, than number64, count func(answer string) int) (fu
 	return nil, fmt.Errorf("relation %q is not \"less than\" or \"at least\"", relation)
 }
 
-// found returns the number of matches of an expression in a text.
-func found(re *regexp2.Regexp, s string) int {
-	n := 0
-	m, err := re.FindStringMatch(s)
-	for ; m != nil && err == nil; m, err = re.FindNextMatch(m) {
-		n++
-	}
-	return n
-}
-
-func expression(pattern string, o regexp2.RegexOptions) (*regexp2.Regexp, error) {
-	re, err := regexp2.Compile(pattern, o)
-	if err != nil {
-		return nil, fmt.Errorf("regular expression %q: %w", pattern, err)
-	}
-	re.MatchTimeout = regexTime
-	return re, nil
-}
-
 func mustExpression(pattern string, o regexp2.RegexOptions) *regexp2.Regexp {
-	re, err := expression(pattern, o)
+	re, err := compile(pattern, o)
 	if err != nil {
 		panic(err) // not reached, since the patterns are valid constants
 	}
@@ -193,6 +173,14 @@ func splitAt(re *regexp2.Regexp, s string) []string {
 	return append(parts, string(r[from:]))
 }
 
+// given returns a check, or errArgument if the settings that it needs are not valid.
+func given(valid bool, check func(string) bool) (func(string) bool, error) {
+	if !valid {
+		return nil, errArgument
+	}
+	return check, nil
+}
+
 func always(check func(string) bool) func(*instructions) (func(string) bool, error) {
 	return func(*instructions) (func(string) bool, error) { return check, nil }
 }
@@ -211,43 +199,33 @@ var instructionChecks = map[string]func(k *instructions) (func(answer string) bo
 		if len(k.Keywords) == 0 {
 			return nil, errArgument
 		}
-		var list []*regexp2.Regexp
-		for _, word := range k.Keywords {
-			re, err := expression(word, regexp2.IgnoreCase)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, re)
-		}
+		list, err := compileAll(k.Keywords, regexp2.IgnoreCase)
 		return func(s string) bool {
 			return !slices.ContainsFunc(list, func(re *regexp2.Regexp) bool { return !matched(re, s) })
-		}, nil
+		}, err
 	},
 	"keywords:frequency": func(k *instructions) (func(string) bool, error) {
 		if k.Keyword == "" {
 			return nil, errArgument
 		}
-		re, err := expression(strings.TrimSpace(k.Keyword), regexp2.IgnoreCase)
+		re, err := compile(strings.TrimSpace(k.Keyword), regexp2.IgnoreCase)
 		if err != nil {
 			return nil, err
 		}
-		return compared(k.Relation, k.Frequency, func(s string) int { return found(re, s) })
+		return compared(k.Relation, k.Frequency, func(s string) int { return len(all(re, s)) })
 	},
 	"keywords:forbidden_words": func(k *instructions) (func(string) bool, error) {
 		if len(k.Forbidden) == 0 {
 			return nil, errArgument
 		}
-		var list []*regexp2.Regexp
+		var patterns []string
 		for _, word := range k.Forbidden {
-			re, err := expression(`\b`+word+`\b`, regexp2.IgnoreCase)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, re)
+			patterns = append(patterns, `\b`+word+`\b`)
 		}
+		list, err := compileAll(patterns, regexp2.IgnoreCase)
 		return func(s string) bool {
 			return !slices.ContainsFunc(list, func(re *regexp2.Regexp) bool { return matched(re, s) })
-		}, nil
+		}, err
 	},
 	"keywords:letter_frequency": func(k *instructions) (func(string) bool, error) {
 		letter := strings.ToLower(k.Letter)
@@ -257,22 +235,16 @@ var instructionChecks = map[string]func(k *instructions) (func(answer string) bo
 		return compared(k.LetRelation, k.LetFrequency, func(s string) int { return strings.Count(strings.ToLower(s), letter) })
 	},
 	"length_constraints:number_words": func(k *instructions) (func(string) bool, error) {
-		return compared(k.Relation, k.Words, func(s string) int { return found(wordRE, s) })
+		return compared(k.Relation, k.Words, func(s string) int { return len(all(wordRE, s)) })
 	},
 	"length_constraints:number_paragraphs": func(k *instructions) (func(string) bool, error) {
-		if k.Paragraphs <= 0 {
-			return nil, errArgument
-		}
-		return func(s string) bool { return paragraphs(s) == k.Paragraphs }, nil
+		return given(k.Paragraphs > 0, func(s string) bool { return paragraphs(s) == k.Paragraphs })
 	},
 	"length_constraints:nth_paragraph_first_word": func(k *instructions) (func(string) bool, error) {
-		if k.Paragraphs <= 0 || k.Nth <= 0 || k.Nth > k.Paragraphs || k.FirstWord == "" {
-			return nil, errArgument
-		}
-		return func(s string) bool { return startsNth(s, k) }, nil
+		return given(k.Nth > 0 && k.Nth <= k.Paragraphs && k.FirstWord != "", func(s string) bool { return startsNth(s, k) })
 	},
 	"detectable_content:number_placeholders": func(k *instructions) (func(string) bool, error) {
-		return atLeast(k.Placeholders, func(s string) int { return found(placeholderRE, s) })
+		return atLeast(k.Placeholders, func(s string) int { return len(all(placeholderRE, s)) })
 	},
 	"detectable_content:postscript": func(k *instructions) (func(string) bool, error) {
 		marker := strings.TrimSpace(k.Postscript)
@@ -285,14 +257,11 @@ var instructionChecks = map[string]func(k *instructions) (func(answer string) bo
 		case "P.S.":
 			pattern = `\s*p\.\s?s\..*$`
 		}
-		re, err := expression(pattern, regexp2.Multiline)
+		re, err := compile(pattern, regexp2.Multiline)
 		return func(s string) bool { return matched(re, strings.ToLower(s)) }, err
 	},
 	"detectable_format:number_bullet_lists": func(k *instructions) (func(string) bool, error) {
-		if k.Bullets <= 0 {
-			return nil, errArgument
-		}
-		return func(s string) bool { return number64(found(starBulletRE, s)+found(dashBulletRE, s)) == k.Bullets }, nil
+		return given(k.Bullets > 0, func(s string) bool { return number64(len(all(starBulletRE, s))+len(all(dashBulletRE, s))) == k.Bullets })
 	},
 	"detectable_format:constrained_response": always(func(s string) bool {
 		return slices.ContainsFunc([]string{"My answer is yes.", "My answer is no.", "My answer is maybe."}, func(o string) bool { return strings.Contains(s, o) })
@@ -313,11 +282,11 @@ var instructionChecks = map[string]func(k *instructions) (func(answer string) bo
 		if k.Splitter == "" {
 			return nil, errArgument
 		}
-		re, err := expression(`\s?`+strings.TrimSpace(k.Splitter)+`\s?\d+\s?`, regexp2.None)
+		re, err := compile(`\s?`+strings.TrimSpace(k.Splitter)+`\s?\d+\s?`, regexp2.None)
 		if err != nil {
 			return nil, err
 		}
-		return atLeast(k.Sections, func(s string) int { return found(re, s) })
+		return atLeast(k.Sections, func(s string) int { return len(all(re, s)) })
 	},
 	"detectable_format:json_format": always(func(s string) bool { return json.Valid([]byte(unfenced(s))) }),
 	"detectable_format:title": always(func(s string) bool {
@@ -327,21 +296,15 @@ var instructionChecks = map[string]func(k *instructions) (func(answer string) bo
 	}),
 	"combination:two_responses": always(twoResponses),
 	"combination:repeat_prompt": func(k *instructions) (func(string) bool, error) {
-		if k.Repeat == "" {
-			return nil, errArgument
-		}
-		return func(s string) bool {
+		return given(k.Repeat != "", func(s string) bool {
 			return strings.HasPrefix(strings.ToLower(strings.TrimSpace(s)), strings.ToLower(strings.TrimSpace(k.Repeat)))
-		}, nil
+		})
 	},
 	"startend:end_checker": func(k *instructions) (func(string) bool, error) {
 		end := strings.ToLower(strings.TrimSpace(k.End))
-		if end == "" {
-			return nil, errArgument
-		}
-		return func(s string) bool {
+		return given(end != "", func(s string) bool {
 			return strings.HasSuffix(strings.ToLower(strings.Trim(strings.TrimSpace(s), `"`)), end)
-		}, nil
+		})
 	},
 	"startend:quotation": always(func(s string) bool {
 		s = strings.TrimSpace(s)

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -61,12 +62,8 @@ func (noSchemas) Load(url string) (any, error) {
 func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	var text []byte
 	if n.Kind == yaml.ScalarNode {
-		path := n.Value
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(r.folder, path)
-		}
 		var err error
-		if text, err = os.ReadFile(path); err != nil {
+		if text, err = os.ReadFile(r.within(n.Value)); err != nil {
 			return nil, fmt.Errorf("read its file: %w", err)
 		}
 	} else {
@@ -86,17 +83,16 @@ func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	const name = "schema.json"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noSchemas{})
-	if err := c.AddResource(name, document); err != nil {
-		return nil, fmt.Errorf("it cannot be used: %w", err)
+	var s *jsonschema.Schema
+	if err = c.AddResource(name, document); err == nil {
+		s, err = c.Compile(name)
 	}
-	s, err := c.Compile(name)
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be used: %w", err)
 	}
 	return s, nil
 }
 
-// valid reports whether an answer is JSON and, if the metric has a schema, whether the schema accepts it.
 func (m *Metric) valid(answer string) bool {
 	v, ok := parsed(answer)
 	return ok && (m.schema == nil || m.schema.Validate(v) == nil)
@@ -114,11 +110,7 @@ func (m *Metric) fieldsRight(answer, target string) float64 {
 		return 0
 	}
 	fields := m.fields
-	if fields == nil {
-		object, isObject := want.(map[string]any)
-		if !isObject {
-			return indicator(equal(want, got))
-		}
+	if object, ok := want.(map[string]any); ok && fields == nil {
 		for name := range object {
 			fields = append(fields, []string{name})
 		}
@@ -177,34 +169,20 @@ func equal(a, b any) bool {
 		return a == n || errX == nil && errY == nil && x == y
 	case []any:
 		list, ok := b.([]any)
-		if !ok || len(a) != len(list) {
-			return false
-		}
-		for i := range a {
-			if !equal(a[i], list[i]) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, list, equal)
 	case map[string]any:
 		object, ok := b.(map[string]any)
-		if !ok || len(a) != len(object) {
-			return false
-		}
-		for name, v := range a {
-			other, has := object[name]
-			if !has || !equal(v, other) {
-				return false
-			}
-		}
-		return true
+		return ok && maps.EqualFunc(a, object, equal)
 	}
 	return reflect.DeepEqual(a, b)
 }
 
 // paths parses the names of fields. The parts of a name are separated by dots: a.b is field b of object a, a.0 the first element of list a.
-func paths(names []string) ([][]string, error) {
-	var list [][]string
+func paths(n *yaml.Node) (list [][]string, err error) {
+	var names []string
+	if err := n.Decode(&names); err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		if name == "" {
 			return nil, errors.New("the name of a field is empty")

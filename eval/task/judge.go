@@ -3,6 +3,8 @@ package task
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,23 +28,20 @@ type Rubric struct {
 // defaultScore is the regular expression that finds the score in a judge's reply, if the task sets none.
 const defaultScore = `(?i)score\W{0,6}(-?\d+(?:\.\d+)?)`
 
-// judge reads the key judge of a task file.
 func (r *reader) judge(n *yaml.Node) error {
 	c := struct {
 		Rubric    string    `yaml:"rubric"`
 		Score     string    `yaml:"score"`
 		Range     []float64 `yaml:"range"`
 		MaxTokens int       `yaml:"max_gen_toks"`
+
+		Unknown map[string]any `yaml:",inline"`
 	}{Score: defaultScore, Range: []float64{1, 10}, MaxTokens: 512}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		switch name := n.Content[i].Value; name {
-		case "rubric", "score", "range", "max_gen_toks":
-		default:
-			return unsupported("the key %q", name)
-		}
-	}
 	if err := n.Decode(&c); err != nil {
 		return err
+	}
+	if len(c.Unknown) > 0 {
+		return unsupported("the key %q", slices.Sorted(maps.Keys(c.Unknown))[0])
 	}
 	if c.Rubric == "" {
 		return errors.New(`"rubric", the prompt of the judge, is missing`)
@@ -54,7 +53,7 @@ func (r *reader) judge(n *yaml.Node) error {
 	if err != nil {
 		return fmt.Errorf("rubric: %w", err)
 	}
-	score, err := compile(c.Score)
+	score, err := compile(c.Score, regexp2.None)
 	if err != nil {
 		return fmt.Errorf("score: %w", err)
 	}

@@ -87,10 +87,8 @@ func (p *literalParser) list(depth int) (ordered.Value, error) {
 	}
 }
 
-// escapes are Python's escapes that consist of a backslash and one letter.
 var escapes = map[byte]rune{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"', 'a': '\a', 'b': '\b', 'f': '\f', 'v': '\v', '0': 0}
 
-// hexDigits is the number of hex digits in Python's escapes \x, \u and \U.
 var hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 func (p *literalParser) text() (ordered.Value, error) {

@@ -71,51 +71,34 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	var m Metric
 	var higher *bool
 	var ks []int
+	targets := map[string]any{
+		"metric": &m.Name, "higher_is_better": &higher, "check": &m.check,
+		"ignore_case": &m.ignoreCase, "ignore_punctuation": &m.ignorePunctuation, "ignore_numbers": &m.ignoreDigit,
+		"aggregation":       func(value *yaml.Node) error { m.Aggregation = value.Value; return nil },
+		"regexes_to_ignore": func(value *yaml.Node) (err error) { m.ignore, err = expressions(value); return err },
+		"k":                 func(value *yaml.Node) (err error) { ks, err = integers(value); return err },
+		"schema":            func(value *yaml.Node) (err error) { m.schema, err = r.schema(value); return err },
+		"fields":            func(value *yaml.Node) (err error) { m.fields, err = paths(value); return err },
+	}
 	pairs, err := mapping(n)
 	if err != nil {
 		return nil, err
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		key, value := pairs[i].Value, pairs[i+1]
-		var err error
-		switch key {
-		case "metric":
-			if name, ok := functionName(value); ok {
-				return nil, unsupportedFunction(name)
-			}
-			err = value.Decode(&m.Name)
-		case "aggregation":
-			m.Aggregation = value.Value
-			if name, ok := functionName(value); ok {
-				if m.Aggregation, ok = aggregationFunctions[name]; !ok {
-					return nil, unsupportedFunction(name)
-				}
-			}
-		case "higher_is_better":
-			err = value.Decode(&higher)
-		case "ignore_case":
-			err = value.Decode(&m.ignoreCase)
-		case "ignore_punctuation":
-			err = value.Decode(&m.ignorePunctuation)
-		case "ignore_numbers":
-			err = value.Decode(&m.ignoreDigit)
-		case "regexes_to_ignore":
-			m.ignore, err = expressions(value)
-		case "k":
-			ks, err = integers(value)
-		case "check":
-			err = value.Decode(&m.check)
-		case "schema":
-			m.schema, err = r.schema(value)
-		case "fields":
-			var names []string
-			if err = value.Decode(&names); err == nil {
-				m.fields, err = paths(names)
-			}
-		default:
+		name, isFunction := functionName(value)
+		aggregation := aggregationFunctions[name]
+		target, known := targets[key]
+		switch {
+		case !known:
 			return nil, unsupported("setting %q of a metric", key)
+		case isFunction && (key == "metric" || key == "aggregation" && aggregation == ""):
+			return nil, unsupportedFunction(name)
+		case isFunction && key == "aggregation":
+			m.Aggregation = aggregation
+			continue
 		}
-		if err != nil {
+		if err := store(value, target); err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 	}
@@ -169,14 +152,7 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 	if err := n.Decode(&patterns); err != nil {
 		return nil, err
 	}
-	list := make([]*regexp2.Regexp, len(patterns))
-	for i, pattern := range patterns {
-		var err error
-		if list[i], err = compile(pattern); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return compileAll(patterns, regexp2.None)
 }
 
 // checkMetrics checks the settings of each metric and sets its aggregation. known has the metrics that the task can use, each with its
@@ -301,7 +277,11 @@ func (m *Metric) Score(answer string, targets []string) float64 {
 	case "contains":
 		return indicator(m.Contains(answer, targets))
 	case "numeric_match":
-		return indicator(slices.ContainsFunc(targets, func(t string) bool { return sameNumber(answer, t) }))
+		number, ok := lastNumber(answer)
+		return indicator(ok && slices.ContainsFunc(targets, func(t string) bool {
+			other, ok := lastNumber(t)
+			return ok && other == number
+		}))
 	case "json_valid", "json_schema":
 		return indicator(m.valid(answer))
 	case "json_match":
@@ -316,13 +296,6 @@ func (m *Metric) Score(answer string, targets []string) float64 {
 
 // number matches a number, which may have commas between thousands.
 var number = regexp.MustCompile(`-?\d[0-9,]*(\.\d+)?`)
-
-// sameNumber reports whether the last numbers of two texts are equal.
-func sameNumber(a, b string) bool {
-	x, okX := lastNumber(a)
-	y, okY := lastNumber(b)
-	return okX && okY && x == y
-}
 
 func lastNumber(s string) (float64, bool) {
 	all := number.FindAllString(s, -1)

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/ingot-run/ingot/internal/ordered"
@@ -86,7 +87,6 @@ func (p *Prompt) ContextOf(choice int) string {
 	return p.Context
 }
 
-// description returns the text before the examples and the prompt of a row.
 func (t *Task) description(row *ordered.Object) (string, error) {
 	f := &t.Description
 	if f.template == nil {
@@ -105,7 +105,6 @@ func (t *Task) converted(row *ordered.Object) *ordered.Object {
 	return t.convert(row)
 }
 
-// example returns the prompt and the answer of a row that is used as an example.
 func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	row = t.converted(row)
 	asked, err := t.Text.value(row)
@@ -159,25 +158,22 @@ func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error
 // choice returns the number of the choice that a target names. v is the target: the number of a choice, or the text of one.
 func (p *Prompt) choice(v ordered.Value) (int, error) {
 	text := textOf(v)
-	if b, ok := v.(bool); ok {
+	switch v {
+	case false:
 		text = "0"
-		if b {
-			text = "1"
-		}
+	case true:
+		text = "1"
 	}
 	n, err := strconv.Atoi(text)
 	if err == nil && n >= 0 && n < len(p.Choices) {
 		return n, nil
 	}
-	for i, c := range p.Choices {
-		if c == text {
-			return i, nil
-		}
+	if i := slices.Index(p.Choices, text); i >= 0 {
+		return i, nil
 	}
 	return 0, fmt.Errorf("%q is not the number or text of one of the %d choices", text, len(p.Choices))
 }
 
-// accepted returns the accepted answers in a target, which is a text or a list of texts.
 func accepted(v ordered.Value) []string {
 	if s, ok := v.(string); ok {
 		if len(s) < 2 || s[0] != '[' || s[len(s)-1] != ']' {
@@ -193,9 +189,5 @@ func accepted(v ordered.Value) []string {
 	if !ok {
 		return []string{textOf(v)}
 	}
-	list := make([]string, len(values))
-	for i, each := range values {
-		list[i] = textOf(each)
-	}
-	return list
+	return textList(values)
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,7 +128,6 @@ var ignored = []string{
 
 // key reads one key of a task file.
 func (r *reader) key(name string, n *yaml.Node) error {
-	t := r.task
 	if function, ok := functionName(n); ok {
 		switch name {
 		case "process_docs":
@@ -141,72 +141,83 @@ func (r *reader) key(name string, n *yaml.Node) error {
 			return unsupportedFunction(function)
 		}
 	}
-	switch name {
-	case "task":
-		return n.Decode(&t.Name)
-	case "output_type":
-		return r.outputType(n)
-	case "metadata":
-		var m struct {
-			Version string `yaml:"version"`
-		}
-		err := n.Decode(&m)
-		t.Version = m.Version
-		return err
-	case "data":
-		return r.file(n, &t.Data)
-	case "fewshot_data":
-		return r.file(n, &t.FewShotData)
-	case "description":
-		return t.Description.read(n)
-	case "doc_to_text":
-		return t.Text.read(n)
-	case "doc_to_target":
-		return t.Target.read(n)
-	case "doc_to_choice":
-		return t.Choices.read(n)
-	case "target_delimiter":
-		return n.Decode(&t.TargetDelimiter)
-	case "fewshot_delimiter":
-		return n.Decode(&t.ShotDelimiter)
-	case "num_fewshot":
-		return n.Decode(&t.Shots)
-	case "fewshot_config":
-		return r.examples(n)
-	case "generation_kwargs":
-		return r.generation(n)
-	case "repeats":
-		return n.Decode(&t.Repeats)
-	case "filter_list":
-		return r.filters(n)
-	case "metric_list":
-		return r.metrics(n)
-	case "cluster":
-		return n.Decode(&t.Cluster)
-	case "margin":
-		return n.Decode(&t.Margin)
-	case "chat":
-		return n.Decode(&t.Chat)
-	case "judge":
-		return r.judge(n)
-	case "group", "aggregate_metric_list":
-		return errors.New("the file is a group of tasks, not a task")
-	}
-	if slices.Contains(ignored, name) {
+	target, ok := r.targets()[name]
+	switch {
+	case ok:
+		return store(n, target)
+	case slices.Contains(ignored, name):
 		return nil
 	}
 	return unsupported("the key")
 }
 
-// file reads the path of a file relative to the task's folder.
-func (r *reader) file(n *yaml.Node, path *string) error {
-	if err := n.Decode(path); err != nil {
+// targets maps the keys of a task file to their targets (see store).
+func (r *reader) targets() map[string]any {
+	t := r.task
+	return map[string]any{
+		"task": &t.Name, "output_type": r.outputType, "metadata": r.metadata, "data": r.fileTo(&t.Data), "fewshot_data": r.fileTo(&t.FewShotData),
+		"description": t.Description.read, "doc_to_text": t.Text.read, "doc_to_target": t.Target.read, "doc_to_choice": t.Choices.read,
+		"target_delimiter": &t.TargetDelimiter, "fewshot_delimiter": &t.ShotDelimiter, "num_fewshot": &t.Shots, "fewshot_config": r.examples,
+		"generation_kwargs": r.generation, "repeats": &t.Repeats, "filter_list": r.filters, "metric_list": r.metrics, "judge": r.judge,
+		"cluster": &t.Cluster, "margin": &t.Margin, "chat": &t.Chat, "group": isGroup, "aggregate_metric_list": isGroup,
+	}
+}
+
+func isGroup(*yaml.Node) error { return errors.New("the file is a group of tasks, not a task") }
+
+// store decodes a value into its target. If the target is a function, store calls it with the value; if it is nil, the value is ignored.
+func store(n *yaml.Node, target any) error {
+	switch target := target.(type) {
+	case nil:
+		return nil
+	case func(*yaml.Node) error:
+		return target(n)
+	}
+	return n.Decode(target)
+}
+
+// storeAll stores the values of a YAML mapping. targets has the target of each key that is supported; kind describes the keys in an error.
+func storeAll(n *yaml.Node, kind string, targets map[string]any) error {
+	pairs, err := mapping(n)
+	for i := 0; err == nil && i+1 < len(pairs); i += 2 {
+		name := pairs[i].Value
+		target, ok := targets[name]
+		if !ok {
+			return fmt.Errorf("%s: %w", name, unsupported("%s", kind))
+		}
+		if err := store(pairs[i+1], target); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return err
+}
+
+func (r *reader) metadata(n *yaml.Node) error {
+	var m struct {
+		Version string `yaml:"version"`
+	}
+	err := n.Decode(&m)
+	r.task.Version = m.Version
+	return err
+}
+
+// fileTo returns a function that reads the path of a file relative to the task's folder.
+func (r *reader) fileTo(path *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		err := n.Decode(path)
+		if *path != "" {
+			*path = r.within(*path)
+		}
 		return err
 	}
-	if *path != "" && !filepath.IsAbs(*path) {
-		*path = filepath.Join(r.folder, *path)
+}
+
+// within returns a path that is relative to the task's folder, or absolute.
+func (r *reader) within(path string) string {
+	if filepath.IsAbs(path) {
+		return path
 	}
-	return nil
+	return filepath.Join(r.folder, path)
 }
 
 func (r *reader) outputType(n *yaml.Node) error {
@@ -223,38 +234,25 @@ func (r *reader) outputType(n *yaml.Node) error {
 // examples reads the key fewshot_config.
 func (r *reader) examples(n *yaml.Node) error {
 	t := r.task
-	pairs, err := mapping(n)
-	if err != nil {
-		return err
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, value := pairs[i].Value, pairs[i+1]
-		var err error
-		switch name {
-		case "sampler":
+	return storeAll(n, "the key", map[string]any{
+		"seed": &t.ShotSeed, "same": &t.ShotColumn,
+		"split": nil, // the user gives the rows as a file
+		"samples": func(value *yaml.Node) (err error) {
+			t.Examples, err = objects(value)
+			t.ShotsInOrder = true
+			return err
+		},
+		"sampler": func(value *yaml.Node) error {
 			switch value.Value {
 			case "default":
 			case "first_n":
 				t.ShotsInOrder = true
 			default:
-				err = unsupported("%q", value.Value)
+				return unsupported("%q", value.Value)
 			}
-		case "samples":
-			t.Examples, err = objects(value)
-			t.ShotsInOrder = true
-		case "seed":
-			err = value.Decode(&t.ShotSeed)
-		case "same":
-			err = value.Decode(&t.ShotColumn)
-		case "split": // the user gives the rows as a file
-		default:
-			err = unsupported("the key")
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
+			return nil
+		},
+	})
 }
 
 // objects reads a YAML list of rows.
@@ -306,36 +304,16 @@ func mapping(n *yaml.Node) ([]*yaml.Node, error) {
 
 func (r *reader) generation(n *yaml.Node) error {
 	g := &r.task.Generation
-	pairs, err := mapping(n)
-	if err != nil {
-		return err
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		name, value := pairs[i].Value, pairs[i+1]
-		var err error
-		switch name {
-		case "until":
+	return storeAll(n, "the setting", map[string]any{
+		"max_gen_toks": &g.MaxTokens, "max_tokens": &g.MaxTokens, "max_new_tokens": &g.MaxTokens,
+		"temperature": &g.Temperature, "top_p": &g.TopP, "top_k": &g.TopK, "seed": &g.Seed,
+		"do_sample": nil, // ignored: the temperature decides whether tokens are sampled
+		"until": func(value *yaml.Node) (err error) {
 			r.until = true
 			g.Until, err = texts(value)
-		case "max_gen_toks", "max_tokens", "max_new_tokens":
-			err = value.Decode(&g.MaxTokens)
-		case "temperature":
-			err = value.Decode(&g.Temperature)
-		case "top_p":
-			err = value.Decode(&g.TopP)
-		case "top_k":
-			err = value.Decode(&g.TopK)
-		case "seed":
-			err = value.Decode(&g.Seed)
-		case "do_sample": // ignored: the temperature decides whether tokens are sampled
-		default:
-			err = unsupported("the setting")
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
+			return err
+		},
+	})
 }
 
 // texts reads a text or a list of texts.
@@ -354,9 +332,7 @@ func (r *reader) finish() error {
 	if t.Name == "" {
 		return errors.New(`the key "task", the name of the task, is missing`)
 	}
-	if t.Type == "" {
-		t.Type = Generate
-	}
+	t.Type = cmp.Or(t.Type, Generate)
 	if t.Type == Generate && !r.until {
 		t.Generation.Until = []string{t.ShotDelimiter}
 	}

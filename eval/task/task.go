@@ -34,8 +34,8 @@ type Task struct {
 	Data        string // path of the file of rows; empty if the task names none
 	FewShotData string // path of the file of examples; if empty, examples are other rows of Data
 
-	Description     Field             // precedes every prompt
-	Text            Field             // the prompt
+	Description     Field // precedes every prompt
+	Text            Field
 	Target          Field             // the expected answer: a text, a list of accepted ones, or the number of a choice
 	Choices         Field             // the continuations of MultipleChoice
 	TargetDelimiter string            // between prompt and target

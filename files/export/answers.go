@@ -145,7 +145,6 @@ func (a *Answers) errNoRow(e entry) error {
 	return fmt.Errorf("%s was %w: the input has no row %d", a.path, rows.ErrOtherFile, e.row)
 }
 
-// line has the fields of a line of answers that tables and TextWriter need.
 type line struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,7 +48,6 @@ func CheckColumns(input []table.Column, prefix string) error {
 	return nil
 }
 
-// freePrefix returns a prefix for generated columns that avoids the names of input columns.
 func freePrefix(input []table.Column) string {
 	for n := 1; ; n++ {
 		prefix := "answer_"
@@ -62,7 +62,6 @@ func freePrefix(input []table.Column) string {
 	}
 }
 
-// generated returns the generated columns that a table of these answers has, without the prefix.
 func generated(all []*Answers) []table.Column {
 	return slices.DeleteFunc(slices.Clone(Generated), func(c table.Column) bool {
 		switch c.Name {
@@ -94,9 +93,7 @@ func samplesOf(l line, modelName string) []sample {
 		return []sample{{model: modelName, failure: l.Error.Code + ": " + l.Error.Message}}
 	}
 	body := l.Response.Body
-	if modelName == "" {
-		modelName = body.Model
-	}
+	modelName = cmp.Or(modelName, body.Model)
 	all := make([]sample, len(body.Choices))
 	for i, c := range body.Choices {
 		all[i] = sample{

@@ -107,8 +107,7 @@ type unique struct {
 	seen    map[uint64]struct{}
 }
 
-// newUnique returns a unique that compares the given columns. The parameter all has the columns of the table. The error names a given
-// column that is not among them.
+// newUnique returns a unique that compares the given columns of the table. The error names a column that is not in all.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.Contains(table.Names(all), name) {

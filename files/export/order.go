@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-
-	"github.com/ingot-run/ingot/files/table"
 )
 
 // WriteLines writes the lines of all answers to w, sorted by row.
@@ -16,12 +14,7 @@ func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 		if n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		first := -1
-		for i, a := range all {
-			if next[i] < len(a.entries) && (first < 0 || a.entries[next[i]].row < all[first].entries[next[first]].row) {
-				first = i
-			}
-		}
+		first := lowest(all, next)
 		if first < 0 {
 			return out.Flush()
 		}
@@ -47,13 +40,17 @@ func Order(ctx context.Context, path string) error {
 	if a.sorted {
 		return nil
 	}
-	f, err := table.CreateFile(path)
-	if err != nil {
-		return err
+	return writeFile(path, func(w io.Writer) error { return WriteLines(ctx, w, []*Answers{a}) })
+}
+
+// lowest returns the index of the answers whose next entry has the lowest row; -1 if no entries are left. next has the index of the next
+// entry of each.
+func lowest(all []*Answers, next []int) int {
+	first := -1
+	for i, a := range all {
+		if next[i] < len(a.entries) && (first < 0 || a.entries[next[i]].row < all[first].entries[next[first]].row) {
+			first = i
+		}
 	}
-	defer f.Discard()
-	if err := WriteLines(ctx, f, []*Answers{a}); err != nil {
-		return err
-	}
-	return f.Commit()
+	return first
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,9 +80,7 @@ func (o *Output) Guard(models ...string) error {
 		if err != nil || isFile(path) { // path may be o.Path itself
 			return err
 		}
-		if first == "" {
-			first = path
-		}
+		first = cmp.Or(first, path)
 	}
 	return fmt.Errorf("%s was not made by this command, since %s does not exist: choose another OUT, or remove %[1]s", o.Path, first)
 }
@@ -175,6 +174,10 @@ func (o *Output) to(path string, write func(io.Writer) error) error {
 	if path == stdout {
 		return write(o.Stdout)
 	}
+	return writeFile(path, write)
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
 	f, err := table.CreateFile(path)
 	if err != nil {
 		return err

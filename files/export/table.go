@@ -176,7 +176,6 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 	return nil
 }
 
-// madeUpID is the prefix of the custom_id in answers to rows without an id.
 const madeUpID = "line-"
 
 // nameOf returns the first text that is not empty among a row's fields custom_id and id; empty if the row has none.
@@ -202,7 +201,6 @@ func (t *tableMaker) failed(record table.Record, damaged bool) error {
 	return err
 }
 
-// sample writes an answer to the table, unless the filter drops it.
 func (t *tableMaker) sample(record table.Record, s *sample) error {
 	reason, err := t.options.Filter.drops(s)
 	if err != nil {
@@ -239,12 +237,7 @@ func (r *namedRows) Next() (table.Record, error) {
 	if r.next == nil {
 		r.next = make([]int, len(r.answers))
 	}
-	first := -1
-	for i, a := range r.answers {
-		if r.next[i] < len(a.entries) && (first < 0 || a.entries[r.next[i]].row < r.answers[first].entries[r.next[first]].row) {
-			first = i
-		}
-	}
+	first := lowest(r.answers, r.next)
 	if first < 0 {
 		return table.Record{}, io.EOF
 	}

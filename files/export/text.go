@@ -23,7 +23,6 @@ import (
 // TextWriter prints answers as text for reading on a terminal.
 type TextWriter struct{ Out io.Writer }
 
-// shownAnswer is a line of answers with the row that it belongs to.
 type shownAnswer struct {
 	line
 	row int

@@ -32,7 +32,6 @@ func CheckDefaults(defaults []Default) error {
 	return nil
 }
 
-// fill adds defaults for the fields that a body does not set.
 func fill(body []table.Field, e openai.Endpoint, defaults []Default) []table.Field {
 	for _, d := range defaults {
 		if d.Setting.Only != "" && d.Setting.Only != e || given(body, d.Setting) {
@@ -43,7 +42,6 @@ func fill(body []table.Field, e openai.Endpoint, defaults []Default) []table.Fie
 	return body
 }
 
-// given reports whether a body sets a field, under any of its names.
 func given(body []table.Field, s *openai.Field) bool {
 	for _, f := range body {
 		if isNull(f.Value) {
@@ -77,7 +75,6 @@ func value(fields []table.Field, name string) json.RawMessage {
 	return nil
 }
 
-// joined returns a JSON object with the given fields.
 func joined(fields []table.Field) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteByte('{')

@@ -112,7 +112,6 @@ func newMaker(o Options, lines bool, columns []table.Column, sample []table.Reco
 	return nil, "", &UseError{known}
 }
 
-// columnNames returns the names of a table's columns. If each record has its own columns, it returns those of the sample.
 func columnNames(columns []table.Column, sample []table.Record) []string {
 	if columns != nil {
 		return table.Names(columns)
@@ -128,7 +127,6 @@ func columnNames(columns []table.Column, sample []table.Record) []string {
 	return list
 }
 
-// asIs reports whether lines are passed on unchanged.
 func (m *maker) asIs() bool {
 	return (m.raw || m.plain) && m.o.System == nil && len(m.o.Defaults) == 0
 }
@@ -152,7 +150,6 @@ func (m *maker) line(r table.Record) ([]byte, error) {
 	return joined(line), nil
 }
 
-// body returns the endpoint and the body for a record that is not a request itself.
 func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Field, err error) {
 	switch {
 	case m.o.Template != nil:
@@ -203,7 +200,6 @@ func (m *maker) addSystem(r table.Record, endpoint openai.Endpoint, body []table
 	return err
 }
 
-// request returns the request line of a record that is a request itself, with the system message and the defaults.
 func (m *maker) request(r table.Record) ([]byte, error) {
 	line := r.Fields
 	checked, err := openai.ParseInputLine(joined(line))

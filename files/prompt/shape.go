@@ -97,7 +97,6 @@ func guess(fields []table.Field) *shape {
 	return nil
 }
 
-// isRequest reports whether a JSON object is a complete request.
 func isRequest(fields []table.Field) bool {
 	prompt := value(fields, "prompt")
 	return value(fields, "body") != nil || value(fields, "messages") != nil || prompt != nil && !isMessages(prompt) ||

@@ -108,7 +108,6 @@ func (t *Template) render(r table.Record) ([]chatMessage, error) {
 	return list, nil
 }
 
-// values returns the record's values that the templates use.
 func (t *Template) values(r table.Record) (object, error) {
 	values := object{}
 	for _, f := range r.Fields {
@@ -261,16 +260,12 @@ type (
 	null   struct{} // always used as a nil pointer, which is false in conditions
 )
 
-// String returns an empty string.
 func (*null) String() string { return "" }
 
-// String returns a number as in JSON.
 func (n number) String() string { return asJSON(float64(n)) }
 
-// String returns the list as JSON.
 func (l list) String() string { return asJSON([]any(l)) }
 
-// String returns the object as JSON.
 func (o object) String() string { return asJSON(map[string]any(o)) }
 
 func asJSON(v any) string {

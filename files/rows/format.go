@@ -40,7 +40,6 @@ func parseText(line []byte) (openai.InputLine, error) {
 	return openai.InputLine{Endpoint: openai.Chat, Body: openai.UserMessage(string(line))}, nil
 }
 
-// beginsArray reports whether a line begins an array of objects.
 func beginsArray(first []byte) bool {
 	rest, ok := bytes.CutPrefix(first, []byte("["))
 	rest = bytes.TrimSpace(rest)

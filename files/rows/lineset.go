@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 )
 
-// blockLines is the number of lines of a block.
 const blockLines = 64
 
 // lineSet is a set of line numbers in blocks of blockLines. Some lines have a checksum. The memory depends on the number of lines in the
@@ -18,7 +17,6 @@ type lineBlock struct {
 	sums   *[blockLines]uint32
 }
 
-// add adds a line. It reports whether the line was in the set already.
 func (s lineSet) add(line int) (before bool) {
 	b := s[line/blockLines]
 	if b == nil {

@@ -13,8 +13,7 @@ func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
 
 const defaultPrefix = "line-"
 
-// names has the custom_ids of the rows read so far. It needs about 20 bytes for each row that has a custom_id, and one bit for each row
-// without one.
+// names has the custom_ids of the rows read so far: about 20 bytes for each row with a custom_id, one bit for each without.
 type names struct {
 	given   map[uint64]struct{} // 64-bit hashes of the custom_ids that rows have in the file
 	unnamed []uint64            // one bit for each line, set if the row's custom_id is DefaultID

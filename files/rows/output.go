@@ -153,7 +153,6 @@ func (o *Output) isCutShort(text []byte) bool {
 	return string(text[:n]) == start[:n]
 }
 
-// loadResult adds a result that the file had when it was opened.
 func (o *Output) loadResult(text []byte) error {
 	var l struct {
 		ID    string        `json:"id"`
@@ -199,7 +198,6 @@ func (o *Output) ByOtherModels(sha string) int {
 	return n
 }
 
-// add records that the output has a result for a line. It reports whether the output had one before.
 func (o *Output) add(line int) (before bool) {
 	before = o.lines.add(line)
 	if !before {
@@ -257,10 +255,7 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	if _, err := o.w.Write(text); err != nil {
 		return writeError(err)
 	}
-	if err := o.w.WriteByte('\n'); err != nil {
-		return writeError(err)
-	}
-	return nil
+	return writeError(o.w.WriteByte('\n'))
 }
 
 func (o *Output) addError(line int, text []byte, code string) {
@@ -286,13 +281,15 @@ func errorCode(text []byte) string {
 func (o *Output) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if err := o.w.Flush(); err != nil {
-		return writeError(err)
-	}
-	return nil
+	return writeError(o.w.Flush())
 }
 
-func writeError(err error) error { return fmt.Errorf("write results: %w", err) }
+func writeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("write results: %w", err)
+}
 
 // Counts returns the number of results and how many of them are error lines.
 func (o *Output) Counts() (results, failed int) {

@@ -4,6 +4,7 @@ package rows
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,9 +31,9 @@ type Row struct {
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
 	CustomID string          // the row's custom_id; for a row without one, DefaultID(Line) or a variant of it that no earlier row has
 	Endpoint openai.Endpoint // the API endpoint that answers the row
-	Body     json.RawMessage // the body of the request
-	Model    string          // the model that the body names; empty for none
-	Err      *openai.Error   // why the row cannot be used, with Endpoint, Body and Model not set; nil for a usable row
+	Body     json.RawMessage
+	Model    string        // the model that the body names; empty for none
+	Err      *openai.Error // why the row cannot be used, with Endpoint, Body and Model not set; nil for a usable row
 }
 
 // ErrFormat means that a file cannot be read as rows.
@@ -64,9 +65,7 @@ type Reader struct {
 
 // NewReader returns a Reader of the rows of r.
 func NewReader(r io.Reader, o Options) *Reader {
-	if o.Format == "" {
-		o.Format = FormatAuto
-	}
+	o.Format = cmp.Or(o.Format, FormatAuto)
 	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: newNames()}
 }
 

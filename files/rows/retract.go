@@ -25,7 +25,6 @@ type errorLine struct {
 	count *int // number of error lines with the same code
 }
 
-// findError returns the error line with the given sum, in hexadecimal.
 func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	key, err := strconv.ParseUint(sum, 16, 64)
 	if err != nil {

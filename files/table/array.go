@@ -10,7 +10,7 @@ import (
 
 // arrayReader reads JSON objects: the elements of one array, or objects one after another.
 type arrayReader struct {
-	file   *file
+	*file
 	limit  *limitedReader
 	in     *json.Decoder
 	inside bool // the next element is inside an array whose end has not been read
@@ -37,9 +37,9 @@ func (r *arrayReader) Next() (Record, error) {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax):
-		return Record{}, r.file.fail(r.number, fmt.Errorf("the text is not JSON at byte %d: %w", syntax.Offset, err))
+		return Record{}, r.fail(r.number, fmt.Errorf("the text is not JSON at byte %d: %w", syntax.Offset, err))
 	case err != nil:
-		return Record{}, r.file.fail(r.number, err)
+		return Record{}, r.fail(r.number, err)
 	}
 	if r.fields, err = appendObject(object, r.fields[:0]); err != nil {
 		return Record{}, &RecordError{Number: r.number, Err: err}
@@ -47,12 +47,11 @@ func (r *arrayReader) Next() (Record, error) {
 	return Record{Number: r.number, Fields: r.fields}, nil
 }
 
-// read returns the next element of the array, or the next object.
 func (r *arrayReader) read() (json.RawMessage, error) {
 	r.limit.left = maxRecord
 	if !r.begun {
 		r.begun = true
-		start, err := r.file.start()
+		start, err := r.start()
 		if err != nil {
 			return nil, err
 		}
@@ -76,5 +75,3 @@ func (r *arrayReader) read() (json.RawMessage, error) {
 	err := r.in.Decode(&element)
 	return element, err
 }
-
-func (r *arrayReader) Close() error { return r.file.Close() }

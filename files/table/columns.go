@@ -2,6 +2,7 @@ package table
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,13 +51,11 @@ func ColumnsOf(open func() (Reader, error)) ([]Column, error) {
 	return columns, errors.Join(err, r.Close())
 }
 
-// scan collects the columns of records.
 type scan struct {
 	names []string
 	seen  map[string]*scanned
 }
 
-// scanned has what the records read so far show about a column.
 type scanned struct {
 	kind Kind // empty if all values were null
 	wide bool // the column has an integer that float64 cannot represent exactly
@@ -83,10 +82,7 @@ func (s *scan) add(r Record) error {
 func (s *scan) columns() []Column {
 	columns := make([]Column, len(s.names))
 	for i, name := range s.names {
-		columns[i] = Column{name, s.seen[name].kind}
-		if columns[i].Kind == "" {
-			columns[i].Kind = String
-		}
+		columns[i] = Column{name, cmp.Or(s.seen[name].kind, String)}
 	}
 	return columns
 }
@@ -107,7 +103,6 @@ func (c *scanned) add(value json.RawMessage) {
 
 func isNumeric(k Kind) bool { return k == Integer || k == Number }
 
-// isNull reports whether a value is null or absent.
 func isNull(value json.RawMessage) bool {
 	return len(value) == 0 || string(bytes.TrimSpace(value)) == "null"
 }
@@ -135,7 +130,6 @@ func kindOf(value json.RawMessage) (kind Kind, wide bool) {
 	return Number, false
 }
 
-// layout arranges the values of records in the order of a table's columns.
 type layout struct {
 	columns []Column
 	index   map[string]int
@@ -185,7 +179,6 @@ func textOf(value json.RawMessage) (string, error) {
 	return string(compact), err
 }
 
-// onOneLine returns a JSON value without white space between its tokens.
 func onOneLine(value json.RawMessage) ([]byte, error) {
 	var b bytes.Buffer
 	err := json.Compact(&b, value)

@@ -42,7 +42,6 @@ func newCondition(source string, columns []string) (*condition, error) {
 	return c, nil
 }
 
-// Visit implements ast.Visitor. It collects the names in the expression.
 func (c *condition) Visit(node *ast.Node) { //nolint:gocritic // ast.Visitor requires the pointer
 	if n, ok := (*node).(*ast.IdentifierNode); ok && !slices.Contains(c.names, n.Value) {
 		c.names = append(c.names, n.Value)
@@ -71,7 +70,6 @@ func (c *condition) matches(r Record) (bool, error) {
 	return result.(bool), nil
 }
 
-// valueOf converts a JSON value to the types that expressions use.
 func valueOf(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.UseNumber()

@@ -12,7 +12,7 @@ import (
 
 // csvReader reads a table with a header. All values are strings.
 type csvReader struct {
-	file    *file
+	*file
 	in      *csv.Reader
 	limit   *limitedReader
 	columns []Column
@@ -66,13 +66,13 @@ func (r *csvReader) Next() (Record, error) {
 	switch {
 	case errors.As(err, &damaged):
 		return Record{}, &RecordError{Number: r.number,
-			Err: fmt.Errorf("line %d, byte %d of %s: %w", damaged.Line, damaged.Column, r.file.name, damaged.Err)}
+			Err: fmt.Errorf("line %d, byte %d of %s: %w", damaged.Line, damaged.Column, r.name, damaged.Err)}
 	case err != nil:
-		return Record{}, r.file.fail(r.number, err)
+		return Record{}, r.fail(r.number, err)
 	case len(values) != len(r.columns):
 		line, _ := r.in.FieldPos(0)
 		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("the header has %d columns, and this record has %d (line %d of %s)",
-			len(r.columns), len(values), line, r.file.name)}
+			len(r.columns), len(values), line, r.name)}
 	}
 	r.fields = r.fields[:0]
 	for i, v := range values {
@@ -83,8 +83,6 @@ func (r *csvReader) Next() (Record, error) {
 	}
 	return Record{Number: r.number, Fields: r.fields}, nil
 }
-
-func (r *csvReader) Close() error { return r.file.Close() }
 
 func quote(s string) json.RawMessage {
 	if plain(s) {
@@ -99,7 +97,6 @@ func quote(s string) json.RawMessage {
 	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// plain reports whether JSON needs no escapes for a string.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {

@@ -100,8 +100,7 @@ func formatOf(path string) *fileFormat {
 	return nil
 }
 
-// detect returns the format of a file: the format with the name f or, if f is Auto, one chosen by path and start. start is the beginning of
-// the file's decompressed content.
+// detect returns the format f or, if f is Auto, the one chosen by path and start, the beginning of the decompressed content.
 func detect(f Format, path string, start []byte) *fileFormat {
 	if found := lookup(f); found != nil {
 		return found

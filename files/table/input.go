@@ -325,7 +325,7 @@ func (in *Input) open(path string) (Reader, error) {
 
 type filesReader struct {
 	in      *Input
-	next    int    // index of the next file
+	next    int
 	current Reader // nil after the last file
 	columns []Column
 	before  int // number of the last record in the earlier files

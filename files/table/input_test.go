@@ -44,7 +44,6 @@ func numbered(t *testing.T, r table.Reader) (list []string, err error) {
 	}
 }
 
-// readInput reads files with options.
 func readInput(t *testing.T, o table.Options, paths ...string) ([]string, error) {
 	t.Helper()
 	in, err := table.Open(paths, o)

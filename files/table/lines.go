@@ -14,7 +14,7 @@ import (
 
 // lineReader reads files of lines. Empty lines are skipped, but they count in line numbers.
 type lineReader struct {
-	file    *file
+	*file
 	columns []Column
 	parse   func(line []byte, fields []Field) ([]Field, error) // appends the fields of a line, which share the line's memory
 	number  int
@@ -70,7 +70,7 @@ func (r *lineReader) read() (line []byte, whole bool, err error) {
 		size := 0
 		r.buf = r.buf[:0]
 		for {
-			part, err := r.file.in.ReadSlice('\n')
+			part, err := r.in.ReadSlice('\n')
 			size += len(part)
 			r.buf = append(r.buf, part[:min(len(part), maxRecord+1-len(r.buf))]...)
 			if errors.Is(err, bufio.ErrBufferFull) {
@@ -78,7 +78,7 @@ func (r *lineReader) read() (line []byte, whole bool, err error) {
 			}
 			if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
 				if !errors.Is(err, io.EOF) {
-					err = r.file.fail(r.number+1, err)
+					err = r.fail(r.number+1, err)
 				}
 				return nil, false, err
 			}
@@ -90,8 +90,6 @@ func (r *lineReader) read() (line []byte, whole bool, err error) {
 		}
 	}
 }
-
-func (r *lineReader) Close() error { return r.file.Close() }
 
 func appendText(line []byte, fields []Field) ([]Field, error) {
 	return append(fields, Field{TextColumn, quote(string(line))}), nil

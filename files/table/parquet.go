@@ -26,7 +26,6 @@ type parquetReader struct {
 	fields  []Field
 }
 
-// batchRows is the number of rows that are read at once.
 const batchRows = 64
 
 // indexColumn matches the names of columns in which pandas stores the index of its rows. These columns are omitted.

@@ -45,7 +45,6 @@ func readAll(t *testing.T, paths ...string) (columns []table.Column, all []table
 	}
 }
 
-// object returns a record as JSON.
 func object(t *testing.T, r table.Record) string {
 	t.Helper()
 	text := "{"

@@ -175,19 +175,11 @@ func decimal(v parquet.Value, scale int) string {
 			n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 		}
 	}
-	sign := ""
-	if n.Sign() < 0 {
-		sign = "-"
-		n.Neg(n)
-	}
-	digits := n.String()
 	if scale <= 0 || scale > 1000 {
-		return sign + digits
+		return n.String()
 	}
-	if missing := scale + 1 - len(digits); missing > 0 {
-		digits = strings.Repeat("0", missing) + digits
-	}
-	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+	return new(big.Rat).SetFrac(n, power).FloatString(scale)
 }
 
 func timeOf(v parquet.Value, unit format.TimeUnit) time.Time {

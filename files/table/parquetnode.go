@@ -29,7 +29,6 @@ func (r *rowValues) set(row parquet.Row, leaves int) {
 
 var errNoValue = errors.New("the row has too few values: the file is damaged")
 
-// peek returns the next value of a leaf column without removing it.
 func (r *rowValues) peek(leaf int) (parquet.Value, error) {
 	if len(r.left[leaf]) == 0 {
 		return parquet.Value{}, errNoValue
@@ -37,7 +36,6 @@ func (r *rowValues) peek(leaf int) (parquet.Value, error) {
 	return r.left[leaf][0], nil
 }
 
-// node is a column of a schema, or a part of one.
 type node struct {
 	name        string
 	form        form
@@ -50,7 +48,6 @@ type node struct {
 	leaf        leafType
 }
 
-// form is the way in which a node is written as JSON.
 type form int
 
 const (
@@ -60,7 +57,6 @@ const (
 	mapForm           // an object; the only child is repeated and has a name and a value
 )
 
-// maxDepth is the maximum depth of a schema.
 const maxDepth = 64
 
 // newNode describes a column below a parent. leaves is the number of leaf columns before this column; newNode adds those of the column.
@@ -138,7 +134,6 @@ func (n *node) kind() Kind {
 	return JSON
 }
 
-// appendTo appends the node's value in the row as JSON.
 func (n *node) appendTo(dst []byte, r *rowValues) ([]byte, error) {
 	v, err := r.peek(n.first)
 	if err != nil {

@@ -4,11 +4,13 @@ package hubtest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha1" //nolint:gosec // git names blobs by it
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -73,9 +75,7 @@ func New(t testing.TB) *Server {
 
 // Add adds a repository. If it has no commit, it gets one.
 func (s *Server) Add(id string, r *Repo) *Repo {
-	if r.Commit == "" {
-		r.Commit = strings.Repeat("c0ffee0123", 4)
-	}
+	r.Commit = cmp.Or(r.Commit, strings.Repeat("c0ffee0123", 4))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.repos[id] = r
@@ -158,7 +158,6 @@ func Refuse(w http.ResponseWriter, status int, code, message string) {
 	fmt.Fprintf(w, `{"error":%q}`, message) //nolint:errcheck // a test's answer
 }
 
-// repo finds the repository of a request, or refuses it.
 func (s *Server) repo(w http.ResponseWriter, r *http.Request, parts []string) *Repo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,15 +205,9 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// tree writes a page of the list of files.
 func (s *Server) tree(w http.ResponseWriter, r *http.Request, repo *Repo) {
 	entries := []map[string]any{{"type": "directory", "path": "folder", "size": 0, "oid": strings.Repeat("d", 40)}}
-	var paths []string
-	for p := range repo.Files {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	for _, p := range paths {
+	for _, p := range slices.Sorted(maps.Keys(repo.Files)) {
 		b := repo.Files[p]
 		e := map[string]any{"type": "file", "path": p, "size": len(b), "oid": GitSHA1(b)}
 		if !repo.Small[p] {

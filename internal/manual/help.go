@@ -24,7 +24,6 @@ func KeepOrder(cmd *cobra.Command) {
 	}
 }
 
-// sectionKey is the key of a flag's annotation that has the title of the flag's section.
 const sectionKey = "ingot_section"
 
 // Section puts flags into a section, which is a heading in the help.
@@ -48,7 +47,6 @@ func synopsis(cmd *cobra.Command) []string {
 	return forms
 }
 
-// view is what the templates show of a command.
 type view struct {
 	*cobra.Command
 	Forms         []string
@@ -121,7 +119,6 @@ type flagSection struct {
 	Flags *pflag.FlagSet
 }
 
-// sections returns the flags of cmd by section, and after them the global flags.
 func (h *Help) sections(cmd *cobra.Command) []flagSection {
 	var sections []flagSection
 	add := func(title string, visit func(func(*pflag.Flag)), in func(*pflag.Flag) bool) {
@@ -148,7 +145,6 @@ func (h *Help) sections(cmd *cobra.Command) []flagSection {
 // flagHelp is what the help says about a flag: its form, such as "-o, --out OUT", and its use.
 type flagHelp struct{ Form, Usage string }
 
-// Described returns the help of the section's flags.
 func (s flagSection) Described() []flagHelp {
 	var all []flagHelp
 	for line := range strings.Lines(s.Flags.FlagUsages()) {

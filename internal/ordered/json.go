@@ -228,7 +228,6 @@ func (p *jsonParser) str() (string, error) {
 	return "", p.unexpected("a closing quote")
 }
 
-// beginsEscape reports whether a text begins with what follows the backslash of an escape.
 func beginsEscape(s string) bool {
 	if len(s) >= 5 && s[0] == 'u' {
 		_, err := strconv.ParseUint(s[1:5], 16, 32)

@@ -51,7 +51,6 @@ func Items(array []byte) iter.Seq[json.RawMessage] {
 	}
 }
 
-// keyOf returns the text of a string that is valid JSON.
 func keyOf(quoted []byte) string {
 	if s, ok := Plain(quoted); ok {
 		return s
@@ -85,7 +84,6 @@ func skipSpace(text []byte, i int) int {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// valueEnd returns the end of the value that begins at i.
 func valueEnd(text []byte, i int) int {
 	depth := 0
 	for ; i < len(text); i++ {

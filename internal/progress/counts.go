@@ -24,7 +24,6 @@ func (c Counts) finished() int { return c.Before + c.Done + c.Failed }
 // window is the time over which the speed is measured.
 const window = time.Minute
 
-// sampleInterval is the minimum time between two samples of a Meter.
 const sampleInterval = time.Second
 
 // Meter measures the speed of a batch over the last minute.

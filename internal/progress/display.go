@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	// redrawInterval is the minimum time between two drawings of the bar.
 	redrawInterval = 100 * time.Millisecond
 	// lineInterval is the time between two lines if there is no terminal.
 	lineInterval = 30 * time.Second
@@ -25,7 +24,7 @@ type Display struct {
 	meter Meter
 	shown time.Time                // time of the last drawing or line
 	bar   *progressbar.ProgressBar // nil if out is not a terminal
-	total int                      // total of the bar
+	total int
 }
 
 // Options are the settings of a display.

@@ -252,7 +252,6 @@ func (m *model) read(ctx context.Context, t *rapid.T, q queue.Queue, id string) 
 	}
 }
 
-// compare compares the batch with the model.
 func (m *model) compare(ctx context.Context, t *rapid.T, q queue.Queue, id string) {
 	s, err := q.Status(ctx, id)
 	if !m.exists {

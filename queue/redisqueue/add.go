@@ -58,7 +58,6 @@ type newTask struct {
 	message []byte
 }
 
-// append adds a job to a.tasks.
 func (a *adding) append(index int, j *queue.Job, id string) error {
 	message, err := message(a.queue, id, j)
 	if err != nil {

@@ -56,7 +56,6 @@ func taskKey(queue, id string) string { return asynqKey(queue, "t:"+id) }
 // queueName returns the name of the asynq queue of a model alias and a priority.
 func queueName(alias string, p queue.Priority) string { return alias + ":" + string(p) }
 
-// queuesOf returns the names of the queues of a model alias.
 func queuesOf(alias string) (names []string) {
 	for _, p := range queue.AllPriorities() {
 		names = append(names, queueName(alias, p))
@@ -122,7 +121,6 @@ func appendNumber(m []byte, field protowire.Number, n uint64) []byte {
 
 var errNoPayload = errors.New("asynq's message has no payload")
 
-// payloadOf returns the payload in a task's message.
 func payloadOf(message []byte) ([]byte, error) {
 	var payload []byte
 	err := eachField(message, func(field protowire.Number, kind protowire.Type, value []byte) {

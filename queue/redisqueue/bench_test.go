@@ -17,7 +17,6 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// chatJob returns a job with a short chat.
 func chatJob(line int) *queue.Job {
 	return &queue.Job{
 		Batch: "01J9ZQ3V7K0M2N4P6R8T0V2X4Z", Line: line, Sum: fmt.Sprintf("%08x", line), File: "0123456789abcdef",

@@ -149,5 +149,4 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	require.Equal(t, 2, attempt, "a lost delivery counts as an attempt")
 }
 
-// numberOf returns the number of a delivery.
 func numberOf(d *queue.Delivery) int { return d.Recorder.(*held).number }

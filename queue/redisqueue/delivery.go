@@ -72,7 +72,6 @@ func (s *server) hold(f *feed, item any) *held {
 	return h
 }
 
-// jobOf returns the job in the message of a task.
 func jobOf(task, message string) (*queue.Job, error) {
 	payload, err := payloadOf([]byte(message))
 	if err != nil {

@@ -31,7 +31,6 @@ func (q *Queue) Expire(ctx context.Context, batch string) (n int, err error) {
 	return n, nil
 }
 
-// expireIn is Expire for the rows in one queue.
 func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) {
 	tasks, err := q.tasksOf(ctx, queue, batch)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/ingot-run/ingot/queue"
@@ -37,7 +37,7 @@ type debt func(ctx context.Context) error
 func newMember(q *Queue, o queue.ServeOptions) *member {
 	m := &member{
 		queue: q, options: o, started: time.Now().UTC(), outage: &outage{log: o.Logger},
-		arrived: func() {}, id: uuid.NewString(), helds: map[*held]struct{}{},
+		arrived: func() {}, id: ulid.Make().String(), helds: map[*held]struct{}{},
 	}
 	m.beats = loop{interval: q.Leases.Beat, do: m.beat}
 	m.channel = loop{interval: subscribeInterval, do: m.listen}
@@ -165,7 +165,7 @@ func (m *member) lost(ctx context.Context) {
 		h.end(queue.ErrSuperseded)
 	}
 	clear(m.helds)
-	m.id = uuid.NewString()
+	m.id = ulid.Make().String()
 	m.mu.Unlock()
 	if err := m.join(ctx); err != nil {
 		m.outage.failed("could not send a heartbeat under a new id", err)

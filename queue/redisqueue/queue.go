@@ -1,5 +1,5 @@
 // Package redisqueue implements queue.Queue in Redis, for workers on many machines. Jobs are asynq tasks. Batches and results are keys of
-// this package, which Lua scripts change. The only other package that accesses Redis is eval/schedule.
+// this package, which Lua scripts change. The other packages that access Redis are queue/chores and eval/schedule.
 //
 // Every worker sends heartbeats to Redis. A worker whose heartbeats have stopped is silent: another worker declares it lost, and returns
 // its rows to the queue. The owner of a row is the worker that Redis records as running it.

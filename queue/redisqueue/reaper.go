@@ -10,7 +10,7 @@ import (
 // is silent if its heartbeat has not changed for Leases.Silence. The first reaper that notices declares the worker lost (lose.lua). Then, in one
 // step (reap.lua), the rows that the lost worker owned return to the heads of their queues with a higher delivery number, so that the worker, if it
 // was only suspended, cannot change them any more. When it wakes, its next heartbeat tells it that it was lost: it ends its deliveries and
-// continues under a new id.
+// continues under a new id. docs/queue.md tells the whole story of such a row, with attempts, checkpoints and rows that kill their workers.
 
 // reaper watches the other workers. It returns the rows of silent workers to the queue.
 type reaper struct {

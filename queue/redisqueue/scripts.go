@@ -129,7 +129,6 @@ func (c *call) add(values ...any) { c.values = append(c.values, values...) }
 
 func (c *call) args() []any { return append([]any{strings.Join(c.names, " ")}, c.values...) }
 
-// run runs a script.
 func (q *Queue) run(ctx context.Context, c *call) *redis.Cmd {
 	return c.script.Run(ctx, q.rdb, nil, c.args()...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -151,10 +152,18 @@ func (s *server) deliver(h *held) (outcome queue.Outcome) {
 	case errors.Is(err, queue.ErrOtherModel):
 		s.options.Refused(h.ctx, &h.Delivery, err)
 		return queue.Refuse(err)
-	default:
+	case dropped(err):
 		s.options.Refused(h.ctx, &h.Delivery, err)
 		return queue.Done()
+	default:
+		return queue.Retry(queue.RetryDelay(h.Attempt-1), err)
 	}
+}
+
+// dropped reports whether a row that was not begun for a reason needs no result, so that its task is deleted.
+func dropped(reason error) bool {
+	return slices.ContainsFunc([]error{queue.ErrRecorded, queue.ErrNoBatch, queue.ErrCancelled, queue.ErrOtherFile, queue.ErrNoRow},
+		func(final error) bool { return errors.Is(reason, final) })
 }
 
 // giveBack returns a row that no handler has received to the head of its queue.

@@ -47,7 +47,6 @@ func (f *fleet) enqueue(batch string, first, last int) {
 	}
 }
 
-// fleetJob is the job of a row.
 func fleetJob(batch string, line int) *queue.Job {
 	return &queue.Job{
 		Batch: batch, Line: line, Sum: "0badcafe", CustomID: "x", Endpoint: openai.Completions, Body: []byte(`{}`), TimeoutMS: 60_000, MaxAttempts: 3,
@@ -96,12 +95,10 @@ func (s *sleeper) wait() error {
 	return nil
 }
 
-// DialHook implements redis.Hook.
 func (s *sleeper) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
 }
 
-// ProcessHook implements redis.Hook.
 func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if err := s.wait(); err != nil {
@@ -112,7 +109,6 @@ func (s *sleeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements redis.Hook.
 func (s *sleeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		if err := s.wait(); err != nil {

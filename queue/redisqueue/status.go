@@ -152,7 +152,6 @@ func (f *fields) number(name string) int {
 // maxNumber is the largest number that a field may have. A JSON reader that uses float64 reads it exactly.
 const maxNumber = 1 << 53
 
-// moment returns the time in a field, or nil if the field is not set.
 func (f *fields) moment(name string) *time.Time {
 	if f.values[name] == "" {
 		return nil

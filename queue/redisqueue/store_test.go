@@ -12,7 +12,6 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// open returns a new server and its queue.
 func open(t testing.TB) (*redistest.Server, *redisqueue.Queue) {
 	t.Helper()
 	r := redistest.Start(t)

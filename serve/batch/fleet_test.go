@@ -140,7 +140,6 @@ func TestFleetKnowsItsModels(t *testing.T) {
 	require.Equal(t, "model_not_found", b.Errors.Data[0].Code)
 }
 
-// Rows that Redis has lost are queued again.
 func TestFleetQueuesLostRowsAgain(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)

@@ -62,7 +62,6 @@ func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 	return nil
 }
 
-// files writes the output files of a batch. Each row becomes one line in one of them.
 type files struct {
 	store  *Store
 	record *record
@@ -154,7 +153,6 @@ func (f *files) write(ctx context.Context) error {
 	return f.missing(ctx)
 }
 
-// resultLine is a line of the results file.
 type resultLine struct {
 	ID       string `json:"id"`
 	CustomID string `json:"custom_id"`
@@ -176,7 +174,6 @@ type resultLine struct {
 	Stats json.RawMessage `json:"stats"`
 }
 
-// result writes the line of a row, given its result.
 func (f *files) result(text []byte) error {
 	var l resultLine
 	if err := json.Unmarshal(text, &l); err != nil {

@@ -40,7 +40,6 @@ type Tokens struct {
 // ErrHopeless means that a batch cannot be continued.
 var ErrHopeless = errors.New("batch cannot be continued")
 
-// until returns a context that is done when ctx or stopped is done.
 func until(ctx, stopped context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	detach := context.AfterFunc(stopped, cancel)

@@ -113,7 +113,6 @@ func upload(t testing.TB, s *batch.Store, text string) batch.File {
 	return f
 }
 
-// create creates a batch of completions.
 func create(t testing.TB, s *batch.Store, input string) batch.Batch {
 	t.Helper()
 	b, err := s.CreateBatch(batch.Request{InputFileID: upload(t, s, input).ID, Endpoint: openai.Completions})

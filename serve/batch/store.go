@@ -128,7 +128,6 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// load calls describe with the id of each description in a folder, and then content with the id of each content file.
 func (s *Store) load(folder string, describe, content func(id string) error) error {
 	names, err := s.names(folder)
 	if err != nil {
@@ -166,7 +165,6 @@ func (s *Store) loadFiles() error {
 	})
 }
 
-// loadBatches reads all batches. It removes the results files of batches that have ended.
 func (s *Store) loadBatches() error {
 	return s.load(batchesFolder, func(id string) error {
 		var r record
@@ -187,7 +185,6 @@ func (s *Store) loadBatches() error {
 	})
 }
 
-// names removes the temporary files from a folder and returns the names of all other files.
 func (s *Store) names(folder string) ([]string, error) {
 	entries, err := os.ReadDir(s.folder(folder))
 	if err != nil {

@@ -126,8 +126,7 @@ func (v *validation) checkLine(l rows.Line) *openai.Error {
 	return v.checkModel(line.Model)
 }
 
-// checkModel checks the model that a line names. All lines must name the same model. If the server has only one model, lines need not
-// name it.
+// checkModel checks that all lines name the same model. If the server has only one model, lines need not name it.
 func (v *validation) checkModel(name string) *openai.Error {
 	const param = "body.model"
 	fail := func(code, format string, args ...any) *openai.Error {

@@ -38,7 +38,6 @@ func figure(v float64) string {
 	return humanize.FormatFloat("#,###.", v)
 }
 
-// pages has the templates by name. Each includes the frame and the parts that pages share.
 var pages = parsePages()
 
 func parsePages() map[string]*template.Template {

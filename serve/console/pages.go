@@ -18,10 +18,10 @@ import (
 
 // Console has the handlers of the pages. Package serve decides who may see a page, and fills the fields.
 type Console struct {
-	Store   *batch.Store                                      // nil for a server without files and batches
-	Models  func(*http.Request) ([]Model, error)              // models that the request may use
-	Workers func(context.Context) ([]queue.Worker, error)     // processes that answer, and those that were lost
-	Answer  func(*http.Request) (body any, err error)         // answers a chat
+	Store   *batch.Store                                  // nil for a server without files and batches
+	Models  func(*http.Request) ([]Model, error)          // models that the request may use
+	Workers func(context.Context) ([]queue.Worker, error) // processes that answer, and those that were lost
+	Answer  func(*http.Request) (body any, err error)
 	Stream  func(http.ResponseWriter, *http.Request) error    // answers a chat with server-sent events
 	Frame   func(*http.Request) Frame                         // what all pages of a request show, without title and content
 	Problem func(*http.Request, error) (status int, _ string) // status and text with which a page shows an error
@@ -83,12 +83,10 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) error {
 
 type progress struct{ batch.Progress }
 
-// Finished returns the number of rows with a result.
 func (p progress) Finished() int {
 	return p.Batch.RequestCounts.Completed + p.Batch.RequestCounts.Failed
 }
 
-// Percent returns the percentage of rows with a result.
 func (p progress) Percent() int {
 	return 100 * p.Finished() / max(1, p.Batch.RequestCounts.Total)
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 )
 
-// answer holds the parts of an output line that depend only on the row.
 type answer struct {
 	Seed             int64
 	Choices          string // the choices as JSON text
@@ -28,7 +27,6 @@ type output struct {
 	counts   counts
 }
 
-// counts are the totals of a batch that both its status and its output give.
 type counts struct {
 	Total            int `json:"total"`
 	Done             int `json:"done"`

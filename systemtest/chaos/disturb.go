@@ -94,7 +94,6 @@ type commands struct {
 	now []*process
 }
 
-// run runs a command until it succeeds.
 func (c *commands) run(ctx context.Context, p *process) error {
 	p.once = true
 	c.mu.Lock()

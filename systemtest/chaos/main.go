@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -42,9 +43,7 @@ func main() {
 	flag.DurationVar(&o.calm, "limit", 5*time.Minute, "maximum time from the last disturbance to the end of the last batch")
 	flag.BoolVar(&o.keep, "keep", false, "keep the folder with files and logs even if nothing failed")
 	flag.Parse()
-	if o.seed == 0 {
-		o.seed = rand.Uint64()
-	}
+	o.seed = cmp.Or(o.seed, rand.Uint64())
 	if flag.NArg() > 0 || o.rows < 1 || o.workers < 1 || o.storm <= 0 || o.stop <= 0 || o.calm <= 0 {
 		fmt.Fprintln(os.Stderr, "chaos: -rows, -workers, -for, -stop and -limit must be above zero, and chaos takes no arguments; see -help")
 		os.Exit(2)

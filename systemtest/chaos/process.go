@@ -18,8 +18,7 @@ import (
 const (
 	// startTime is the time after its start in which a process may end by itself, because it cannot reach Redis. After that, it must survive
 	// every disturbance.
-	startTime = 20 * time.Second
-	// startPause is the time between two attempts to start a process that ended by itself.
+	startTime  = 20 * time.Second
 	startPause = time.Second
 	// drainTime is the maximum time from SIGTERM to the end of a process. The machine is busy with the other processes.
 	drainTime = 2 * time.Minute
@@ -46,7 +45,6 @@ type process struct {
 	drains  []time.Duration // from SIGTERM to the end
 }
 
-// run starts the process again whenever it ends. When ctx ends, run kills the process and returns.
 func (p *process) run(ctx context.Context) error {
 	defer close(p.done)
 	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -171,7 +169,6 @@ func (p *process) stop() (undo func(), stopped bool) {
 	}, true
 }
 
-// retire ends the process with SIGTERM and does not start it again.
 func (p *process) retire(ctx context.Context) {
 	p.mu.Lock()
 	p.retired = true

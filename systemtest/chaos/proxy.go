@@ -30,7 +30,6 @@ func newProxy(ctx context.Context, target string) (*proxy, error) {
 	return p, nil
 }
 
-// url returns the URL with which clients reach Redis through the proxy.
 func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
 
 func (p *proxy) serve(ctx context.Context) error {
@@ -120,7 +119,6 @@ func (p *proxy) wait(ctx context.Context) bool {
 	}
 }
 
-// reset closes a connection at once and discards unsent data.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0) //nolint:errcheck // the connection is closed in any case
@@ -137,7 +135,6 @@ func (p *proxy) drop() int {
 	return len(p.conns) / 2
 }
 
-// refuse resets all connections, and new ones until undo is called.
 func (p *proxy) refuse() (undo func()) {
 	p.count(&p.refusing, 1)
 	p.drop()

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// run is the state of a run: the processes, the proxies between them and Redis, and the results of the undisturbed run.
 type run struct {
 	dir         string
 	options     options
@@ -30,7 +29,6 @@ type run struct {
 func (r *run) input() string  { return filepath.Join(r.dir, "in.jsonl") }
 func (r *run) socket() string { return filepath.Join(r.dir, "redis.sock") }
 
-// url returns the URL with which producers and collectors reach Redis through their proxy.
 func (r *run) url() string { return r.proxies[len(r.proxies)-1].url() }
 
 // run makes the whole run. It returns an error if the run cannot continue. Faults of the program under test go to the journal.

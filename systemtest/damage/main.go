@@ -49,13 +49,12 @@ func damage(in, out string, bits int) (err error) {
 	return errors.Join(gguf.Write(w, f.Meta(), tensors), w.Close())
 }
 
-// block is the number of weights that are rounded with one scale.
 const block = 32
 
 // rounded returns a tensor whose weights have one of 2^bits-1 values per block.
 func rounded(t gguf.Tensor, bits int) (gguf.Tensor, error) {
 	values := make([]float32, t.Elements())
-	gguf.Dequantize(values, t.Type, t.Data)
+	gguf.Dequantise(values, t.Type, t.Data)
 	steps := float64(int(1)<<(bits-1) - 1)
 	for from := 0; from < len(values); from += block {
 		part := values[from:min(from+block, len(values))]
@@ -71,7 +70,7 @@ func rounded(t gguf.Tensor, bits int) (gguf.Tensor, error) {
 		}
 	}
 	t.Data = make([]byte, len(t.Data))
-	if err := gguf.Quantize(t.Data, t.Type, values); err != nil {
+	if err := gguf.Quantise(t.Data, t.Type, values); err != nil {
 		return t, fmt.Errorf("round tensor %q: %w", t.Name, err)
 	}
 	return t, nil

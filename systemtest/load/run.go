@@ -100,7 +100,6 @@ func (l *load) clients(ctx context.Context) {
 	asking.Wait()
 }
 
-// chat sends one chat. It returns the time to the first token if stream is true, and the number of generated tokens.
 func (l *load) chat(ctx context.Context, number int, stream bool) (first time.Duration, tokens int, err error) {
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Question %d: tell a story."}],"max_tokens":%d,"ignore_eos":true,"stream":%t`,
 		l.model, number, l.tokens, stream)
@@ -150,7 +149,6 @@ type usage struct {
 	Tokens int `json:"completion_tokens"`
 }
 
-// send sends a request and returns the response. It returns an error if the status is not 200.
 func (l *load) send(ctx context.Context, method, path, contentType string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, l.url+path, body)
 	if err != nil {

@@ -135,7 +135,6 @@ func countRows(in io.Reader, f rows.Format) (int, error) {
 	return n, nil
 }
 
-// modelNames returns the names that rows may use for the model: the file's name and the name in its metadata.
 func modelNames(info engine.Info) []string {
 	file := filepath.Base(info.Path)
 	return slices.Compact(slices.Sorted(slices.Values([]string{info.Model, file, strings.TrimSuffix(file, filepath.Ext(file))})))

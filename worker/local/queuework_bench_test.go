@@ -172,7 +172,6 @@ func collect(b *testing.B, queue queue.Queue, batch string, n int) {
 	require.Equal(b, enqueue.Collected{Written: n, Finished: true}, got)
 }
 
-// redisTime returns the CPU time that a server has used.
 func redisTime(b *testing.B, server *redistest.Server) time.Duration {
 	info, err := server.Client.InfoMap(b.Context(), "cpu").Result()
 	require.NoError(b, err)

@@ -50,7 +50,6 @@ func exactly(x []float32) []approx {
 	return out
 }
 
-// sameBits returns an error if two computations of a row do not have the same bits.
 func sameBits(got, want []float32) error {
 	for i, w := range want {
 		if math.Float32bits(got[i]) != math.Float32bits(w) {
@@ -118,7 +117,6 @@ func (a approx) swish(alpha, high float64) approx {
 	return approx{v, 1.1*a.tol + 2*expStep*(1+math.Abs(alpha*x))*math.Abs(v)}
 }
 
-// clamped returns a value limited to the range from -limit to limit.
 func (a approx) clamped(limit float64) approx { return approx{min(max(a.value, -limit), limit), a.tol} }
 
 // rotated returns a pair rotated by an angle. A backend may round the angle to float32.

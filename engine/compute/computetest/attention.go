@@ -59,14 +59,7 @@ func (r *rig) vary(c *pagedSequences, turn int) {
 const headEps = 1e-3
 
 func (c *pagedSequences) projection() compute.Projection {
-	p := compute.Projection{Eps: headEps}
-	if c.bias != nil {
-		p.Bias = c.bias.weight
-	}
-	if c.queryNorm != nil {
-		p.QueryNorm, p.KeyNorm = c.queryNorm.weight, c.keyNorm.weight
-	}
-	return p
+	return compute.Projection{Eps: headEps, Bias: c.bias.optional(), QueryNorm: c.queryNorm.optional(), KeyNorm: c.keyNorm.optional()}
 }
 
 // roped returns the row of queries, keys and values that is expected after RopeStore. line is the row before RopeStore.
@@ -159,8 +152,7 @@ func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float
 	})
 }
 
-// cacheTypes returns two of the types that a cache can have; the choice depends on turn. Types with blocks are returned only if
-// keys and values are whole blocks.
+// cacheTypes returns two types of a cache, chosen by turn. They have blocks only if keys and values are whole blocks.
 func cacheTypes(turn, key, value int) []gguf.Type {
 	all := slices.DeleteFunc(gguf.CacheTypes(), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
 	return []gguf.Type{all[turn%len(all)], all[(turn+1)%len(all)]}

@@ -20,14 +20,6 @@ func (c *router) String() string {
 		c.shape.Used, c.shape.Experts, c.shape.Gating, c.shape.Normalise, c.bias != nil, c.shape.BiasLogits)
 }
 
-// biasWeight returns the bias as an argument of Route. If there is no bias, the interface itself is nil.
-func (c *router) biasWeight() compute.Weight {
-	if c.bias == nil {
-		return nil
-	}
-	return c.bias.weight
-}
-
 func (c *router) probabilities(x []float32) []approx {
 	logits := c.w.product(0, x)
 	if c.shape.BiasLogits {
@@ -127,7 +119,7 @@ func checkRoute(r *rig) {
 			compute: func(rows []int) [][]float32 {
 				in, out := r.sheet(pick(x, rows)), r.blank(len(rows), 2*shape.Used)
 				return r.run(r.flat(len(rows), 1), func(s compute.Step) {
-					s.Route(out.Tensor, in.Tensor, c.w.weight, c.biasWeight(), shape)
+					s.Route(out.Tensor, in.Tensor, c.w.weight, c.bias.optional(), shape)
 				}, out, in)
 			},
 			compare: func(row int, got []float32) error { return c.compare(x[row], got) },
@@ -182,19 +174,21 @@ func (r *rig) mixtures(test func(what string, m *mixture)) {
 		}
 		m.gate, m.up = r.matrix(t, m.in, m.ffn, m.count), r.matrix(t, m.in, m.ffn, m.count)
 		m.down = r.matrix(next(), m.ffn, m.in, m.count)
-		m.experts = compute.Experts{Gate: m.gate.weight, Up: m.up.weight, Down: m.down.weight}
+		activation := compute.SiLU
 		if i%4 >= 2 {
-			m.experts.Activation = activations[1+i%2]
+			activation = activations[1+i%2]
 			m.gateBias, m.upBias = r.matrix(gguf.TypeF32, m.ffn*m.count), r.matrix(gguf.TypeF32, m.ffn*m.count)
 			m.downBias = r.matrix(gguf.TypeF32, m.in*m.count)
-			m.experts.GateBias, m.experts.UpBias, m.experts.DownBias = m.gateBias.weight, m.upBias.weight, m.downBias.weight
 		}
 		if i%2 == 0 {
 			m.shared = m.ffn * r.among(1, 2)
 			m.sharedGate, m.sharedUp = r.matrix(next(), m.in, m.shared), r.matrix(next(), m.in, m.shared)
 			m.sharedDown = r.matrix(next(), m.shared, m.in)
-			m.experts.SharedGate, m.experts.SharedUp = m.sharedGate.weight, m.sharedUp.weight
-			m.experts.SharedDown = m.sharedDown.weight
+		}
+		m.experts = compute.Experts{
+			Activation: activation, Gate: m.gate.weight, Up: m.up.weight, Down: m.down.weight,
+			GateBias: m.gateBias.optional(), UpBias: m.upBias.optional(), DownBias: m.downBias.optional(),
+			SharedGate: m.sharedGate.optional(), SharedUp: m.sharedUp.optional(), SharedDown: m.sharedDown.optional(),
 		}
 		choice := r.rand.Perm(m.count)
 		for range m.rows {

@@ -9,7 +9,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// pagedSequences has sequences for checks of attention, with the shapes of attention and cache.
 type pagedSequences struct {
 	shape    compute.AttentionShape
 	keyCols  int
@@ -25,8 +24,7 @@ type pagedSequences struct {
 	// shared is the number of whole pages that each sequence shares with the first sequence: [sequence].
 	shared []int
 	// store calls RopeStore or Latents with the rows of t.
-	store func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
-	// stored returns the key and value that the cache must have for a line.
+	store  func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
 	stored func(line []float32, position int) (key, value []float64)
 }
 
@@ -56,7 +54,6 @@ func (r *rig) lengths(pageSize int) []int {
 	return lengths
 }
 
-// pages returns the number of pages for the cache: a few more than the sequences need.
 func (c *pagedSequences) pages() (pages int) {
 	for _, lines := range c.lines {
 		pages += (len(lines) + c.pageSize - 1) / c.pageSize
@@ -92,7 +89,6 @@ type memory struct {
 // layerGroups is the number of groups of layers. Each group has a separate page table.
 const layerGroups = 3
 
-// batch returns a batch of the given rows. Each group of layers has its own page tables.
 func (m *memory) batch(rows []seqRow) *compute.Batch {
 	b := batch(rows, m.pages)
 	for i := range b.Seqs {
@@ -229,7 +225,7 @@ func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 		narrow[i] = float32(v)
 	}
 	data := encode(t, narrow)
-	gguf.Dequantize(narrow, t, data)
+	gguf.Dequantise(narrow, t, data)
 	values = make([]float64, len(x))
 	for i, v := range narrow {
 		scale := gguf.F16ToF32(binary.LittleEndian.Uint16(data[i/t.BlockSize()*t.BlockBytes():]))

@@ -11,13 +11,10 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// operation is a test case: an operation of compute.Step with given inputs.
 type operation struct {
-	what   string  // shapes and types, for errors
-	groups [][]int // indices of the rows; the rows of a group belong to one sequence, and every batch must have them adjacent and in order
-	// compute runs the operation over some of the rows, in a new step and on new memory.
+	what    string  // shapes and types, for errors
+	groups  [][]int // indices of the rows; the rows of a group belong to one sequence, and every batch must have them adjacent and in order
 	compute func(rows []int) [][]float32
-	// compare checks one row's result.
 	compare func(row int, got []float32) error
 }
 
@@ -51,7 +48,6 @@ func (r *rig) verify(op operation) {
 	}
 }
 
-// fail ends the check with an error about the present test case.
 func (r *rig) fail(format string, args ...any) {
 	r.tb.Helper()
 	r.tb.Fatalf("%s: %s", r.what, fmt.Sprintf(format, args...))
@@ -82,10 +78,10 @@ func separate(n int) [][]int {
 
 // sheet is a view of a part of a buffer. The values around the view show whether an operation writes outside of it.
 type sheet struct {
-	compute.Tensor                // the view
-	whole          compute.Tensor // the buffer
-	values         [][]float32    // values of the buffer
-	row, col       int            // where the view starts in the buffer
+	compute.Tensor
+	whole    compute.Tensor // the buffer
+	values   [][]float32    // values of the buffer
+	row, col int            // where the view starts in the buffer
 }
 
 // sheet makes a view with the given rows, at a random place in a buffer of other values.

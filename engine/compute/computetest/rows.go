@@ -108,7 +108,6 @@ func checkRMSNormAdd(r *rig) {
 	}
 }
 
-// checkAffine scales rows, adds a bias to rows, or does both.
 func checkAffine(r *rig) {
 	for i, cols := range []int{1, 65, 300} {
 		x, bias := r.normal(r.among(1, 9), cols), r.matrix(gguf.TypeF32, cols)

@@ -28,7 +28,7 @@ func encode(t gguf.Type, values []float32) []byte {
 		panic(fmt.Sprintf("computetest: size of %d values of type %v: %v", len(values), t, err)) // a float type accepts any number of values
 	}
 	data := make([]byte, size)
-	if err := gguf.Quantize(data, t, values); err != nil {
+	if err := gguf.Quantise(data, t, values); err != nil {
 		panic(fmt.Sprintf("computetest: %v", err))
 	}
 	return data
@@ -42,7 +42,6 @@ func floats(values [][]float32) gguf.Tensor {
 	return gguf.Tensor{Name: "values", Type: gguf.TypeF32, Shape: []int{len(values[0]), len(values)}, Data: encode(gguf.TypeF32, flat)}
 }
 
-// matrix is a weight on the backend and a copy of its values.
 type matrix struct {
 	weight  compute.Weight
 	kind    gguf.Type
@@ -63,6 +62,14 @@ func (r *rig) matrix(t gguf.Type, shape ...int) *matrix {
 		m.out = shape[1]
 	}
 	return m
+}
+
+// optional returns the weight of a matrix. If there is no matrix, the interface itself is nil.
+func (m *matrix) optional() compute.Weight {
+	if m == nil {
+		return nil
+	}
+	return m.weight
 }
 
 func (m *matrix) row(i, o int) []float32 {

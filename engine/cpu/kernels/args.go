@@ -28,8 +28,8 @@ type ProductArgs struct {
 	Blocks  int64 // number of blocks of 32 weights in a row or, if the weights are floats, the number of weights in a row
 }
 
-// QuantizeArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
-type QuantizeArgs struct {
+// QuantiseArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
+type QuantiseArgs struct {
 	X      *float32
 	Out    *Block
 	Blocks int64

@@ -30,7 +30,7 @@ var avx2 = compiled("avx2", avx2Call, map[string]uintptr{
 	"q5_k_product":   60928,
 	"q6_k_product":   66656,
 	"q8_0_product":   39984,
-	"quantize":       11104,
+	"quantise":       11104,
 	"rms_norm":       13872,
 	"rotate":         20672,
 	"scores":         0,

@@ -30,7 +30,7 @@ var avx512 = compiled("avx512", avx512Call, map[string]uintptr{
 	"q5_k_product":   129584,
 	"q6_k_product":   144800,
 	"q8_0_product":   76496,
-	"quantize":       16608,
+	"quantise":       16608,
 	"rms_norm":       18400,
 	"rotate":         25360,
 	"scores":         0,

@@ -32,7 +32,7 @@ func requireClose(t *testing.T, want float64, got float32, tolerance, floor floa
 	}
 }
 
-func TestQuantize(t *testing.T) {
+func TestQuantise(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -40,7 +40,7 @@ func TestQuantize(t *testing.T) {
 			x := randomRow(r, 32*blocks, 3)
 			clear(x[:min(32, len(x)-32)]) // one block has only zeros
 			out := make([]Block, blocks)
-			s.Quantize(&QuantizeArgs{X: &x[0], Out: &out[0], Blocks: int64(blocks)})
+			s.Quantise(&QuantiseArgs{X: &x[0], Out: &out[0], Blocks: int64(blocks)})
 			for k, b := range out {
 				largest := 0.0
 				for i, v := range b.Q {
@@ -219,7 +219,7 @@ func TestConvert(t *testing.T) {
 			c.to(&ConvertArgs{Dst: unsafe.Pointer(&stored[0]), Src: unsafe.Pointer(&x[0]), N: int64(len(x))})
 			c.from(&ConvertArgs{Dst: unsafe.Pointer(&back[0]), Src: unsafe.Pointer(&stored[0]), N: int64(len(x))})
 			want := make([]float32, len(x))
-			gguf.Dequantize(want, c.kind, stored)
+			gguf.Dequantise(want, c.kind, stored)
 			require.Equal(t, want, back, "%v", c.kind)
 			for i := range x {
 				if c.kind == gguf.TypeF16 {

@@ -20,7 +20,7 @@ type Set struct {
 	Name     string // "avx512", "avx2", "neon" or "portable"
 	products map[gguf.Type]func(*ProductArgs)
 
-	Quantize func(*QuantizeArgs)
+	Quantise func(*QuantiseArgs)
 	RMSNorm  func(*NormArgs)
 	Gate     func(*GateArgs)
 	Scores   func(*ScoresArgs)
@@ -38,13 +38,12 @@ type Set struct {
 	FromQ40, ToQ40 func(*ConvertArgs)
 }
 
-// compiled returns the Set of a level of machine code. call calls the kernel at an offset in the code, and offsets has the kernels' offsets by
-// their names in C.
+// compiled returns the Set of a level of machine code. offsets has the kernels' offsets in the code by their names in C.
 func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offsets map[string]uintptr) Set {
 	c := code{level, call, offsets}
 	s := Set{
 		Name: level, products: map[gguf.Type]func(*ProductArgs){},
-		Quantize: kernel[QuantizeArgs](c, "quantize"), RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
+		Quantise: kernel[QuantiseArgs](c, "quantise"), RMSNorm: kernel[NormArgs](c, "rms_norm"), Gate: kernel[GateArgs](c, "gate"),
 		Scores: kernel[ScoresArgs](c, "scores"), Values: kernel[ValuesArgs](c, "values"), Softmax: kernel[SoftmaxArgs](c, "softmax"),
 		Rotate: kernel[RotateArgs](c, "rotate"), Highest: kernel[HighestArgs](c, "highest"),
 		ScoresF16: kernel[ScoresArgs](c, "scores_f16"), ValuesF16: kernel[ValuesArgs](c, "values_f16"),
@@ -58,7 +57,6 @@ func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offs
 	return s
 }
 
-// code is the machine code of a level; see compiled.
 type code struct {
 	level   string
 	call    func(offset uintptr, args unsafe.Pointer)

@@ -30,7 +30,7 @@ var neon = compiled("neon", neonCall, map[string]uintptr{
 	"q5_k_product":   43912,
 	"q6_k_product":   47268,
 	"q8_0_product":   32464,
-	"quantize":       10364,
+	"quantise":       10364,
 	"rms_norm":       13052,
 	"rotate":         20132,
 	"scores":         0,

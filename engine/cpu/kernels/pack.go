@@ -81,7 +81,6 @@ func packFloats(dst, row []byte, r, size int) {
 	}
 }
 
-// packRow packs a row of the file into row r of a group, block by block.
 func packRow(dst []byte, t gguf.Type, row []byte, r int) {
 	l, size := layouts[t], t.BlockBytes()
 	for ; len(row) > 0; row = row[size:] {

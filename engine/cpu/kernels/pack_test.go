@@ -24,7 +24,7 @@ func TestPack(t *testing.T) {
 			for row := range GroupRows {
 				clear(want)
 				if row < rows {
-					gguf.Dequantize(want, kind, data[row*len(data)/rows:(row+1)*len(data)/rows])
+					gguf.Dequantise(want, kind, data[row*len(data)/rows:(row+1)*len(data)/rows])
 				}
 				for k, v := range want {
 					require.InDelta(t, v, got[k][row], 1e-6, "%v, row %d, column %d", kind, row, k)
@@ -40,7 +40,7 @@ func unpackGroup(kind gguf.Type, packed []byte, n int) []group {
 	l := layouts[kind]
 	if FloatWeights(kind) {
 		for k := range columns {
-			gguf.Dequantize(columns[k][:], kind, packed[k*l.block:(k+1)*l.block])
+			gguf.Dequantise(columns[k][:], kind, packed[k*l.block:(k+1)*l.block])
 		}
 		return columns
 	}

@@ -11,7 +11,7 @@ import (
 var portable = Set{
 	Name:      "portable",
 	products:  portableProducts(),
-	Quantize:  quantize,
+	Quantise:  quantise,
 	RMSNorm:   rmsNorm,
 	Gate:      gate,
 	Scores:    func(a *ScoresArgs) { scores(a, gguf.TypeF32) },
@@ -35,7 +35,7 @@ func after[T any](p *T, i int64) *T {
 	return (*T)(unsafe.Add(unsafe.Pointer(p), uintptr(i)*unsafe.Sizeof(*p)))
 }
 
-func quantize(a *QuantizeArgs) {
+func quantise(a *QuantiseArgs) {
 	x, out := from(a.X, 32*a.Blocks), from(a.Out, a.Blocks)
 	for k := range out {
 		x, b := x[32*k:32*k+32], &out[k]
@@ -223,12 +223,12 @@ func dot(a, b []float32) float32 {
 
 func fromType(a *ConvertArgs, t gguf.Type) {
 	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
-	gguf.Dequantize(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
+	gguf.Dequantise(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
 }
 
 // toType converts float32 values to type t. It stops at the first block with a value that is not finite, and leaves this block and the
 // following ones of Dst unchanged.
 func toType(a *ConvertArgs, t gguf.Type) {
 	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
-	_ = gguf.Quantize(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))
+	_ = gguf.Quantise(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))
 }

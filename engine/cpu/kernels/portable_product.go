@@ -55,7 +55,7 @@ func floatProduct(a *ProductArgs, t gguf.Type) {
 			x := from(after((*float32)(a.X), in), a.Blocks)
 			var acc group
 			for k, v := range x {
-				gguf.Dequantize(line[:], t, w[k*n/len(x):(k+1)*n/len(x)])
+				gguf.Dequantise(line[:], t, w[k*n/len(x):(k+1)*n/len(x)])
 				for r, weight := range line {
 					acc[r] += weight * v
 				}

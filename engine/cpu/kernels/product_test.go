@@ -12,7 +12,6 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// randomWeights makes rows of n weights.
 func randomWeights(t testing.TB, r *rand.Rand, kind gguf.Type, rows, n int) []byte {
 	rowBytes, err := kind.RowBytes(n)
 	require.NoError(t, err)
@@ -21,7 +20,6 @@ func randomWeights(t testing.TB, r *rand.Rand, kind gguf.Type, rows, n int) []by
 	return data
 }
 
-// pack packs rows of n weights.
 func pack(t testing.TB, kind gguf.Type, data []byte, rows, n int) []byte {
 	rowBytes, err := kind.RowBytes(n)
 	require.NoError(t, err)
@@ -45,7 +43,7 @@ func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
 	for i := range x.floats {
 		x.floats[i] = float32(r.NormFloat64())
 	}
-	s.Quantize(&QuantizeArgs{X: &x.floats[0], Out: &x.blocks[0], Blocks: int64(rows * n / 32)})
+	s.Quantise(&QuantiseArgs{X: &x.floats[0], Out: &x.blocks[0], Blocks: int64(rows * n / 32)})
 	return x
 }
 
@@ -127,7 +125,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	line := make([]float32, n)
 	rowBytes := len(data) / weights
 	for w := range weights {
-		gguf.Dequantize(line, kind, data[w*rowBytes:(w+1)*rowBytes])
+		gguf.Dequantise(line, kind, data[w*rowBytes:(w+1)*rowBytes])
 		for i, row := range order {
 			want, size := 0.0, 0.0
 			for k, v := range line {

@@ -8,8 +8,7 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// continueKey is the template variable with which a chat requests an answer that continues the last message, as in Hugging Face
-// transformers.
+// continueKey is the variable of Hugging Face transformers for an answer that continues the chat's last message.
 const continueKey = "continue_final_message"
 
 // endMark marks the end of the message to continue. Templates may trim a message, so the text alone would not show where the message ends
@@ -43,7 +42,6 @@ func continueLast(vars *ordered.Object) bool {
 	return true
 }
 
-// cutContinued removes endMark and the text after it from a prompt.
 func cutContinued(prompt string) (string, error) {
 	at := strings.LastIndex(prompt, endMark)
 	if at < 0 {

@@ -26,7 +26,6 @@ type Template struct {
 	tokens    []variable // bos_token and eos_token, if the model has them
 }
 
-// variable is a variable of a template, with a value.
 type variable struct {
 	name  string
 	value ordered.Value

@@ -50,7 +50,6 @@ type record struct {
 // fade is the factor by which each verification reduces the weight of the sequence's earlier drafts.
 const fade = 0.9
 
-// Observe records the verification of a sequence's drafts.
 func (r *record) Observe(drafted, accepted int) {
 	r.tried = fade*r.tried + float64(min(drafted, accepted+1))
 	r.right = fade*r.right + float64(accepted)

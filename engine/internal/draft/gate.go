@@ -27,7 +27,6 @@ func class(confidence float64) int {
 	return min(int(c), classes-1)
 }
 
-// Chance returns the probability that a draft of the given confidence is right.
 func (g *gate) Chance(confidence float64) float64 {
 	return g.shares[class(confidence)]
 }
@@ -42,7 +41,6 @@ func (g *gate) Observe(confidence float64, right bool) {
 	}
 }
 
-// worthRow reports whether a draft that is right with the given probability is worth its row in the next step.
 func (g *gate) worthRow(chance float64) bool { return chance*g.Token >= g.Row }
 
 // worthPass reports whether a further draft that is right with the given probability is worth its row and a pass of the given seconds.

@@ -21,7 +21,6 @@ type candidate struct {
 	Length  int                // number of tokens to draft, set by Plan
 }
 
-// Yield returns the expected number of right drafts if the given number of tokens is drafted.
 func (c *candidate) Yield(length int) float64 {
 	sum, chance := 0.0, 1.0
 	for d := range length {

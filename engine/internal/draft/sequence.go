@@ -99,7 +99,6 @@ func (s *Sequence) forget() {
 // room returns the maximum number of tokens to draft. The step that verifies them generates one token more.
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
 
-// record returns the record of the kind of drafts that the sequence has now.
 func (s *Sequence) record() *record {
 	if s.byNGram {
 		return &s.ngramRecord

@@ -73,7 +73,6 @@ func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distributi
 	return w.topP(total, p)
 }
 
-// minLogit returns the lowest logit that min-p keeps.
 func minLogit(p *generation.Sampling, best float64) float64 {
 	if p.MinP > 0 {
 		return best + p.Temperature*math.Log(p.MinP)
@@ -137,7 +136,6 @@ func (w *Scratch) keepMass(mass, total float64) float64 {
 	return total
 }
 
-// keep removes the candidates for which ok returns false.
 func (w *Scratch) keep(ok func(i int) bool) {
 	n := 0
 	for i := range w.ids {

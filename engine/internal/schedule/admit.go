@@ -26,7 +26,6 @@ func (p *planner) enqueue(seqs []*sequence) {
 	}
 }
 
-// requeue returns a preempted sequence to the head of its class.
 func (p *planner) requeue(s *sequence) {
 	i := 0
 	if !s.request.interactive {

@@ -17,7 +17,6 @@ type drawer struct {
 	best   [][]float32 // [outputs] the highest logits; nil until an output needs them
 }
 
-// output is a row that reaches the output head.
 type output struct {
 	seq      *sequence
 	position int

@@ -49,7 +49,6 @@ func (p *planner) missingPages(n int) (pages int) {
 	return pages
 }
 
-// stopRate tracks how often recent answers hit a stop token or string.
 type stopRate struct{ tokens, stopped int }
 
 const (

@@ -22,7 +22,6 @@ func batchRequest(first int32, prompt, answer int) generation.Request {
 	return generation.Request{Tokens: tokens, MaxTokens: answer, IgnoreEOS: true}
 }
 
-// interactiveRequest is batchRequest for an interactive request.
 func interactiveRequest(first int32, prompt, answer int) generation.Request {
 	req := batchRequest(first, prompt, answer)
 	req.Interactive = true

@@ -19,8 +19,7 @@ const (
 	waitShare = 0.5
 	// maxBatchStep is the maximum duration of a step of batch sequences, in seconds, if no interactive request is expected. A longer step would
 	// delay cancellation and the first interactive request.
-	maxBatchStep = 4.0
-	// arrivalWindow is the time after an interactive request during which another one is expected.
+	maxBatchStep  = 4.0
 	arrivalWindow = 30 * time.Second
 
 	// A prompt gets at least minChunk rows in a step that delays no interactive request, even if they take longer than the time limit.
@@ -33,7 +32,6 @@ const (
 	minRows, chunkInterval = 4, 24
 )
 
-// arrivals records the interactive requests that arrived.
 type arrivals struct {
 	last   time.Time // when an interactive sequence last waited or ran; zero for never
 	prompt float64   // mean seconds that the prompts of recent interactive sequences take alone
@@ -97,7 +95,6 @@ func (p *planner) advancing(seconds float64) limit {
 	return limit{seconds, minChunk, minChunk}
 }
 
-// paced returns a limit for prompts next to generating interactive sequences; see minRows.
 func (p *planner) paced(seconds float64) limit {
 	l := limit{seconds: seconds, minRows: minRows}
 	if p.stepsSinceChunk >= chunkInterval {

@@ -60,7 +60,6 @@ func byMTP(_ compute.Backend, o *draft.Options) { o.MTP = o.Model.(model.Drafter
 
 func byNGram(_ compute.Backend, o *draft.Options) { o.NGram = true }
 
-// decodings returns all cases.
 func decodings(t testing.TB) []decoding {
 	small, err := gguf.Open(microGLM)
 	require.NoError(t, err)

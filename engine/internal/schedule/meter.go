@@ -14,7 +14,7 @@ type Snapshot struct {
 	PromptTokens    uint64 // computed by steps; tokens found in the cache are not counted
 	GeneratedTokens uint64
 	StepTime        time.Duration // sum over all steps, with sampling and drafting
-	LastStep        time.Duration // duration of the last step
+	LastStep        time.Duration
 
 	PagesUsed, PagesTotal int    // pages of the KV cache
 	Preemptions           uint64 // number of times that a running sequence lost its pages to others

@@ -10,7 +10,6 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// planner decides which sequences run, and which rows each has in a step.
 type planner struct {
 	limits       model.Limits
 	costs        *cost.Steps

@@ -21,7 +21,7 @@ import (
 // Options set up a Scheduler.
 type Options struct {
 	Model        model.Model
-	Limits       model.Limits // the limits of Model
+	Limits       model.Limits
 	Tokenizer    *tokenizer.Tokenizer
 	Speculator   *draft.Speculator // nil to draft nothing
 	Steps        *cost.Steps       // expected durations of steps; nil to plan steps without time limits

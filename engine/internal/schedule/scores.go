@@ -48,7 +48,6 @@ func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	return nil
 }
 
-// appendTo appends the scores of the tokens from number from on to another list.
 func (s *scores) appendTo(to *scores, from int) {
 	to.ids = append(to.ids, s.ids[from:]...)
 	to.of = append(to.of, s.of[from:]...)
@@ -60,7 +59,6 @@ func (s *scores) appendTo(to *scores, from int) {
 // each of three copies of the JSON on its way to the output.
 const scoreBytes = 400
 
-// logprobs returns the log-probabilities together with the texts of their tokens.
 func (s *scores) logprobs(n names) []generation.TokenLogprob {
 	all := make([]generation.TokenLogprob, len(s.ids))
 	tops := make([]generation.TokenLogprob, len(s.topID))

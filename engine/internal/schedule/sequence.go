@@ -92,7 +92,6 @@ func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 	return d
 }
 
-// admit gives the sequence a page table, and a copy of its tokens with room for an answer.
 func (s *sequence) admit(t *cache.Table) {
 	s.table = t
 	if n := s.length(); n == cap(s.tokens) && n == len(s.request.prompt) {
@@ -113,7 +112,6 @@ func (s *sequence) adopt(positions int) {
 	s.drafting().Adopt(positions)
 }
 
-// drafting returns the speculator's part of the sequence, with the present tokens, pages and rows.
 func (s *sequence) drafting() *draft.Sequence {
 	d := &s.draft
 	d.Tokens, d.Table, d.Computed, d.Start, d.Rows, d.FirstRow = s.tokens, s.table, s.computed, s.start, s.rows, s.firstRow
@@ -169,7 +167,6 @@ func (s *sequence) draftSpan(drafts int) cost.Size {
 
 func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.left() == 1 }
 
-// scoresPrompt reports whether the row at a position gives the log-probability of a prompt token.
 func (s *sequence) scoresPrompt(position int) bool {
 	return s.needsEveryRow() && position+1 < len(s.request.prompt) && position >= len(s.request.promptScores.ids)
 }

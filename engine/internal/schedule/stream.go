@@ -17,7 +17,6 @@ type stream struct {
 	parts []part // [choices]
 }
 
-// part is the text and tokens that were generated for a choice since its last piece.
 type part struct {
 	text       []byte
 	tokens     []int32

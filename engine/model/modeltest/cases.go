@@ -71,7 +71,6 @@ func Micro(tb testing.TB, name string) string {
 	return filepath.Join(testdata(tb), name+".gguf")
 }
 
-// testdata finds engine/model/testdata from a folder below the repository's root.
 func testdata(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.Getwd()

@@ -24,7 +24,7 @@ struct product_args {
   int64_t blocks;  // number of blocks of 32 weights in a row or, for float weights, the number of weights in a row
 };
 
-struct quantize_args {
+struct quantise_args {
   const float *x;
   struct block *out;
   int64_t blocks;

@@ -2,8 +2,8 @@
 #include "args.h"
 #include "math.h"
 
-// quantize_tile converts T blocks, at most four. The maxima and the sums of all T blocks are computed together; see FOLD4.
-INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T) {
+// quantise_tile converts T blocks, at most four. The maxima and the sums of all T blocks are computed together; see FOLD4.
+INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T) {
   f32x16 x[T][2], size[T];
   UNROLL for (int t = 0; t < T; t++) {
     UNROLL for (int i = 0; i < 2; i++) x[t][i] = LOAD(f32x16, a->x + 32 * (k + t) + 16 * i);
@@ -34,11 +34,11 @@ INLINE void quantize_tile(const struct quantize_args *a, int64_t k, const int T)
   }
 }
 
-// quantize converts a row to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
-void LEVEL(quantize)(const struct quantize_args *a) {
+// quantise converts a row to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
+void LEVEL(quantise)(const struct quantise_args *a) {
   int64_t k = 0;
-  ROLLED for (; k + 4 <= a->blocks; k += 4) quantize_tile(a, k, 4);
-  ROLLED for (; k < a->blocks; k++) quantize_tile(a, k, 1);
+  ROLLED for (; k + 4 <= a->blocks; k += 4) quantise_tile(a, k, 4);
+  ROLLED for (; k < a->blocks; k++) quantise_tile(a, k, 1);
 }
 
 // rms_norm writes src/sqrt(mean(src²)+eps)·gain.

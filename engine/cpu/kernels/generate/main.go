@@ -16,7 +16,6 @@ import (
 	"strings"
 )
 
-// level is an instruction set that the kernels are compiled for.
 type level struct {
 	prefix, title, arch string
 	flags               []string
@@ -77,13 +76,11 @@ func (l level) generate(folder string) error {
 	return os.WriteFile(base+".go", source, 0o644)
 }
 
-// kernel is a function of the machine code.
 type kernel struct {
 	name   string // name in C, without the level
 	offset uint64
 }
 
-// compile returns the machine code with its constants, and the kernels with their offsets in the code.
 func (l level) compile(source string) ([]byte, []kernel, error) {
 	dir, err := os.MkdirTemp("", "kernels")
 	if err != nil {

@@ -4,7 +4,7 @@
 //	go run ./engine/gguf/testdata/cut FROM/tiny-llama.*.gguf TO
 //
 // The files in engine/gguf/testdata were cut from tiny-llama's files. The gguf package wrote the files in F16, Q8_0 and
-// Q4_0 (see models/train). ik_llama.cpp's llama-quantize made the files in Q4_K_M, Q5_K_M and Q6_K from the F16 file. Rows
+// Q4_0 (see models/train). ik_llama.cpp's llama-quantise made the files in Q4_K_M, Q5_K_M and Q6_K from the F16 file. Rows
 // are copied byte for byte.
 package main
 

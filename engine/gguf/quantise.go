@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Quantize writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are the same as those of GGML's Python
+// Quantise writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are the same as those of GGML's Python
 // package (gguf). It returns an error if t is another type, if src is not a whole number of blocks, if len(dst) is not
 // t.RowBytes(len(src)), or if t is Q8_0 or Q4_0 and a weight is not finite.
-func Quantize(dst []byte, t Type, src []float32) error {
+func Quantise(dst []byte, t Type, src []float32) error {
 	n, err := t.RowBytes(len(src))
 	if err != nil {
 		return fmt.Errorf("quantise %d weights: %w", len(src), err)
@@ -19,11 +19,11 @@ func Quantize(dst []byte, t Type, src []float32) error {
 		return fmt.Errorf("quantise %d weights to %v: the destination has %d bytes, but needs %d", len(src), t, len(dst), n)
 	}
 	info := t.info()
-	if info.quantize == nil {
-		return fmt.Errorf("quantise to %v: not supported (supported: %s)", t, Names(quantizable()))
+	if info.quantise == nil {
+		return fmt.Errorf("quantise to %v: not supported (supported: %s)", t, Names(quantisable()))
 	}
 	if info.blockSize == 1 {
-		info.quantize(dst, src)
+		info.quantise(dst, src)
 		return nil
 	}
 	for i := 0; i < len(src); i += info.blockSize {
@@ -33,14 +33,14 @@ func Quantize(dst []byte, t Type, src []float32) error {
 				return fmt.Errorf("quantise to %v: weight %d is %v, but must be finite", t, i+j, v)
 			}
 		}
-		info.quantize(dst[:info.blockBytes], x)
+		info.quantise(dst[:info.blockBytes], x)
 		dst = dst[info.blockBytes:]
 	}
 	return nil
 }
 
-func quantizable() []Type {
-	return slices.DeleteFunc(Types(), func(t Type) bool { return t.info().quantize == nil })
+func quantisable() []Type {
+	return slices.DeleteFunc(Types(), func(t Type) bool { return t.info().quantise == nil })
 }
 
 func quantF32(b []byte, x []float32) {

@@ -10,26 +10,26 @@ const blockValues = 32
 // cache. A set holds fewer than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 
-// quantize converts slices of the rows of x to the step's blocks of activations. Each row has count slices of n values, and the starts of
+// quantise converts slices of the rows of x to the step's blocks of activations. Each row has count slices of n values, and the starts of
 // two slices are stride values apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
-func (s *step) quantize(x compute.Tensor, rows, count, n, stride int) {
+func (s *step) quantise(x compute.Tensor, rows, count, n, stride int) {
 	blocks := rows * rowBlocks(count*n)
 	s.blocks = grow(s.blocks, blocks)
-	t := &s.quantizer
+	t := &s.quantiser
 	t.x, t.rows, t.count, t.n, t.stride = x, rows, count, n, stride
 	t.each = s.rowsEach(rows, count*n)
 	s.pool.do(t, (rows+t.each-1)/t.each)
 }
 
-// quantizer is the task of quantize. A part converts a few rows.
-type quantizer struct {
+// quantiser is the task of quantise. A part converts a few rows.
+type quantiser struct {
 	step             *step
 	x                compute.Tensor
 	rows, each       int
 	count, n, stride int
 }
 
-func (t *quantizer) part(thread, i int) {
+func (t *quantiser) part(thread, i int) {
 	a := &t.step.scratch[thread].quant
 	x, out := values(t.x), t.step.blocks
 	for r := i * t.each; r < min((i+1)*t.each, t.rows); r++ {
@@ -40,7 +40,7 @@ func (t *quantizer) part(thread, i int) {
 		for k := range slices {
 			to := r*rowBlocks(t.count*t.n) + k*n/blockValues
 			a.X, a.Out, a.Blocks = &x[start(t.x, r)+k*t.stride], &out[to], int64(n/blockValues)
-			t.step.kernels.Quantize(a)
+			t.step.kernels.Quantise(a)
 		}
 	}
 }

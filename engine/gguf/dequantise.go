@@ -6,20 +6,20 @@ import (
 	"math"
 )
 
-// Dequantize writes the weights of src, which has blocks of type t, to dst. It panics if t is not readable. len(dst) must be a multiple of
+// Dequantise writes the weights of src, which has blocks of type t, to dst. It panics if t is not readable. len(dst) must be a multiple of
 // t.BlockSize(), and len(src) must be t.RowBytes(len(dst)). Each weight is computed with the format's formula in float32. The result is the
 // same on every machine.
-func Dequantize(dst []float32, t Type, src []byte) {
+func Dequantise(dst []float32, t Type, src []byte) {
 	info := t.info()
 	switch info.blockSize {
 	case 0:
-		panic(fmt.Sprintf("gguf: dequantize: type %v is not readable", t))
+		panic(fmt.Sprintf("gguf: dequantise: type %v is not readable", t))
 	case 1:
-		info.dequantize(dst, src)
+		info.dequantise(dst, src)
 		return
 	}
 	for size, bytes := info.blockSize, info.blockBytes; len(dst) > 0; dst, src = dst[size:], src[bytes:] {
-		info.dequantize(dst[:size], src[:bytes])
+		info.dequantise(dst[:size], src[:bytes])
 	}
 }
 

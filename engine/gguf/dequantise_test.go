@@ -145,9 +145,9 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 	return b
 }
 
-// TestDequantize compares weights with the formulas bit for bit. Every product of a scale and a quant is exact in float32, so only the last
+// TestDequantise compares weights with the formulas bit for bit. Every product of a scale and a quant is exact in float32, so only the last
 // sum is rounded, to float32 in both computations.
-func TestDequantize(t *testing.T) {
+func TestDequantise(t *testing.T) {
 	t.Parallel()
 	require.Len(t, reference, len(Types()))
 	for _, typ := range Types() {
@@ -158,7 +158,7 @@ func TestDequantize(t *testing.T) {
 			size, bytes := typ.BlockSize(), typ.BlockBytes()
 			src := randomBlocks(r, typ, blocks)
 			dst := make([]float32, blocks*size)
-			Dequantize(dst, typ, src)
+			Dequantise(dst, typ, src)
 			for i, got := range dst {
 				b := src[i/size*bytes : (i/size+1)*bytes]
 				if want := float32(reference[typ](b, i%size)); got != want {
@@ -169,7 +169,7 @@ func TestDequantize(t *testing.T) {
 	}
 }
 
-func TestDequantizeSpecialScales(t *testing.T) {
+func TestDequantiseSpecialScales(t *testing.T) {
 	t.Parallel()
 	block := make([]byte, 18)
 	for i := range 16 {
@@ -178,18 +178,18 @@ func TestDequantizeSpecialScales(t *testing.T) {
 	dst := make([]float32, 32)
 	for bits, want := range map[uint16]float64{0x0001: 0x1p-24, 0x7bff: 65504, 0x7c00: math.Inf(1)} {
 		block[0], block[1] = byte(bits), byte(bits>>8)
-		Dequantize(dst, TypeQ40, block)
+		Dequantise(dst, TypeQ40, block)
 		require.Equal(t, want, float64(dst[0]))
 		require.Equal(t, -want, float64(dst[16]))
 	}
 	block[0], block[1] = 0x01, 0x7e
-	Dequantize(dst, TypeQ40, block)
+	Dequantise(dst, TypeQ40, block)
 	require.True(t, math.IsNaN(float64(dst[0])))
 }
 
-// TestDequantizeFiles compares the quantised files of a model, which other programs wrote, with its F16 file. The error of a quantiser is
+// TestDequantiseFiles compares the quantised files of a model, which other programs wrote, with its F16 file. The error of a quantiser is
 // about 1/sqrt(12) of a step. The bounds are twice the measured errors of these files.
-func TestDequantizeFiles(t *testing.T) {
+func TestDequantiseFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
 	bounds := map[Type]float64{TypeF16: 0, TypeF32: 0, TypeQ40: 0.2, TypeQ4K: 0.15, TypeQ5K: 0.08, TypeQ6K: 0.04, TypeQ80: 0.012}
@@ -255,14 +255,14 @@ func TestRowBytes(t *testing.T) {
 	require.False(t, Type(1000).readable())
 }
 
-func BenchmarkDequantize(b *testing.B) {
+func BenchmarkDequantise(b *testing.B) {
 	for _, typ := range Types() {
 		b.Run(typ.String(), func(b *testing.B) {
 			src := randomBlocks(rand.New(rand.NewPCG(1, 1)), typ, 4096/typ.BlockSize())
 			dst := make([]float32, 4096)
 			b.SetBytes(int64(4 * len(dst)))
 			for b.Loop() {
-				Dequantize(dst, typ, src)
+				Dequantise(dst, typ, src)
 			}
 		})
 	}
