@@ -69,6 +69,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 	$(GO) vet ./... ./.ci/test
 	@# Of the other packages, the vetting of `make lint` has seen all files.
 	$(DARWIN) $(GO) vet $$(sh .ci/darwin)
+	@sh .ci/width
 	$(GOLANGCI) run ./... ./.ci/test
 	@# Tests that compile GPU kernels for the CPU take minutes, so only `make test` runs them.
 	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
@@ -104,6 +105,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; the first run builds it
+	@sh .ci/width
 	$(GOLANGCI) run ./... ./.ci/test
 	@# For Apple silicon, lint only packages that have files of their own there.
 	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// Each thread reads threadBytes, but all threads together read at most allBytes. This is far more than the caches hold, and still fits
-	// into memory on machines with many processors.
+	// Each thread reads threadBytes, but all threads together read at most allBytes. This is far
+	// more than the caches hold, and still fits into memory on machines with many processors.
 	threadBytes = 512 << 20
 	allBytes    = 2 << 30
 	// bandwidthRuns is the number of runs. The fastest run is the result.
@@ -23,8 +23,8 @@ const (
 	lineWords = 8
 )
 
-// Bandwidth measures the bytes per second that the given number of threads read from memory together. Each thread reads its
-// own part of the memory.
+// Bandwidth measures the bytes per second that the given number of threads read from memory
+// together. Each thread reads its own part of the memory.
 func Bandwidth(threads int) (rate float64, err error) {
 	each := min(threadBytes, allBytes/threads) &^ (os.Getpagesize() - 1)
 	data, err := unix.Mmap(-1, 0, threads*each, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
@@ -51,8 +51,8 @@ func Bandwidth(threads int) (rate float64, err error) {
 	return best, nil
 }
 
-// touch reads a word of every cache line of words. It divides words into four parts and reads them alternately, so that the processor
-// prefetches in all of them at once.
+// touch reads a word of every cache line of words. It divides words into four parts and reads them
+// alternately, so that the processor prefetches in all of them at once.
 func touch(words []uint64) (sum uint64) {
 	n := len(words) / 4
 	a, b, c, d := words[:n], words[n:2*n], words[2*n:3*n], words[3*n:4*n]

@@ -29,7 +29,8 @@ func times(ms ...int) (list []time.Time) {
 	return list
 }
 
-// twoStreams returns a run with two streams. The second begins later and ends later. Because of drafts, it gets two tokens at 50 ms.
+// twoStreams returns a run with two streams. The second begins later and ends later. Because of
+// drafts, it gets two tokens at 50 ms.
 func twoStreams() run {
 	r := round{start: at(0), end: at(90), answers: []answer{
 		{start: at(0), times: times(10, 30, 40, 50, 60), stats: generation.Stats{PromptTokens: 8, CachedTokens: 3}},
@@ -97,7 +98,8 @@ func TestTrafficOfADenseModel(t *testing.T) {
 	position := 3.0 * (32 + 32) * 4
 	require.InDelta(t, all+row+100*position, tr.Decode(1, 1, 100).Sum(), 1)
 	require.InDelta(t, all+8*row+8*100*position, tr.Decode(8, 1, 100).Sum(), 1)
-	// 1,000 rows in two steps, after 24 cached positions. Each step reads the cache up to its last row: row 500 and row 1000.
+	// 1,000 rows in two steps, after 24 cached positions. Each step reads the cache up to its last
+	// row: row 500 and row 1000.
 	require.InDelta(t, 2*all+1000*row+(24+24+1000*1.5)*position, tr.prompts(1, 24, 1000), 1)
 	require.Zero(t, tr.prompts(4, 10, 0))
 }
@@ -111,7 +113,8 @@ func TestTrafficOfExperts(t *testing.T) {
 	for rows := 1.0; rows < 64; rows *= 2 {
 		require.Less(t, tr.Experts(2*rows), 2*tr.Experts(rows), "rows share experts")
 	}
-	// A step that uses every expert reads all weights of the file, except the MTP layer and the embedding's rows of other tokens.
+	// A step that uses every expert reads all weights of the file, except the MTP layer and the
+	// embedding's rows of other tokens.
 	read := 0.0
 	for _, w := range f.Tensors() {
 		if !strings.HasPrefix(w.Name, "blk.3.") && w.Name != "token_embd.weight" {

@@ -1,6 +1,7 @@
-// Package bench measures the speed of an engine and compares it with the memory bandwidth. It sends requests through Generate, so that
-// everything except the queue is included. Its package kernels measures single operations of a backend, shape makes models with random
-// weights, and roofline predicts the speed of a model on Apple's chips.
+// Package bench measures the speed of an engine and compares it with the memory bandwidth. It sends
+// requests through Generate, so that everything except the queue is included. Its package kernels
+// measures single operations of a backend, shape makes models with random weights, and roofline
+// predicts the speed of a model on Apple's chips.
 package bench
 
 import (
@@ -29,8 +30,9 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is not known: use prefill, decode or full", s)
 }
 
-// Case describes a measurement. A run sends Rows requests over Batch streams. A stream sends one request after another. The prompts have
-// different random tokens, except for their first Shared tokens.
+// Case describes a measurement. A run sends Rows requests over Batch streams. A stream sends one
+// request after another. The prompts have different random tokens, except for their first Shared
+// tokens.
 type Case struct {
 	Mode    Mode
 	Batch   int // number of requests in the engine at a time
@@ -40,7 +42,8 @@ type Case struct {
 	Context int // number of tokens before the prompt; they are computed before a run is timed
 	Shared  int // number of leading tokens of Prompt that all prompts of a run share
 
-	// Requests, if not nil, replace the random requests. Rows, Prompt, Gen, Context and Shared must then be 0.
+	// Requests, if not nil, replace the random requests. Rows, Prompt, Gen, Context and Shared must
+	// then be 0.
 	Requests []generation.Request
 }
 
@@ -59,8 +62,8 @@ func (c Case) Combine(contexts, prompts, gens, batches []int) []Case {
 	return cases
 }
 
-// maxSeed is larger than the seed of any run and the index of any request. It is one of the two seeds of contexts and of shared tokens, so
-// that these differ from all other tokens.
+// maxSeed is larger than the seed of any run and the index of any request. It is one of the two
+// seeds of contexts and of shared tokens, so that these differ from all other tokens.
 const maxSeed = 1 << 32
 
 func (c *Case) check() error {
@@ -83,8 +86,8 @@ func (c *Case) check() error {
 	return nil
 }
 
-// requests returns the requests of a run. A stream has the same context in every run. The other random tokens depend on run, the number of
-// the run.
+// requests returns the requests of a run. A stream has the same context in every run. The other
+// random tokens depend on run, the number of the run.
 func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	if c.Requests != nil {
 		reqs := make([]generation.Request, len(c.Requests))

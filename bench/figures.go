@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// speed returns the number of tokens that count in a mode, and the time in which a run computed them.
+// speed returns the number of tokens that count in a mode, and the time in which a run computed
+// them.
 func (r *run) speed(mode Mode) (tokens int, took time.Duration) {
 	for i := range r.rounds {
 		n, d := r.rounds[i].speed(mode)
@@ -35,8 +36,9 @@ func (r *round) speed(mode Mode) (tokens int, took time.Duration) {
 	}
 }
 
-// steady returns the number of tokens in the period in which all streams generate, and the length of the period. The period begins when the
-// last stream generates its first token. It ends when one of the streams generates its last token.
+// steady returns the number of tokens in the period in which all streams generate, and the length
+// of the period. The period begins when the last stream generates its first token. It ends when one
+// of the streams generates its last token.
 func (r *round) steady() (tokens int, took time.Duration) {
 	from, to := r.answers[0].times[0], r.answers[0].times[len(r.answers[0].times)-1]
 	for _, a := range r.answers {
@@ -74,7 +76,8 @@ func (a *answer) steps(each func(tokens int, took time.Duration)) {
 	}
 }
 
-// quantile returns the nearest-rank quantile of sorted durations in milliseconds; 0 if there are none.
+// quantile returns the nearest-rank quantile of sorted durations in milliseconds; 0 if there are
+// none.
 func quantile(sorted []time.Duration, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -83,8 +86,8 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[i].Seconds() * 1000
 }
 
-// median returns the median of the values. If their number is even, it returns the higher of the two middle values. It sorts the slice in
-// place.
+// median returns the median of the values. If their number is even, it returns the higher of the
+// two middle values. It sorts the slice in place.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	return values[len(values)/2]

@@ -22,8 +22,9 @@ type Bench struct {
 	count     func() *Counts
 }
 
-// New returns a Bench that times the given number of runs of each case. bandwidth is the bandwidth of the memory that has the weights, in
-// bytes per second. It first waits until the engine has hashed its model file, because hashing occupies a processor.
+// New returns a Bench that times the given number of runs of each case. bandwidth is the bandwidth
+// of the memory that has the weights, in bytes per second. It first waits until the engine has
+// hashed its model file, because hashing occupies a processor.
 func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, runs int) (*Bench, error) {
 	if runs < 1 {
 		return nil, fmt.Errorf("the number of runs is %d, but must be at least 1 (--repeat)", runs)
@@ -34,8 +35,8 @@ func New(ctx context.Context, e *engine.Engine, t Traffic, bandwidth float64, ru
 	return &Bench{engine: e, traffic: t, bandwidth: bandwidth, runs: runs}, nil
 }
 
-// Measure measures a case: one run to warm up, then the timed runs. The speed is the median of the timed runs. The latencies are
-// quantiles over the requests of all timed runs.
+// Measure measures a case: one run to warm up, then the timed runs. The speed is the median of the
+// timed runs. The latencies are quantiles over the requests of all timed runs.
 func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	if c.Mode == Prefill {
 		c.Gen = 1
@@ -60,7 +61,8 @@ func (b *Bench) Measure(ctx context.Context, c Case) (Record, error) {
 	return r, err
 }
 
-// prepare computes the contexts of the streams, so that they are in the cache, and then runs a short round that is not timed.
+// prepare computes the contexts of the streams, so that they are in the cache, and then runs a
+// short round that is not timed.
 func (b *Bench) prepare(ctx context.Context, c Case) error {
 	if c.Context > 0 {
 		reqs := make([]generation.Request, c.Batch)
@@ -102,8 +104,9 @@ type answer struct {
 	stats generation.Stats
 }
 
-// run runs a case once. In mode full, all requests are one round: Batch requests run at a time, and the next request starts as soon as one
-// ends. In the other modes, a round has Batch requests, and the next round begins when all of them have ended.
+// run runs a case once. In mode full, all requests are one round: Batch requests run at a time, and
+// the next request starts as soon as one ends. In the other modes, a round has Batch requests, and
+// the next round begins when all of them have ended.
 func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 	reqs := c.requests(b.nextSeed(), b.engine.Info().Vocab)
 	size := c.Batch
@@ -116,7 +119,8 @@ func (b *Bench) run(ctx context.Context, c Case) (run, error) {
 		if err != nil {
 			return run{}, err
 		}
-		// A page is shared only if the token after it is known. The last page of a context therefore need not be in the cache.
+		// A page is shared only if the token after it is known. The last page of a context
+		// therefore need not be in the cache.
 		if one.cached() < (c.Context-1)/engine.DefaultPageSize*engine.DefaultPageSize {
 			return run{}, fmt.Errorf("the KV cache is too small for %d contexts of %d tokens: allow more memory (--memory)", c.Batch, c.Context)
 		}
@@ -147,7 +151,8 @@ func (b *Bench) round(ctx context.Context, reqs []generation.Request, atOnce int
 	return r, err
 }
 
-// cached returns the number of prompt tokens that were in the cache, for the request with the fewest.
+// cached returns the number of prompt tokens that were in the cache, for the request with the
+// fewest.
 func (r *round) cached() int {
 	fewest := r.answers[0].stats.CachedTokens
 	for i := range r.answers {

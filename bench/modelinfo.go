@@ -38,7 +38,8 @@ type ModelInfo struct {
 	ChatTemplate bool   `json:"chat_template"`
 
 	CacheBytesPerToken uint64 `json:"cache_bytes_per_token"` // all layers, in f16; 0 if the model cannot be run
-	// WindowedBytesPerToken is the part of CacheBytesPerToken that is freed after Window further tokens.
+	// WindowedBytesPerToken is the part of CacheBytesPerToken that is freed after Window further
+	// tokens.
 	WindowedBytesPerToken uint64     `json:"cache_bytes_per_token_windowed,omitempty"`
 	Window                int        `json:"window,omitempty"`
 	Tensors               []TypeInfo `json:"tensors"` // by type; the type with the most bytes is first
@@ -46,14 +47,16 @@ type ModelInfo struct {
 	Run *ModelRun `json:"run,omitempty"` // absent if the model cannot be run
 }
 
-// ModelRun describes how a model runs on this machine: on the CPU, or on a GPU with the same memory.
+// ModelRun describes how a model runs on this machine: on the CPU, or on a GPU with the same
+// memory.
 type ModelRun struct {
 	Fits   bool   `json:"fits"`
 	Reason string `json:"reason,omitempty"` // why it does not fit
 	engine.Fit
 	// Bandwidth is the measured number of bytes per second that the processors read from memory.
 	Bandwidth float64 `json:"bandwidth"`
-	// TokensPerS and ManyTokensPerS are the tokens per second that Bandwidth allows at most, for one row and for ManyRows at a time.
+	// TokensPerS and ManyTokensPerS are the tokens per second that Bandwidth allows at most, for
+	// one row and for ManyRows at a time.
 	TokensPerS     float64 `json:"max_tokens_per_s"`
 	ManyTokensPerS float64 `json:"max_tokens_per_s_of_16_rows"`
 }
@@ -118,8 +121,8 @@ func DescribeModel(f *gguf.File) *ModelInfo {
 	return info
 }
 
-// Examine computes how the model runs on this machine, whose memory the backend reports. It sets Unsupported if Ingot cannot run the model
-// on any machine.
+// Examine computes how the model runs on this machine, whose memory the backend reports. It sets
+// Unsupported if Ingot cannot run the model on any machine.
 func (m *ModelInfo) Examine(f *gguf.File, be compute.Backend) error {
 	run := &ModelRun{Fits: true}
 	var fitErr error

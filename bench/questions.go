@@ -25,8 +25,9 @@ func ReadQuestionsFile(path string, gen int) ([]generation.Request, error) {
 	return reqs, nil
 }
 
-// ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a request for each line: a chat with the
-// question as the user's message, answered greedily with at most gen tokens.
+// ReadQuestions reads JSON lines with a field "question", as in models/heldout.jsonl. It returns a
+// request for each line: a chat with the question as the user's message, answered greedily with at
+// most gen tokens.
 func ReadQuestions(r io.Reader, gen int) ([]generation.Request, error) {
 	var reqs []generation.Request
 	lines := bufio.NewScanner(r)

@@ -20,12 +20,13 @@ type Record struct {
 	Context int  `json:"context"`
 
 	TokensPerS float64 `json:"tokens_per_s"` // median of the runs; Mode determines which tokens count
-	// P50ms and P95ms are quantiles of the time per generated token after the first token: the duration of a step divided by the number of
-	// tokens that the step generated for the stream. In mode prefill, they are quantiles of the time to the first token.
+	// P50ms and P95ms are quantiles of the time per generated token after the first token: the
+	// duration of a step divided by the number of tokens that the step generated for the stream. In
+	// mode prefill, they are quantiles of the time to the first token.
 	P50ms float64 `json:"p50_ms"`
 	P95ms float64 `json:"p95_ms"`
-	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare is the rate at which these bytes are
-	// read at the measured speed, divided by Bandwidth.
+	// BytesPerToken is the number of bytes that must be read per token; see Traffic. BandwidthShare
+	// is the rate at which these bytes are read at the measured speed, divided by Bandwidth.
 	BytesPerToken  float64 `json:"bytes_per_token"`
 	BandwidthShare float64 `json:"bandwidth_share"`
 	Acceptance     float64 `json:"acceptance"` // share of the drafted tokens that were accepted; 0 if no tokens were drafted
@@ -174,7 +175,8 @@ func WriteTable(w io.Writer, records []Record) error {
 	return nil
 }
 
-// percent formats a share as a percentage. It returns "-" for 0, which means that there is no value.
+// percent formats a share as a percentage. It returns "-" for 0, which means that there is no
+// value.
 func percent(share float64) string {
 	if share == 0 {
 		return "-"
@@ -182,5 +184,6 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f %%", 100*share)
 }
 
-// StepTokens returns the maximum number of rows of a step of an engine with default options and the given number of sequences.
+// StepTokens returns the maximum number of rows of a step of an engine with default options and the
+// given number of sequences.
 func StepTokens(sequences int) int { return engine.DefaultStepTokens + sequences }

@@ -10,8 +10,9 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Traffic computes the bytes that the steps of a model must read in any engine: the weights in the types of the file, once per step, and
-// the cache up to each sequence's position. Drafting passes are not included.
+// Traffic computes the bytes that the steps of a model must read in any engine: the weights in the
+// types of the file, once per step, and the cache up to each sequence's position. Drafting passes
+// are not included.
 type Traffic struct {
 	dense       int64 // bytes of the weights that every step reads, without the head
 	head        int64 // bytes of the output head
@@ -34,7 +35,8 @@ func ReadTraffic(path string, kv gguf.Type, stepTokens int) (Traffic, error) {
 	return NewTraffic(f, kv, stepTokens)
 }
 
-// NewTraffic returns the traffic of a model's file with a cache of type kv and steps of up to stepTokens rows.
+// NewTraffic returns the traffic of a model's file with a cache of type kv and steps of up to
+// stepTokens rows.
 func NewTraffic(f *gguf.File, kv gguf.Type, stepTokens int) (Traffic, error) {
 	c, err := model.ReadConfig(f)
 	if err != nil {
@@ -83,7 +85,8 @@ var expertsName = regexp.MustCompile(`\.ffn_(gate|up|down)_exps\.weight$`)
 
 func isExperts(name string) bool { return expertsName.MatchString(name) }
 
-// Experts returns the expected number of experts per layer that a step of the given number of rows uses, if routing is uniform.
+// Experts returns the expected number of experts per layer that a step of the given number of rows
+// uses, if routing is uniform.
 func (t *Traffic) Experts(rows float64) float64 {
 	if t.count == 0 {
 		return 0
@@ -111,16 +114,17 @@ func (t *Traffic) weights(rows float64) Parts {
 	return p
 }
 
-// Decode returns the bytes that a decoding step reads. It has the given number of streams, each with the given number of rows. position is
-// the mean number of positions in a stream's cache.
+// Decode returns the bytes that a decoding step reads. It has the given number of streams, each
+// with the given number of rows. position is the mean number of positions in a stream's cache.
 func (t *Traffic) Decode(streams, rows, position float64) Parts {
 	p := t.weights(streams * rows)
 	p.Cache = streams * position * float64(t.position)
 	return p
 }
 
-// prompts returns the bytes that steps read to compute one prompt for each stream, if each step has as many rows as possible. cached is the
-// number of tokens of a prompt that are already in the cache. computed is the number of its other tokens.
+// prompts returns the bytes that steps read to compute one prompt for each stream, if each step has
+// as many rows as possible. cached is the number of tokens of a prompt that are already in the
+// cache. computed is the number of its other tokens.
 func (t *Traffic) prompts(streams, cached, computed float64) float64 {
 	all := streams * computed
 	steps := math.Ceil(all / float64(t.stepTokens))

@@ -1,9 +1,10 @@
-// Package config has the program's settings. They are read once at start, from flags, the environment and a file, and checked before
-// anything else happens.
+// Package config has the program's settings. They are read once at start, from flags, the
+// environment and a file, and checked before anything else happens.
 //
-// A flag overrides the environment, the environment overrides the file, and the file overrides the default. The environment
-// variable of a setting is INGOT_ and its name in capitals, with _ for -. The file is YAML with the settings' names as keys. It is
-// the file that --config names. Without --config, it is ./ingot.yaml or, if that does not exist, $XDG_CONFIG_HOME/ingot/ingot.yaml.
+// A flag overrides the environment, the environment overrides the file, and the file overrides the
+// default. The environment variable of a setting is INGOT_ and its name in capitals, with _ for -.
+// The file is YAML with the settings' names as keys. It is the file that --config names. Without
+// --config, it is ./ingot.yaml or, if that does not exist, $XDG_CONFIG_HOME/ingot/ingot.yaml.
 package config
 
 import (
@@ -21,7 +22,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Config has the settings of all commands. Its values have been checked. Text settings without a value are empty.
+// Config has the settings of all commands. Its values have been checked. Text settings without a
+// value are empty.
 type Config struct {
 	Redis       string // URL of the server; may contain a password
 	Model       string // GGUF file or model name; for run and serve, one or more lines of MODEL or ALIAS=MODEL
@@ -51,8 +53,9 @@ const (
 	BackendCPU  = "cpu"
 )
 
-// Load reads the settings for a command whose flags were made with AddFlag and parsed. An error names the setting, the source of
-// the value, and the allowed values. A key in the file that is not a setting is also an error.
+// Load reads the settings for a command whose flags were made with AddFlag and parsed. An error
+// names the setting, the source of the value, and the allowed values. A key in the file that is not
+// a setting is also an error.
 func Load(flags *pflag.FlagSet) (*Config, error) {
 	v := viper.New()
 	file, err := readFile(v, flags)
@@ -79,8 +82,9 @@ func Load(flags *pflag.FlagSet) (*Config, error) {
 	return c, nil
 }
 
-// bind connects the settings with their flags, environment variables and defaults. It returns the source of each setting that is given by a
-// flag ("--" and its name) or by an environment variable (its name).
+// bind connects the settings with their flags, environment variables and defaults. It returns the
+// source of each setting that is given by a flag ("--" and its name) or by an environment variable
+// (its name).
 func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	sources := map[Name]string{}
 	for _, s := range settings {
@@ -112,7 +116,8 @@ func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 	return sources, failed
 }
 
-// apply checks a value and stores it in c. The parameter from is the source of the value, for errors.
+// apply checks a value and stores it in c. The parameter from is the source of the value, for
+// errors.
 func apply(c *Config, s setting, value any, from string) error {
 	text, err := scalar(value)
 	if err == nil {
@@ -134,7 +139,8 @@ func scalar(value any) (string, error) {
 	return "", fmt.Errorf("%v is not allowed; give a string or a whole number", value)
 }
 
-// Require returns an error for the first of the named settings that has no value. It supports Redis and Model only.
+// Require returns an error for the first of the named settings that has no value. It supports Redis
+// and Model only.
 func (c *Config) Require(names ...Name) error {
 	values := map[Name]string{Redis: c.Redis, Model: c.Model}
 	for _, n := range names {

@@ -18,7 +18,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// isolate runs a test in a new working folder, without settings in the environment and without a config file outside that folder.
+// isolate runs a test in a new working folder, without settings in the environment and without a
+// config file outside that folder.
 func isolate(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -130,7 +131,8 @@ func TestPrecedence(t *testing.T) {
 	require.Equal(t, 0, threads("--threads=0"), "a flag with the default value too")
 }
 
-// TestFormerNames: the earlier flags, variable and key of the alias still work, and the new ones override them.
+// TestFormerNames: the earlier flags, variable and key of the alias still work, and the new ones
+// override them.
 func TestFormerNames(t *testing.T) {
 	isolate(t)
 	alias := func(args ...string) string {

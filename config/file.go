@@ -16,7 +16,8 @@ func AddFileFlag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "read settings from `FILE` (default ./ingot.yaml, else ingot/ingot.yaml in $XDG_CONFIG_HOME)")
 }
 
-// findFile returns the path of the config file; empty if there is none. It does not check whether the file of --config exists.
+// findFile returns the path of the config file; empty if there is none. It does not check whether
+// the file of --config exists.
 func findFile(flags *pflag.FlagSet) string {
 	if f := flags.Lookup(fileFlag); f != nil && f.Changed {
 		return f.Value.String()
@@ -31,7 +32,8 @@ func findFile(flags *pflag.FlagSet) string {
 
 const maxFile = 1 << 20
 
-// readLimited reads a config file. It stops after maxFile bytes, since the file may be a device without an end.
+// readLimited reads a config file. It stops after maxFile bytes, since the file may be a device
+// without an end.
 func readLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,12 +47,13 @@ func readLimited(path string) ([]byte, error) {
 	return text, err
 }
 
-// GeometryFile returns the path of the file to which "ingot bench kernels --sweep" adds the fastest sizes of GPU kernels:
-// ingot/geometry.json in $XDG_CONFIG_HOME, next to the user's config file. The path is empty if the user has no home folder.
+// GeometryFile returns the path of the file to which "ingot bench kernels --sweep" adds the fastest
+// sizes of GPU kernels: ingot/geometry.json in $XDG_CONFIG_HOME, next to the user's config file.
+// The path is empty if the user has no home folder.
 func GeometryFile() string { return userFile("geometry.json") }
 
-// userFile returns the path of a file in the folder ingot of $XDG_CONFIG_HOME, or of the default in the XDG Base Directory Specification.
-// It is empty if the user has no home folder.
+// userFile returns the path of a file in the folder ingot of $XDG_CONFIG_HOME, or of the default in
+// the XDG Base Directory Specification. It is empty if the user has no home folder.
 func userFile(name string) string {
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {

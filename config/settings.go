@@ -196,14 +196,16 @@ func AddFlagUsage(flags *pflag.FlagSet, n Name, usage string) {
 	flags.Lookup(string(n)).Usage = usage
 }
 
-// AllowList lets the flag of a setting be given several times. The values are joined with newlines. usage replaces the flag's help text.
+// AllowList lets the flag of a setting be given several times. The values are joined with newlines.
+// usage replaces the flag's help text.
 func AllowList(flags *pflag.FlagSet, n Name, usage string) {
 	f := flags.Lookup(string(n))
 	f.Usage = usage
 	f.Value.(*flagValue).list = true
 }
 
-// flagValue is the value of a setting's flag. It accepts any text; Load checks the text like the values of other sources.
+// flagValue is the value of a setting's flag. It accepts any text; Load checks the text like the
+// values of other sources.
 type flagValue struct {
 	name  Name
 	text  string
@@ -221,8 +223,8 @@ func (f *flagValue) Set(s string) error {
 	return nil
 }
 
-// Type makes the help show a default in quotes unless it is a number. The result must not be one of pflag's types: for these, viper would
-// parse the value and read malformed text as 0.
+// Type makes the help show a default in quotes unless it is a number. The result must not be one of
+// pflag's types: for these, viper would parse the value and read malformed text as 0.
 func (f *flagValue) Type() string {
 	if _, err := strconv.Atoi(lookup(f.name).def); err == nil {
 		return "number"

@@ -136,8 +136,8 @@ func stepTime(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkRedis checks a Redis URL. It does not wrap the parser's error, because that error quotes the URL,
-// which can contain a password.
+// checkRedis checks a Redis URL. It does not wrap the parser's error, because that error quotes the
+// URL, which can contain a password.
 func checkRedis(s string) error {
 	if s == "" {
 		return nil

@@ -23,8 +23,9 @@ func idle(t testing.TB, e *engine.Engine) {
 	waitFor(t, func() bool { s := e.Snapshot(); return s.Running+s.Waiting+s.PagesUsed == 0 })
 }
 
-// Ten thousand jobs are cancelled at different times: while they wait, during their prompts, during their answers. Afterwards, all pages
-// are free, no goroutine is left, and the engine answers as before.
+// Ten thousand jobs are cancelled at different times: while they wait, during their prompts, during
+// their answers. Afterwards, all pages are free, no goroutine is left, and the engine answers as
+// before.
 func TestTenThousandCancelledJobsLeaveNothing(t *testing.T) {
 	others := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, others) }) // after the engine is closed

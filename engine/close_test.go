@@ -192,8 +192,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// memoryFor returns the value of Options.Memory with which an engine on the CPU has a cache of the given number of bytes, at most 3 MiB.
-// opts must set a context. If the model has layers with a window, its other layers must form one group.
+// memoryFor returns the value of Options.Memory with which an engine on the CPU has a cache of the
+// given number of bytes, at most 3 MiB. opts must set a context. If the model has layers with a
+// window, its other layers must form one group.
 func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
 	return memoryOn(t, backend(t), path, opts, cache)

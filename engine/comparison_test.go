@@ -19,13 +19,15 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestRandomRequestsAreLikeLoneOnes compares the results of requests that run together with those of the same requests alone, bit for bit.
-// Each round has an engine with random settings: drafting, shared pages, preemption, interactive requests, chunks of prompts, steps in
-// flight and the type of the cache. Requests arrive and are cancelled in random steps, and cancelled requests are resumed from their
-// progress. The engine for requests alone has one thread and one sequence, drafts nothing and shares nothing.
+// TestRandomRequestsAreLikeLoneOnes compares the results of requests that run together with those
+// of the same requests alone, bit for bit. Each round has an engine with random settings: drafting,
+// shared pages, preemption, interactive requests, chunks of prompts, steps in flight and the type
+// of the cache. Requests arrive and are cancelled in random steps, and cancelled requests are
+// resumed from their progress. The engine for requests alone has one thread and one sequence,
+// drafts nothing and shares nothing.
 //
-// The test ends after 2,000 requests or a minute; with INGOT_LONG=1 after 20,000 requests or ten minutes, and with -short after five
-// seconds. INGOT_SEED repeats the rounds of a seed.
+// The test ends after 2,000 requests or a minute; with INGOT_LONG=1 after 20,000 requests or ten
+// minutes, and with -short after five seconds. INGOT_SEED repeats the rounds of a seed.
 func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -61,7 +63,8 @@ func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	}
 }
 
-// minRounds is the number of rounds that run even on a slow machine. After enoughRounds rounds, each of the counts must be positive.
+// minRounds is the number of rounds that run even on a slow machine. After enoughRounds rounds,
+// each of the counts must be positive.
 const (
 	minRounds    = 24
 	enoughRounds = 100
@@ -103,7 +106,8 @@ func (d draws) oneIn(n int) bool { return d.IntN(n) == 0 }
 
 func pick[T any](d draws, values ...T) T { return values[d.IntN(len(values))] }
 
-// tokens draws n ids: from a small part of the vocabulary, or repeated ones, from which n-grams can draft.
+// tokens draws n ids: from a small part of the vocabulary, or repeated ones, from which n-grams can
+// draft.
 func (d draws) tokens(n int) []int32 {
 	ids := make([]int32, n)
 	from, span := d.Int32N(1900), pick[int32](d, 2, 10, 100)
@@ -146,7 +150,8 @@ func (d draws) request() generation.Request {
 	return req
 }
 
-// requests draws requests in groups. The prompts of a group have the same beginning, some up to their last token.
+// requests draws requests in groups. The prompts of a group have the same beginning, some up to
+// their last token.
 func (d draws) requests() []generation.Request {
 	reqs := make([]generation.Request, d.between(1, 24))
 	for i := range reqs {
@@ -258,8 +263,8 @@ func (c *comparison) compare(t *testing.T, key loneKey, a *attempt, about string
 	}
 }
 
-// attempt is a request that arrives in a given step and may be cancelled in a later step. A cancelled request that can be resumed arrives
-// again with its progress.
+// attempt is a request that arrives in a given step and may be cancelled in a later step. A
+// cancelled request that can be resumed arrives again with its progress.
 type attempt struct {
 	request          generation.Request
 	arrives, cancels int64 // numbers of steps; cancels is 0 for never
@@ -314,7 +319,8 @@ func (a *attempt) run(ctx context.Context, e *engine.Engine, s *steps, i int) {
 	}
 }
 
-// steps lets attempts arrive, and cancels them, in given steps of an engine. When the first attempt has ended, all others arrive at once.
+// steps lets attempts arrive, and cancels them, in given steps of an engine. When the first attempt
+// has ended, all others arrive at once.
 type steps struct {
 	arrives []chan struct{}
 	cancels []context.Context

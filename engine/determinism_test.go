@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// mixedRequests returns greedy and sampled requests with prompts of many lengths. Their results change if a single bit of a logit differs.
+// mixedRequests returns greedy and sampled requests with prompts of many lengths. Their results
+// change if a single bit of a logit differs.
 func mixedRequests() []generation.Request {
 	var reqs []generation.Request
 	for i, n := range []int{1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 100, 130} {
@@ -30,7 +31,8 @@ func mixedRequests() []generation.Request {
 	return reqs
 }
 
-// Batch invariance: a request has the same result, bit for bit, alone and in any batch, with its prompt in one chunk or in many.
+// Batch invariance: a request has the same result, bit for bit, alone and in any batch, with its
+// prompt in one chunk or in many.
 func TestTheSameBitsInEveryBatch(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -64,8 +66,8 @@ func TestTheSameBitsInEveryBatch(t *testing.T) {
 	}
 }
 
-// A request has the same result, bit for bit, on any number of threads. In steps with few rows, the threads divide the weights; in steps
-// with many rows, they divide the rows.
+// A request has the same result, bit for bit, on any number of threads. In steps with few rows, the
+// threads divide the weights; in steps with many rows, they divide the rows.
 func TestTheSameBitsOnAnyThreads(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -174,8 +176,9 @@ func drawRequests(t *rapid.T, context int) []generation.Request {
 	return reqs
 }
 
-// likeOneAtATime answers requests together on a new engine, and requires that the results are those of an engine that answers one request
-// at a time. It returns the figures of the new engine, and its results.
+// likeOneAtATime answers requests together on a new engine, and requires that the results are those
+// of an engine that answers one request at a time. It returns the figures of the new engine, and
+// its results.
 func likeOneAtATime(t *testing.T, rt *rapid.T, oneAtATime *engine.Engine, path string, opts engine.Options, reqs []generation.Request) (engine.Snapshot, []generation.Completion) {
 	g := newGate()
 	opts.Trace = g.trace
@@ -193,8 +196,9 @@ func likeOneAtATime(t *testing.T, rt *rapid.T, oneAtATime *engine.Engine, path s
 	return figures, got
 }
 
-// Random requests run on an engine of random sizes. They share pages, draft, and are preempted when pages run out. The results must be the
-// same as on an engine that answers the requests one after another without drafting.
+// Random requests run on an engine of random sizes. They share pages, draft, and are preempted when
+// pages run out. The results must be the same as on an engine that answers the requests one after
+// another without drafting.
 func TestAnyMixIsLikeOneAtATime(t *testing.T) {
 	t.Parallel()
 	const context = 40

@@ -57,11 +57,13 @@ func openOn(t testing.TB, path string, be compute.Backend, opts engine.Options) 
 	return e
 }
 
-// wholeSteps is a value of Options.StepTime that is so long that it never limits the rows of a step. A test can then count steps.
+// wholeSteps is a value of Options.StepTime that is so long that it never limits the rows of a
+// step. A test can then count steps.
 const wholeSteps = time.Hour
 
-// opened is embedded in test backends that change certain steps. openOn sets it once the engine is open. Before that, the engine measures
-// the costs of steps; the test backends do not change those steps.
+// opened is embedded in test backends that change certain steps. openOn sets it once the engine is
+// open. Before that, the engine measures the costs of steps; the test backends do not change those
+// steps.
 type opened struct{ is atomic.Bool }
 
 func (o *opened) open() { o.is.Store(true) }
@@ -86,7 +88,8 @@ func generate(t testing.TB, e *engine.Engine, req generation.Request) generation
 	return c
 }
 
-// generateAll answers requests. All requests are in the engine before the first step ends. The engine's Trace must be that of g.
+// generateAll answers requests. All requests are in the engine before the first step ends. The
+// engine's Trace must be that of g.
 func generateAll(t *testing.T, e *engine.Engine, g *gate, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	defer g.open()
@@ -140,8 +143,9 @@ func (g *gate) trace(compute.Checkpoint) {
 
 func (g *gate) open() { g.once.Do(func() { close(g.pass) }) }
 
-// expectShort lets an idle engine give many answers of one token, so that it expects short answers. The engine then admits more sequences
-// than fit into its pages. g is the gate that the engine's Trace calls; nil if there is none.
+// expectShort lets an idle engine give many answers of one token, so that it expects short answers.
+// The engine then admits more sequences than fit into its pages. g is the gate that the engine's
+// Trace calls; nil if there is none.
 func expectShort(t testing.TB, e *engine.Engine, g *gate) {
 	t.Helper()
 	if g != nil {
@@ -168,8 +172,9 @@ func randomTokens(seed uint64, n int) []int32 {
 	return ids
 }
 
-// force makes a request generate the given distinct tokens in order, and then other tokens. The bias of each token is higher than those of
-// the tokens after it. Once a token is generated, the presence penalty cancels its bias.
+// force makes a request generate the given distinct tokens in order, and then other tokens. The
+// bias of each token is higher than those of the tokens after it. Once a token is generated, the
+// presence penalty cancels its bias.
 func force(req generation.Request, ids ...int32) generation.Request {
 	req.Sampling = generation.Sampling{PresencePenalty: 1e6, LogitBias: map[int32]float64{}}
 	for i, id := range ids {

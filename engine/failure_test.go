@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// faulty is a backend whose steps fail or give NaN, as its functions decide. The functions must be set before the engine starts.
+// faulty is a backend whose steps fail or give NaN, as its functions decide. The functions must be
+// set before the engine starts.
 type faulty struct {
 	compute.Backend
 	opened
@@ -55,7 +56,8 @@ func (f *faulty) Floats(t compute.Tensor) [][]float32 {
 
 var errDevice = errors.New("device lost")
 
-// If a step fails, the requests in it fail. Waiting requests and requests that arrive later are answered.
+// If a step fails, the requests in it fail. Waiting requests and requests that arrive later are
+// answered.
 func TestAFailingStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -154,8 +156,9 @@ func (s corruptStep) Embed(dst compute.Tensor, table compute.Weight) {
 	}
 }
 
-// A wrong value in the cache makes the first request fail whose logits it affects. The pages with the value are no longer used: another
-// request that shares them is computed again, and so is a later request with the same prompt.
+// A wrong value in the cache makes the first request fail whose logits it affects. The pages with
+// the value are no longer used: another request that shares them is computed again, and so is a
+// later request with the same prompt.
 func TestACorruptPageIsComputedAgain(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -198,8 +201,8 @@ func panicking(t *testing.T, from, to int) *faulty {
 	}}
 }
 
-// If a step panics, the requests in the step fail, and pages that they stored are computed again. Waiting requests and requests that arrive
-// later are answered.
+// If a step panics, the requests in the step fail, and pages that they stored are computed again.
+// Waiting requests and requests that arrive later are answered.
 func TestAPanicInAStep(t *testing.T) {
 	t.Parallel()
 	g := newGate()
@@ -227,7 +230,8 @@ func TestAPanicInAStep(t *testing.T) {
 	require.Zero(t, e.Snapshot().PagesUsed)
 }
 
-// misplaced is a backend that changes one step: the first page of the step's last sequence becomes a page that the cache does not have.
+// misplaced is a backend that changes one step: the first page of the step's last sequence becomes
+// a page that the cache does not have.
 type misplaced struct {
 	compute.Backend
 	opened
@@ -246,8 +250,9 @@ func (m *misplaced) Begin(b *compute.Batch) compute.Step {
 	return m.Backend.Begin(b)
 }
 
-// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine. The test covers steps with few rows and
-// steps with prompts. In a step with a prompt, the threads divide the rows and can wait for each other.
+// A panic on one of the backend's threads has the same effect as a panic on the loop's goroutine.
+// The test covers steps with few rows and steps with prompts. In a step with a prompt, the threads
+// divide the rows and can wait for each other.
 func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -271,7 +276,8 @@ func TestAPanicOnAThreadOfTheBackend(t *testing.T) {
 	}
 }
 
-// After panics in steps that are not consecutive, an engine continues. It computes the pages of the failed requests again.
+// After panics in steps that are not consecutive, an engine continues. It computes the pages of the
+// failed requests again.
 func TestPanicsThatAreNotInARow(t *testing.T) {
 	t.Parallel()
 	steps := 0

@@ -12,8 +12,9 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// TestFamilies answers the prompts of each family's reference in one batch, with drafts, and with small pages. Each answer must be that of
-// the reference, up to the first token whose two highest logits are too close to decide.
+// TestFamilies answers the prompts of each family's reference in one batch, with drafts, and with
+// small pages. Each answer must be that of the reference, up to the first token whose two highest
+// logits are too close to decide.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {

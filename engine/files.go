@@ -17,7 +17,8 @@ type files struct {
 	draftConfig model.Config
 }
 
-// openFiles opens the model's file and the small model's, if the options name one. It checks that both have the same vocabulary.
+// openFiles opens the model's file and the small model's, if the options name one. It checks that
+// both have the same vocabulary.
 func openFiles(path string, o *Options) (*files, error) {
 	f := &files{}
 	err := f.openModel(path)

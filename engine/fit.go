@@ -13,9 +13,10 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Fit describes how an engine divides its memory. The parts are the weights of the model and of the small model that drafts, if any (field
-// Weights), the memory for steps (Steps), the memory for prompts and results outside of steps (Rows), and the pages of the KV cache, which
-// get all remaining memory.
+// Fit describes how an engine divides its memory. The parts are the weights of the model and of the
+// small model that drafts, if any (field Weights), the memory for steps (Steps), the memory for
+// prompts and results outside of steps (Rows), and the pages of the KV cache, which get all
+// remaining memory.
 type Fit struct {
 	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
 	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
@@ -30,16 +31,17 @@ type Fit struct {
 	Pages    int   `json:"cache_pages"`
 }
 
-// Prompts and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and steps, but at least minRows and at most
-// maxRows bytes. With a GPU with dedicated memory, they get maxRows bytes of the machine's main memory.
+// Prompts and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and
+// steps, but at least minRows and at most maxRows bytes. With a GPU with dedicated memory, they get
+// maxRows bytes of the machine's main memory.
 const (
 	rowsShare = 4
 	maxRows   = 512 << 20
 	minRows   = 4 << 20
 )
 
-// CheckFit computes how Open would divide the memory, without loading weights. If the model does not fit, the error gives the reason, and
-// fit has the figures that were computed before the error.
+// CheckFit computes how Open would divide the memory, without loading weights. If the model does
+// not fit, the error gives the reason, and fit has the figures that were computed before the error.
 func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error) {
 	if opts, err = opts.withDefaults(); err != nil {
 		return fit, err
@@ -52,8 +54,9 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 	return fit, errors.Join(err, f.close())
 }
 
-// fit divides the memory that the options allow on a backend. If the options do not set a context, the result has the context that the
-// model was trained for or, if that does not fit into the memory, the largest context that fits.
+// fit divides the memory that the options allow on a backend. If the options do not set a context,
+// the result has the context that the model was trained for or, if that does not fit into the
+// memory, the largest context that fits.
 func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	fit.Trained = f.config.Context
 	if fit.Memory, err = o.memory(be); err != nil {
@@ -84,7 +87,8 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	return fit, err
 }
 
-// divide computes the sizes for sequences of up to context positions. fit.Tokens is less than context if none fits.
+// divide computes the sizes for sequences of up to context positions. fit.Tokens is less than
+// context if none fits.
 func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
@@ -130,10 +134,11 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	return nil
 }
 
-// positions returns the number of positions that the pages of the cache hold. As many sequences as possible have the whole context, and one
-// more sequence gets the remaining pages. prefill is the maximum number of pages that a sequence with the whole context takes while its
-// prompt is computed in chunks. decode is the maximum number while it generates. positions assumes that at most one sequence is in prefill
-// at a time.
+// positions returns the number of positions that the pages of the cache hold. As many sequences as
+// possible have the whole context, and one more sequence gets the remaining pages. prefill is the
+// maximum number of pages that a sequence with the whole context takes while its prompt is computed
+// in chunks. decode is the maximum number while it generates. positions assumes that at most one
+// sequence is in prefill at a time.
 func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) int {
 	sequences, left, rows := 0, f.Pages, o.chunk()
 	if f.Pages >= prefill {
@@ -150,7 +155,8 @@ func (f *Fit) positions(groups cache.Groups, prefill, decode int, o *Options) in
 
 func (o *Options) chunk() int { return min(o.PrefillChunk, o.StepTokens) }
 
-// sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token and the n-gram tables.
+// sequenceBytes returns the bytes per token of a running sequence outside of the cache: the token
+// and the n-gram tables.
 func sequenceBytes(o *Options) int64 {
 	bytes := int64(4)
 	if o.Draft == DraftAuto || o.Draft == DraftNGram {
@@ -198,8 +204,9 @@ func (f *Fit) limits(o *Options) model.Limits {
 		Pages:    f.Pages,
 		PageSize: o.PageSize,
 		KV:       o.KV,
-		// A small model for drafts uses the page tables of the main model, but its layers are grouped differently. Pages before windows are
-		// therefore not freed if a small model drafts.
+		// A small model for drafts uses the page tables of the main model, but its layers are
+		// grouped differently. Pages before windows are therefore not freed if a small model
+		// drafts.
 		FreeWindows: o.Draft != DraftModel,
 	}
 }

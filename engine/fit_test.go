@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestCheckFitIsWhatOpenDoes compares the result of CheckFit with an engine that is opened with the same options.
+// TestCheckFitIsWhatOpenDoes compares the result of CheckFit with an engine that is opened with the
+// same options.
 func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 	t.Parallel()
 	const path = "../models/tiny-glm.q8_0.gguf"
@@ -49,7 +50,8 @@ func TestCheckFitIsWhatOpenDoes(t *testing.T) {
 	}
 }
 
-// A file whose settings make one position of the cache larger than any memory is refused before the size overflows.
+// A file whose settings make one position of the cache larger than any memory is refused before the
+// size overflows.
 func TestAbsurdSettings(t *testing.T) {
 	t.Parallel()
 	f, err := gguf.Open(microLlama)
@@ -77,7 +79,8 @@ func TestAbsurdSettings(t *testing.T) {
 	require.ErrorContains(t, err, "position")
 }
 
-// Without a given context, the engine has the largest context that fits into the memory: one page more does not fit.
+// Without a given context, the engine has the largest context that fits into the memory: one page
+// more does not fit.
 func TestTheLargestContext(t *testing.T) {
 	t.Parallel()
 	const path = "../models/tiny-glm.q8_0.gguf"

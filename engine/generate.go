@@ -9,16 +9,19 @@ import (
 )
 
 const (
-	// Of prompts with at least largeText bytes, at most maxLargeTexts are tokenised at once, because tokenising takes much memory.
+	// Of prompts with at least largeText bytes, at most maxLargeTexts are tokenised at once,
+	// because tokenising takes much memory.
 	largeText     = 64 << 10
 	maxLargeTexts = 2
 )
 
-// Generate answers a request. It is safe for concurrent use. Concurrent requests share steps, but no request changes the tokens of another.
-// Generate returns ctx's error as soon as ctx is done. It returns errors of req.Stream and req.Reserve unchanged. Other errors wrap
-// generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the engine was closed before the request was done,
-// generation.ErrEngineFailed if the engine failed and stopped, and generation.ErrNotFinite if logits are not finite. An error that wraps
-// none of these comes from a failed step. Another attempt may succeed.
+// Generate answers a request. It is safe for concurrent use. Concurrent requests share steps, but
+// no request changes the tokens of another. Generate returns ctx's error as soon as ctx is done. It
+// returns errors of req.Stream and req.Reserve unchanged. Other errors wrap
+// generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the engine
+// was closed before the request was done, generation.ErrEngineFailed if the engine failed and
+// stopped, and generation.ErrNotFinite if logits are not finite. An error that wraps none of these
+// comes from a failed step. Another attempt may succeed.
 func (e *Engine) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
 	start := time.Now()
 	if err := ctx.Err(); err != nil {
@@ -42,7 +45,8 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 	return done, err
 }
 
-// prompt returns the token ids of a request's prompt. It returns an error if the prompt is empty, or if an id is not in the vocabulary.
+// prompt returns the token ids of a request's prompt. It returns an error if the prompt is empty,
+// or if an id is not in the vocabulary.
 func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, error) {
 	given := 0
 	for _, is := range []bool{req.Chat != nil, req.Text != "", len(req.Tokens) > 0} {
@@ -73,9 +77,10 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	return req.Tokens, nil
 }
 
-// encode tokenises a prompt. If bos is true, it adds the BOS and EOS tokens that the model requires around a text. Tokenising takes up to a
-// hundred times the memory of the text. encode therefore refuses a text that cannot fit into the context before tokenising it, and
-// tokenises only a few large texts at once.
+// encode tokenises a prompt. If bos is true, it adds the BOS and EOS tokens that the model requires
+// around a text. Tokenising takes up to a hundred times the memory of the text. encode therefore
+// refuses a text that cannot fit into the context before tokenising it, and tokenises only a few
+// large texts at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
 	t := e.files.tokenizer
 	if each := t.MaxTokenBytes(); each > 0 && len(text) > each*e.fit.Context {
@@ -100,7 +105,8 @@ func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, er
 	return ids, nil
 }
 
-// Prompt returns the token ids of a request's prompt. It makes all checks that Generate makes before it computes anything.
+// Prompt returns the token ids of a request's prompt. It makes all checks that Generate makes
+// before it computes anything.
 func (e *Engine) Prompt(ctx context.Context, req generation.Request) ([]int32, error) {
 	if err := req.Validate(e.files.config.Vocab); err != nil {
 		return nil, err

@@ -35,7 +35,8 @@ func TestGreedyMatchesTheReference(t *testing.T) {
 	}
 }
 
-// The references of the tiny models have rendered prompts as texts, and answers that end with a stop id.
+// The references of the tiny models have rendered prompts as texts, and answers that end with a
+// stop id.
 func TestTinyModelsMatchTheirReferences(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tiny-glm", "tiny-llama"} {
@@ -105,8 +106,8 @@ func TestLogprobsOfTheWholeVocabularySumToOne(t *testing.T) {
 	}
 }
 
-// With PromptOnly, the log-probabilities of a prompt are computed without generating an answer. They must equal those of the same prompt
-// with an answer.
+// With PromptOnly, the log-probabilities of a prompt are computed without generating an answer.
+// They must equal those of the same prompt with an answer.
 func TestPromptOnly(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{Context: 200})

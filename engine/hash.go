@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// digest is the SHA-256 of the model's files, computed in the background, because this takes many seconds.
+// digest is the SHA-256 of the model's files, computed in the background, because this takes many
+// seconds.
 type digest struct {
 	cancel context.CancelFunc
 	done   chan struct{}

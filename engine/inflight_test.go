@@ -20,8 +20,8 @@ import (
 // maxInFlight is the maximum number of steps in flight on the backend several.
 const maxInFlight = 8
 
-// several is the CPU backend with several steps in flight. It counts the steps, and runs each step when it is submitted. onBegin and
-// failing must be set before the engine starts.
+// several is the CPU backend with several steps in flight. It counts the steps, and runs each step
+// when it is submitted. onBegin and failing must be set before the engine starts.
 type several struct {
 	compute.Backend
 	opened
@@ -88,8 +88,8 @@ func timeless(c generation.Completion) generation.Completion {
 	return c
 }
 
-// Steps in flight do not change the tokens, the finish reason, the text or the statistics of a request. Only the last digits of
-// log-probabilities differ, because the device rounds them.
+// Steps in flight do not change the tokens, the finish reason, the text or the statistics of a
+// request. Only the last digits of log-probabilities differ, because the device rounds them.
 func TestStepsInFlightChangeNothing(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -130,8 +130,8 @@ func near(t require.TestingT, want, got []generation.TokenLogprob) {
 	}
 }
 
-// Requests arrive at any time, share pages, and are preempted when pages run out. On any number of threads, their results have the same
-// bits as those of one request at a time on one thread.
+// Requests arrive at any time, share pages, and are preempted when pages run out. On any number of
+// threads, their results have the same bits as those of one request at a time on one thread.
 func TestAnyMixWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const context = 60
@@ -167,8 +167,8 @@ func TestAnyMixWithStepsInFlight(t *testing.T) {
 	}
 }
 
-// generateArriving answers requests. The first arrives before the first step. Each other request arrives in a random step, or when
-// the first request is done.
+// generateArriving answers requests. The first arrives before the first step. Each other request
+// arrives in a random step, or when the first request is done.
 func generateArriving(t *testing.T, rt *rapid.T, path string, opts engine.Options, cache int64, reqs []generation.Request) []generation.Completion {
 	t.Helper()
 	threads := rapid.IntRange(1, 4).Draw(rt, "threads")
@@ -222,8 +222,8 @@ func TestWaitsForStepsInFlight(t *testing.T) {
 	require.LessOrEqual(t, be.waits.Load(), int64(1+100/maxInFlight+1))
 }
 
-// With drafting from n-grams, several steps are in flight while nothing in the text repeats. With drafting by an MTP layer or a small
-// model, only one step is in flight.
+// With drafting from n-grams, several steps are in flight while nothing in the text repeats. With
+// drafting by an MTP layer or a small model, only one step is in flight.
 func TestDraftingWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -273,7 +273,8 @@ func TestShortAnswersHaveOneStepInFlight(t *testing.T) {
 	require.Zero(t, vain)
 }
 
-// If one of several steps in flight cannot be submitted, the requests in these steps fail. Requests that arrive later are answered.
+// If one of several steps in flight cannot be submitted, the requests in these steps fail. Requests
+// that arrive later are answered.
 func TestAFailingStepInFlight(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []int64{2, 5, 9} {
@@ -288,7 +289,8 @@ func TestAFailingStepInFlight(t *testing.T) {
 	}
 }
 
-// If a request is cancelled while steps are in flight, its pages become free, and the other requests get their tokens.
+// If a request is cancelled while steps are in flight, its pages become free, and the other
+// requests get their tokens.
 func TestCancelledWithStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, step := range []int64{2, 3, 7, 12} {

@@ -44,8 +44,8 @@ func (e *Engine) Info() Info {
 	}
 }
 
-// SHA256 returns the model file's hash in hexadecimal. Open starts the computation of the hash. SHA256 waits until the computation or ctx
-// is done.
+// SHA256 returns the model file's hash in hexadecimal. Open starts the computation of the hash.
+// SHA256 waits until the computation or ctx is done.
 func (e *Engine) SHA256(ctx context.Context) (string, error) {
 	select {
 	case <-e.digest.done:

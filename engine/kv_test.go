@@ -12,11 +12,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The heads of the bundled model are whole blocks of the quantised types. The heads of the micro models are not.
+// The heads of the bundled model are whole blocks of the quantised types. The heads of the micro
+// models are not.
 const tinyLlama = "../models/tiny-llama.q4_0.gguf"
 
-// With each type of cache, a request gets the same tokens alone and in a batch that drafts and shares pages. Its log-probabilities are
-// close to those with an exact cache, even for text that is unlikely for the model.
+// With each type of cache, a request gets the same tokens alone and in a batch that drafts and
+// shares pages. Its log-probabilities are close to those with an exact cache, even for text that is
+// unlikely for the model.
 func TestCacheTypes(t *testing.T) {
 	t.Parallel()
 	reqs := mixedRequests()[:8]

@@ -29,11 +29,13 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The benchmarks of this file put an engine under load. Run them with -benchtime 1x. Environment variables change them: INGOT_BENCH_MODEL
-// is a model file to use instead of the bundled one, such as one that `ingot bench --shape smollm-135m --write FILE` wrote;
-// INGOT_BENCH_ROWS is the number of requests of a file; INGOT_BENCH_THREADS is the number of threads.
+// The benchmarks of this file put an engine under load. Run them with -benchtime 1x. Environment
+// variables change them: INGOT_BENCH_MODEL is a model file to use instead of the bundled one, such
+// as one that `ingot bench --shape smollm-135m --write FILE` wrote; INGOT_BENCH_ROWS is the number
+// of requests of a file; INGOT_BENCH_THREADS is the number of threads.
 
-// meter is a backend that counts the rows of its steps, including drafting passes, and records when steps end.
+// meter is a backend that counts the rows of its steps, including drafting passes, and records when
+// steps end.
 type meter struct {
 	compute.Backend
 	b    *testing.B
@@ -63,8 +65,8 @@ func (s meteredStep) Run() error {
 	return err
 }
 
-// spentBy returns the processor time at the end of the step that generated a token. A caller receives the token later, when the engine may
-// be in another step.
+// spentBy returns the processor time at the end of the step that generated a token. A caller
+// receives the token later, when the engine may be in another step.
 func (m *meter) spentBy(token time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,8 +93,8 @@ func fromEnv(b *testing.B, name string, def int) int {
 	return n
 }
 
-// longModel returns the path of a benchmark's model: INGOT_BENCH_MODEL, or a copy of the bundled model with a longer context than it was
-// trained for.
+// longModel returns the path of a benchmark's model: INGOT_BENCH_MODEL, or a copy of the bundled
+// model with a longer context than it was trained for.
 func longModel(b *testing.B) string {
 	b.Helper()
 	if path := os.Getenv("INGOT_BENCH_MODEL"); path != "" {
@@ -110,7 +112,8 @@ func longModel(b *testing.B) string {
 	return path
 }
 
-// exactly returns a request with a prompt of random tokens and an answer of the given number of tokens.
+// exactly returns a request with a prompt of random tokens and an answer of the given number of
+// tokens.
 func exactly(seed uint64, prompt, answer int) generation.Request {
 	return generation.Request{Tokens: randomTokens(seed, prompt), MaxTokens: answer, IgnoreEOS: true, Timed: true}
 }
@@ -118,7 +121,8 @@ func exactly(seed uint64, prompt, answer int) generation.Request {
 // span is a period of processor time.
 type span struct{ from, to time.Duration }
 
-// streams runs n interactive streams until stop is closed. It returns the periods between two successive tokens of a stream.
+// streams runs n interactive streams until stop is closed. It returns the periods between two
+// successive tokens of a stream.
 func streams(b *testing.B, e *engine.Engine, m *meter, n int, stop <-chan struct{}) (gaps []span) {
 	b.Helper()
 	var mu sync.Mutex
@@ -150,9 +154,10 @@ func streams(b *testing.B, e *engine.Engine, m *meter, n int, stop <-chan struct
 	return gaps
 }
 
-// BenchmarkDecodeGaps measures the gaps between the tokens of 8 interactive streams, alone and next to batch prompts of 6,000 tokens, and
-// the speed of these prompts. It measures processor time, which other programs hardly change: with one thread, processor time is the time
-// on an idle machine.
+// BenchmarkDecodeGaps measures the gaps between the tokens of 8 interactive streams, alone and next
+// to batch prompts of 6,000 tokens, and the speed of these prompts. It measures processor time,
+// which other programs hardly change: with one thread, processor time is the time on an idle
+// machine.
 func BenchmarkDecodeGaps(b *testing.B) {
 	const prompt, prompts = 6000, 2
 	for b.Loop() {
@@ -214,7 +219,8 @@ func quantile(values []float64, share float64) float64 {
 	return values[min(int(share*float64(len(values))), len(values)-1)]
 }
 
-// firstToken returns the processor time, in milliseconds, to the first token of an interactive request with a prompt of random tokens.
+// firstToken returns the processor time, in milliseconds, to the first token of an interactive
+// request with a prompt of random tokens.
 func firstToken(b *testing.B, e *engine.Engine, m *meter, seed uint64, prompt int) float64 {
 	b.Helper()
 	req := exactly(seed, prompt, 1)
@@ -224,8 +230,9 @@ func firstToken(b *testing.B, e *engine.Engine, m *meter, seed uint64, prompt in
 	return float64(m.spentBy(c.Choices[0].Times[0])-from) / float64(time.Millisecond)
 }
 
-// BenchmarkFirstToken measures the time to the first token of interactive prompts of 50 tokens, on an idle engine and next to a batch
-// prompt of 4,000 tokens, and the speed of such a batch prompt alone. It measures processor time, as BenchmarkDecodeGaps does.
+// BenchmarkFirstToken measures the time to the first token of interactive prompts of 50 tokens, on
+// an idle engine and next to a batch prompt of 4,000 tokens, and the speed of such a batch prompt
+// alone. It measures processor time, as BenchmarkDecodeGaps does.
 func BenchmarkFirstToken(b *testing.B) {
 	const short, long, repeats = 50, 4000, 3
 	for b.Loop() {
@@ -283,8 +290,9 @@ func reportFirst(b *testing.B, idle []float64, name string, busy []float64) {
 	}
 }
 
-// BenchmarkInteractive measures the time to the first token of interactive requests with prompts of 50 tokens, on an idle engine and while
-// batch requests of mixed lengths have all slots. It measures processor time, as BenchmarkDecodeGaps does.
+// BenchmarkInteractive measures the time to the first token of interactive requests with prompts of
+// 50 tokens, on an idle engine and while batch requests of mixed lengths have all slots. It
+// measures processor time, as BenchmarkDecodeGaps does.
 func BenchmarkInteractive(b *testing.B) {
 	const repeats = 100
 	prompt := fromEnv(b, "INGOT_BENCH_PROMPT", 50)
@@ -325,8 +333,8 @@ func BenchmarkInteractive(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkFile measures files of requests of mixed lengths, most of them short, with memory for all streams and with memory for a quarter
-// of them.
+// BenchmarkFile measures files of requests of mixed lengths, most of them short, with memory for
+// all streams and with memory for a quarter of them.
 func BenchmarkFile(b *testing.B) {
 	rows := fromEnv(b, "INGOT_BENCH_ROWS", 1000)
 	const context = 640
@@ -355,7 +363,8 @@ func BenchmarkFile(b *testing.B) {
 	}
 }
 
-// memoryHolding returns the value of Options.Memory with which the cache holds the given number of tokens.
+// memoryHolding returns the value of Options.Memory with which the cache holds the given number of
+// tokens.
 func memoryHolding(b *testing.B, opts engine.Options, tokens int) int64 {
 	b.Helper()
 	path, be := longModel(b), benchBackend(b)
@@ -367,7 +376,8 @@ func memoryHolding(b *testing.B, opts engine.Options, tokens int) int64 {
 	}))
 }
 
-// processorTime returns the processor time that the process has used. It depends less on other programs than elapsed time does.
+// processorTime returns the processor time that the process has used. It depends less on other
+// programs than elapsed time does.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -375,9 +385,9 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// mixedRows answers requests of mixed lengths with the given number of streams until ctx is done. It returns the number of tokens of
-// prompts and answers. Half of the answers have their maximum length. The others have a larger maximum and stop at random, after about 60
-// tokens.
+// mixedRows answers requests of mixed lengths with the given number of streams until ctx is done.
+// It returns the number of tokens of prompts and answers. Half of the answers have their maximum
+// length. The others have a larger maximum and stop at random, after about 60 tokens.
 func mixedRows(ctx context.Context, b *testing.B, e *engine.Engine, rows, streams int) int {
 	b.Helper()
 	random := rand.New(rand.NewPCG(7, 8))

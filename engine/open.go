@@ -1,5 +1,6 @@
-// Package engine turns prompts into text with one model on one backend. It renders the chat template and tokenises the prompt of each
-// request on the caller's goroutine. Package schedule runs many requests at once in batched steps.
+// Package engine turns prompts into text with one model on one backend. It renders the chat
+// template and tokenises the prompt of each request on the caller's goroutine. Package schedule
+// runs many requests at once in batched steps.
 package engine
 
 import (
@@ -29,8 +30,8 @@ type Engine struct {
 	closeErr  error
 }
 
-// Open loads the model of a GGUF file onto a backend and starts to accept requests. The engine owns the backend: Close closes it,
-// and so does Open if it fails.
+// Open loads the model of a GGUF file onto a backend and starts to accept requests. The engine owns
+// the backend: Close closes it, and so does Open if it fails.
 func Open(path string, be compute.Backend, opts Options) (*Engine, error) {
 	e, err := open(path, be, opts)
 	if err != nil {
@@ -112,8 +113,8 @@ func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Step
 	return draft.New(o)
 }
 
-// Close fails all requests that are not done, waits for the running step, and frees the model and the backend. A
-// second call does nothing.
+// Close fails all requests that are not done, waits for the running step, and frees the model and
+// the backend. A second call does nothing.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
 		e.scheduler.Close()

@@ -13,38 +13,45 @@ import (
 
 // Options are the sizes and settings of an engine. Zero values select the defaults.
 type Options struct {
-	// Context is the maximum number of positions of a sequence, prompt and answer together. The default is the number that the model
-	// was trained for, or the largest number that fits into the memory if that is less.
+	// Context is the maximum number of positions of a sequence, prompt and answer together. The
+	// default is the number that the model was trained for, or the largest number that fits into
+	// the memory if that is less.
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int
-	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence. Each generating sequence has one row, and
-	// prompts and drafts get the remaining rows.
+	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence.
+	// Each generating sequence has one row, and prompts and drafts get the remaining rows.
 	StepTokens int
-	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of other sequences are delayed. With 0, the
-	// engine derives the maximum from measured durations: steps are short while there are interactive requests, and long otherwise.
+	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of
+	// other sequences are delayed. With 0, the engine derives the maximum from measured durations:
+	// steps are short while there are interactive requests, and long otherwise.
 	StepTime time.Duration
-	// PrefillChunk is the maximum number of rows of one prompt in a step. The default is StepTokens.
+	// PrefillChunk is the maximum number of rows of one prompt in a step. The default is
+	// StepTokens.
 	PrefillChunk int
 	// PageSize is the number of positions of a page of the KV cache.
 	PageSize int
-	// KV is the type of the values in the KV cache, one of gguf.CacheTypes. F32, the zero value, is exact. The other types take less
-	// memory.
+	// KV is the type of the values in the KV cache, one of gguf.CacheTypes. F32, the zero value, is
+	// exact. The other types take less memory.
 	KV gguf.Type
-	// Memory is the maximum number of bytes that all parts of Fit may take together; see Fit.Memory. With 0, MemoryPercent sets it.
+	// Memory is the maximum number of bytes that all parts of Fit may take together; see
+	// Fit.Memory. With 0, MemoryPercent sets it.
 	Memory int64
-	// MemoryPercent is used if Memory is 0. It limits the memory to a percentage of the backend's free memory.
+	// MemoryPercent is used if Memory is 0. It limits the memory to a percentage of the backend's
+	// free memory.
 	MemoryPercent int
 	// Draft selects how tokens are drafted. The default is DraftAuto.
 	Draft Drafting
 	// DraftModel is the file of the small model, if Draft is DraftModel.
 	DraftModel string
-	// DraftTokens is the number of tokens that are drafted for a sequence in a step, at most MaxDraftTokens. With 0, the engine chooses the
-	// number by measured acceptance and cost.
+	// DraftTokens is the number of tokens that are drafted for a sequence in a step, at most
+	// MaxDraftTokens. With 0, the engine chooses the number by measured acceptance and cost.
 	DraftTokens int
-	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for measuring how much sharing saves.
+	// NoSharing computes every prompt in full, even if its beginning is in the cache. It is for
+	// measuring how much sharing saves.
 	NoSharing bool
-	// Trace receives the checkpoints of every step, if it is not nil. It is for debugging: it makes steps slow.
+	// Trace receives the checkpoints of every step, if it is not nil. It is for debugging: it makes
+	// steps slow.
 	Trace func(compute.Checkpoint)
 }
 
@@ -56,8 +63,9 @@ const (
 	DefaultMemoryPercent = 70
 )
 
-// withDefaults checks the options and replaces zeros by the defaults. Context, Memory, StepTime and DraftTokens can stay 0: the engine then
-// derives them from the model, the free memory or measurements.
+// withDefaults checks the options and replaces zeros by the defaults. Context, Memory, StepTime and
+// DraftTokens can stay 0: the engine then derives them from the model, the free memory or
+// measurements.
 func (o Options) withDefaults() (Options, error) {
 	for _, s := range []struct {
 		name  string
@@ -124,7 +132,8 @@ const DraftSettings = "auto, mtp, ngram, model=FILE or off"
 // MaxDraftTokens is the maximum of Options.DraftTokens.
 const MaxDraftTokens = draft.MaxTokens
 
-// ParseDrafting parses s, which must be one of DraftSettings. file is the FILE of model=FILE, and empty for other settings.
+// ParseDrafting parses s, which must be one of DraftSettings. file is the FILE of model=FILE, and
+// empty for other settings.
 func ParseDrafting(s string) (how Drafting, file string, err error) {
 	if file, ok := strings.CutPrefix(s, string(DraftModel)+"="); ok && file != "" {
 		return DraftModel, file, nil

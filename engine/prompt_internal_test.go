@@ -23,7 +23,8 @@ func openMicro(t *testing.T) *Engine {
 	return e
 }
 
-// A prompt that is too long for the context is refused before it is tokenised. Tokenising would take many times its memory.
+// A prompt that is too long for the context is refused before it is tokenised. Tokenising would
+// take many times its memory.
 func TestAHugePromptIsRefusedByItsBytes(t *testing.T) { // not parallel: the test measures the memory of the whole process
 	e := openMicro(t)
 	text := strings.Repeat("a", 4<<20)
@@ -65,7 +66,8 @@ func (a *asked) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// Only a few large prompts are tokenised at once. A large prompt that waits can be cancelled. Small prompts do not wait.
+// Only a few large prompts are tokenised at once. A large prompt that waits can be cancelled. Small
+// prompts do not wait.
 func TestLargePromptsWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	e := openMicro(t)

@@ -6,18 +6,20 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// reasoning separates the reasoning of the answers to a chat from their content. It is nil, and does nothing, if the template has no tags
-// for reasoning or the prompt is not a chat.
+// reasoning separates the reasoning of the answers to a chat from their content. It is nil, and
+// does nothing, if the template has no tags for reasoning or the prompt is not a chat.
 type reasoning struct {
 	tokenizer *tokenizer.Tokenizer
 	end       string           // text of the prompt's last promptEnd tokens
 	splitters []*chat.Splitter // [choices] for pieces that are streamed
 }
 
-// promptEnd is the number of tokens at the end of a prompt that are searched for the opening tag of reasoning.
+// promptEnd is the number of tokens at the end of a prompt that are searched for the opening tag of
+// reasoning.
 const promptEnd = 8
 
-// reasoning prepares the separation for a request. It replaces req.Stream by a function that also separates the streamed pieces.
+// reasoning prepares the separation for a request. It replaces req.Stream by a function that also
+// separates the streamed pieces.
 func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 	if req.Chat == nil || !e.template.Reasons() {
 		return nil
@@ -38,7 +40,8 @@ func (e *Engine) reasoning(req *generation.Request, prompt []int32) *reasoning {
 	return r
 }
 
-// text returns the text of a token. For a control token, this is its name: in some models, the tags are control tokens.
+// text returns the text of a token. For a control token, this is its name: in some models, the tags
+// are control tokens.
 func (r *reasoning) text(id int32) string {
 	if b := r.tokenizer.Bytes(id); b != nil {
 		return string(b)
@@ -46,7 +49,8 @@ func (r *reasoning) text(id int32) string {
 	return r.tokenizer.Token(id)
 }
 
-// split separates the reasoning of finished choices, and adds the number of its tokens to Stats.ReasoningTokens.
+// split separates the reasoning of finished choices, and adds the number of its tokens to
+// Stats.ReasoningTokens.
 func (r *reasoning) split(c *generation.Completion) {
 	if r == nil {
 		return

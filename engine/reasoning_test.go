@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// The reasoning of an answer to a chat is separated from its content, in the whole answer and in pieces. The text of a completion is not
-// changed.
+// The reasoning of an answer to a chat is separated from its content, in the whole answer and in
+// pieces. The text of a completion is not changed.
 func TestReasoning(t *testing.T) {
 	t.Parallel()
 	e := open(t, filepath.Join("..", "models", "tiny-glm.q8_0.gguf"), engine.Options{})

@@ -154,7 +154,8 @@ func TestTemplateVariables(t *testing.T) {
 	require.Equal(t, "26 July 2024", e.Tokenizer().Decode(got.PromptTokens[2:]))
 }
 
-// SentencePiece adds a space before a text, which decoding drops again. A space at the beginning of an answer is kept.
+// SentencePiece adds a space before a text, which decoding drops again. A space at the beginning of
+// an answer is kept.
 func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 	t.Parallel()
 	e := open(t, rewrite(t, microLlama, func(m *gguf.Metadata) *gguf.Metadata {

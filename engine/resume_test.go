@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// progress returns the progress of a request that was interrupted. It has the first cut(i, n) of the n tokens of choice i.
+// progress returns the progress of a request that was interrupted. It has the first cut(i, n) of
+// the n tokens of choice i.
 func progress(prompt []int32, c generation.Completion, cut func(choice, tokens int) int) *generation.Progress {
 	p := &generation.Progress{Prompt: generation.HashPrompt(prompt)}
 	for i, choice := range c.Choices {
@@ -20,8 +21,9 @@ func progress(prompt []int32, c generation.Completion, cut func(choice, tokens i
 	return p
 }
 
-// A request that is interrupted after any of its tokens and then resumed has the same text, tokens, finish reason and stop string as an
-// uninterrupted request. The second engine has other sizes, drafts in another way, and runs other requests at the same time.
+// A request that is interrupted after any of its tokens and then resumed has the same text, tokens,
+// finish reason and stop string as an uninterrupted request. The second engine has other sizes,
+// drafts in another way, and runs other requests at the same time.
 func TestAResumedRequestEndsLikeAnUncutOne(t *testing.T) {
 	t.Parallel()
 	const context = 40
@@ -129,8 +131,8 @@ func TestProgressOfAnotherRequestIsIgnored(t *testing.T) {
 	})
 }
 
-// The engine reports progress. Each report has more tokens than the one before, and all tokens are a beginning of the answer. Another
-// engine can resume from each report.
+// The engine reports progress. Each report has more tokens than the one before, and all tokens are
+// a beginning of the answer. Another engine can resume from each report.
 func TestReportsOfProgress(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {

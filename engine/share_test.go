@@ -36,8 +36,8 @@ func TestASharedPrefixIsComputedOnce(t *testing.T) {
 	}
 }
 
-// If answers are longer than expected and pages run out, the youngest sequences are preempted and computed again. Their tokens stay
-// the same.
+// If answers are longer than expected and pages run out, the youngest sequences are preempted and
+// computed again. Their tokens stay the same.
 func TestPreemption(t *testing.T) {
 	t.Parallel()
 	reqs := make([]generation.Request, 4)

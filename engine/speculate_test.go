@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// If a model drafts for itself, all drafts are right: each step generates the drafted tokens and one more.
+// If a model drafts for itself, all drafts are right: each step generates the drafted tokens and
+// one more.
 func TestDraftsOfTheSameModelAreAccepted(t *testing.T) {
 	t.Parallel()
 	for name, path := range families(t) {
@@ -40,8 +41,9 @@ func TestNGramsOfARepetition(t *testing.T) {
 	require.Less(t, c.Stats.Steps, 21)
 }
 
-// Drafts are accepted with the probability that the model gives them, so that the drawn tokens have the model's distribution. A
-// chi-squared test compares the counts of drawn tokens with the model's probabilities.
+// Drafts are accepted with the probability that the model gives them, so that the drawn tokens have
+// the model's distribution. A chi-squared test compares the counts of drawn tokens with the model's
+// probabilities.
 func TestDraftingKeepsTheDistribution(t *testing.T) {
 	t.Parallel()
 	const draws = 3000
@@ -52,7 +54,8 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	first := generate(t, e, generation.Request{Tokens: prompt, MaxTokens: 1, IgnoreEOS: true, Logprobs: true, TopLogprobs: 4})
 	lead := first.Choices[0].Tokens[0]
 
-	// The second token is a draft or follows one. Only rows that begin with the likeliest first token are counted.
+	// The second token is a draft or follows one. Only rows that begin with the likeliest first
+	// token are counted.
 	counts, n := map[int32]float64{}, 0.0
 	drafted := 0
 	for seed := range uint64(draws) {
@@ -83,7 +86,8 @@ func TestDraftingKeepsTheDistribution(t *testing.T) {
 	require.Less(t, chi, 16.3, "chi-squared is above the 0.001 limit for 3 degrees of freedom")
 }
 
-// Rejected drafts have no later effect: up to the end of the context, the text is the same with and without drafts.
+// Rejected drafts have no later effect: up to the end of the context, the text is the same with and
+// without drafts.
 func TestDraftingToTheEndOfTheContext(t *testing.T) {
 	t.Parallel()
 	prompt := randomTokens(3, 20)

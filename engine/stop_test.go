@@ -13,7 +13,8 @@ import (
 func TestStopStrings(t *testing.T) {
 	t.Parallel()
 	e := open(t, microLlama, engine.Options{})
-	// "é" has the bytes C3 A9, and "Ĥ" the bytes C4 A4. In this answer, each of these bytes is a token.
+	// "é" has the bytes C3 A9, and "Ĥ" the bytes C4 A4. In this answer, each of these bytes is a
+	// token.
 	answer := ids(t, e, "c", "a", "f", "\xc3", "\xa9", "s", " ", "end", "\xc4")
 	for name, c := range map[string]struct {
 		stop   []string

@@ -30,7 +30,8 @@ func streamed(t testing.TB, e *engine.Engine, req generation.Request) generation
 	return out
 }
 
-// The pieces of an answer together are its text and tokens, with drafting, shared pages and sampling.
+// The pieces of an answer together are its text and tokens, with drafting, shared pages and
+// sampling.
 func TestPiecesAreTheAnswer(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]engine.Options{
@@ -63,7 +64,8 @@ func TestPiecesOfAResumedRequest(t *testing.T) {
 	require.Equal(t, whole.Choices, resumed.Choices)
 }
 
-// The caller gets the first piece while the engine is still generating. If the caller is slow, it gets all further text in one piece.
+// The caller gets the first piece while the engine is still generating. If the caller is slow, it
+// gets all further text in one piece.
 func TestPiecesComeWhileTheAnswerIsGenerated(t *testing.T) {
 	t.Parallel()
 	const tokens, step = 200, 5 // the step waits until there is a piece

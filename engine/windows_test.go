@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// windowed runs a test for each reference model with sliding windows between full layers. Their windows have 16 positions.
+// windowed runs a test for each reference model with sliding windows between full layers. Their
+// windows have 16 positions.
 func windowed(t *testing.T, test func(t *testing.T, path string)) {
 	t.Helper()
 	windowedNamed(t, test, "gemma3", "gpt-oss")
@@ -33,8 +34,9 @@ func windowedNamed(t *testing.T, test func(t *testing.T, path string), names ...
 	})
 }
 
-// wholeOptions are the options of an engine that answers one request at a time and does not free the pages before windows. An engine does
-// not free them if it drafts with a small model, because that model uses the same page tables. Here, the small model is the model itself.
+// wholeOptions are the options of an engine that answers one request at a time and does not free
+// the pages before windows. An engine does not free them if it drafts with a small model, because
+// that model uses the same page tables. Here, the small model is the model itself.
 func wholeOptions(path string, context int) engine.Options {
 	return engine.Options{Context: context, MaxSequences: 1, Draft: engine.DraftModel, DraftModel: path, DraftTokens: 1}
 }
@@ -53,9 +55,10 @@ func inVocabulary(req generation.Request, size int32) generation.Request {
 	return req
 }
 
-// Random requests run on an engine that frees the pages before windows, of random sizes and often with few pages. They share beginnings,
-// have several choices, draft, and are preempted. Their results must be those of an engine that keeps all pages and answers the requests
-// one after another.
+// Random requests run on an engine that frees the pages before windows, of random sizes and often
+// with few pages. They share beginnings, have several choices, draft, and are preempted. Their
+// results must be those of an engine that keeps all pages and answers the requests one after
+// another.
 func TestFreedWindowsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const context = 90
@@ -112,8 +115,9 @@ func (p *peak) trace(compute.Checkpoint) {
 	}
 }
 
-// gemma3 returns the reference model of Gemma 3 with another context and window. Its seven layers, one full and six with a window, are
-// seven groups. A position takes gemma3Slot bytes in a layer: the keys and values of 2 heads with 32 values of 4 bytes each.
+// gemma3 returns the reference model of Gemma 3 with another context and window. Its seven layers,
+// one full and six with a window, are seven groups. A position takes gemma3Slot bytes in a layer:
+// the keys and values of 2 heads with 32 values of 4 bytes each.
 func gemma3(t *testing.T, path string, context, window uint32) string {
 	t.Helper()
 	return rewrite(t, path, func(m *gguf.Metadata) *gguf.Metadata {
@@ -125,8 +129,9 @@ func gemma3(t *testing.T, path string, context, window uint32) string {
 
 const gemma3Full, gemma3Sliding, gemma3Slot = 1, 6, 2 * 2 * 32 * 4
 
-// In full layers, a sequence has pages for all its positions. In layers with a window, it has only the pages of the window and of the chunk
-// that is computed, and one more. A cache of that size suffices for a sequence of 8,192 positions.
+// In full layers, a sequence has pages for all its positions. In layers with a window, it has only
+// the pages of the window and of the chunk that is computed, and one more. A cache of that size
+// suffices for a sequence of 8,192 positions.
 func TestMemoryOfOneSequence(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 8192, 1024, 512, 16
@@ -154,7 +159,8 @@ func TestMemoryOfOneSequence(t *testing.T) {
 	}, "gemma3")
 }
 
-// If memory has room for all pages of two sequences, more than two sequences fit when the pages before windows are freed.
+// If memory has room for all pages of two sequences, more than two sequences fit when the pages
+// before windows are freed.
 func TestMoreSequencesFit(t *testing.T) {
 	t.Parallel()
 	const positions, window, chunk, page = 1024, 128, 64, 16

@@ -11,16 +11,19 @@ import (
 )
 
 const (
-	// pageSize is the maximum number of results in a page. A page is fetched and held in memory as a whole.
+	// pageSize is the maximum number of results in a page. A page is fetched and held in memory as
+	// a whole.
 	pageSize = 32
 	// pageBytes is the maximum size of a page that has more than one result.
 	pageBytes = 1 << 20
-	// comparedAtOnce is the number of stream entries that are compared with the output at a time. They are read without their results.
+	// comparedAtOnce is the number of stream entries that are compared with the output at a time.
+	// They are read without their results.
 	comparedAtOnce = 1000
-	// freedAtOnce is the number of written results after which the output is synced to the disk and these results are deleted from Redis.
+	// freedAtOnce is the number of written results after which the output is synced to the disk and
+	// these results are deleted from Redis.
 	freedAtOnce = 1000
-	// pollInterval is the time that a read waits in Redis for the next row before the batch's state is checked again. It is also the time
-	// for which results are gathered into a page.
+	// pollInterval is the time that a read waits in Redis for the next row before the batch's state
+	// is checked again. It is also the time for which results are gathered into a page.
 	pollInterval = 100 * time.Millisecond
 )
 
@@ -48,11 +51,12 @@ type Collected struct {
 	FirstDamage string // what is wrong with the first damaged entry or result
 }
 
-// Collect writes the results of a batch to the output, except those that the output already holds. It can be interrupted and repeated at
-// any time; the output gets each row exactly once. Collect removes the error lines of rows that were queued again. If the batch's deadline
-// has passed, it first records the rows that are still in the queue as expired. The error is queue.ErrNoBatch for an unknown batch, and
-// rows.ErrOtherFile if a line of the output was made from another input line than the batch's row with the same line number. Collect checks
-// this before it writes.
+// Collect writes the results of a batch to the output, except those that the output already holds.
+// It can be interrupted and repeated at any time; the output gets each row exactly once. Collect
+// removes the error lines of rows that were queued again. If the batch's deadline has passed, it
+// first records the rows that are still in the queue as expired. The error is queue.ErrNoBatch for
+// an unknown batch, and rows.ErrOtherFile if a line of the output was made from another input line
+// than the batch's row with the same line number. Collect checks this before it writes.
 func Collect(ctx context.Context, q queue.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
 	c := collector{queue: q, out: out, options: o, overdue: expirer{queue: q}, freed: map[int]bool{}}
 	var end queue.State
@@ -88,8 +92,8 @@ type collector struct {
 	firstDamage string
 }
 
-// scan passes every stream entry after the given ID to visit, except damaged entries. The entries are read without their
-// results.
+// scan passes every stream entry after the given ID to visit, except damaged entries. The entries
+// are read without their results.
 func (c *collector) scan(ctx context.Context, after string, visit func(queue.Recording) error) error {
 	for {
 		rows, err := read(ctx, func() ([]queue.Recording, error) {
@@ -110,8 +114,9 @@ func (c *collector) scan(ctx context.Context, after string, visit func(queue.Rec
 	}
 }
 
-// compare compares the checksums of the results in the output with those of all stream entries that the method page has not read yet. It
-// removes the error lines of rows that were queued again from the output.
+// compare compares the checksums of the results in the output with those of all stream entries that
+// the method page has not read yet. It removes the error lines of rows that were queued again from
+// the output.
 func (c *collector) compare(ctx context.Context) error {
 	if lines, _ := c.out.Counts(); lines == 0 {
 		return nil
@@ -131,7 +136,8 @@ func (c *collector) compare(ctx context.Context) error {
 	return err
 }
 
-// foreign returns the number of lines that the output had before Collect but that the stream does not have.
+// foreign returns the number of lines that the output had before Collect but that the stream does
+// not have.
 func (c *collector) foreign(ctx context.Context) (int, error) {
 	n := c.out.Kept()
 	err := c.scan(ctx, "", func(r queue.Recording) error {
@@ -144,8 +150,8 @@ func (c *collector) foreign(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// run reads to the end of the stream or, with Follow, to the end of the batch. It returns the state of the batch before the last page was
-// read.
+// run reads to the end of the stream or, with Follow, to the end of the batch. It returns the state
+// of the batch before the last page was read.
 func (c *collector) run(ctx context.Context) (queue.State, error) {
 	for {
 		s, err := read(ctx, func() (queue.Status, error) { return c.queue.Status(ctx, c.out.Batch()) })
@@ -181,7 +187,8 @@ func (c *collector) run(ctx context.Context) (queue.State, error) {
 	}
 }
 
-// gather waits for the given time, in which more results are recorded. A page of many results costs little more than a page of one.
+// gather waits for the given time, in which more results are recorded. A page of many results costs
+// little more than a page of one.
 func gather(ctx context.Context, wait time.Duration) error {
 	if wait > 0 {
 		select {
@@ -231,8 +238,8 @@ func (c *collector) page(ctx context.Context, wait time.Duration) (int, error) {
 	return len(rows), nil
 }
 
-// write writes the result of a row that the output does not hold. It first checks that the text from the store is this row's result, since
-// any other line would make the output unusable.
+// write writes the result of a row that the output does not hold. It first checks that the text
+// from the store is this row's result, since any other line would make the output unusable.
 func (c *collector) write(r queue.Recording) error {
 	if r.Damage != "" {
 		c.damage(r.Damage)

@@ -89,7 +89,8 @@ func TestCollect(t *testing.T) {
 	})
 }
 
-// TestCollectCanBeInterruptedAnywhere stops a collector and cuts its output many times. At the end, the output has each row once.
+// TestCollectCanBeInterruptedAnywhere stops a collector and cuts its output many times. At the end,
+// the output has each row once.
 func TestCollectCanBeInterruptedAnywhere(t *testing.T) {
 	t.Parallel()
 	q := memqueue.New()
@@ -179,7 +180,8 @@ func TestFollowStops(t *testing.T) {
 	requireRows(t, written.String(), 1)
 }
 
-// An output that holds answers to another file is refused and left unchanged, whether or not the batch is finished.
+// An output that holds answers to another file is refused and left unchanged, whether or not the
+// batch is finished.
 func TestCollectRefusesAnOutputOfAnotherFile(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// Collect does not trust what Redis returns. It leaves out and reports entries and results that are not a row's, and the output can still
-// be continued.
+// Collect does not trust what Redis returns. It leaves out and reports entries and results that are
+// not a row's, and the output can still be continued.
 func TestCollectLeavesOutWhatIsDamaged(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -70,8 +70,8 @@ func TestCollectLeavesOutWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// Results are freed once an output has them on the disk. The batch can still be compared with that output. Another output is reported as
-// incomplete.
+// Results are freed once an output has them on the disk. The batch can still be compared with that
+// output. Another output is reported as incomplete.
 func TestCollectedResultsAreFreed(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		makeBatch(t, q)

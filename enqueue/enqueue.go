@@ -1,4 +1,5 @@
-// Package enqueue is the producer's side of a batch: it checks rows, queues them, and collects their results.
+// Package enqueue is the producer's side of a batch: it checks rows, queues them, and collects
+// their results.
 package enqueue
 
 import (
@@ -18,9 +19,11 @@ import (
 )
 
 const (
-	// senders is the number of goroutines that queue rows, so that some encode jobs while others wait for Redis.
+	// senders is the number of goroutines that queue rows, so that some encode jobs while others
+	// wait for Redis.
 	senders = 4
-	// Rows are queued in groups of at most groupRows rows. A group ends earlier when its rows reach groupBytes bytes.
+	// Rows are queued in groups of at most groupRows rows. A group ends earlier when its rows reach
+	// groupBytes bytes.
 	groupRows  = 128
 	groupBytes = 256 << 10
 )
@@ -34,13 +37,15 @@ type Summary struct {
 	Known    int    `json:"known"`    // rows that were queued or recorded already
 	Rejected int    `json:"rejected"` // rows recorded as errors because they cannot be used
 
-	// Models is the number of rows of each model alias, without rows that cannot be used. It is nil unless the batch is queued by model.
+	// Models is the number of rows of each model alias, without rows that cannot be used. It is nil
+	// unless the batch is queued by model.
 	Models map[string]int `json:"models,omitempty"`
 }
 
-// Enqueue queues a job for each row of the input. It can be repeated after an interruption: it skips rows of the batch that are queued,
-// running or recorded. If the batch was made from another file, the error is rows.ErrOtherFile and nothing is queued. For this check,
-// Enqueue reads the input twice; if the input cannot seek, Enqueue first copies it to a temporary file.
+// Enqueue queues a job for each row of the input. It can be repeated after an interruption: it
+// skips rows of the batch that are queued, running or recorded. If the batch was made from another
+// file, the error is rows.ErrOtherFile and nothing is queued. For this check, Enqueue reads the
+// input twice; if the input cannot seek, Enqueue first copies it to a temporary file.
 func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summary, error) {
 	sum := Summary{Batch: o.Batch}
 	file, err := readTwice(ctx, in, o.Format)
@@ -95,7 +100,8 @@ func (q *pipeline) run(ctx context.Context) (Summary, error) {
 	return q.count(), err
 }
 
-// feed reads the rows and passes them to the senders in groups. After an error, it passes the rows before.
+// feed reads the rows and passes them to the senders in groups. After an error, it passes the rows
+// before.
 func (q *pipeline) feed(ctx context.Context, next chan<- []rows.Row) (failed error) {
 	var group []rows.Row
 	size := 0
@@ -143,7 +149,8 @@ func (q *pipeline) send(ctx context.Context, next <-chan []rows.Row) error {
 	return nil
 }
 
-// count returns the counts so far. It reads fields that feed changes, so it must be called by feed's goroutine, or after feed has returned.
+// count returns the counts so far. It reads fields that feed changes, so it must be called by
+// feed's goroutine, or after feed has returned.
 func (q *pipeline) count() Summary {
 	count := func(o Outcome) int { return int(q.outcomes[o].Load()) }
 	s := Summary{

@@ -130,7 +130,8 @@ func TestAnInterruptedEnqueueIsCompletedByAnother(t *testing.T) {
 	})
 }
 
-// breaksOnSecondRead is a file that can be read once as a whole. On the second read, it fails after limit bytes.
+// breaksOnSecondRead is a file that can be read once as a whole. On the second read, it fails after
+// limit bytes.
 type breaksOnSecondRead struct {
 	*strings.Reader
 	limit int
@@ -164,8 +165,8 @@ type iotestErr struct{ err error }
 
 func (e iotestErr) Read([]byte) (int, error) { return 0, e.err }
 
-// An interrupted pipe leaves no batch and no jobs, so that rows of another file cannot be mixed with its rows. A refused pipe queues
-// nothing.
+// An interrupted pipe leaves no batch and no jobs, so that rows of another file cannot be mixed
+// with its rows. A refused pipe queues nothing.
 func TestAPipeIsQueuedAsAWholeOrNotAtAll(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		options := enqueue.Options{Batch: "b"}

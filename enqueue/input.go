@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/files/rows"
 )
 
-// input is a file of rows. Its SHA-256 and its number of rows are known before the first row is read.
+// input is a file of rows. Its SHA-256 and its number of rows are known before the first row is
+// read.
 type input struct {
 	io.Reader
 	sha256 string
@@ -21,8 +22,9 @@ type input struct {
 	close  func()
 }
 
-// readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks back. Otherwise, it makes a temporary
-// copy, which the input's function close removes. If ctx is done first, a read that blocks is abandoned, and r must not be used any longer.
+// readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks
+// back. Otherwise, it makes a temporary copy, which the input's function close removes. If ctx is
+// done first, a read that blocks is abandoned, and r must not be used any longer.
 func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) {
 	in := &input{Reader: r, close: func() {}}
 	seeker, ok := r.(io.Seeker)

@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// Jobs and results with line numbers beyond the batch's file are refused, so that the bitmap of lines stays small.
+// Jobs and results with line numbers beyond the batch's file are refused, so that the bitmap of
+// lines stays small.
 func TestABatchHasTheLinesOfItsFile(t *testing.T) {
 	t.Parallel()
 	for file, last := range map[string]int{

@@ -8,11 +8,12 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// MaxModels is the maximum number of model aliases to which the rows of a file go. Without this limit, a file
-// whose rows all name different models would make a queue for each row.
+// MaxModels is the maximum number of model aliases to which the rows of a file go. Without this
+// limit, a file whose rows all name different models would make a queue for each row.
 const MaxModels = 100
 
-// Models decides to which model alias each row of a file goes: to the model that it names or, if it names none, to a default alias.
+// Models decides to which model alias each row of a file goes: to the model that it names or, if it
+// names none, to a default alias.
 type Models struct {
 	alias string
 	rows  map[string]int
@@ -21,8 +22,9 @@ type Models struct {
 // NewModels returns a Models with a default alias.
 func NewModels(alias string) *Models { return &Models{alias: alias, rows: map[string]int{}} }
 
-// Of returns the alias to which a valid row goes, and counts the row. The rows must be passed in the order of the file. Of returns an
-// error if the model that the row names cannot be an alias, or if earlier rows have MaxModels other aliases.
+// Of returns the alias to which a valid row goes, and counts the row. The rows must be passed in
+// the order of the file. Of returns an error if the model that the row names cannot be an alias, or
+// if earlier rows have MaxModels other aliases.
 func (m *Models) Of(row rows.Row) (alias string, err *openai.Error) {
 	alias = m.alias
 	if row.Model != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
-// Each row is in the queue of the model that it names. Queueing the file again adds nothing, even without
-// ByModel.
+// Each row is in the queue of the model that it names. Queueing the file again adds nothing, even
+// without ByModel.
 func TestRowsGoToTheModelsThatTheyName(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		const n = 600
@@ -52,7 +52,8 @@ func TestRowsGoToTheModelsThatTheyName(t *testing.T) {
 	})
 }
 
-// A file can name MaxModels models. Rows that name another one are errors, whatever was queued before.
+// A file can name MaxModels models. Rows that name another one are errors, whatever was queued
+// before.
 func TestAFileNamesALimitedNumberOfModels(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		var file strings.Builder

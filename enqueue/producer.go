@@ -44,7 +44,8 @@ func CheckWeight(n int) error {
 	return nil
 }
 
-// Options are the settings of a batch. A zero value stands for the default that the field's comment names.
+// Options are the settings of a batch. A zero value stands for the default that the field's comment
+// names.
 type Options struct {
 	Batch         string         // batch id, required; NewBatchID makes a new id
 	Alias         string         // model name that workers serve; default queue.DefaultAlias
@@ -112,8 +113,8 @@ type Producer struct {
 // jobFields is the maximum size of a job without its request body, in bytes.
 const jobFields = 16 << 10
 
-// NewProducer creates the batch that o describes, or resumes it if it exists. fileSHA is the SHA-256 of the batch's file, or empty if it
-// is not known before all rows are read.
+// NewProducer creates the batch that o describes, or resumes it if it exists. fileSHA is the
+// SHA-256 of the batch's file, or empty if it is not known before all rows are read.
 func NewProducer(ctx context.Context, q queue.Queue, o Options, fileSHA string) (*Producer, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -144,7 +145,8 @@ func NewProducer(ctx context.Context, q queue.Queue, o Options, fileSHA string) 
 	return p, err
 }
 
-// resume continues a batch that exists. The error says what differs if the batch was made with other settings or from another file.
+// resume continues a batch that exists. The error says what differs if the batch was made with
+// other settings or from another file.
 func (p *Producer) resume(ctx context.Context, known queue.Batch, fileSHA string) error {
 	o := &p.options
 	o.Deadline = known.Deadline
@@ -179,8 +181,9 @@ func read[T any](ctx context.Context, f func() (T, error)) (value T, err error) 
 	return value, err
 }
 
-// retry is the function retry for a producer. It returns queue.ErrFull at once: somebody has to free memory in Redis, and that would take
-// longer than maxWait. It calls f once if a client waits, which would rather send its request to another server.
+// retry is the function retry for a producer. It returns queue.ErrFull at once: somebody has to
+// free memory in Redis, and that would take longer than maxWait. It calls f once if a client waits,
+// which would rather send its request to another server.
 func (p *Producer) retry(ctx context.Context, f func() error) error {
 	if p.options.Live != nil {
 		return f()
@@ -200,8 +203,8 @@ func (p *Producer) retry(ctx context.Context, f func() error) error {
 // MaxBody returns the maximum size of a row's body that the queue accepts, in bytes.
 func (p *Producer) MaxBody() int { return p.maxBody }
 
-// route decides to which model a row goes. The rows must be passed in the order of the file, by one goroutine. A row that cannot go to
-// any model gets an error.
+// route decides to which model a row goes. The rows must be passed in the order of the file, by one
+// goroutine. A row that cannot go to any model gets an error.
 func (p *Producer) route(row *rows.Row) {
 	if p.models == nil || row.Err != nil {
 		return
@@ -214,8 +217,9 @@ func (p *Producer) route(row *rows.Row) {
 	row.Model = alias
 }
 
-// Add queues rows, and records an error for each row that cannot be used. It returns an outcome for each row. If Redis does not answer,
-// Add tries again with all rows, so a row that this call added can be reported as Known.
+// Add queues rows, and records an error for each row that cannot be used. It returns an outcome for
+// each row. If Redis does not answer, Add tries again with all rows, so a row that this call added
+// can be reported as Known.
 func (p *Producer) Add(ctx context.Context, rows ...rows.Row) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(rows))
 	queued := make([]queuedRow, 0, len(rows))
@@ -304,7 +308,8 @@ func (p *Producer) job(row rows.Row) *queue.Job {
 	return j
 }
 
-// Seal records that all rows of the batch are queued, with the number of rows and the SHA-256 of their file.
+// Seal records that all rows of the batch are queued, with the number of rows and the SHA-256 of
+// their file.
 func (p *Producer) Seal(ctx context.Context, rows int, fileSHA string) error {
 	return p.retry(ctx, func() error { return p.queue.Seal(ctx, p.batch, rows, fileSHA) })
 }

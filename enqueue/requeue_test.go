@@ -39,8 +39,9 @@ func (b *retried) newJob(line int) *queue.Job {
 	}
 }
 
-// record takes a row's job from the queue and records a result: an answer if code is empty, else an error. It returns the result's text,
-// or an empty string if the row has no job because it is recorded.
+// record takes a row's job from the queue and records a result: an answer if code is empty, else an
+// error. It returns the result's text, or an empty string if the row has no job because it is
+// recorded.
 func (b *retried) record(line int, code string, usable bool) string {
 	ctx := context.Background()
 	j := b.newJob(line)
@@ -80,8 +81,8 @@ func (b *retried) lines(path string) []string {
 	return slices.Sorted(strings.Lines(string(text)))
 }
 
-// Rows fail, are queued again and are collected many times. Some outputs are collected rarely, others are new. At the end, each output
-// has the last result of each row once.
+// Rows fail, are queued again and are collected many times. Some outputs are collected rarely,
+// others are new. At the end, each output has the last result of each row once.
 func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -180,7 +181,8 @@ func TestARetriedRowIsInTheOutputOnce(t *testing.T) {
 	})
 }
 
-// A collector that follows a batch notices that a row was queued again, even if the row's next result is already recorded.
+// A collector that follows a batch notices that a row was queued again, even if the row's next
+// result is already recorded.
 func TestFollowReplacesErrors(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

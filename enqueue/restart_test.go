@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-run/ingot/queue/queuetest"
 )
 
-// interrupted is a queue whose methods fail as if Redis restarted. Each method that a producer calls fails twice: once before it has any
-// effect, and once after it has had its whole effect.
+// interrupted is a queue whose methods fail as if Redis restarted. Each method that a producer
+// calls fails twice: once before it has any effect, and once after it has had its whole effect.
 type interrupted struct {
 	queue.Queue
 	mu    sync.Mutex

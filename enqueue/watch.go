@@ -12,8 +12,9 @@ const (
 	expireInterval = 10 * time.Second // time between two attempts to expire the rows of a batch
 )
 
-// Watch calls onStatus with the progress of a batch, at once and then every second, until the batch has ended or ctx is done. If
-// the batch's deadline has passed, Watch records the rows that are still in the queue as expired.
+// Watch calls onStatus with the progress of a batch, at once and then every second, until the batch
+// has ended or ctx is done. If the batch's deadline has passed, Watch records the rows that are
+// still in the queue as expired.
 func Watch(ctx context.Context, q queue.Queue, batch string, onStatus func(queue.Status)) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -38,13 +39,15 @@ func Watch(ctx context.Context, q queue.Queue, batch string, onStatus func(queue
 	}
 }
 
-// expirer records rows as expired after the deadline of their batch, since there may be no worker that does so.
+// expirer records rows as expired after the deadline of their batch, since there may be no worker
+// that does so.
 type expirer struct {
 	queue queue.Queue
 	next  time.Time
 }
 
-// check expires the rows of the batch if its deadline has passed and the last attempt was at least expireInterval ago.
+// check expires the rows of the batch if its deadline has passed and the last attempt was at least
+// expireInterval ago.
 func (e *expirer) check(ctx context.Context, s queue.Status) error {
 	if !s.Overdue() || time.Now().Before(e.next) {
 		return nil

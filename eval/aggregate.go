@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// aggregate returns a task's score by a metric, and the score's standard error. The standard error is NaN if it is not defined: for
-// perplexities and bits per byte, and for fewer than two rows.
+// aggregate returns a task's score by a metric, and the score's standard error. The standard error
+// is NaN if it is not defined: for perplexities and bits per byte, and for fewer than two rows.
 func aggregate(m *task.Metric, samples []Sample) (value, stderr float64) {
 	var total, weight float64
 	var scores []float64

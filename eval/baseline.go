@@ -14,10 +14,12 @@ import (
 	"time"
 )
 
-// BaselinesFile is the name of the file with the pinned baselines of a folder of runs. It is in that folder.
+// BaselinesFile is the name of the file with the pinned baselines of a folder of runs. It is in
+// that folder.
 const BaselinesFile = "baselines.json"
 
-// Baseline is a run that is pinned under a name. Gates compare later runs with it until the name is pinned to another run.
+// Baseline is a run that is pinned under a name. Gates compare later runs with it until the name is
+// pinned to another run.
 type Baseline struct {
 	Run    string    `json:"run"`
 	Pinned time.Time `json:"pinned"`
@@ -30,11 +32,12 @@ var ErrNoBaseline = errors.New("no run is pinned under this name")
 // ErrChangedBaseline means that the files of a baseline have changed since it was pinned.
 var ErrChangedBaseline = errors.New("the run has changed since it was pinned: pin it again if the change was intended")
 
-// nameForm is the pattern of names. They become parts of file names, URLs, tables, and the names of runs, batches and keys.
+// nameForm is the pattern of names. They become parts of file names, URLs, tables, and the names of
+// runs, batches and keys.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName returns an error if the name of a baseline or of a schedule's entry is not allowed. kind is what the name is for, such as
-// "baseline"; the error begins with it.
+// CheckName returns an error if the name of a baseline or of a schedule's entry is not allowed.
+// kind is what the name is for, such as "baseline"; the error begins with it.
 func CheckName(kind, name string) error {
 	if nameForm.MatchString(name) {
 		return nil
@@ -59,8 +62,9 @@ func Baselines(folder string) (map[string]Baseline, error) {
 	return all, nil
 }
 
-// Pin pins a run under the name of a baseline. The run is in the given folder of runs. run is the run's name or the path of its directory.
-// If another run is pinned under the name, Pin replaces it.
+// Pin pins a run under the name of a baseline. The run is in the given folder of runs. run is the
+// run's name or the path of its directory. If another run is pinned under the name, Pin replaces
+// it.
 func Pin(folder, name, run string) (Baseline, error) {
 	if err := CheckName("baseline", name); err != nil {
 		return Baseline{}, err
@@ -98,8 +102,8 @@ func writeBaselines(folder string, all map[string]Baseline) error {
 	return nil
 }
 
-// PinnedRun returns the name of a baseline's run. The error wraps ErrNoBaseline if no run is pinned under the name, and
-// ErrChangedBaseline if the run's files have changed.
+// PinnedRun returns the name of a baseline's run. The error wraps ErrNoBaseline if no run is pinned
+// under the name, and ErrChangedBaseline if the run's files have changed.
 func PinnedRun(folder, name string) (run string, err error) {
 	_, b, err := findBaseline(folder, name)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Cache is a folder with the answers of earlier runs. An answer is found by Identity, endpoint and request body, so the same request
-// always gets the same answer. Do not use a cache to measure how much answers vary.
+// Cache is a folder with the answers of earlier runs. An answer is found by Identity, endpoint and
+// request body, so the same request always gets the same answer. Do not use a cache to measure how
+// much answers vary.
 type Cache struct {
 	Folder   string
 	Identity string // source of the answers: model and version of the program, or server and model
@@ -38,8 +39,8 @@ type kept struct {
 	Stats    json.RawMessage `json:"stats"`
 }
 
-// Answer answers requests from the cache, calls ask for the others with the number of answers found, and adds their answers to the cache.
-// requests and answers are paths of files.
+// Answer answers requests from the cache, calls ask for the others with the number of answers
+// found, and adds their answers to the cache. requests and answers are paths of files.
 func (c *Cache) Answer(ctx context.Context, requests, answers string, ask func(found int) error) error {
 	out, err := rows.OpenOutput(answers, c.Batch)
 	if err != nil {

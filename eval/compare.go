@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// Compared is the comparison of a candidate run with a baseline run, for one task, metric and filter.
+// Compared is the comparison of a candidate run with a baseline run, for one task, metric and
+// filter.
 type Compared struct {
 	Task   string `json:"task"`
 	Metric string `json:"metric"`
@@ -36,19 +37,22 @@ var ErrOtherTasks = errors.New("only one of the runs has the task, so a gate can
 // ErrOtherScores means that two runs have the same prompts, but different metrics or filters.
 var ErrOtherScores = errors.New("the metrics or filters differ: score both runs again with the same task files (ingot eval run keeps existing answers)")
 
-// maxFailedShare is the maximum share of rows without a score. A run with a larger share fails its gate, whatever its other rows score.
+// maxFailedShare is the maximum share of rows without a score. A run with a larger share fails its
+// gate, whatever its other rows score.
 const maxFailedShare = 0.01
 
-// TooManyFailed reports whether so many rows have no score that the run fails, whatever its other rows score.
+// TooManyFailed reports whether so many rows have no score that the run fails, whatever its other
+// rows score.
 func TooManyFailed(failed, rows int) bool { return float64(failed) > maxFailedShare*float64(rows) }
 
-// CompareAll compares two runs like Compare, but its error wraps ErrOtherTasks if one run has a task that the other lacks.
+// CompareAll compares two runs like Compare, but its error wraps ErrOtherTasks if one run has a
+// task that the other lacks.
 func CompareAll(baseline, candidate string, margin float64) ([]Compared, error) {
 	return compare(baseline, candidate, margin, true)
 }
 
-// Compare compares two runs, given by their directories, on all tasks that both have. margin is the accepted loss. If it is negative, each
-// task's Margin is used.
+// Compare compares two runs, given by their directories, on all tasks that both have. margin is the
+// accepted loss. If it is negative, each task's Margin is used.
 func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 	return compare(baseline, candidate, margin, false)
 }
@@ -99,8 +103,9 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 	return list, nil
 }
 
-// sameScores reports whether two runs have scores of a task by the same metrics and filters. It is also true if a run has no scores at all,
-// because it has no answers: TooManyFailed decides about such a run.
+// sameScores reports whether two runs have scores of a task by the same metrics and filters. It is
+// also true if a run has no scores at all, because it has no answers: TooManyFailed decides about
+// such a run.
 func sameScores(base, cand map[string]float64) bool {
 	names := func(scores map[string]float64) (list []string) {
 		for _, v := range Scores(scores) {
@@ -111,7 +116,8 @@ func sameScores(base, cand map[string]float64) bool {
 	return len(base) == 0 || len(cand) == 0 || slices.Equal(names(base), names(cand))
 }
 
-// setVerdicts sets the Verdict of each comparison. It first adjusts their p-values for the number of comparisons, by Holm's method.
+// setVerdicts sets the Verdict of each comparison. It first adjusts their p-values for the number
+// of comparisons, by Holm's method.
 func setVerdicts(list []Compared) {
 	p := make([]float64, len(list))
 	for i := range list {
@@ -142,7 +148,8 @@ func Verdict(list []Compared) statistics.Verdict {
 
 type pair struct{ base, cand *Sample }
 
-// pairs joins the samples of two runs by row and filter. It leaves out samples that only one of the runs has.
+// pairs joins the samples of two runs by row and filter. It leaves out samples that only one of the
+// runs has.
 func pairs(task, baseline, candidate string) ([]pair, error) {
 	base, err := ReadSamples(baseline, task)
 	if err != nil {
@@ -195,8 +202,8 @@ func compareTask(task, baseline, candidate string, margin float64, higher map[st
 	return list, nil
 }
 
-// comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared per byte of the text; higher is
-// better, even if the metric is a perplexity.
+// comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared
+// per byte of the text; higher is better, even if the metric is a perplexity.
 func comparePairs(list []pair, metric string) Compared {
 	var c Compared
 	var base, cand []float64
@@ -234,8 +241,8 @@ func comparePairs(list []pair, metric string) Compared {
 	return c
 }
 
-// same reports whether a row has the same answer and exactly the same scores in both runs. A judge can give different scores to the same
-// answer.
+// same reports whether a row has the same answer and exactly the same scores in both runs. A judge
+// can give different scores to the same answer.
 func (p pair) same() bool {
 	return maps.Equal(p.base.Scores, p.cand.Scores) && p.base.Failed == p.cand.Failed && slices.Equal(p.base.Responses, p.cand.Responses) &&
 		slices.Equal(p.base.Logprobs, p.cand.Logprobs) && p.base.Logprob == p.cand.Logprob
@@ -251,7 +258,8 @@ type Change struct {
 	Scores              [2]map[string]float64 // in the baseline and in the candidate
 }
 
-// Changes lists the rows of a task whose answers or scores differ between two runs, which are given by their directories.
+// Changes lists the rows of a task whose answers or scores differ between two runs, which are given
+// by their directories.
 func Changes(task, baseline, candidate string) ([]Change, error) {
 	all, err := pairs(task, baseline, candidate)
 	if err != nil {
@@ -270,8 +278,8 @@ func Changes(task, baseline, candidate string) ([]Change, error) {
 	return list, nil
 }
 
-// texts returns what is shown to people as a sample's answers: the error of the sample, its generated answers, or its log-probabilities,
-// with the likeliest choice if there are choices.
+// texts returns what is shown to people as a sample's answers: the error of the sample, its
+// generated answers, or its log-probabilities, with the likeliest choice if there are choices.
 func (s *Sample) texts() []string {
 	switch {
 	case s.Failed != "":

@@ -82,8 +82,8 @@ func answeredBy(t *testing.T, model string, sets []*eval.Set, concurrency int, o
 	return folder
 }
 
-// TestScoresAgainstForwardPasses compares the log-probabilities of choices and texts with those of plain forward passes, one text at a
-// time.
+// TestScoresAgainstForwardPasses compares the log-probabilities of choices and texts with those of
+// plain forward passes, one text at a time.
 func TestScoresAgainstForwardPasses(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "choices", 12), load(t, "texts", 12), loadText(t, "winogrande", blanks)}
@@ -137,8 +137,8 @@ func TestScoresAgainstForwardPasses(t *testing.T) {
 	}
 }
 
-// TestSameModelTwice runs a model twice: one row at a time, then many rows at once with drafts and little memory. No answer changes, and
-// the gate passes.
+// TestSameModelTwice runs a model twice: one row at a time, then many rows at once with drafts and
+// little memory. No answer changes, and the gate passes.
 func TestSameModelTwice(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "answers", 40), load(t, "choices", 20), load(t, "texts", 20)}
@@ -158,7 +158,8 @@ func TestSameModelTwice(t *testing.T) {
 	}
 }
 
-// TestDamagedModel compares the model with a copy whose matrices are rounded to two bits. The gate fails.
+// TestDamagedModel compares the model with a copy whose matrices are rounded to two bits. The gate
+// fails.
 func TestDamagedModel(t *testing.T) {
 	t.Parallel()
 	damaged := filepath.Join(t.TempDir(), "damaged.gguf")
@@ -175,7 +176,8 @@ func TestDamagedModel(t *testing.T) {
 	require.Equal(t, statistics.Pass, eval.Verdict(list[:1]), "with baseline and candidate exchanged, the gate passes: %+v", list)
 }
 
-// TestPrepareRefusesAnotherRun checks that Prepare accepts the same requests for a directory again, and refuses other requests.
+// TestPrepareRefusesAnotherRun checks that Prepare accepts the same requests for a directory again,
+// and refuses other requests.
 func TestPrepareRefusesAnotherRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -198,8 +200,8 @@ func TestOtherPromptsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "no task in common")
 }
 
-// TestRowsWithoutAnAnswer checks that a failed row does not count as a wrong answer, that too many failed rows fail a gate, and that a
-// missing answer is an error.
+// TestRowsWithoutAnAnswer checks that a failed row does not count as a wrong answer, that too many
+// failed rows fail a gate, and that a missing answer is an error.
 func TestRowsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{load(t, "answers", 10)}
@@ -228,7 +230,8 @@ func TestRowsWithoutAnAnswer(t *testing.T) {
 	require.Equal(t, statistics.Fail, eval.Verdict(list), "a gate fails if a tenth of the rows has no answer")
 }
 
-// TestExamples checks that a row is never its own example and that a row always gets the same examples.
+// TestExamples checks that a row is never its own example and that a row always gets the same
+// examples.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	read, err := task.Read(filepath.Join(tasks, "answers.yaml"))

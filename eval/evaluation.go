@@ -39,11 +39,13 @@ func LoadAll(tasks []*task.Task, settings Settings) ([]*Set, error) {
 	return sets, nil
 }
 
-// Answer answers the requests in a file that have no answer yet, and adds the answers to another file. It is given the paths of both.
+// Answer answers the requests in a file that have no answer yet, and adds the answers to another
+// file. It is given the paths of both.
 type Answer func(ctx context.Context, requests, answers string) error
 
-// Evaluate evaluates tasks: it writes their requests, has them answered, and scores the answers. It continues a run that was interrupted. folder
-// is the directory of the run. judge answers the requests to the judge; it is only called if one of the tasks has a judge.
+// Evaluate evaluates tasks: it writes their requests, has them answered, and scores the answers. It
+// continues a run that was interrupted. folder is the directory of the run. judge answers the
+// requests to the judge; it is only called if one of the tasks has a judge.
 func Evaluate(ctx context.Context, folder string, sets []*Set, groups []task.Group, c Config, answer, judge Answer) (*Results, error) {
 	if err := Prepare(folder, sets); err != nil {
 		return nil, err

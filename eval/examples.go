@@ -26,8 +26,8 @@ func newExamples(t *task.Task, rows []*ordered.Object) (*examples, error) {
 	return &examples{t, rows, true}, nil
 }
 
-// choose returns the examples for a row: the first ones, or random ones. The random choice depends only on the task's name and seed and on
-// the row's number.
+// choose returns the examples for a row: the first ones, or random ones. The random choice depends
+// only on the task's name and seed and on the row's number.
 func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, error) {
 	t := e.task
 	if t.Shots == 0 {
@@ -59,8 +59,9 @@ func (e *examples) choose(number int, row *ordered.Object) ([]*ordered.Object, e
 	return nil, fmt.Errorf("the task has %d examples for the row, but num_fewshot is %d: lower num_fewshot, or give more example rows", len(chosen), t.Shots)
 }
 
-// order returns the indices of the example rows: in ascending order if the task uses the first rows as examples, else in a random order
-// that depends on number, the number of the row that gets the examples.
+// order returns the indices of the example rows: in ascending order if the task uses the first rows
+// as examples, else in a random order that depends on number, the number of the row that gets the
+// examples.
 func (e *examples) order(number int) []int {
 	order := make([]int, len(e.rows))
 	for i := range order {

@@ -38,8 +38,8 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// StoredID returns the id of the batch that answers are fetched from. The first call for a file of answers makes the id with fresh, and
-// stores it in the run's directory.
+// StoredID returns the id of the batch that answers are fetched from. The first call for a file of
+// answers makes the id with fresh, and stores it in the run's directory.
 func StoredID(answers string, fresh func() string) (string, error) {
 	name := "batch"
 	if filepath.Base(answers) == JudgeAnswersFile {
@@ -65,7 +65,8 @@ func writeJSON(path string, v any) error {
 	return replaceFile(path, append(text, '\n'))
 }
 
-// readLines calls read for every line of a file. A last line without an end is not whole, and left out.
+// readLines calls read for every line of a file. A last line without an end is not whole, and left
+// out.
 func readLines(path string, read func(line []byte) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -104,7 +105,8 @@ func writeLines[T any](path string, lines []T) (err error) {
 	return w.Flush()
 }
 
-// sum returns the first 32 hexadecimal digits of the SHA-256 of texts. It shows whether two runs have the same texts.
+// sum returns the first 32 hexadecimal digits of the SHA-256 of texts. It shows whether two runs
+// have the same texts.
 func sum(parts ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(h[:16])

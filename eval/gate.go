@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
-// GateFile is the name of the file with the verdict of a schedule's gate on a run. It is in the run's directory.
+// GateFile is the name of the file with the verdict of a schedule's gate on a run. It is in the
+// run's directory.
 const GateFile = "gate.json"
 
 // GateVerdict is the verdict of a gate on a run.
@@ -20,8 +21,9 @@ type GateVerdict struct {
 	Compared []Compared         `json:"compared"`
 }
 
-// Gate compares a run of the folder with a baseline. The error wraps ErrOtherTasks if the run and the baseline have different tasks.
-// margin is the accepted loss. If it is negative, each task's Margin is used.
+// Gate compares a run of the folder with a baseline. The error wraps ErrOtherTasks if the run and
+// the baseline have different tasks. margin is the accepted loss. If it is negative, each task's
+// Margin is used.
 func Gate(folder, baseline, run string, margin float64) (*GateVerdict, error) {
 	pinned, err := PinnedRun(folder, baseline)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// addGroups adds the scores of groups. A group's score by a metric is the weighted mean of its tasks' scores. The standard error of that
-// mean assumes that the scores are independent. Tasks without the metric or filter are left out. A group without a list of metrics gets no
-// scores.
+// addGroups adds the scores of groups. A group's score by a metric is the weighted mean of its
+// tasks' scores. The standard error of that mean assumes that the scores are independent. Tasks
+// without the metric or filter are left out. A group without a list of metrics gets no scores.
 func (r *Results) addGroups(groups []task.Group) {
 	for _, g := range groups {
 		if r.Groups == nil {

@@ -12,7 +12,8 @@ import (
 	"slices"
 )
 
-// IndexFile is the name of the index in a folder of runs, with a line per run. The index saves reading all runs again. It may be deleted.
+// IndexFile is the name of the index in a folder of runs, with a line per run. The index saves
+// reading all runs again. It may be deleted.
 const IndexFile = "index.jsonl"
 
 // Index holds the runs of a folder.
@@ -21,7 +22,8 @@ type Index struct {
 	Damaged []error // runs whose results cannot be read
 }
 
-// indexed is a line of the index. It holds a run's files as raw JSON, to preserve fields that this version of the program does not know.
+// indexed is a line of the index. It holds a run's files as raw JSON, to preserve fields that this
+// version of the program does not know.
 type indexed struct {
 	Name    string          `json:"run"`
 	Results json.RawMessage `json:"results"`
@@ -44,7 +46,8 @@ func (l *indexed) run() (Run, error) {
 	return r, nil
 }
 
-// stamp identifies the state of a file: a file that has changed gets another stamp. The zero value stands for a file that does not exist.
+// stamp identifies the state of a file: a file that has changed gets another stamp. The zero value
+// stands for a file that does not exist.
 type stamp struct {
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"` // Unix time in ns
@@ -58,8 +61,9 @@ func stampOf(path string) stamp {
 	return stamp{info.Size(), info.ModTime().UnixNano()}
 }
 
-// ReadIndex returns the finished runs in a folder: the directories that have results. It takes unchanged runs from the index, reads the
-// others, and then writes the index again. This also repairs a damaged index.
+// ReadIndex returns the finished runs in a folder: the directories that have results. It takes
+// unchanged runs from the index, reads the others, and then writes the index again. This also
+// repairs a damaged index.
 func ReadIndex(folder string) (*Index, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// folderOf makes a folder of runs from copies of one run. Each copy is dated a day later than the one before.
+// folderOf makes a folder of runs from copies of one run. Each copy is dated a day later than the
+// one before.
 func folderOf(t *testing.T, run string, names ...string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -49,7 +50,8 @@ func namesIn(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestIndex checks that ReadIndex returns the present runs of the folder after changes to the index and to the runs.
+// TestIndex checks that ReadIndex returns the present runs of the folder after changes to the index
+// and to the runs.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	folder := folderOf(t, answered(t, []*eval.Set{load(t, "answers", 3)}, 4, engine.Options{}), "c", "a", "b")
@@ -71,7 +73,8 @@ func TestIndex(t *testing.T) {
 		require.Equal(t, string(whole), string(repaired), name)
 	}
 
-	// An unchanged run is taken from the index. The test edits the run's line in the index to check that.
+	// An unchanged run is taken from the index. The test edits the run's line in the index to check
+	// that.
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(whole), `"n-shot":{"answers":0}`, `"n-shot":{"answers":7}`, 1)), 0o600))
 	index, err := eval.ReadIndex(folder)
 	require.NoError(t, err)
@@ -82,7 +85,8 @@ func TestIndex(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, "c")))
 	require.Equal(t, []string{"b", "a"}, namesIn(t, folder), "a deleted run is not listed")
 
-	// The index preserves fields that only a later version of the program knows, so that this version can rewrite the index.
+	// The index preserves fields that only a later version of the program knows, so that this
+	// version can rewrite the index.
 	results := filepath.Join(folder, "b", eval.ResultsFile)
 	text, err := os.ReadFile(results)
 	require.NoError(t, err)
@@ -103,7 +107,8 @@ func TestIndex(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestBaselines pins runs and uses them as baselines of gates. Runs that cannot be compared are refused.
+// TestBaselines pins runs and uses them as baselines of gates. Runs that cannot be compared are
+// refused.
 func TestBaselines(t *testing.T) {
 	t.Parallel()
 	folder := folderOf(t, answered(t, []*eval.Set{load(t, "answers", 3), load(t, "texts", 2)}, 4, engine.Options{}), "first", "second", "other")
@@ -167,7 +172,8 @@ func TestBaselines(t *testing.T) {
 	require.ErrorContains(t, err, "delete the file and pin the baselines again")
 }
 
-// TestHashOfATask checks that the hash of a task is the same each time the task is loaded, and differs with other settings.
+// TestHashOfATask checks that the hash of a task is the same each time the task is loaded, and
+// differs with other settings.
 func TestHashOfATask(t *testing.T) {
 	t.Parallel()
 	hash := func(edit func(read *task.Task)) string {

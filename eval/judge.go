@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Names of the judge's files in the directory of a run. Only runs with tasks of type judge have them.
+// Names of the judge's files in the directory of a run. Only runs with tasks of type judge have
+// them.
 const (
 	JudgeRequestsFile = "judge_requests.jsonl"
 	JudgeAnswersFile  = "judge_answers.jsonl"
@@ -24,8 +25,9 @@ func Judged(sets []*Set) bool {
 	return slices.ContainsFunc(sets, func(s *Set) bool { return s.Type == task.Judge })
 }
 
-// PrepareJudge writes the requests to the judge. The answers of the run must be complete. If the directory already holds the same requests
-// to the judge, PrepareJudge changes nothing. The error wraps ErrOtherRun if it holds other requests.
+// PrepareJudge writes the requests to the judge. The answers of the run must be complete. If the
+// directory already holds the same requests to the judge, PrepareJudge changes nothing. The error
+// wraps ErrOtherRun if it holds other requests.
 func PrepareJudge(folder string, sets []*Set) error {
 	answers, err := readAnswers(filepath.Join(folder, AnswersFile))
 	if err != nil {
@@ -45,8 +47,9 @@ func PrepareJudge(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, JudgeRequestsFile), requests)
 }
 
-// judgeID returns the custom id of a request to the judge, which is about one answer. item is the number of the row, pipeline the index of
-// the filter pipeline, and answer the index among the answers that this pipeline returns.
+// judgeID returns the custom id of a request to the judge, which is about one answer. item is the
+// number of the row, pipeline the index of the filter pipeline, and answer the index among the
+// answers that this pipeline returns.
 func (s *Set) judgeID(item, pipeline, answer int) string {
 	return s.id(item, 0) + ":judge:" + strconv.Itoa(pipeline) + ":" + strconv.Itoa(answer)
 }
@@ -81,7 +84,8 @@ func (s *Set) judgeRequests(answers map[string]*answer) ([]request, error) {
 	return list, nil
 }
 
-// judged scores a row by the judge's replies. If the judge fails or gives no score, the row has no score instead of a low one.
+// judged scores a row by the judge's replies. If the judge fails or gives no score, the row has no
+// score instead of a low one.
 func (s *Set) judged(base Sample, item *Item, answers map[string]*answer) Sample {
 	pipeline := 0
 	for i := range s.Filters {

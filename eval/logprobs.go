@@ -12,9 +12,9 @@ type scored struct {
 	Offsets  []int                `json:"text_offset"`
 }
 
-// align sets the tokens' offsets in a text, in characters. Some servers give no offsets, and some count a token before the text, such as the
-// beginning-of-sequence token. If a token is not found in the text, for example because it is part of a character, the server's offsets are
-// used.
+// align sets the tokens' offsets in a text, in characters. Some servers give no offsets, and some
+// count a token before the text, such as the beginning-of-sequence token. If a token is not found
+// in the text, for example because it is part of a character, the server's offsets are used.
 func (s *scored) align(text string) {
 	offsets := make([]int, len(s.Tokens))
 	rest := text
@@ -35,8 +35,9 @@ func (s *scored) align(text string) {
 	s.Offsets = offsets
 }
 
-// shift corrects the server's offsets if they count a first token that is not in the text, such as <s>: it subtracts the length of that
-// token from every offset. first is the offset that align gave the first token. It is negative if the token is not in the text.
+// shift corrects the server's offsets if they count a first token that is not in the text, such as
+// <s>: it subtracts the length of that token from every offset. first is the offset that align gave
+// the first token. It is negative if the token is not in the text.
 func (s *scored) shift(first int) {
 	if before := length(s.Tokens[0]); first < 0 && len(s.Offsets) > 1 && s.Offsets[0] == 0 && s.Offsets[1] == before {
 		for i := range s.Offsets {
@@ -45,8 +46,9 @@ func (s *scored) shift(first int) {
 	}
 }
 
-// between sums the log-probabilities of the tokens whose offset is in [from, to). greedy reports whether each of these tokens is the
-// likeliest at its position. ok is false if there is no such token, or if one of them has no log-probability.
+// between sums the log-probabilities of the tokens whose offset is in [from, to). greedy reports
+// whether each of these tokens is the likeliest at its position. ok is false if there is no such
+// token, or if one of them has no log-probability.
 func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	greedy = true
 	for i, offset := range s.Offsets {
@@ -68,7 +70,8 @@ func (s *scored) between(from, to int) (sum float64, greedy, ok bool) {
 	return sum, greedy, ok
 }
 
-// skipFirst removes the first token if it has no log-probability. Servers give none to a token with nothing before it.
+// skipFirst removes the first token if it has no log-probability. Servers give none to a token with
+// nothing before it.
 func (s *scored) skipFirst() {
 	if len(s.Logprobs) > 0 && len(s.Offsets) > 0 && len(s.Tokens) > 0 && s.Logprobs[0] == nil {
 		s.Logprobs, s.Offsets, s.Tokens = s.Logprobs[1:], s.Offsets[1:], s.Tokens[1:]
@@ -76,8 +79,8 @@ func (s *scored) skipFirst() {
 	}
 }
 
-// boundary returns the offset, in characters, at which the continuation of a context begins. Spaces at the end of a context count as part of
-// the continuation.
+// boundary returns the offset, in characters, at which the continuation of a context begins. Spaces
+// at the end of a context count as part of the continuation.
 func boundary(context string) int { return length(strings.TrimRight(context, " \t\n")) }
 
 // length returns the length of a text in characters, the unit of offsets.

@@ -1,5 +1,6 @@
-// Package eval evaluates models. It writes the requests of evaluation tasks as a file of rows, scores the answers, and compares the scores
-// of two runs. A run is a directory with requests.jsonl, answers.jsonl, results.json and a samples file per task. Results and samples have
+// Package eval evaluates models. It writes the requests of evaluation tasks as a file of rows,
+// scores the answers, and compares the scores of two runs. A run is a directory with
+// requests.jsonl, answers.jsonl, results.json and a samples file per task. Results and samples have
 // the layout of EleutherAI's lm-evaluation-harness ("the harness" in this module).
 package eval
 
@@ -16,8 +17,9 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Prepare makes the directory of a run and writes the requests of its tasks. If the directory already holds the same requests, Prepare
-// changes nothing. The error wraps ErrOtherRun if it holds other requests.
+// Prepare makes the directory of a run and writes the requests of its tasks. If the directory
+// already holds the same requests, Prepare changes nothing. The error wraps ErrOtherRun if it holds
+// other requests.
 func Prepare(folder string, sets []*Set) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the directory of a run: %w", err)
@@ -31,7 +33,8 @@ func Prepare(folder string, sets []*Set) error {
 	return writeOnce(filepath.Join(folder, RequestsFile), requests)
 }
 
-// writeOnce writes requests to a file, unless it holds the same ones. The error wraps ErrOtherRun if it holds other requests.
+// writeOnce writes requests to a file, unless it holds the same ones. The error wraps ErrOtherRun
+// if it holds other requests.
 func writeOnce(path string, requests []request) error {
 	fresh := path + ".tmp"
 	defer os.Remove(fresh) //nolint:errcheck // fails after a success, since the file was renamed
@@ -87,7 +90,8 @@ func (s *Set) id(item, choice int) string {
 	return id + ":" + strconv.Itoa(choice)
 }
 
-// requests returns the requests of a row. The requests for a row's choices are adjacent, so that the prefix cache still has their context.
+// requests returns the requests of a row. The requests for a row's choices are adjacent, so that
+// the prefix cache still has their context.
 func (s *Set) requests(item *Item) []request {
 	p := &item.Prompt
 	switch s.Type {

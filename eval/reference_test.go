@@ -35,8 +35,8 @@ func newReference(t *testing.T, path string) *reference {
 	return &reference{words, modeltest.Cases(t, path)}
 }
 
-// logprob returns the log-probability of token id after position i of a case. ok is false if the token is not among the reference's eight
-// likeliest tokens at that position.
+// logprob returns the log-probability of token id after position i of a case. ok is false if the
+// token is not among the reference's eight likeliest tokens at that position.
 func (r *reference) logprob(c *modeltest.Case, i int, id int32) (float64, bool) {
 	for _, top := range c.TopLogits[i] {
 		if int32(top[0]) == id {
@@ -71,9 +71,9 @@ func written(t *testing.T, name, settings string, rows []map[string]any) *eval.S
 	return s
 }
 
-// TestScoresAgainstTransformers computes expected scores from the logits of transformers for the bundled models: log-probabilities of answers,
-// of single-token choices and of whole texts, and from these acc, acc_norm, acc_bytes and perplexity. It compares them with the scores of a
-// run.
+// TestScoresAgainstTransformers computes expected scores from the logits of transformers for the
+// bundled models: log-probabilities of answers, of single-token choices and of whole texts, and
+// from these acc, acc_norm, acc_bytes and perplexity. It compares them with the scores of a run.
 func TestScoresAgainstTransformers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tiny-llama", "tiny-glm"} {
@@ -161,7 +161,8 @@ func TestScoresAgainstTransformers(t *testing.T) {
 	}
 }
 
-// checkTexts compares the sums over whole texts, and the log-probability of each token that is among the reference's eight likeliest.
+// checkTexts compares the sums over whole texts, and the log-probability of each token that is
+// among the reference's eight likeliest.
 func (r *reference) checkTexts(t *testing.T, folder string, cases []modeltest.Case) {
 	t.Helper()
 	samples, err := eval.ReadSamples(folder, "texts")

@@ -20,8 +20,8 @@ const (
 	ResultsFile  = "results.json"
 )
 
-// Results are the scores of a run, as in results.json. The key of a score is "metric,filter", that of its standard error
-// "metric_stderr,filter".
+// Results are the scores of a run, as in results.json. The key of a score is "metric,filter", that
+// of its standard error "metric_stderr,filter".
 type Results struct {
 	Results      map[string]map[string]float64 `json:"results"`
 	Groups       map[string]map[string]float64 `json:"groups,omitempty"`
@@ -75,7 +75,8 @@ func Scores(scores map[string]float64) []MetricScore {
 	return list
 }
 
-// Unanswered describes the tasks that lack so many answers that a gate would fail the run; it is empty if there are none.
+// Unanswered describes the tasks that lack so many answers that a gate would fail the run; it is
+// empty if there are none.
 func (r *Results) Unanswered() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.Samples)) {

@@ -13,7 +13,8 @@ type Run struct {
 	Gate    *GateVerdict `json:"gate,omitempty"` // verdict of a schedule's gate; nil if no gate judged the run
 }
 
-// FindRun returns the name of a run in a folder of runs. run is that name, or the path of its directory.
+// FindRun returns the name of a run in a folder of runs. run is that name, or the path of its
+// directory.
 func FindRun(folder, run string) (string, error) {
 	for _, dir := range []string{filepath.Join(folder, run), filepath.Clean(run)} {
 		parent, errParent := os.Stat(filepath.Dir(dir))

@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Sample is a line of a samples file: the answers and scores of a row after one of the task's filter pipelines.
+// Sample is a line of a samples file: the answers and scores of a row after one of the task's
+// filter pipelines.
 type Sample struct {
 	DocID      int             `json:"doc_id"` // number of the row in its file, from 0
 	Doc        json.RawMessage `json:"doc"`

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// Score scores the answers in the directory of a run. It writes the results and samples to that directory.
+// Score scores the answers in the directory of a run. It writes the results and samples to that
+// directory.
 func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results, error) {
 	answers, err := readAnswers(filepath.Join(folder, AnswersFile))
 	if err != nil {
@@ -50,7 +51,8 @@ func Score(folder string, sets []*Set, groups []task.Group, c Config) (*Results,
 	return r, nil
 }
 
-// score scores the rows of a task. judged holds the judge's replies. It returns an error if a row has no answer yet.
+// score scores the rows of a task. judged holds the judge's replies. It returns an error if a row
+// has no answer yet.
 func (s *Set) score(answers, judged map[string]*answer) ([]Sample, error) {
 	var all []Sample
 	for i := range s.Items {

@@ -30,7 +30,8 @@ func TestAlign(t *testing.T) {
 	}
 }
 
-// TestBetween checks that sums cover only the given range, and that a missing log-probability gives no sum.
+// TestBetween checks that sums cover only the given range, and that a missing log-probability gives
+// no sum.
 func TestBetween(t *testing.T) {
 	t.Parallel()
 	a, b, c := -1.0, -2.0, -4.0

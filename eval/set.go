@@ -31,7 +31,8 @@ type Set struct {
 
 const maxRow = 16 << 20
 
-// Load reads the rows of a task and makes their prompts. limit is the maximum number of rows; 0 for all.
+// Load reads the rows of a task and makes their prompts. limit is the maximum number of rows; 0 for
+// all.
 func Load(t *task.Task, limit int) (*Set, error) {
 	if t.Data == "" {
 		return nil, fmt.Errorf("load task %s: its rows are missing: name their file with \"data\" in the task, or with --data", t.Name)

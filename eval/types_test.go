@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/eval/task"
 )
 
-// answerWith writes an answer to each request in a file of a run's directory. texts returns the answer's choices; if it returns none, the row
-// fails.
+// answerWith writes an answer to each request in a file of a run's directory. texts returns the
+// answer's choices; if it returns none, the row fails.
 func answerWith(t *testing.T, folder, requests, answers string, texts func(id string) []string) {
 	t.Helper()
 	in, err := os.Open(filepath.Join(folder, requests))
@@ -73,7 +73,8 @@ func TestPassAtKOfRuns(t *testing.T) {
 	require.Contains(t, samples[2].Failed, "2 answers are left after the filters, but pass@4 needs 4")
 }
 
-// TestJudge runs a task of type judge. The judge is asked about each answer. Answers that it cannot score count as failed.
+// TestJudge runs a task of type judge. The judge is asked about each answer. Answers that it cannot
+// score count as failed.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	s := written(t, "kind", "output_type: judge\ndoc_to_text: q\njudge: {range: [0, 4], rubric: 'Is it kind? {{answer}}'}\n", rowsOf(5))
@@ -109,7 +110,8 @@ func TestJudge(t *testing.T) {
 	require.Equal(t, "failed: it broke", samples[4].Failed)
 }
 
-// TestIFEvalRun scores answers to IFEval rows. A row with an instruction that cannot be checked is left out, and the instruction is named.
+// TestIFEvalRun scores answers to IFEval rows. A row with an instruction that cannot be checked is
+// left out, and the instruction is named.
 func TestIFEvalRun(t *testing.T) {
 	t.Parallel()
 	s := loadText(t, "ifeval", `{"key": 1, "prompt": "Say it.", "instruction_id_list": ["punctuation:no_comma", "startend:quotation"], "kwargs": [{}, {"relation": null}]}
@@ -132,7 +134,8 @@ func TestIFEvalRun(t *testing.T) {
 	require.Equal(t, eval.Count{Original: 2, Effective: 2, Skipped: 1}, r.Samples["ifeval"])
 }
 
-// TestGroupScores compares group means by size and by weight, and their standard errors, with values computed by hand.
+// TestGroupScores compares group means by size and by weight, and their standard errors, with
+// values computed by hand.
 func TestGroupScores(t *testing.T) {
 	t.Parallel()
 	sets := []*eval.Set{
@@ -154,7 +157,8 @@ func TestGroupScores(t *testing.T) {
 		{Name: "nothing", Members: members, Metrics: []task.GroupMetric{{Metric: "exact_match", Filters: []string{"strict"}}, {Metric: "acc"}}},
 	}, eval.Config{})
 	require.NoError(t, err)
-	// Task a: 1 of 2 rows is right, standard error sqrt(0.5/2)=0.5; task b: 3 of 6, sqrt(0.3/6)=0.2236068.
+	// Task a: 1 of 2 rows is right, standard error sqrt(0.5/2)=0.5; task b: 3 of 6,
+	// sqrt(0.3/6)=0.2236068.
 	require.InDelta(t, 0.5, r.Groups["size"]["exact_match,none"], 1e-12)
 	require.InDelta(t, 0.2091650, r.Groups["size"]["exact_match_stderr,none"], 1e-6) // sqrt((2*0.5)²+(6*0.2236068)²)/8
 	require.InDelta(t, 0.2091650, r.Groups["weight"]["exact_match_stderr,none"], 1e-6)
@@ -176,8 +180,8 @@ func TestHashes(t *testing.T) {
 	require.NotEqual(t, first, written(t, "a", settings+"generation_kwargs: {seed: 5}\n", rowsOf(3)).Hash)
 }
 
-// TestExamplesOfTheSameColumn checks that examples have the same value as the row in the given column, and that a seed changes the random
-// choice.
+// TestExamplesOfTheSameColumn checks that examples have the same value as the row in the given
+// column, and that a seed changes the random choice.
 func TestExamplesOfTheSameColumn(t *testing.T) {
 	t.Parallel()
 	var rows []map[string]any

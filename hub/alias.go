@@ -17,8 +17,9 @@ type Aliased struct {
 // ErrSameAlias means that two models have the same alias.
 var ErrSameAlias = errors.New("two models have the alias")
 
-// ParseAliased reads lines of MODEL or ALIAS=MODEL. Without ALIAS=, the alias is the short name of a pulled model, else the name of the
-// model's file without .gguf; Store.Find then looks for the file.
+// ParseAliased reads lines of MODEL or ALIAS=MODEL. Without ALIAS=, the alias is the short name of
+// a pulled model, else the name of the model's file without .gguf; Store.Find then looks for the
+// file.
 func (s Store) ParseAliased(lines string) (all []Aliased, err error) {
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)

@@ -23,9 +23,11 @@ import (
 //	models--USER--REPO/refs/BRANCH                the branch's commit
 //	.locks/models--USER--REPO/HASH.lock           locked while a blob is written
 //
-// A download writes the blob first, then the link, then the ref. So a file that is found through a link is complete.
+// A download writes the blob first, then the link, then the ref. So a file that is found through a
+// link is complete.
 
-// partialSuffix is the end of the name of an incomplete blob. Other tools use other suffixes and never read a blob with this one.
+// partialSuffix is the end of the name of an incomplete blob. Other tools use other suffixes and
+// never read a blob with this one.
 const partialSuffix = ".ingot-partial"
 
 type repoDir struct{ cache, name string }
@@ -44,8 +46,8 @@ func (r repoDir) snapshot(commit, file string) string {
 	return r.path("snapshots", commit, filepath.FromSlash(file))
 }
 
-// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled. A revision that is a commit is returned
-// unchanged.
+// ref returns the commit at which a branch or tag was last pulled; empty if it was not pulled. A
+// revision that is a commit is returned unchanged.
 func (r repoDir) ref(revision string) string {
 	if commitPattern.MatchString(revision) {
 		return revision
@@ -75,8 +77,8 @@ func (r repoDir) writeRef(revision, commit string) error {
 	return os.Rename(tmp, file)
 }
 
-// commits returns the commits that have snapshots: first the commit of branch main, then the others, beginning with the one whose snapshot
-// changed last.
+// commits returns the commits that have snapshots: first the commit of branch main, then the
+// others, beginning with the one whose snapshot changed last.
 func (r repoDir) commits() (all []string) {
 	entries, err := os.ReadDir(r.path("snapshots"))
 	if err != nil {
@@ -116,7 +118,8 @@ func filesBelow(dir string) (files []repoFile) {
 	return files
 }
 
-// link creates the file of a snapshot as a link to its blob. Where links are not possible, it moves the blob to the file's path.
+// link creates the file of a snapshot as a link to its blob. Where links are not possible, it moves
+// the blob to the file's path.
 func (r repoDir) link(commit string, f repoFile) error {
 	file := r.snapshot(commit, f.path)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -137,7 +140,8 @@ func (r repoDir) link(commit string, f repoFile) error {
 	return os.Rename(tmp, file)
 }
 
-// has reports whether the cache has a file: as a blob, or in the snapshot where links are not possible.
+// has reports whether the cache has a file: as a blob, or in the snapshot where links are not
+// possible.
 func (r repoDir) has(commit string, f repoFile) bool {
 	return hasSize(r.blob(f.hash), f.size) || hasSize(r.snapshot(commit, f.path), f.size)
 }
@@ -147,16 +151,18 @@ func hasSize(path string, size int64) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() == size
 }
 
-// lock waits for the lock of a blob and returns the function that releases it. Hugging Face's tools use the same lock. If another process
-// has the lock, lock calls the function waiting once, before it waits. This function can be nil.
+// lock waits for the lock of a blob and returns the function that releases it. Hugging Face's tools
+// use the same lock. If another process has the lock, lock calls the function waiting once, before
+// it waits. This function can be nil.
 func (r repoDir) lock(ctx context.Context, hash string, waiting func()) (func(), error) {
 	return lockFile(ctx, filepath.Join(r.cache, ".locks", r.name, hash+".lock"), waiting)
 }
 
 const lockPause = 200 * time.Millisecond
 
-// lockFile waits for an exclusive lock on a file, which it creates if necessary, and returns the function that releases the lock. If
-// another process has the lock, lockFile calls the function waiting once, before it waits. This function can be nil.
+// lockFile waits for an exclusive lock on a file, which it creates if necessary, and returns the
+// function that releases the lock. If another process has the lock, lockFile calls the function
+// waiting once, before it waits. This function can be nil.
 func lockFile(ctx context.Context, file string, waiting func()) (func(), error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
@@ -184,14 +190,16 @@ func lockFile(ctx context.Context, file string, waiting func()) (func(), error) 
 	}
 }
 
-// sameInode reports whether path is still the path of the open file f. Other tools may delete a lock file after use.
+// sameInode reports whether path is still the path of the open file f. Other tools may delete a
+// lock file after use.
 func sameInode(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(path)
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// freeBytes returns the number of bytes that the user can write below a folder. The folder need not exist.
+// freeBytes returns the number of bytes that the user can write below a folder. The folder need not
+// exist.
 func freeBytes(dir string) (int64, error) {
 	for {
 		var s unix.Statfs_t

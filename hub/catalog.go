@@ -15,7 +15,8 @@ type Entry struct {
 	For     string // what the model is good for
 }
 
-// Catalog is a small list of models to begin with, sorted by size. The sizes come from the repositories and are rounded.
+// Catalog is a small list of models to begin with, sorted by size. The sizes come from the
+// repositories and are rounded.
 var Catalog = []Entry{
 	{"smollm2-1.7b", "HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF:Q4_K_M", 1.06e9, 2 * 2 * 24 * 32 * 64, "Apache-2.0", "first steps, short English texts"},
 	{"smollm3-3b", "bartowski/HuggingFaceTB_SmolLM3-3B-GGUF:Q4_K_M", 1.92e9, 2 * 2 * 36 * 4 * 128, "Apache-2.0", "laptops: summaries, six European languages"},
@@ -34,15 +35,15 @@ const (
 	MemoryTokens = 1000
 )
 
-// Memory estimates the bytes that a model needs for MemoryRows rows of MemoryTokens tokens: weights, the buffers of a step, and the KV
-// cache.
+// Memory estimates the bytes that a model needs for MemoryRows rows of MemoryTokens tokens:
+// weights, the buffers of a step, and the KV cache.
 func (e Entry) Memory() int64 {
 	const steps = 256 << 20
 	return e.Bytes + e.Bytes/20 + steps + MemoryRows*MemoryTokens*e.Cache
 }
 
-// Fitting returns at most n models of the catalog that fit into the given number of bytes of memory, the largest first. If none fits, it
-// returns the smallest model.
+// Fitting returns at most n models of the catalog that fit into the given number of bytes of
+// memory, the largest first. If none fits, it returns the smallest model.
 func Fitting(memory int64, n int) (fitting []Entry) {
 	for _, e := range slices.Backward(Catalog) {
 		if e.Memory() <= memory && len(fitting) < n {

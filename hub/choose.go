@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// model is one model of a repository: a single file, or the files into which a large model is split, in order.
+// model is one model of a repository: a single file, or the files into which a large model is
+// split, in order.
 type model struct {
 	name  string // path of the file; for a set, the path without the numbers
 	files []repoFile
@@ -45,7 +46,8 @@ func (e *selectionError) Error() string {
 	return text + "; found: " + strings.Join(list, ", ")
 }
 
-// selector returns the shortest selection that matches only m among models: its quantisation or its file.
+// selector returns the shortest selection that matches only m among models: its quantisation or its
+// file.
 func (m model) selector(models []model) string {
 	if label := m.label(); label != "" {
 		same := 0
@@ -64,7 +66,8 @@ func (m model) selector(models []model) string {
 var (
 	splitPattern = regexp.MustCompile(`^(.+)-(\d{5})-of-(\d{5})\.gguf$`)
 	labelPattern = regexp.MustCompile(`(?i)(?:^|[-._])((?:UD-)?(?:I?Q[0-9][A-Z0-9_]*|TQ[0-9][A-Z0-9_]*|BF16|F16|FP16|F32|FP32|MXFP4[A-Z0-9_]*|NVFP4[A-Z0-9_]*))$`)
-	// A file is not a model on its own if its name contains one of notModels. llama.cpp has the same rule.
+	// A file is not a model on its own if its name contains one of notModels. llama.cpp has the
+	// same rule.
 	notModels = []string{"mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-"}
 )
 
@@ -121,8 +124,9 @@ func models(files []repoFile) (all []model) {
 	return slices.DeleteFunc(all, func(m model) bool { return len(m.files) == 0 })
 }
 
-// choose returns the model that a name selects among files, which are those of the name's repository. Without a selection, it returns the
-// model in Q4_K_M; if there is none, the one in Q8_0; otherwise the first one. llama.cpp does the same.
+// choose returns the model that a name selects among files, which are those of the name's
+// repository. Without a selection, it returns the model in Q4_K_M; if there is none, the one in
+// Q8_0; otherwise the first one. llama.cpp does the same.
 func choose(n Name, files []repoFile) (model, error) {
 	all := models(files)
 	if len(all) == 0 {
@@ -171,7 +175,8 @@ func pick(n Name, all []model) (model, error) {
 	return model{}, &selectionError{n, fmt.Sprintf("no model matches %q", n.Select), all}
 }
 
-// pickFile returns the model with the selected file: its path, or only its name if no other folder has a file of that name.
+// pickFile returns the model with the selected file: its path, or only its name if no other folder
+// has a file of that name.
 func pickFile(n Name, all []model) (model, error) {
 	var found []model
 	for _, m := range all {

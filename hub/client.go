@@ -28,8 +28,8 @@ const (
 	maxRedirects = 10
 	// maxTries is the number of attempts without progress after which a request or download fails.
 	maxTries = 7
-	// maxWait is the maximum total time of the waits that servers require (RateLimit, Retry-After) while nothing is received. The hub
-	// limits the number of requests per five minutes.
+	// maxWait is the maximum total time of the waits that servers require (RateLimit, Retry-After)
+	// while nothing is received. The hub limits the number of requests per five minutes.
 	maxWait = 10 * time.Minute
 )
 
@@ -43,8 +43,8 @@ func newClient(env Env, agent string, note func(string)) *client {
 		env: env, agent: agent, note: note, wait: wait,
 		http: &http.Client{
 			Transport: transport,
-			// client.send follows redirects itself, since the hub's headers are in its first response, and only the hub may get the
-			// token.
+			// client.send follows redirects itself, since the hub's headers are in its first
+			// response, and only the hub may get the token.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -61,7 +61,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryPause returns the pauses between attempts: from half a second to 20 seconds, with random jitter.
+// retryPause returns the pauses between attempts: from half a second to 20 seconds, with random
+// jitter.
 func retryPause() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.MaxInterval = 20 * time.Second
@@ -71,8 +72,8 @@ func retryPause() *backoff.ExponentialBackOff {
 
 var errOffline = errors.New("HF_HUB_OFFLINE is set, so nothing is downloaded; unset it to download")
 
-// send sends a request and follows redirects within the host. It returns the last response, which can be a redirect to another host. If
-// token is set, the request has the hub's token.
+// send sends a request and follows redirects within the host. It returns the last response, which
+// can be a redirect to another host. If token is set, the request has the hub's token.
 func (c *client) send(ctx context.Context, method, address string, header http.Header, token bool) (*http.Response, error) {
 	if c.env.Offline {
 		return nil, errOffline
@@ -104,7 +105,8 @@ func (c *client) send(ctx context.Context, method, address string, header http.H
 	return nil, &finalError{fmt.Errorf("the server redirects more than %d times, probably in a circle; check the name of the model, and HF_ENDPOINT if you have set it", maxRedirects)}
 }
 
-// redirectOf returns the address that a response redirects to; nil if the response is not a redirect.
+// redirectOf returns the address that a response redirects to; nil if the response is not a
+// redirect.
 func redirectOf(res *http.Response) *url.URL {
 	switch res.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -115,7 +117,8 @@ func redirectOf(res *http.Response) *url.URL {
 	return nil
 }
 
-// closeBody closes the body of a response. It first reads at most 64 KiB of it, so that the connection can be reused.
+// closeBody closes the body of a response. It first reads at most 64 KiB of it, so that the
+// connection can be reused.
 func closeBody(res *http.Response) {
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
 	_ = res.Body.Close()
@@ -126,14 +129,16 @@ type finalError struct{ error }
 
 func (e *finalError) Unwrap() error { return e.error }
 
-// isFinal reports whether an error must not be retried: another attempt would fail in the same way, or the user has cancelled the request.
+// isFinal reports whether an error must not be retried: another attempt would fail in the same way,
+// or the user has cancelled the request.
 func isFinal(err error) bool {
 	var final *finalError
 	var dns *net.DNSError
 	return errors.As(err, &final) || errors.Is(err, errOffline) || errors.Is(err, context.Canceled) || errors.As(err, &dns) && dns.IsNotFound
 }
 
-// busyError is the error for a response such as 429 or 503, after which the client should try again later.
+// busyError is the error for a response such as 429 or 503, after which the client should try again
+// later.
 type busyError struct {
 	after time.Duration // time to wait before the next attempt; 0 if the server gives none
 	error
@@ -141,8 +146,8 @@ type busyError struct {
 
 func (e *busyError) Unwrap() error { return e.error }
 
-// retry calls try until it succeeds, returns a final error, or fails maxTries times in a row. try reports whether it made progress, which
-// resets the count.
+// retry calls try until it succeeds, returns a final error, or fails maxTries times in a row. try
+// reports whether it made progress, which resets the count.
 func (c *client) retry(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := retryPause()
 	failed, waited := 0, time.Duration(0)
@@ -183,8 +188,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// retryAfter returns how long a server requires the client to wait, or 0. It takes the value of t in the header RateLimit, such as
-// `"api";r=0;t=55`. Without that header, it takes the header Retry-After, in seconds or as a date.
+// retryAfter returns how long a server requires the client to wait, or 0. It takes the value of t
+// in the header RateLimit, such as `"api";r=0;t=55`. Without that header, it takes the header
+// Retry-After, in seconds or as a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	for part := range strings.SplitSeq(h.Get("RateLimit"), ";") {
 		if t, ok := strings.CutPrefix(strings.TrimSpace(part), "t="); ok {
@@ -203,7 +209,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// hostOf returns the host of an address, for messages. The whole address may contain a secret signature.
+// hostOf returns the host of an address, for messages. The whole address may contain a secret
+// signature.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -212,7 +219,8 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// networkError describes why a request got no complete response. It omits the address, which may contain a secret signature.
+// networkError describes why a request got no complete response. It omits the address, which may
+// contain a secret signature.
 func networkError(doing, address string, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -22,7 +22,8 @@ func disk(t *testing.T, options string) string {
 	return dir
 }
 
-// TestTooSmallADisk: a model that does not fit on the disk is refused before its first byte is downloaded.
+// TestTooSmallADisk: a model that does not fit on the disk is refused before its first byte is
+// downloaded.
 func TestTooSmallADisk(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -34,7 +35,8 @@ func TestTooSmallADisk(t *testing.T) {
 	}
 }
 
-// TestFullDisk: the disk becomes full during a download. The next pull, with free space again, continues from the downloaded part.
+// TestFullDisk: the disk becomes full during a download. The next pull, with free space again,
+// continues from the downloaded part.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

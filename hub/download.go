@@ -49,7 +49,8 @@ func (d *download) run(ctx context.Context) error {
 		})
 	}
 	work = func() error {
-		// Each request is for at most a quarter of a connection's share, so that all connections end at about the same time.
+		// Each request is for at most a quarter of a connection's share, so that all connections
+		// end at about the same time.
 		most := max(1, min(spanBlocks, d.part.blocks/(4*connections)))
 		r := &reading{buf: make([]byte, blockSize)}
 		for {
@@ -81,8 +82,8 @@ type reading struct {
 	filled int
 }
 
-// fetch sends one request for the blocks of r and stores the blocks that it receives. Afterwards, r has the blocks that are still missing.
-// If the response is a range, fetch calls hasRanges.
+// fetch sends one request for the blocks of r and stores the blocks that it receives. Afterwards, r
+// has the blocks that are still missing. If the response is a range, fetch calls hasRanges.
 func (d *download) fetch(ctx context.Context, r *reading, hasRanges func()) error {
 	from, err := d.source(ctx)
 	if err != nil {
@@ -153,7 +154,8 @@ func (d *download) read(body io.Reader, r *reading) error {
 	return nil
 }
 
-// source returns the address of the file's bytes. If the address is not known, source requests it from the hub.
+// source returns the address of the file's bytes. If the address is not known, source requests it
+// from the hub.
 func (d *download) source(ctx context.Context) (source, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,8 +195,8 @@ func (c *client) open(ctx context.Context, from source, header http.Header) (*ht
 	return nil, &finalError{fmt.Errorf("the servers redirect more than %d times, probably in a circle; try again later, or download the model from another server", maxRedirects)}
 }
 
-// refused returns the error for a response whose status is neither 200 nor 206. It also drops the address that was used, which is the
-// parameter from.
+// refused returns the error for a response whose status is neither 200 nor 206. It also drops the
+// address that was used, which is the parameter from.
 func (d *download) refused(from source, res *http.Response) error {
 	d.expire(from) // a signed address is valid for about an hour
 	switch code := res.StatusCode; {
@@ -206,7 +208,8 @@ func (d *download) refused(from source, res *http.Response) error {
 	return fmt.Errorf("pull %s: %w: %s: %s", d.what, errExpired, hostOf(from.url), res.Status)
 }
 
-// checkRange checks the header Content-Range: the range must begin at offset first, and the size must be that of the file.
+// checkRange checks the header Content-Range: the range must begin at offset first, and the size
+// must be that of the file.
 func (d *download) checkRange(header string, first int64) error {
 	var start, end, size int64
 	total, ok := strings.CutPrefix(header, "bytes ")
@@ -260,7 +263,8 @@ func diskError(what, path string, err error) error {
 	return fmt.Errorf("pull %s: write %s: %w", what, path, err)
 }
 
-// sizeAt returns the size of a file on a web server, and its version: a text that differs if the file has changed.
+// sizeAt returns the size of a file on a web server, and its version: a text that differs if the
+// file has changed.
 func (c *client) sizeAt(ctx context.Context, what, address string) (size int64, version string, err error) {
 	err = c.retry(ctx, func() (bool, error) {
 		res, err := c.open(ctx, source{url: address}, http.Header{"Range": {"bytes=0-0"}})

@@ -19,7 +19,8 @@ import (
 	"github.com/ingot-run/ingot/hub/hubtest"
 )
 
-// answer is a fault: it answers a request instead of the server. It returns false to let the server answer.
+// answer is a fault: it answers a request instead of the server. It returns false to let the server
+// answer.
 type answer = func(w http.ResponseWriter, r *http.Request) bool
 
 // times makes a fault happen n times.
@@ -71,7 +72,8 @@ func rangeOf(r *http.Request, size int) (first, last int) {
 	return first, last
 }
 
-// whole sends the whole file whatever the request asks for. If n is not 0, it closes the connection after n bytes.
+// whole sends the whole file whatever the request asks for. If n is not 0, it closes the connection
+// after n bytes.
 func whole(b *bundle, n int) answer {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		all := b.Blob(r)
@@ -114,8 +116,8 @@ func entry(v any) map[string]any {
 	return all[i].(map[string]any)
 }
 
-// TestFaults: with each fault, a pull ends with the right file or with a message that says what to do. After a failure, the same pull
-// without the fault ends with the right file.
+// TestFaults: with each fault, a pull ends with the right file or with a message that says what to
+// do. After a failure, the same pull without the fault ends with the right file.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -354,7 +356,8 @@ func flipped(b *bundle) answer {
 	}
 }
 
-// TestTheTokenIsForTheHubAlone: a private model is pulled with the token. The CDN never gets the token.
+// TestTheTokenIsForTheHubAlone: a private model is pulled with the token. The CDN never gets the
+// token.
 func TestTheTokenIsForTheHubAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -378,7 +381,8 @@ func TestTheTokenIsForTheHubAlone(t *testing.T) {
 	require.Contains(t, strings.Join(b.notes, "\n"), "is sent to "+b.URL+", because HF_ENDPOINT is set")
 }
 
-// TestALateRedirect: a mirror gives the file's size itself and redirects the requests for bytes. The other server does not get the token.
+// TestALateRedirect: a mirror gives the file's size itself and redirects the requests for bytes.
+// The other server does not get the token.
 func TestALateRedirect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -11,16 +11,18 @@ import (
 	"slices"
 )
 
-// Store has the models on this machine: those in the cache, those from other web servers, and those of other programs.
+// Store has the models on this machine: those in the cache, those from other web servers, and those
+// of other programs.
 type Store struct{ Env Env }
 
 // ErrNotHere means that a model is not on this machine.
 var ErrNotHere = errors.New("the model is not on this machine")
 
-// Find returns the files of a model on this machine. It makes no request. If the model is not there, the error wraps ErrNotHere. For a name
-// of kind File, Find does not check that the file exists. For a repository, Find looks in the cache first: at the revision that the name
-// gives or, if it gives none, at the commit of branch main and then at the other commits, the newest first. If the name gives no revision,
-// Find then looks in LM Studio's folder and in ollama's.
+// Find returns the files of a model on this machine. It makes no request. If the model is not
+// there, the error wraps ErrNotHere. For a name of kind File, Find does not check that the file
+// exists. For a repository, Find looks in the cache first: at the revision that the name gives or,
+// if it gives none, at the commit of branch main and then at the other commits, the newest first.
+// If the name gives no revision, Find then looks in LM Studio's folder and in ollama's.
 func (s Store) Find(n Name) (Pulled, error) {
 	switch n.Kind {
 	case File:

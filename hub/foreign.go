@@ -24,7 +24,8 @@ const (
 	ownerLMStudio = "LM Studio"
 )
 
-// foreignStores returns the existing folders in which other programs keep their models. ollamaModels is the value of OLLAMA_MODELS.
+// foreignStores returns the existing folders in which other programs keep their models.
+// ollamaModels is the value of OLLAMA_MODELS.
 func foreignStores(home, ollamaModels string) (all []Foreign) {
 	for _, f := range []Foreign{
 		{ownerLMStudio, filepath.Join(home, ".lmstudio", "models")},
@@ -65,7 +66,8 @@ func (e Env) findForeign(n Name) (Pulled, bool) {
 	return Pulled{}, false
 }
 
-// foreign returns another program's copy of model m, which the name n selects. It returns only models of one file, whose hash it checks.
+// foreign returns another program's copy of model m, which the name n selects. It returns only
+// models of one file, whose hash it checks.
 func (e Env) foreign(ctx context.Context, n Name, m model) (Pulled, bool) {
 	found, ok := e.findForeign(n)
 	if !ok || found.Files != 1 || len(m.files) != 1 || found.Bytes != m.size() {
@@ -131,7 +133,8 @@ const (
 	ollamaTensor = "application/vnd.ollama.image.tensor"
 )
 
-// ollama reads one of ollama's manifests and returns the model's file. Like ollama, it ignores the case of names.
+// ollama reads one of ollama's manifests and returns the model's file. Like ollama, it ignores the
+// case of names.
 func (f Foreign) ollama(host, namespace, name, tag string) (Pulled, error) {
 	file := filepath.Join(f.Dir, "manifests")
 	for _, part := range append(append([]string{host}, strings.Split(namespace, "/")...), name, tag) {

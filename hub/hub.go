@@ -1,8 +1,9 @@
-// Package hub turns model names into files. It finds models on this machine, and downloads others from Hugging Face or any web server. It
-// shares the cache of Hugging Face's own tools, so that they find the same files.
+// Package hub turns model names into files. It finds models on this machine, and downloads others
+// from Hugging Face or any web server. It shares the cache of Hugging Face's own tools, so that
+// they find the same files.
 //
-// A Name is a model's name as a user writes it. Store.Find looks on this machine only and makes no request. Puller.Pull downloads what is
-// missing.
+// A Name is a model's name as a user writes it. Store.Find looks on this machine only and makes no
+// request. Puller.Pull downloads what is missing.
 package hub
 
 import (
@@ -18,7 +19,8 @@ import (
 // DefaultEndpoint is the address of Hugging Face.
 const DefaultEndpoint = "https://huggingface.co"
 
-// Env has the settings that Hugging Face's tools read from the environment, and the folders of models from other sources.
+// Env has the settings that Hugging Face's tools read from the environment, and the folders of
+// models from other sources.
 type Env struct {
 	Endpoint string        // HF_ENDPOINT: address of the hub or of a mirror, without a slash at its end
 	Token    string        // HF_TOKEN, HUGGING_FACE_HUB_TOKEN, or the file of "hf auth login"; empty for none
@@ -90,7 +92,8 @@ func isTrue(s string) bool {
 	return false
 }
 
-// mirrored reports whether the endpoint is not Hugging Face's own, so that a third party would get the token.
+// mirrored reports whether the endpoint is not Hugging Face's own, so that a third party would get
+// the token.
 func (e Env) mirrored() bool {
 	u, err := url.Parse(e.Endpoint)
 	return err == nil && u.Hostname() != "huggingface.co" && u.Hostname() != "hf.co"

@@ -19,7 +19,8 @@ type Model struct {
 	files []string
 }
 
-// Values of Model.Owner for models that Remove can delete: those in Hugging Face's cache, and files from other web servers.
+// Values of Model.Owner for models that Remove can delete: those in Hugging Face's cache, and files
+// from other web servers.
 const (
 	OwnerCache = "cache"
 	OwnerURL   = "URL"
@@ -42,7 +43,8 @@ func (s Store) List() []Model {
 	return all
 }
 
-// cached returns the models in the cache. A model in several snapshots is listed once, with the files of the snapshot that Find prefers.
+// cached returns the models in the cache. A model in several snapshots is listed once, with the
+// files of the snapshot that Find prefers.
 func (s Store) cached() (all []Model) {
 	folders, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*"))
 	for _, folder := range folders {

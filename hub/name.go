@@ -61,7 +61,8 @@ var (
 // ErrName means that a text is not a valid model name.
 var ErrName = errors.New("not a model name")
 
-// ParseName parses a name. A text that is the path of an existing file means that file, even if it is also a valid name of a model.
+// ParseName parses a name. A text that is the path of an existing file means that file, even if it
+// is also a valid name of a model.
 func ParseName(text string) (Name, error) {
 	n := Name{Text: text}
 	if text == "" {
@@ -98,7 +99,8 @@ func ParseName(text string) (Name, error) {
 	return parseRepo(n, text)
 }
 
-// looksLikePath reports whether a text that is no existing path has the form of a path and cannot be the name of a model.
+// looksLikePath reports whether a text that is no existing path has the form of a path and cannot
+// be the name of a model.
 func looksLikePath(text string) bool {
 	head, _, _ := strings.Cut(text, ":")
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~") || strings.HasSuffix(strings.ToLower(head), ".gguf") ||
@@ -126,7 +128,8 @@ func parseRepo(n Name, text string) (Name, error) {
 	return n, nil
 }
 
-// parseURL parses an address. The address of a file or model on the hub gives the same Name as user/repo.
+// parseURL parses an address. The address of a file or model on the hub gives the same Name as
+// user/repo.
 func parseURL(n Name) (Name, error) {
 	u, err := url.Parse(n.Text)
 	if err != nil || strings.Trim(u.Hostname(), ".") == "" || !safePath(strings.NewReplacer(":", "", "[", "", "]", "").Replace(u.Host)) {
@@ -166,7 +169,8 @@ func parseHubURL(n Name, u *url.URL) (Name, error) {
 	return n, fmt.Errorf("%w: %q is the address of neither a model nor a file on the hub", ErrName, n.Text)
 }
 
-// safePath reports whether a path stays inside the folder in which it is used, and is valid on every operating system.
+// safePath reports whether a path stays inside the folder in which it is used, and is valid on
+// every operating system.
 func safePath(p string) bool {
 	return p != "" && len(p) <= 1024 && filepath.IsLocal(p) && path.Clean(p) == p && !strings.ContainsAny(p, "\\\x00\n\r:*?\"<>|") && p != "."
 }

@@ -67,7 +67,8 @@ func TestParseName(t *testing.T) {
 	}
 }
 
-// TestAFileComesFirst: the path of an existing file means the file, even if it looks like another kind of name.
+// TestAFileComesFirst: the path of an existing file means the file, even if it looks like another
+// kind of name.
 func TestAFileComesFirst(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.MkdirAll("user/folder", 0o755))

@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 )
 
-// blockSize is the number of bytes in a block. Blocks are written, and recorded as present, as a whole.
+// blockSize is the number of bytes in a block. Blocks are written, and recorded as present, as a
+// whole.
 const blockSize = 1 << 20
 
-// partial is a file that is being downloaded in blocks, in any order. On disk it consists of the file's bytes, with holes, followed by
-// one byte per block: 1 if the block is present. A download can thus continue after the process was killed.
+// partial is a file that is being downloaded in blocks, in any order. On disk it consists of the
+// file's bytes, with holes, followed by one byte per block: 1 if the block is present. A download
+// can thus continue after the process was killed.
 type partial struct {
 	file   *os.File
 	size   int64
@@ -31,7 +33,8 @@ type partial struct {
 	stopped bool      // the download has ended, so no more blocks will be written
 }
 
-// openPartial opens or creates the partial file of a file with the given size. The caller must hold the file's lock.
+// openPartial opens or creates the partial file of a file with the given size. The caller must hold
+// the file's lock.
 func openPartial(path string, size int64) (*partial, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -158,7 +161,8 @@ func (p *partial) sum(h hash.Hash) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// complete removes the bytes that record the blocks, and syncs the file to the disk. The file stays open.
+// complete removes the bytes that record the blocks, and syncs the file to the disk. The file stays
+// open.
 func (p *partial) complete() error {
 	if err := p.file.Truncate(p.size); err != nil {
 		return err
@@ -166,8 +170,8 @@ func (p *partial) complete() error {
 	return p.file.Sync()
 }
 
-// newHash starts a hash of a file for comparison with the hash want: SHA-256 or, if want has 40 digits, git's SHA-1, which the hub uses for
-// files outside of LFS. size is the file's size.
+// newHash starts a hash of a file for comparison with the hash want: SHA-256 or, if want has 40
+// digits, git's SHA-1, which the hub uses for files outside of LFS. size is the file's size.
 func newHash(want string, size int64) hash.Hash {
 	if len(want) != 40 {
 		return sha256.New()

@@ -16,8 +16,8 @@ type progress struct {
 	done, total, moved int64
 }
 
-// add increases the counts and reports them. The parameter there is the number of additional bytes that are now on the disk. The parameter
-// moved says how many of them were downloaded.
+// add increases the counts and reports them. The parameter there is the number of additional bytes
+// that are now on the disk. The parameter moved says how many of them were downloaded.
 func (p *progress) add(there, moved int64) {
 	p.mu.Lock()
 	p.done += there
@@ -27,11 +27,12 @@ func (p *progress) add(there, moved int64) {
 	p.show(now)
 }
 
-// spareBytes is the number of bytes that a download leaves free on a disk, since other programs fail on a full disk.
+// spareBytes is the number of bytes that a download leaves free on a disk, since other programs
+// fail on a full disk.
 const spareBytes = 64 << 20
 
-// checkSpace returns an error if the disk of a folder has less free space than need plus spareBytes, in bytes. If need is not positive, it
-// returns nil.
+// checkSpace returns an error if the disk of a folder has less free space than need plus
+// spareBytes, in bytes. If need is not positive, it returns nil.
 func checkSpace(dir string, need int64) error {
 	if need <= 0 {
 		return nil

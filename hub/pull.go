@@ -12,8 +12,8 @@ import (
 type Options struct {
 	Env     Env
 	Version string // version of the program, sent to servers
-	// Note receives messages for the user, such as waits or the chosen file. It is called from several goroutines, since each connection
-	// retries on its own; may be nil.
+	// Note receives messages for the user, such as waits or the chosen file. It is called from
+	// several goroutines, since each connection retries on its own; may be nil.
 	Note  func(string)
 	Moved func(Progress) // called after each block, from several goroutines; may be nil
 }
@@ -54,9 +54,10 @@ func NewPuller(o Options) *Puller {
 	return &Puller{client: newClient(o.Env, "ingot/"+o.Version, o.Note), options: o}
 }
 
-// Pull makes sure that a model is on this machine. It downloads what is missing and continues an interrupted download. It takes the newest
-// version, unless the name has a commit. With Env.Offline, it takes a version on this machine. For a name of kind File or Ollama, it only
-// looks for the model.
+// Pull makes sure that a model is on this machine. It downloads what is missing and continues an
+// interrupted download. It takes the newest version, unless the name has a commit. With
+// Env.Offline, it takes a version on this machine. For a name of kind File or Ollama, it only looks
+// for the model.
 func (p *Puller) Pull(ctx context.Context, n Name) (Pulled, error) {
 	store := Store{p.options.Env}
 	if n.Kind == File {
@@ -151,7 +152,8 @@ type transfer struct {
 	sum     string       // hash of the downloaded file; set by transfer
 }
 
-// transfer downloads files, one after another, each through several connections. It returns the number of downloaded bytes.
+// transfer downloads files, one after another, each through several connections. It returns the
+// number of downloaded bytes.
 func (p *Puller) transfer(ctx context.Context, disk string, wanted []*transfer) (moved int64, err error) {
 	var missing int64
 	p.progress = progress{show: p.options.Moved}
@@ -213,8 +215,9 @@ func (e *hashError) Error() string {
 	return fmt.Sprintf("pull %s: the file's hash is %s, but should be %s; the download was deleted; pull again (if this repeats, the server or a proxy changes the file)", e.what, e.got, e.want)
 }
 
-// fill downloads the missing blocks of a file, checks the hash, and moves the file to its target. resumed reports whether an earlier pull
-// had downloaded a part. If the hash is wrong, fill deletes everything that was downloaded.
+// fill downloads the missing blocks of a file, checks the hash, and moves the file to its target.
+// resumed reports whether an earlier pull had downloaded a part. If the hash is wrong, fill deletes
+// everything that was downloaded.
 func (p *Puller) fill(ctx context.Context, t *transfer) (resumed bool, err error) {
 	part, err := openPartial(t.partial, t.size)
 	if err != nil {

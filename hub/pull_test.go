@@ -63,7 +63,8 @@ func parse(t *testing.T, name string) Name {
 	return n
 }
 
-// requireModel checks that a pulled model has the right content and is found, and that no other file is left.
+// requireModel checks that a pulled model has the right content and is found, and that no other
+// file is left.
 func (b *bundle) requireModel(t *testing.T, got Pulled, want []byte) {
 	t.Helper()
 	bytes, err := os.ReadFile(got.Path)

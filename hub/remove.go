@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Unfinished returns the unfinished downloads in the cache. Name is the repository, and Bytes the size of the downloaded part.
+// Unfinished returns the unfinished downloads in the cache. Name is the repository, and Bytes the
+// size of the downloaded part.
 func (s Store) Unfinished() (all []Model) {
 	partials, _ := filepath.Glob(filepath.Join(s.Env.Cache, "models--*", "blobs", "*"+partialSuffix))
 	for _, p := range partials {
@@ -23,8 +24,9 @@ func (s Store) Unfinished() (all []Model) {
 	return all
 }
 
-// Remove deletes a model from the cache, or a file from another web server. It returns the model and the number of freed bytes. If a
-// repository has no complete model, it deletes the repository's unfinished downloads. It does not delete files of other programs.
+// Remove deletes a model from the cache, or a file from another web server. It returns the model
+// and the number of freed bytes. If a repository has no complete model, it deletes the repository's
+// unfinished downloads. It does not delete files of other programs.
 func (s Store) Remove(n Name) (Model, int64, error) {
 	found, err := s.Find(n)
 	if errors.Is(err, ErrNotHere) && n.Kind == Repo {
@@ -63,7 +65,8 @@ func (s Store) Remove(n Name) (Model, int64, error) {
 	return m, freed, nil
 }
 
-// removeUnfinished deletes the unfinished downloads of a repository, except those that another process is continuing.
+// removeUnfinished deletes the unfinished downloads of a repository, except those that another
+// process is continuing.
 func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) {
 	dir := s.Env.repoDir(n)
 	for _, m := range s.Unfinished() {
@@ -91,7 +94,8 @@ func (s Store) removeUnfinished(n Name) (removed Model, freed int64, err error) 
 	return removed, freed, err
 }
 
-// removeCached deletes a model's files from all snapshots. It also deletes their blobs, unless another file uses the same blob.
+// removeCached deletes a model's files from all snapshots. It also deletes their blobs, unless
+// another file uses the same blob.
 func (e Env) removeCached(m Model) (freed int64, err error) {
 	rel, err := filepath.Rel(e.Cache, m.Path)
 	if err != nil {
@@ -142,7 +146,8 @@ func (e Env) removeCached(m Model) (freed int64, err error) {
 	return freed, err
 }
 
-// removeEmpty deletes the folder of a repository if it has neither a file nor an unfinished download.
+// removeEmpty deletes the folder of a repository if it has neither a file nor an unfinished
+// download.
 func removeEmpty(root string) {
 	left := false
 	for _, sub := range []string{"snapshots", "blobs"} {

@@ -16,7 +16,8 @@ const (
 	maxPages  = 1000     // pages of a list of files
 )
 
-// apiURL returns the address of a repository in the API, followed by the given path segments, which it escapes.
+// apiURL returns the address of a repository in the API, followed by the given path segments, which
+// it escapes.
 func (c *client) apiURL(n Name, segments ...string) string {
 	address := c.env.Endpoint + "/api/models/" + n.ID()
 	for _, s := range segments {
@@ -33,7 +34,8 @@ func (c *client) fileURL(n Name, commit, path string) string {
 	return address
 }
 
-// commit returns the commit of a name's revision. All other requests use this commit, so that all files of a set have the same version.
+// commit returns the commit of a name's revision. All other requests use this commit, so that all
+// files of a set have the same version.
 func (c *client) commit(ctx context.Context, n Name) (string, error) {
 	var answer struct {
 		SHA string `json:"sha"`
@@ -88,8 +90,8 @@ func (c *client) tree(ctx context.Context, n Name, commit string) (files []repoF
 	return nil, fmt.Errorf("pull %s: the repository's list of files has more than %d pages", n.ID(), maxPages)
 }
 
-// nextPage returns the address of the next page of a list, from the header Link; empty for the last page. If a mirror gives an address on
-// the hub, nextPage changes it to the mirror's.
+// nextPage returns the address of the next page of a list, from the header Link; empty for the last
+// page. If a mirror gives an address on the hub, nextPage changes it to the mirror's.
 func (c *client) nextPage(h http.Header) string {
 	for _, line := range h.Values("Link") {
 		for link := range strings.SplitSeq(line, ",") {
@@ -116,7 +118,8 @@ func (c *client) nextPage(h http.Header) string {
 	return ""
 }
 
-// getJSON sends a request to the API, with retries, and decodes the response. It returns the response's headers.
+// getJSON sends a request to the API, with retries, and decodes the response. It returns the
+// response's headers.
 func (c *client) getJSON(ctx context.Context, n Name, address string, into any) (header http.Header, err error) {
 	err = c.retry(ctx, func() (bool, error) {
 		res, err := c.send(ctx, http.MethodGet, address, nil, true)
@@ -150,7 +153,8 @@ type source struct {
 	token bool // the address is on the hub, which gets the token
 }
 
-// locate requests the address of a file's bytes from the hub. The address is valid for about an hour.
+// locate requests the address of a file's bytes from the hub. The address is valid for about an
+// hour.
 func (c *client) locate(ctx context.Context, n Name, commit string, f repoFile) (s source, err error) {
 	address := c.fileURL(n, commit, f.path)
 	err = c.retry(ctx, func() (bool, error) {

@@ -21,8 +21,8 @@ func put(t *testing.T, path string, data []byte) {
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
-// TestSplitSet: all files of a split set are pulled, with a list of files in several pages. The set's quantisation then finds the first
-// file.
+// TestSplitSet: all files of a split set are pulled, with a list of files in several pages. The
+// set's quantisation then finds the first file.
 func TestSplitSet(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -67,7 +67,8 @@ func TestASmallFile(t *testing.T) {
 	require.Equal(t, hubtest.GitSHA1(data), filepath.Base(target))
 }
 
-// TestANewVersion: pull downloads a repository's new version, except for files that did not change. The old version stays.
+// TestANewVersion: pull downloads a repository's new version, except for files that did not change.
+// The old version stays.
 func TestANewVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -99,7 +100,8 @@ func TestANewVersion(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotHere)
 }
 
-// TestNoRequest: a cached model is pulled without a request if the name has a commit, or if HF_HUB_OFFLINE is set.
+// TestNoRequest: a cached model is pulled without a request if the name has a commit, or if
+// HF_HUB_OFFLINE is set.
 func TestNoRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -136,7 +138,8 @@ func TestRevisions(t *testing.T) {
 	require.Equal(t, got.Path, found.Path)
 }
 
-// TestFilesOfPython: files that Hugging Face's Python library has put into the cache are found and not downloaded again.
+// TestFilesOfPython: files that Hugging Face's Python library has put into the cache are found and
+// not downloaded again.
 func TestFilesOfPython(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,11 +12,13 @@ import (
 	"strings"
 )
 
-// A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash of the address.
+// A file from a web server other than the hub is stored as HOST/KEY/FILE in Env.URLs. KEY is a hash
+// of the address.
 
 const maxParts = 1000
 
-// webFiles returns the addresses and paths of a model on a web server: of all files if it is a split set.
+// webFiles returns the addresses and paths of a model on a web server: of all files if it is a
+// split set.
 func (e Env) webFiles(n Name) (urls, paths []string, err error) {
 	u, err := url.Parse(n.URL)
 	if err != nil {

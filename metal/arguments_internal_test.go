@@ -30,7 +30,8 @@ var kernelArguments = map[string]any{
 	"product.h GatedArgs": packedGatedArgs{}, "product.h ProductArgs": packedProductArgs{}, "product.h RowArgs": rowArgs{},
 }
 
-// TestArguments compares the argument structs of this package with those of the kernels: their fields and sizes.
+// TestArguments compares the argument structs of this package with those of the kernels: their
+// fields and sizes.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	structs := argumentStructs(t)
@@ -44,7 +45,8 @@ func TestArguments(t *testing.T) {
 	require.Len(t, structs, len(kernelArguments), "every struct of arguments in the kernels is compared")
 }
 
-// argumentStructs returns the fields of the kernels' argument structs, such as "uint row_bytes". A struct within a struct is replaced by its fields.
+// argumentStructs returns the fields of the kernels' argument structs, such as "uint row_bytes". A
+// struct within a struct is replaced by its fields.
 func argumentStructs(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}

@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Backend implements compute.Backend on a Device. It records the operations of a step and submits them together.
+// Backend implements compute.Backend on a Device. It records the operations of a step and submits
+// them together.
 type Backend struct {
 	device   Device
 	kernels  *kernelSet
@@ -17,7 +18,8 @@ type Backend struct {
 	caches   []*cache
 	step     step
 	recorder recorder
-	// positions is the length of the longest RoPE table: the maximum number of positions of a sequence.
+	// positions is the length of the longest RoPE table: the maximum number of positions of a
+	// sequence.
 	positions int
 	scratch   scratch
 	unified   bool // Info.UnifiedMemory of the device
@@ -32,7 +34,8 @@ type Options struct {
 	PlainTiles bool
 }
 
-// New returns a backend and compiles its kernels. The backend owns the device and closes it in Close. If New fails, it closes the device.
+// New returns a backend and compiles its kernels. The backend owns the device and closes it in
+// Close. If New fails, it closes the device.
 func New(dev Device, o Options) (*Backend, error) {
 	b := &Backend{device: dev, unified: dev.Info().UnifiedMemory}
 	var err error
@@ -54,7 +57,8 @@ func New(dev Device, o Options) (*Backend, error) {
 // Name implements compute.Backend.
 func (b *Backend) Name() string { return b.device.Info().Driver }
 
-// Device implements compute.Backend. The name includes modes other than Release, since results depend on the mode.
+// Device implements compute.Backend. The name includes modes other than Release, since results
+// depend on the mode.
 func (b *Backend) Device() string {
 	name := b.device.Info().Name
 	switch b.kernels.mode {
@@ -72,8 +76,9 @@ func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil
 }
 
-// PlainTiles reports whether tiles are computed without simdgroup matrices. This is the case if Options.PlainTiles is set, or if the
-// device's matrices sum in another order than the kernels for few rows.
+// PlainTiles reports whether tiles are computed without simdgroup matrices. This is the case if
+// Options.PlainTiles is set, or if the device's matrices sum in another order than the kernels for
+// few rows.
 func (b *Backend) PlainTiles() bool { return b.kernels.plainTiles }
 
 // Counters returns the device's counters.
@@ -82,7 +87,8 @@ func (b *Backend) Counters() Counters { return b.device.Counters() }
 // Close implements compute.Backend.
 func (b *Backend) Close() error { return b.device.Close() }
 
-// newBuffer makes a buffer. Errors begin with action. They wrap ErrMemory if the buffer does not fit.
+// newBuffer makes a buffer. Errors begin with action. They wrap ErrMemory if the buffer does not
+// fit.
 func (b *Backend) newBuffer(bytes int, storage Storage, action string) (Buffer, error) {
 	info := b.device.Info()
 	if bytes > info.MaxBuffer {
@@ -100,7 +106,8 @@ func (b *Backend) newBuffer(bytes int, storage Storage, action string) (Buffer, 
 	return buffer, nil
 }
 
-// weight is a tensor of a model on the device: a vector of float32, or matrices in the type of the file.
+// weight is a tensor of a model on the device: a vector of float32, or matrices in the type of the
+// file.
 type weight struct {
 	kind     gguf.Type
 	shape    []int // as in the file
@@ -125,7 +132,8 @@ func newWeight(t gguf.Tensor, shape compute.WeightShape) *weight {
 
 func (w *weight) fileBytes() int { return w.matrices * w.out * w.rowBytes }
 
-// Weight implements compute.Backend. It copies the tensor to the device and does not retain the tensor's data.
+// Weight implements compute.Backend. It copies the tensor to the device and does not retain the
+// tensor's data.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -157,7 +165,8 @@ type memory struct {
 	*compute.Values // the values for the CPU; without unified memory, a copy, which the first call of Floats allocates
 }
 
-// Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that results need no copy.
+// Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that
+// results need no copy.
 func (b *Backend) Buffer(rows, cols int) (compute.Tensor, error) {
 	if rows < 1 || cols < 1 {
 		return compute.Tensor{}, fmt.Errorf("allocate %d by %d values for a step: both numbers must be at least 1", rows, cols)
@@ -189,7 +198,8 @@ func (b *Backend) Floats(t compute.Tensor) [][]float32 {
 	return m.Rows(t)
 }
 
-// fetch copies the values of t from the device. If the copy fails, the values become NaN, and the next step returns the error.
+// fetch copies the values of t from the device. If the copy fails, the values become NaN, and the
+// next step returns the error.
 func (b *Backend) fetch(m *memory, t compute.Tensor) {
 	if m.Values == nil {
 		m.Values = compute.NewValues(make([]float32, m.rows*m.cols), m.cols)

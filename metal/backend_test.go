@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// long reports whether tests may take minutes. If not, they compute less, since the emulator is slow.
+// long reports whether tests may take minutes. If not, they compute less, since the emulator is
+// slow.
 var long = os.Getenv("INGOT_LONG") != ""
 
 func open(tb testing.TB, o metal.Options, h emulator.Options) *metal.Backend {
@@ -45,10 +46,11 @@ func tilesFrom(rows int) (g metal.Geometry) {
 	return g
 }
 
-// TestConformance runs the conformance suite with several settings: the defaults, tiles for small batches, checked memory (Debug), and
-// fibres in a random order. A case with tiles fails if the backend falls back to plain tiles. Cases that run the same kernels as another
-// case, but with dedicated or checked memory, compute fewer batches. With INGOT_LONG=1, all cases compute all batches, and checked memory
-// is also tested without tiles.
+// TestConformance runs the conformance suite with several settings: the defaults, tiles for small
+// batches, checked memory (Debug), and fibres in a random order. A case with tiles fails if the
+// backend falls back to plain tiles. Cases that run the same kernels as another case, but with
+// dedicated or checked memory, compute fewer batches. With INGOT_LONG=1, all cases compute all
+// batches, and checked memory is also tested without tiles.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	few := tilesFrom(2)
@@ -87,8 +89,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceOfFastKernels runs the suite with fast arithmetic: once with the kernels for few rows, once with the
-// kernels for many rows.
+// TestConformanceOfFastKernels runs the suite with fast arithmetic: once with the kernels for few
+// rows, once with the kernels for many rows.
 func TestConformanceOfFastKernels(t *testing.T) {
 	t.Parallel()
 	for name, geometry := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
@@ -117,7 +119,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestTilesAgree checks that the emulator's simdgroup matrices sum in the same order as the kernels for one row.
+// TestTilesAgree checks that the emulator's simdgroup matrices sum in the same order as the kernels
+// for one row.
 func TestTilesAgree(t *testing.T) {
 	be := open(t, metal.Options{}, emulator.Options{})
 	require.False(t, be.PlainTiles())

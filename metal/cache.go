@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1.
+// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine
+// at 2i+1.
 type rope struct {
 	dims   int
 	halves bool // true: a pair is values i and i+n of a head with 2n values; false: values 2i and 2i+1
@@ -70,7 +71,8 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, b.reserve(splitsFor(shape, b.positions))
 }
 
-// splitsFor returns the bytes of scratch memory for split attention. positions is the maximum length of a sequence; 0 if it is not known.
+// splitsFor returns the bytes of scratch memory for split attention. positions is the maximum
+// length of a sequence; 0 if it is not known.
 func splitsFor(shape compute.CacheShape, positions int) int {
 	if slots := shape.Pages * shape.PageSize; positions == 0 || positions > slots {
 		positions = slots
@@ -80,7 +82,8 @@ func splitsFor(shape compute.CacheShape, positions int) int {
 	return min(maxSplitBytes, rowsAndHeads*splits*(cols+2)*4)
 }
 
-// pages makes one buffer per layer. Each buffer has room for the given number of slots. A slot holds the cols values of one position.
+// pages makes one buffer per layer. Each buffer has room for the given number of slots. A slot
+// holds the cols values of one position.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([]Buffer, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {

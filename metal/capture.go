@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// Capture is a device that records some submissions to a file for a GPU debugger, beginning with the first one after Begin. A debugger can
-// open only captures of a few submissions, so the submissions before Begin, which load the model, are not recorded.
+// Capture is a device that records some submissions to a file for a GPU debugger, beginning with
+// the first one after Begin. A debugger can open only captures of a few submissions, so the
+// submissions before Begin, which load the model, are not recorded.
 //
 // If the capture cannot be started, the work continues without it, and Close returns the error.
 type Capture struct {
@@ -20,7 +21,8 @@ type Capture struct {
 	err     error
 }
 
-// NewCapture returns a device that records the given number of submissions. The path has to end in .gputrace.
+// NewCapture returns a device that records the given number of submissions. The path has to end in
+// .gputrace.
 func NewCapture(dev Device, path string, submissions int) *Capture {
 	return &Capture{Device: dev, path: path, left: submissions}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// recorder is an emulator that records the order of submissions and capture calls. The capture calls do nothing else.
+// recorder is an emulator that records the order of submissions and capture calls. The capture
+// calls do nothing else.
 type recorder struct {
 	*emulator.Device
 	events  []string
@@ -35,7 +36,8 @@ func (r *recorder) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return r.Device.Submit(work)
 }
 
-// captured runs steps on a backend whose device captures two submissions, beginning with the second, and returns the recorded calls.
+// captured runs steps on a backend whose device captures two submissions, beginning with the
+// second, and returns the recorded calls.
 func captured(t *testing.T, steps int, refused error) ([]string, error) {
 	t.Helper()
 	dev, err := emulator.Open(emulator.Options{})

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// The constants that this package shares with the kernels. The kernels have them as names in capitals, such as SPLIT_KEYS, which are
-// replaced by the values when a source is read.
+// The constants that this package shares with the kernels. The kernels have them as names in
+// capitals, such as SPLIT_KEYS, which are replaced by the values when a source is read.
 
 const (
 	embedThreads = 32  // threads per threadgroup of embed (rows.metal)
@@ -44,7 +44,8 @@ const (
 	maxRowChoices = 12
 )
 
-// nvidiaConstants are those of the kernels in kernels/cuda. NAME_SIZES are the sizes of each packed type in weights.h.
+// nvidiaConstants are those of the kernels in kernels/cuda. NAME_SIZES are the sizes of each packed
+// type in weights.h.
 var nvidiaConstants = func() map[string]any {
 	all := map[string]any{
 		"GROUP_ROWS": groupRows, "COLUMN_BYTES": columnBytes, "SPLIT_KEYS": nvidiaSplitKeys, "PART_HEADER": partHeader,
@@ -69,8 +70,8 @@ func replaceConstants(text string, constants map[string]any) string {
 	})
 }
 
-// eachType returns the lines that define EACH_TYPE(X), which expands to X(struct, name) for every type of weights, and EACH_PAGE_TYPE(X)
-// for every type of KV pages.
+// eachType returns the lines that define EACH_TYPE(X), which expands to X(struct, name) for every
+// type of weights, and EACH_PAGE_TYPE(X) for every type of KV pages.
 func eachType() string {
 	weights, pages := "#define EACH_TYPE(X)", "\n#define EACH_PAGE_TYPE(X)"
 	for _, t := range weightTypes {

@@ -1,10 +1,13 @@
-// Package metal is the compute backend for GPUs. It consists of kernels in Metal Shading Language, the backend that records and submits
-// dispatches of these kernels, and the interface Device, which drivers implement. metal/drivers lists the drivers. The driver
-// metal/emulator compiles the same kernels for the CPU, so that every kernel and every binding can be tested on any machine.
+// Package metal is the compute backend for GPUs. It consists of kernels in Metal Shading Language,
+// the backend that records and submits dispatches of these kernels, and the interface Device, which
+// drivers implement. metal/drivers lists the drivers. The driver metal/emulator compiles the same
+// kernels for the CPU, so that every kernel and every binding can be tested on any machine.
 //
-// All operations are batch-invariant: a row's results have the same bits in any batch. For this, all kernels of an operation sum in the same
-// order. Each of the 32 lanes of a simdgroup sums a fixed share of the products, called a strand, and the strands are added in a tree.
-// Which products belong to a strand depends only on the type of the weights and the length of a row of weights; see kernels/quants.h.
+// All operations are batch-invariant: a row's results have the same bits in any batch. For this,
+// all kernels of an operation sum in the same order. Each of the 32 lanes of a simdgroup sums a
+// fixed share of the products, called a strand, and the strands are added in a tree. Which products
+// belong to a strand depends only on the type of the weights and the length of a row of weights;
+// see kernels/quants.h.
 package metal
 
 import (
@@ -14,14 +17,17 @@ import (
 )
 
 var (
-	// ErrMemory is wrapped by errors about buffers and work for which the device does not have enough memory.
+	// ErrMemory is wrapped by errors about buffers and work for which the device does not have
+	// enough memory.
 	ErrMemory = errors.New("the device does not have enough memory")
-	// ErrUnsupported means that a driver cannot be used on this machine: the system is not supported, or it has no GPU that can run
-	// the kernels. Errors made by Unsupported match it in errors.Is.
+	// ErrUnsupported means that a driver cannot be used on this machine: the system is not
+	// supported, or it has no GPU that can run the kernels. Errors made by Unsupported match it in
+	// errors.Is.
 	ErrUnsupported = errors.New("no GPU that can run Ingot's kernels")
 )
 
-// Unsupported returns an error that matches ErrUnsupported in errors.Is. Its text is the given reason.
+// Unsupported returns an error that matches ErrUnsupported in errors.Is. Its text is the given
+// reason.
 func Unsupported(format string, args ...any) error {
 	return unsupportedError{fmt.Errorf(format, args...)}
 }
@@ -32,12 +38,14 @@ func (u unsupportedError) Unwrap() error { return u.error }
 
 func (unsupportedError) Is(target error) bool { return target == ErrUnsupported }
 
-// Device is the interface that GPU drivers implement. Work is submitted as a list of dispatches, so that a submission allocates nothing and
-// dispatches can be counted. Methods other than Compile must not be called concurrently.
+// Device is the interface that GPU drivers implement. Work is submitted as a list of dispatches, so
+// that a submission allocates nothing and dispatches can be counted. Methods other than Compile
+// must not be called concurrently.
 type Device interface {
 	// Info describes the device and its limits.
 	Info() Info
-	// Compile compiles the kernels of a source. An error contains the compiler's messages. Compile may be called concurrently.
+	// Compile compiles the kernels of a source. An error contains the compiler's messages. Compile
+	// may be called concurrently.
 	Compile(src Source, mode Mode) (Library, error)
 	// Pipeline prepares a kernel of a library with the given function constants.
 	Pipeline(lib Library, function string, constants []Constant) (Pipeline, error)
@@ -47,16 +55,20 @@ type Device interface {
 	NewBuffer(bytes int, storage Storage) (Buffer, error)
 	// FreeBuffer frees a buffer. Work that uses it must be done.
 	FreeBuffer(b Buffer)
-	// Contents returns the memory of a shared buffer. The memory must not be accessed while submitted work uses the buffer.
+	// Contents returns the memory of a shared buffer. The memory must not be accessed while
+	// submitted work uses the buffer.
 	Contents(b Buffer) []byte
 	// Upload copies src to a buffer of either storage. When it returns, src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
-	// Read copies from a buffer to dst. With unified memory, the buffer must be Shared. Work that writes to the buffer must be done.
+	// Read copies from a buffer to dst. With unified memory, the buffer must be Shared. Work that
+	// writes to the buffer must be done.
 	Read(dst []byte, b Buffer, offset int) error
-	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore. Submissions run in order.
+	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore.
+	// Submissions run in order.
 	Submit(work []Dispatch) (Ticket, error)
-	// Wait blocks until a submission and all earlier ones are done. It returns the first error of these submissions that no earlier Wait has
-	// returned. A failed submission does not prevent later ones from running.
+	// Wait blocks until a submission and all earlier ones are done. It returns the first error of
+	// these submissions that no earlier Wait has returned. A failed submission does not prevent
+	// later ones from running.
 	Wait(t Ticket) (Timing, error)
 	// Memory returns the number of bytes that are allocated on the device.
 	Memory() int
@@ -90,19 +102,21 @@ type Info struct {
 	MaxBuffer         int    // maximum bytes of one buffer
 	MaxThreadgroup    int    // maximum threads of a threadgroup
 	ThreadgroupMemory int    // maximum bytes of threadgroup memory
-	// UnifiedMemory reports whether shared buffers are as fast as private ones. If not, kernels use only private buffers, and the backend
-	// copies data to and from them.
+	// UnifiedMemory reports whether shared buffers are as fast as private ones. If not, kernels use
+	// only private buffers, and the backend copies data to and from them.
 	UnifiedMemory bool
-	// Bandwidth is the nominal bandwidth of the device's dedicated memory in bytes per second. It is 0 if the device has no dedicated
-	// memory, or if the bandwidth is not known.
+	// Bandwidth is the nominal bandwidth of the device's dedicated memory in bytes per second. It
+	// is 0 if the device has no dedicated memory, or if the bandwidth is not known.
 	Bandwidth       float64
 	LanguageVersion string // version of Metal Shading Language, as the compiler reports it
 	MathMode        string // arithmetic of the kernels: "safe", or "relaxed", which is fast and handles infinities
 	ResidencySets   bool   // the system has Metal's residency sets
-	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If it is true, the keys are divided into
-	// splits, and each split has a threadgroup (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
+	// SplitAttention selects the kernel for attention of few rows that is faster on the device. If
+	// it is true, the keys are divided into splits, and each split has a threadgroup
+	// (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
 	SplitAttention bool
-	// NvidiaKernels reports whether the device can run the kernels in kernels/cuda, which the backend then prefers.
+	// NvidiaKernels reports whether the device can run the kernels in kernels/cuda, which the
+	// backend then prefers.
 	NvidiaKernels bool
 }
 
@@ -120,8 +134,9 @@ type Mode int
 const (
 	Release Mode = iota // optimised, precise arithmetic
 	Debug               // precise arithmetic, with the checks that the driver offers, such as bounds checks (INGOT_DEBUG)
-	// FastMath is optimised and uses fast arithmetic. This arithmetic handles infinities, which attention needs; systems without such
-	// arithmetic use precise arithmetic. Info.MathMode reports which one is used. With FastMath, results are not batch-invariant.
+	// FastMath is optimised and uses fast arithmetic. This arithmetic handles infinities, which
+	// attention needs; systems without such arithmetic use precise arithmetic. Info.MathMode
+	// reports which one is used. With FastMath, results are not batch-invariant.
 	FastMath
 )
 
@@ -134,8 +149,8 @@ const (
 	Shared                 // accessible to the CPU through Contents
 )
 
-// Constant is a function constant: a 32-bit value that is set when a pipeline is made. Index is the argument of
-// [[function_constant(Index)]].
+// Constant is a function constant: a 32-bit value that is set when a pipeline is made. Index is the
+// argument of [[function_constant(Index)]].
 type Constant struct {
 	Index int
 	Value uint32
@@ -152,18 +167,19 @@ type PipelineInfo struct {
 type Dispatch struct {
 	Name     string // the operation's name, for counters and captures
 	Pipeline Pipeline
-	// Buffers are bound at indices from 0 on. The argument struct of the kernel follows at the next index.
+	// Buffers are bound at indices from 0 on. The argument struct of the kernel follows at the next
+	// index.
 	Buffers []Binding
 	Args    []byte // at most 4 KB
 	// ThreadgroupMemory is the bytes of [[threadgroup(0)]]; 0 if the kernel has no such parameter.
 	ThreadgroupMemory int
 	Groups            [3]int // threadgroups
 	Threads           [3]int // threads of a threadgroup; the product is a multiple of the SIMD width
-	// Barrier makes the dispatch wait for all earlier dispatches in the list. A dispatch without a barrier may run concurrently with earlier
-	// dispatches.
+	// Barrier makes the dispatch wait for all earlier dispatches in the list. A dispatch without a
+	// barrier may run concurrently with earlier dispatches.
 	Barrier bool
-	// SplitBefore allows the driver to start a new command buffer at this dispatch, since macOS kills command buffers that occupy the GPU
-	// for too long.
+	// SplitBefore allows the driver to start a new command buffer at this dispatch, since macOS
+	// kills command buffers that occupy the GPU for too long.
 	SplitBefore bool
 }
 

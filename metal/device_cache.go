@@ -6,8 +6,9 @@ import (
 	"sync"
 )
 
-// CachedDevice is a device that several backends use, one after another. Close, which each backend calls, frees the buffers and retains the
-// compiled kernels for the next backend. CloseDevice closes the device.
+// CachedDevice is a device that several backends use, one after another. Close, which each backend
+// calls, frees the buffers and retains the compiled kernels for the next backend. CloseDevice
+// closes the device.
 type CachedDevice struct {
 	Device
 	compiling sync.Mutex // guards libraries
@@ -90,7 +91,8 @@ func (d *CachedDevice) Wait(t Ticket) (Timing, error) {
 	return d.Device.Wait(t)
 }
 
-// Close waits for submitted work and frees all buffers, so that the next backend can use the device.
+// Close waits for submitted work and frees all buffers, so that the next backend can use the
+// device.
 func (d *CachedDevice) Close() error {
 	var err error
 	if d.submitted > d.waited {

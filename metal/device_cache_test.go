@@ -30,8 +30,8 @@ func (c *compilations) Close() error {
 	return c.Device.Close()
 }
 
-// TestCachedDevice runs backends one after another on a device. Later backends use the kernels that the first one has compiled. Closing a
-// backend frees its memory.
+// TestCachedDevice runs backends one after another on a device. Later backends use the kernels that
+// the first one has compiled. Closing a backend frees its memory.
 func TestCachedDevice(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{})
 	if errors.Is(err, emulator.ErrNoCompiler) {

@@ -24,7 +24,8 @@ import (
 // question is a question with exactly one right answer.
 type question struct{ Question, Answer string }
 
-// readQuestions returns n questions that are not in the training data of the bundled models, spread evenly over the file.
+// readQuestions returns n questions that are not in the training data of the bundled models, spread
+// evenly over the file.
 func readQuestions(t *testing.T, n int) (list []question) {
 	t.Helper()
 	f, err := os.Open("../models/heldout.jsonl")
@@ -54,8 +55,8 @@ type setup struct {
 	atOnce int // number of questions that are answered concurrently; the first question is answered alone
 }
 
-// chatOf returns a conversation that consists of a question, its answer and a second question. Conversations with the same first question have
-// a common prefix.
+// chatOf returns a conversation that consists of a question, its answer and a second question.
+// Conversations with the same first question have a common prefix.
 func chatOf(first, q question) *ordered.Object {
 	var messages []ordered.Value
 	for _, m := range [][2]string{{"user", first.Question}, {"assistant", first.Answer}, {"user", q.Question}} {
@@ -69,8 +70,8 @@ func chatOf(first, q question) *ordered.Object {
 	return prompt
 }
 
-// answer asks all questions, s.atOnce at a time. It returns the tokens of each answer, and the sum of the statistics. Every reply must begin
-// with the right answer.
+// answer asks all questions, s.atOnce at a time. It returns the tokens of each answer, and the sum
+// of the statistics. Every reply must begin with the right answer.
 func answer(t *testing.T, start starter, path string, questions []question, s setup) (tokens [][]int32, stats generation.Stats) {
 	t.Helper()
 	eng, err := engine.Open(path, start(t, metal.Options{}), s.opts)
@@ -104,9 +105,9 @@ func answer(t *testing.T, start starter, path string, questions []question, s se
 	return tokens, stats
 }
 
-// TestSameTokensInAnyBatch answers the same questions with several settings: one at a time and concurrently, in small and large steps, with and
-// without shared prefixes, and with each kind of drafts. The tokens must be the same. Some settings need INGOT_LONG=1, since the emulator is
-// slow.
+// TestSameTokensInAnyBatch answers the same questions with several settings: one at a time and
+// concurrently, in small and large steps, with and without shared prefixes, and with each kind of
+// drafts. The tokens must be the same. Some settings need INGOT_LONG=1, since the emulator is slow.
 func TestSameTokensInAnyBatch(t *testing.T) {
 	t.Parallel()
 	sameTokens(t, emulated, long)

@@ -11,14 +11,16 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestFamilies compares a small model of each family with results of Hugging Face transformers for the same weights.
+// TestFamilies compares a small model of each family with results of Hugging Face transformers for
+// the same weights.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	families(t, emulated, 1e-3)
 }
 
-// families compares the shortest prompts. Their answers are longer than the attention windows of the reference models. It uses the smallest
-// file of each model, so the experts of gpt-oss are MXFP4.
+// families compares the shortest prompts. Their answers are longer than the attention windows of
+// the reference models. It uses the smallest file of each model, so the experts of gpt-oss are
+// MXFP4.
 func families(t *testing.T, start starter, tolerance float64) {
 	t.Helper()
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {

@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestFreedWindows compares greedy answers with the references' while pages before sliding windows are freed. The windows have 16 positions.
+// TestFreedWindows compares greedy answers with the references' while pages before sliding windows
+// are freed. The windows have 16 positions.
 func TestFreedWindows(t *testing.T) {
 	t.Parallel()
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {

@@ -9,27 +9,29 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Geometry lists choices of how operations are spread over a GPU. It does not change results. If several choices apply to a kernel, the
-// most specific one wins: a choice for a shape wins over one for a type, which wins over one for a device. Among equally specific choices,
-// the last one wins. Fields that are empty in the winning choice are taken from the next most specific one.
+// Geometry lists choices of how operations are spread over a GPU. It does not change results. If
+// several choices apply to a kernel, the most specific one wins: a choice for a shape wins over one
+// for a type, which wins over one for a device. Among equally specific choices, the last one wins.
+// Fields that are empty in the winning choice are taken from the next most specific one.
 type Geometry []Choice
 
-// Choice defines how one kernel is spread over a GPU. Device, Type, In and Out limit the cases to which the choice applies; an empty field does
-// not limit them.
+// Choice defines how one kernel is spread over a GPU. Device, Type, In and Out limit the cases to
+// which the choice applies; an empty field does not limit them.
 type Choice struct {
 	Device string `json:"device,omitempty"` // Info.Family, such as "Apple9"; for devices without a family, Info.Driver
 	Kernel string `json:"kernel"`           // one of the kernel constants below
 	Type   string `json:"type,omitempty"`   // GGUF type of the weights or the cache
 	In     int    `json:"in,omitempty"`     // length of a row of weights, or of a key
 	Out    int    `json:"out,omitempty"`    // rows of a matrix, or length of a value
-	// Inputs is the number of rows of activations that the kernel processes at once. For kernels for few rows, it is 1, 2, 4 or 8 and limits
-	// the cases to which the choice applies. For tiles, it is 32 or 64 and is part of what is chosen.
+	// Inputs is the number of rows of activations that the kernel processes at once. For kernels
+	// for few rows, it is 1, 2, 4 or 8 and limits the cases to which the choice applies. For tiles,
+	// it is 32 or 64 and is part of what is chosen.
 	Inputs int `json:"inputs,omitempty"`
 
 	Rows       int `json:"rows,omitempty"`       // rows of weights per simdgroup or tile; for attention, the maximum number of query heads
 	Simdgroups int `json:"simdgroups,omitempty"` // maximum number per threadgroup; empty for tiles, since their size determines it
-	// From is the minimum number of rows for which tiles are used. For attention, it is the minimum number of positions for which the keys are
-	// split.
+	// From is the minimum number of rows for which tiles are used. For attention, it is the minimum
+	// number of positions for which the keys are split.
 	From int `json:"from,omitempty"`
 
 	Microseconds float64 `json:"microseconds,omitempty"` // time of the kernel in the sweep that made the choice; 0 if it was not measured
@@ -77,8 +79,8 @@ var (
 	}
 )
 
-// Candidates returns all geometries of a kernel for a value of Choice.Inputs; inputs is 0 for tiles and attention. The geometries apply to
-// all types and shapes, and their From is empty.
+// Candidates returns all geometries of a kernel for a value of Choice.Inputs; inputs is 0 for tiles
+// and attention. The geometries apply to all types and shapes, and their From is empty.
 func Candidates(kernel string, inputs int) Geometry {
 	v := kernelShapes[kernel]
 	groups, tiles := v.simdgroups, v.tile
@@ -99,8 +101,8 @@ func Candidates(kernel string, inputs int) Geometry {
 	return list
 }
 
-// AllCandidates returns the candidates of all kernels. A backend that is opened with this geometry can later use any other geometry; see
-// Backend.Use.
+// AllCandidates returns the candidates of all kernels. A backend that is opened with this geometry
+// can later use any other geometry; see Backend.Use.
 func AllCandidates() Geometry {
 	var all Geometry
 	for kernel, v := range kernelShapes {
@@ -165,8 +167,8 @@ func (c *Choice) same(o *Choice) bool {
 	return c.Device == o.Device && c.Kernel == o.Kernel && c.Type == o.Type && c.In == o.In && c.Out == o.Out && inputs
 }
 
-// With returns a geometry with the choices of g and of the parameter more. A choice of the latter replaces one of g for the same kernel,
-// device, type, shape and inputs.
+// With returns a geometry with the choices of g and of the parameter more. A choice of the latter
+// replaces one of g for the same kernel, device, type, shape and inputs.
 func (g Geometry) With(more Geometry) Geometry {
 	all := slices.Clone(g)
 	for i := range more {
@@ -218,8 +220,8 @@ func deviceName(i Info) string {
 //go:embed geometry.json
 var defaultText string
 
-// DefaultGeometry returns the geometry that comes with the program. Its choices follow those that other engines have published. None of them
-// was measured on a GPU.
+// DefaultGeometry returns the geometry that comes with the program. Its choices follow those that
+// other engines have published. None of them was measured on a GPU.
 func DefaultGeometry() Geometry {
 	g, err := ReadGeometry(strings.NewReader(defaultText))
 	if err != nil {

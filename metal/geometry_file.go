@@ -14,7 +14,8 @@ import (
 	"syscall"
 )
 
-// ReadGeometry reads the JSON list that Write writes. An error about a choice gives the number of the choice in the list, counted from 1.
+// ReadGeometry reads the JSON list that Write writes. An error about a choice gives the number of
+// the choice in the list, counted from 1.
 func ReadGeometry(r io.Reader) (Geometry, error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
@@ -57,7 +58,8 @@ func (g Geometry) Write(w io.Writer) error {
 	return err
 }
 
-// maxGeometryFile is the maximum number of bytes of a geometry file. The file of one device has a few kilobytes.
+// maxGeometryFile is the maximum number of bytes of a geometry file. The file of one device has a
+// few kilobytes.
 const maxGeometryFile = 16 << 20
 
 // ReadGeometryFile reads a file of choices. If the file does not exist, the geometry is empty.

@@ -57,7 +57,8 @@ func (o *operations) values(rows, cols int) compute.Tensor {
 	return t
 }
 
-// bits runs an operation on rows of one sequence and returns a copy of the results. first is the position of the first row.
+// bits runs an operation on rows of one sequence and returns a copy of the results. first is the
+// position of the first row.
 func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) (all []float32) {
 	o.Helper()
 	for _, row := range o.be.Floats(dst) {
@@ -76,7 +77,8 @@ func (o *operations) bits(dst compute.Tensor, first int, op func(compute.Step)) 
 	return all
 }
 
-// same runs an operation with every geometry of a kernel and compares the bits. Tiles are used from the first row on.
+// same runs an operation with every geometry of a kernel and compares the bits. Tiles are used from
+// the first row on.
 func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first int, op func(compute.Step)) {
 	o.Helper()
 	require.NoError(o, o.be.Use(nil))
@@ -94,7 +96,8 @@ func (o *operations) same(kernel string, inputs int, dst compute.Tensor, first i
 	}
 }
 
-// TestGeometryChangesNoBits compares the results of every operation with every geometry. The sizes are not multiples of a tile's size.
+// TestGeometryChangesNoBits compares the results of every operation with every geometry. The sizes
+// are not multiples of a tile's size.
 func TestGeometryChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -148,8 +151,9 @@ func TestGeometryChangesNoBits(t *testing.T) {
 	}
 }
 
-// TestGeometryOfAttentionChangesNoBits does the same for attention. It covers one, two and four query heads per key head, several numbers
-// of splits, several minimum numbers of positions for a split, and several minimum numbers of rows for tiles.
+// TestGeometryOfAttentionChangesNoBits does the same for attention. It covers one, two and four
+// query heads per key head, several numbers of splits, several minimum numbers of positions for a
+// split, and several minimum numbers of rows for tiles.
 func TestGeometryOfAttentionChangesNoBits(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: metal.AllCandidates()}, emulator.Options{})
@@ -199,7 +203,8 @@ func TestDefaultGeometry(t *testing.T) {
 	}
 }
 
-// TestGeometryFile checks that the order of choices does not change the written bytes, and that they can be read back.
+// TestGeometryFile checks that the order of choices does not change the written bytes, and that
+// they can be read back.
 func TestGeometryFile(t *testing.T) {
 	t.Parallel()
 	g := metal.Geometry{
@@ -264,8 +269,8 @@ func (n *narrow) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return n.Device.Submit(work)
 }
 
-// TestGeometryOfDevice checks that the most specific choice for the device wins, limited to the number of threads
-// that the device allows.
+// TestGeometryOfDevice checks that the most specific choice for the device wins, limited to the
+// number of threads that the device allows.
 func TestGeometryOfDevice(t *testing.T) {
 	require.NoError(t, open(t, metal.Options{}, emulator.Options{}).Close()) // skips the test if there is no compiler
 	dev, err := emulator.Open(emulator.Options{})

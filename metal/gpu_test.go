@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// gpus has, for each driver that is not for tests, a function that opens the driver's first GPU. All tests share that device, so that its
-// kernels are compiled once.
+// gpus has, for each driver that is not for tests, a function that opens the driver's first GPU.
+// All tests share that device, so that its kernels are compiled once.
 var gpus = func() map[string]func() (*metal.CachedDevice, error) {
 	open := map[string]func() (*metal.CachedDevice, error){}
 	for _, name := range drivers.Names(true) {
@@ -31,7 +31,8 @@ var gpus = func() map[string]func() (*metal.CachedDevice, error) {
 	return open
 }()
 
-// eachGPU runs a test on the first GPU of each driver. It skips drivers without a GPU. The test must not use two backends at once.
+// eachGPU runs a test on the first GPU of each driver. It skips drivers without a GPU. The test
+// must not use two backends at once.
 func eachGPU(t *testing.T, test func(t *testing.T, start starter)) {
 	t.Helper()
 	for _, name := range drivers.Names(true) {
@@ -107,7 +108,8 @@ func conformance(t *testing.T, start starter) {
 	})
 }
 
-// wholeContext generates tokens until the context for which the bundled models were trained is full. All logits must be finite.
+// wholeContext generates tokens until the context for which the bundled models were trained is
+// full. All logits must be finite.
 func wholeContext(t *testing.T, start starter) {
 	t.Helper()
 	prompt := []int32{5, 300, 17, 900, 41, 7, 1200, 33}

@@ -17,13 +17,14 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// oneByOne is a backend with one step in flight: each step is waited for before the next one begins.
+// oneByOne is a backend with one step in flight: each step is waited for before the next one
+// begins.
 type oneByOne struct{ compute.Backend }
 
 func (oneByOne) MaxInFlight() int { return 1 }
 
-// TestStepsInFlight answers greedy and sampled requests with several steps in flight and with one step in flight. Only the last digits of
-// log-probabilities may differ.
+// TestStepsInFlight answers greedy and sampled requests with several steps in flight and with one
+// step in flight. Only the last digits of log-probabilities may differ.
 func TestStepsInFlight(t *testing.T) {
 	t.Parallel()
 	for _, name := range modeltest.Micros(t) {
@@ -45,15 +46,16 @@ func TestStepsInFlight(t *testing.T) {
 					require.Equal(t, choice, got[i].Choices[j], "request %d", i)
 				}
 			}
-			// The number of steps depends on when requests arrive, so only counts of the same engine can be compared.
+			// The number of steps depends on when requests arrive, so only counts of the same
+			// engine can be compared.
 			require.Less(t, several.Counters().Waits, several.Counters().CommandBuffers)
 			require.Equal(t, waiting.Counters().CommandBuffers, waiting.Counters().Waits)
 		})
 	}
 }
 
-// answerMix answers requests of many lengths, a few at a time. Most are greedy, with stop ids and log-probabilities; some are
-// sampled from the best tokens or from all tokens.
+// answerMix answers requests of many lengths, a few at a time. Most are greedy, with stop ids and
+// log-probabilities; some are sampled from the best tokens or from all tokens.
 func answerMix(t *testing.T, path string, be compute.Backend) []generation.Completion {
 	t.Helper()
 	eng, err := engine.Open(path, be, engine.Options{Context: 128, Draft: engine.DraftOff})
@@ -87,8 +89,8 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 	return out
 }
 
-// TestWaitsOfStepsInFlight counts the GPU's work for a greedy generation: one command buffer per token and one wait per eight tokens. No
-// pipeline and no buffer is made.
+// TestWaitsOfStepsInFlight counts the GPU's work for a greedy generation: one command buffer per
+// token and one wait per eight tokens. No pipeline and no buffer is made.
 func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const tokens = 33
@@ -124,8 +126,8 @@ func (w *watched) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return w.Device.Submit(work)
 }
 
-// TestLongStepsMayBeSplit checks that the device may split a step with a long prompt after each layer. A step with one token or a short
-// prompt may not be split.
+// TestLongStepsMayBeSplit checks that the device may split a step with a long prompt after each
+// layer. A step with one token or a short prompt may not be split.
 func TestLongStepsMayBeSplit(t *testing.T) {
 	t.Parallel()
 	dev, err := emulator.Open(emulator.Options{})

@@ -8,23 +8,24 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// templates lists the kernel templates of each file. Their parameters are the weight type, the rows of weights per simdgroup and, for
-// kernels that take several rows of activations, the number of these rows. To save compile time, only the instances that a geometry can
-// choose are compiled.
+// templates lists the kernel templates of each file. Their parameters are the weight type, the rows
+// of weights per simdgroup and, for kernels that take several rows of activations, the number of
+// these rows. To save compile time, only the instances that a geometry can choose are compiled.
 var templates = map[string][]string{
 	"product.metal": {Product, GatedProduct},
 	"absorb.metal":  {Absorb},
 	"experts.metal": {Route, GatedExperts, ExpertsAdd},
 }
 
-// instance returns the kernel name of a template's instance, such as product_Q4_K_r2_n1. rows is the number of rows of weights per
-// simdgroup, inputs the number of rows of activations that the instance processes at once.
+// instance returns the kernel name of a template's instance, such as product_Q4_K_r2_n1. rows is
+// the number of rows of weights per simdgroup, inputs the number of rows of activations that the
+// instance processes at once.
 func instance(kernel string, t gguf.Type, rows, inputs int) string {
 	return fmt.Sprintf("%s_%v_r%d_n%d", kernel, t, rows, inputs)
 }
 
-// Inputs returns the values of Choice.Inputs for which a kernel has candidates, in ascending order. For tiles and Attention, whose
-// candidates are the same for all values, it returns only 0.
+// Inputs returns the values of Choice.Inputs for which a kernel has candidates, in ascending order.
+// For tiles and Attention, whose candidates are the same for all values, it returns only 0.
 func Inputs(kernel string) (list []int) {
 	for n := range kernelShapes[kernel].rows {
 		list = append(list, n)
@@ -33,7 +34,8 @@ func Inputs(kernel string) (list []int) {
 	return list
 }
 
-// instances returns the lines that instantiate a file's templates: for every choice of the geometry, or for every type of KV pages.
+// instances returns the lines that instantiate a file's templates: for every choice of the
+// geometry, or for every type of KV pages.
 func (g Geometry) instances(file string) string {
 	var text strings.Builder
 	for _, template := range []*attentionTemplate{&attentionFew, &attentionTiles, &attentionSplits} {
@@ -62,7 +64,8 @@ func (g Geometry) instances(file string) string {
 	return text.String()
 }
 
-// rowsOf returns the values of Rows in all choices for a kernel, type and number of inputs, in ascending order.
+// rowsOf returns the values of Rows in all choices for a kernel, type and number of inputs, in
+// ascending order.
 func (g Geometry) rowsOf(kernel string, t gguf.Type, inputs int) (rows []int) {
 	for i := range g {
 		c := &g[i]

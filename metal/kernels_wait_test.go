@@ -11,7 +11,8 @@ import (
 )
 
 var (
-	// nvidiaFunction matches the beginning of a function up to the brace of its body, in macros too.
+	// nvidiaFunction matches the beginning of a function up to the brace of its body, in macros
+	// too.
 	nvidiaFunction = regexp.MustCompile(`__(device|global)__ [^;{}]*?\b(\w+)\(([^;{}()]|\([^()]*\))*\)[\s\\]*\{`)
 	nvidiaCall     = regexp.MustCompile(`\b(\w+)(?:<[^;()]*>)?\(`)
 )
@@ -32,8 +33,9 @@ func body(text string) string {
 	return text
 }
 
-// TestNvidiaKernelsWait checks that every kernel for NVIDIA calls wait_for_previous, itself or in the function that does its work. Kernels of
-// a graph start before the kernels they depend on have ended.
+// TestNvidiaKernelsWait checks that every kernel for NVIDIA calls wait_for_previous, itself or in
+// the function that does its work. Kernels of a graph start before the kernels they depend on have
+// ended.
 func TestNvidiaKernelsWait(t *testing.T) {
 	t.Parallel()
 	waits := map[string]bool{"wait_for_previous": true}

@@ -18,14 +18,16 @@ import (
 // bundled lists the paths of the bundled models.
 var bundled = []string{"../models/tiny-glm.q8_0.gguf", "../models/tiny-llama.q4_0.gguf"}
 
-// TestReferences compares greedy tokens, and the log-probabilities of the likeliest tokens at every position, with the results of
-// an independent implementation. The CPU's greedy tokens must be the same.
+// TestReferences compares greedy tokens, and the log-probabilities of the likeliest tokens at every
+// position, with the results of an independent implementation. The CPU's greedy tokens must be the
+// same.
 func TestReferences(t *testing.T) {
 	t.Parallel()
 	references(t, emulated, emulable)
 }
 
-// emulable returns the cases that are run on the emulator: a third of those with few tokens, or all cases with INGOT_LONG=1.
+// emulable returns the cases that are run on the emulator: a third of those with few tokens, or all
+// cases with INGOT_LONG=1.
 func emulable(cases []modeltest.Case) (some []modeltest.Case) {
 	if long {
 		return cases
@@ -57,8 +59,8 @@ func references(t *testing.T, start starter, choose func([]modeltest.Case) []mod
 	})
 }
 
-// TestReferencesWithFastKernels compares log-probabilities with fast arithmetic, once with all tokens in one step and once with one token per
-// step.
+// TestReferencesWithFastKernels compares log-probabilities with fast arithmetic, once with all
+// tokens in one step and once with one token per step.
 func TestReferencesWithFastKernels(t *testing.T) {
 	t.Parallel()
 	modeltest.Each(t, func(t *testing.T, path string, cases []modeltest.Case) {
@@ -76,8 +78,8 @@ func TestReferencesWithFastKernels(t *testing.T) {
 	})
 }
 
-// TestLongGeneration generates 160 tokens, or 512 with INGOT_LONG=1. All logits must be finite, and the tokens must equal the CPU's
-// until the first near tie.
+// TestLongGeneration generates 160 tokens, or 512 with INGOT_LONG=1. All logits must be finite, and
+// the tokens must equal the CPU's until the first near tie.
 func TestLongGeneration(t *testing.T) {
 	t.Parallel()
 	tokens := 160
@@ -103,7 +105,8 @@ func longGeneration(t *testing.T, start starter, tokens int) {
 				require.NoError(t, err)
 				for i := max(from, len(prompt)-1); i < min(to, len(all)-1); i++ {
 					row := logits[i-from]
-					// The CPU rounds activations to 8 bits, so its choice may be another token with nearly the same logit.
+					// The CPU rounds activations to 8 bits, so its choice may be another token with
+					// nearly the same logit.
 					require.Less(t, float64(row[modeltest.Best(row)]-row[all[i+1]]), 0.35, "token %d", i+1)
 				}
 			}
@@ -111,15 +114,17 @@ func longGeneration(t *testing.T, start starter, tokens int) {
 	}
 }
 
-// TestStepIsOneSubmission checks the number of submissions, dispatches and waits of a step with one row.
+// TestStepIsOneSubmission checks the number of submissions, dispatches and waits of a step with one
+// row.
 func TestStepIsOneSubmission(t *testing.T) {
 	for _, c := range []struct {
 		path   string
 		layers int
 		max    int // maximum number of dispatches
 	}{
-		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention and its join, expand, output, norm,
-		// route, gated experts, down. A dense layer has 12. The other dispatches are embedding, final norm, gather and output head.
+		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention
+		// and its join, expand, output, norm, route, gated experts, down. A dense layer has 12. The
+		// other dispatches are embedding, final norm, gather and output head.
 		{"../models/tiny-glm.q8_0.gguf", 5, 12 + 4*13},
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {
@@ -160,8 +165,8 @@ func TestStepIsOneSubmission(t *testing.T) {
 	}
 }
 
-// TestModelTooLarge loads a model that does not fit into the device's memory. The error must contain the available
-// and the required memory.
+// TestModelTooLarge loads a model that does not fit into the device's memory. The error must
+// contain the available and the required memory.
 func TestModelTooLarge(t *testing.T) {
 	be := open(t, metal.Options{}, emulator.Options{Memory: 12 << 20})
 	f, err := gguf.Open("../models/tiny-glm.q8_0.gguf")

@@ -7,9 +7,10 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply the integers of quantised weights with activations of
-// 8 bits, and compute attention over pages of float16, routing with routers in float32, and the largest logit of a row. All other
-// operations are computed by general.
+// nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply the integers of
+// quantised weights with activations of 8 bits, and compute attention over pages of float16,
+// routing with routers in float32, and the largest logit of a row. All other operations are
+// computed by general.
 type nvidia struct {
 	*step
 	general *portable
@@ -55,7 +56,8 @@ func nvidiaSource(name string) (Source, error) {
 	return src, err
 }
 
-// makePipelines compiles a file in folder kernels/cuda and makes the pipelines of the named kernels.
+// makePipelines compiles a file in folder kernels/cuda and makes the pipelines of the named
+// kernels.
 func makePipelines(dev Device, mode Mode, file string, pipelines map[string]*Pipeline) error {
 	src, err := nvidiaSource(file)
 	if err != nil {
@@ -96,8 +98,8 @@ func (n *nvidia) Checkpoint(layer int, stage string, t compute.Tensor) {
 	n.step.Checkpoint(layer, stage, t)
 }
 
-// portable returns the recorder for operations that NVIDIA's kernels do not compute. Its dispatches may overwrite what the quantised
-// activations and the grouped choices were made from.
+// portable returns the recorder for operations that NVIDIA's kernels do not compute. Its dispatches
+// may overwrite what the quantised activations and the grouped choices were made from.
 func (n *nvidia) portable() *portable {
 	n.forget()
 	return n.general
@@ -105,13 +107,15 @@ func (n *nvidia) portable() *portable {
 
 func (n *nvidia) forget() { n.quantised, n.grouped = quantised{}, groupedChoices{} }
 
-// recordFor records a dispatch that writes only dst. Quantised activations and grouped choices of other tensors remain valid.
+// recordFor records a dispatch that writes only dst. Quantised activations and grouped choices of
+// other tensors remain valid.
 func recordFor[A any](n *nvidia, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
 	record(n.step, name, p, g, args, buffers...)
 	n.written(dst)
 }
 
-// written forgets the quantised activations and grouped choices that were made from dst's buffer, or that were in it.
+// written forgets the quantised activations and grouped choices that were made from dst's buffer,
+// or that were in it.
 func (n *nvidia) written(dst compute.Tensor) {
 	if dst.Buffer == n.quantised.x.Buffer {
 		n.quantised = quantised{}

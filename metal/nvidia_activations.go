@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// quantised identifies quantised activations: count slices of values of each row of x. The starts of two slices are stride values apart.
-// x has no columns, since only the slices count.
+// quantised identifies quantised activations: count slices of values of each row of x. The starts
+// of two slices are stride values apart. x has no columns, since only the slices count.
 type quantised struct {
 	x                     compute.Tensor
 	count, values, stride int
@@ -50,8 +50,8 @@ func (n *nvidia) quantiseTo(q quantised, offset int) {
 	n.quantised = quantised{}
 }
 
-// inColumns records an operation in parts. Each part has as many rows as fit into the buffer of activations. A row has count slices of
-// the given number of values.
+// inColumns records an operation in parts. Each part has as many rows as fit into the buffer of
+// activations. A row has count slices of the given number of values.
 func (n *nvidia) inColumns(rows, count, values int, op func(first, rows int)) {
 	each := count * values / blockValues * columnBytes
 	limit := n.activationsBytes / each * columnRows

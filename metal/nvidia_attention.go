@@ -14,8 +14,9 @@ type nvidiaAttention struct {
 	join         Pipeline
 }
 
-// busyTiles is the minimum number of tiles of attention for which one threadgroup computes all splits of a tile. An H100 has 132
-// multiprocessors, so this many threadgroups occupy it. With fewer tiles, each split has a threadgroup, and another dispatch joins the splits.
+// busyTiles is the minimum number of tiles of attention for which one threadgroup computes all
+// splits of a tile. An H100 has 132 multiprocessors, so this many threadgroups occupy it. With
+// fewer tiles, each split has a threadgroup, and another dispatch joins the splits.
 const busyTiles = 128
 
 func (a *nvidiaAttention) compile(dev Device, mode Mode) error {
@@ -34,7 +35,8 @@ func (n *nvidia) computesAttention(op *operation) bool {
 		attentionBytes(shape) <= n.memory
 }
 
-// attentionBytes returns the bytes of threadgroup memory that attention.cu needs. The arrays are listed in attend.
+// attentionBytes returns the bytes of threadgroup memory that attention.cu needs. The arrays are
+// listed in attend.
 func attentionBytes(shape *compute.AttentionShape) int {
 	query := shape.KeyDim
 	if shape.KeyDim/32%2 == 0 {
@@ -47,8 +49,9 @@ func attentionBytes(shape *compute.AttentionShape) int {
 	return bytes
 }
 
-// splitsOf returns the number of splits per row if few tiles are to be computed, each split by its own threadgroup. It is 0 if a
-// threadgroup computes all splits of a tile, or if another kernel computes the attention.
+// splitsOf returns the number of splits per row if few tiles are to be computed, each split by its
+// own threadgroup. It is 0 if a threadgroup computes all splits of a tile, or if another kernel
+// computes the attention.
 func (n *nvidia) splitsOf(op *operation) int {
 	if !n.computesAttention(op) {
 		return 0
@@ -62,8 +65,8 @@ func (n *nvidia) splitsOf(op *operation) int {
 	return splits
 }
 
-// attend records an attention. If each split of a tile has its own threadgroup, a second dispatch joins the splits, unless the next
-// operation's kernel does it.
+// attend records an attention. If each split of a tile has its own threadgroup, a second dispatch
+// joins the splits, unless the next operation's kernel does it.
 func (n *nvidia) attend(op *operation) {
 	if !n.computesAttention(op) {
 		n.portable().Attention(op.dst, op.x, op.attention, op.cache, op.layer)

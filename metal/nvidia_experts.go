@@ -5,7 +5,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// nvidiaExperts has the kernels of Route, and the memory between Route and the operations of the experts.
+// nvidiaExperts has the kernels of Route, and the memory between Route and the operations of the
+// experts.
 type nvidiaExperts struct {
 	routeRows, rowRoute, rowChoose Pipeline
 	counters                       Buffer // counters of kernel route; all 0 between dispatches
@@ -42,9 +43,11 @@ type (
 const (
 	logitRows   = 4     // rows per warp of kernel route
 	counterRows = 16384 // maximum number of rows per dispatch of kernel route
-	// maxNvidiaExperts is the maximum number of experts that fits into the threadgroup memory of kernel route.
+	// maxNvidiaExperts is the maximum number of experts that fits into the threadgroup memory of
+	// kernel route.
 	maxNvidiaExperts = 1024
-	// manyChoices is the minimum mean number of choices per expert for which tiles of 32 are faster than tiles of 8.
+	// manyChoices is the minimum mean number of choices per expert for which tiles of 32 are faster
+	// than tiles of 8.
 	manyChoices = 12
 	// expertScratch is the maximum number of bytes of scratch memory for the products of choices.
 	expertScratch = 128 << 20
@@ -98,8 +101,9 @@ func (n *nvidia) routeMany(op *operation, w *weight) {
 	n.grouped = groupedChoices{} // the logits have overwritten the grouped choices in scratch memory
 }
 
-// routeRow records the logits of a row's routing, together with the RMSNorm that makes the row. It also quantises the row. It records the
-// choice of the experts too, unless the next operation's kernel makes it.
+// routeRow records the logits of a row's routing, together with the RMSNorm that makes the row. It
+// also quantises the row. It records the choice of the experts too, unless the next operation's
+// kernel makes it.
 func (n *nvidia) routeRow(op *operation) {
 	const simdgroups = 8 // each computes the logit of an expert
 	w, norm := weightOf(op.weights[0]), op.prior
@@ -116,7 +120,8 @@ func (n *nvidia) routeRow(op *operation) {
 	}
 }
 
-// choiceBytes returns the threadgroup memory for the choice of a row's experts: two floats per expert.
+// choiceBytes returns the threadgroup memory for the choice of a row's experts: two floats per
+// expert.
 func choiceBytes(shape compute.RouteShape) int { return 8 * shape.Experts }
 
 func routeArgsOf(op *operation, rows int) nvidiaRouteArgs {
@@ -142,8 +147,9 @@ func tileOf(rows, used, experts int) int {
 	return 8
 }
 
-// groupChoices records the grouping of a routing by expert. It records nothing if scratch memory already holds that grouping. slots
-// is the number of choices per row, including the choice of the shared experts.
+// groupChoices records the grouping of a routing by expert. It records nothing if scratch memory
+// already holds that grouping. slots is the number of choices per row, including the choice of the
+// shared experts.
 func (n *nvidia) groupChoices(routing compute.Tensor, w *packedWeight, slots int) groupedChoices {
 	used := routing.Cols / 2
 	g := groupedChoices{routing: routing, slots: slots, tile: tileOf(routing.Rows, used, w.matrices)}
@@ -164,8 +170,8 @@ func (n *nvidia) groupChoices(routing compute.Tensor, w *packedWeight, slots int
 	return g
 }
 
-// packedExperts returns the gate weight of GatedExperts if NVIDIA's kernels compute the operation. They support no biases and no activation
-// but SiLU.
+// packedExperts returns the gate weight of GatedExperts if NVIDIA's kernels compute the operation.
+// They support no biases and no activation but SiLU.
 func (op *operation) packedExperts() (*packedWeight, bool) {
 	w, packed := op.experts.Gate.(*packedWeight)
 	return w, packed && op.experts.GateBias == nil && op.experts.Activation == compute.SiLU
@@ -219,12 +225,14 @@ func isPacked(w compute.Weight) bool {
 	return packed
 }
 
-// gatedMemory returns the threadgroup memory of row_gated_experts, without that for the choice of the experts.
+// gatedMemory returns the threadgroup memory of row_gated_experts, without that for the choice of
+// the experts.
 func (k packedKernel) gatedMemory(w *packedWeight) int {
 	return rowBytes(w.in) + 2*k.rows()/groupRows*groupBytes(&w.weight)
 }
 
-// gatedRow is gatedExperts for one row, with the choice of the experts by the logits of the routing before it.
+// gatedRow is gatedExperts for one row, with the choice of the experts by the logits of the routing
+// before it.
 func (n *nvidia) gatedRow(op *operation, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
 	n.quantise(quantisedRows(op.x, w.in))
 	k, route, logits := w.packed.rowGated, op.prior, Binding{Buffer: n.logits}
@@ -249,7 +257,8 @@ func (n *nvidia) gatedChoices(op *operation, w *packedWeight, a *packedExpertsAr
 	})
 }
 
-// downWeights are the weights of an ExpertsAdd. shared is nil if the shared experts have a separate dispatch, or if there are none.
+// downWeights are the weights of an ExpertsAdd. shared is nil if the shared experts have a separate
+// dispatch, or if there are none.
 type downWeights struct {
 	*packedWeight
 	shared *weight
@@ -264,7 +273,8 @@ func (d downWeights) choices() int {
 	return d.used
 }
 
-// rowMemory returns the threadgroup memory of row_experts_add, without that for the choice of the experts.
+// rowMemory returns the threadgroup memory of row_experts_add, without that for the choice of the
+// experts.
 func (d downWeights) rowMemory() int {
 	bytes := d.used * (rowBytes(d.in) + groupBytes(&d.weight))
 	if d.shared != nil {
@@ -290,8 +300,8 @@ func (n *nvidia) expertsAdd(op *operation) {
 	}
 }
 
-// downWeights returns the weights of an ExpertsAdd. separate reports whether the shared experts have a separate dispatch, packed whether
-// NVIDIA's kernels compute the operation.
+// downWeights returns the weights of an ExpertsAdd. separate reports whether the shared experts
+// have a separate dispatch, packed whether NVIDIA's kernels compute the operation.
 func (op *operation) downWeights() (d downWeights, separate, packed bool) {
 	w, packed := op.experts.Down.(*packedWeight)
 	if !packed || op.experts.DownBias != nil {
@@ -340,7 +350,8 @@ func (n *nvidia) downRow(op *operation, d downWeights) {
 	recordFor(n, "experts_add", k.pipeline, g, &row, op.dst, down, shared, at(op.x), logits, bind(route.bias, logits), at(op.dst))
 }
 
-// downChoices is expertsAdd for any number of rows. It writes the products of all choices to scratch memory and then adds them.
+// downChoices is expertsAdd for any number of rows. It writes the products of all choices to
+// scratch memory and then adds them.
 func (n *nvidia) downChoices(op *operation, d downWeights) {
 	used, slots, width := d.used, d.choices(), d.used*d.in
 	a := packedExpertsArgs{
@@ -369,7 +380,8 @@ func (n *nvidia) downChoices(op *operation, d downWeights) {
 	})
 }
 
-// quantiseChoices quantises the activations of all choices. It returns the offset of those of the shared experts.
+// quantiseChoices quantises the activations of all choices. It returns the offset of those of the
+// shared experts.
 func (n *nvidia) quantiseChoices(h compute.Tensor, d downWeights) (offset int) {
 	q := quantisedSlices(h, d.used, d.in, d.in)
 	separate := d.shared != nil && d.shared.in != d.in

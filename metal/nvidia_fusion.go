@@ -2,19 +2,24 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// A kernel for one row often takes less time than its launch, so some kernels for one row also compute the operation before theirs:
-//   - a product (MatMul, MatMulAdd, Expand) computes the RMSNorm, the Latents, or the join of the attention's splits that make its row,
-//   - the routing computes the RMSNorm, and leaves the choice of the experts, by its logits, to the kernels of the experts,
+// A kernel for one row often takes less time than its launch, so some kernels for one row also
+// compute the operation before theirs:
+//   - a product (MatMul, MatMulAdd, Expand) computes the RMSNorm, the Latents, or the join of the
+//     attention's splits that make its row,
+//   - the routing computes the RMSNorm, and leaves the choice of the experts, by its logits, to the
+//     kernels of the experts,
 //   - GatedExperts and then ExpertsAdd make this choice.
 //
 // fuse decides this for the operations of a step, before they are recorded.
 
 const (
-	// maxFusedNorm is the maximum number of columns of an RMSNorm that the next operation's kernel computes. A threadgroup of that kernel
-	// has 256 threads. Each thread takes two rounds of 8 values.
+	// maxFusedNorm is the maximum number of columns of an RMSNorm that the next operation's kernel
+	// computes. A threadgroup of that kernel has 256 threads. Each thread takes two rounds of 8
+	// values.
 	maxFusedNorm = 4096
-	// maxFusedJoin is the maximum number of values, over all splits, for which a product's kernel joins attention. Each of its
-	// threadgroups joins all of them, so for more values a separate kernel is faster.
+	// maxFusedJoin is the maximum number of values, over all splits, for which a product's kernel
+	// joins attention. Each of its threadgroups joins all of them, so for more values a separate
+	// kernel is faster.
 	maxFusedJoin = 1 << 12
 )
 
@@ -27,7 +32,8 @@ func (n *nvidia) fuse() {
 	}
 }
 
-// fusible reports whether the kernel of op, which has one row, can also compute prior, or what is left of it.
+// fusible reports whether the kernel of op, which has one row, can also compute prior, or what is
+// left of it.
 func (n *nvidia) fusible(prior, op *operation) bool {
 	switch op.kind {
 	case opProduct:
@@ -55,7 +61,8 @@ func (op *operation) makes(x compute.Tensor) bool {
 	return op.dst.Buffer == x.Buffer && op.dst.Offset == x.Offset
 }
 
-// joinsProduct reports whether kernel k can compute prior, which makes the row of op, before a product with w.
+// joinsProduct reports whether kernel k can compute prior, which makes the row of op, before a
+// product with w.
 func (n *nvidia) joinsProduct(prior, op *operation, k packedKernel, w *packedWeight) bool {
 	cols := w.matrices * w.in
 	switch {
@@ -74,12 +81,14 @@ func (n *nvidia) joinsProduct(prior, op *operation, k packedKernel, w *packedWei
 	}
 }
 
-// normInProduct reports whether op is an RMSNorm of one row that a product's or a routing's kernel can compute.
+// normInProduct reports whether op is an RMSNorm of one row that a product's or a routing's kernel
+// can compute.
 func (n *nvidia) normInProduct(op *operation) bool {
 	return op.kind == opNorm && op.dst.Rows == 1 && n.normQuantises(op) && weightOf(op.gain).in <= maxFusedNorm && !overlap(op.dst, op.x)
 }
 
-// latentsInProduct reports whether op is a Latents of one row, with a compressed query, that a product's kernel can compute.
+// latentsInProduct reports whether op is a Latents of one row, with a compressed query, that a
+// product's kernel can compute.
 func (n *nvidia) latentsInProduct(op *operation) bool {
 	return op.kind == opLatents && op.gain != nil && op.x.Rows == 1 && n.computesLatents(op) && !overlap(op.dst, op.x)
 }
@@ -94,7 +103,8 @@ func (op *operation) normThreads() int {
 // longestNorm returns the maximum length of a row that the kernel normalises as part of a product.
 func (k packedKernel) longestNorm(norm *operation) int { return k.normRounds * 8 * norm.normThreads() }
 
-// choosesAgain reports whether the kernel of an ExpertsAdd can make the choice of the experts that the kernel of gated made.
+// choosesAgain reports whether the kernel of an ExpertsAdd can make the choice of the experts that
+// the kernel of gated made.
 func (n *nvidia) choosesAgain(gated, op *operation) bool {
 	if gated.kind != opGatedExperts || gated.prior == nil || gated.prior.dst != op.routing {
 		return false

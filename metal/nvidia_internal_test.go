@@ -10,8 +10,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestPackedGeometry compares the tables of the kernels for packed weights with the source of the kernels. Every kernel has a geometry, and a
-// type has packed sizes exactly if the source has a struct for it.
+// TestPackedGeometry compares the tables of the kernels for packed weights with the source of the
+// kernels. Every kernel has a geometry, and a type has packed sizes exactly if the source has a
+// struct for it.
 func TestPackedGeometry(t *testing.T) {
 	t.Parallel()
 	src, err := weightsSource(gguf.TypeQ40)

@@ -2,7 +2,8 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// operation is a call of an operation of compute.Step that is not recorded yet. Fields that the operation does not have are empty.
+// operation is a call of an operation of compute.Step that is not recorded yet. Fields that the
+// operation does not have are empty.
 type operation struct {
 	kind            operationKind
 	record          func(n *nvidia, op *operation)
@@ -21,8 +22,8 @@ type operation struct {
 	rows            []int32
 
 	splitBefore bool
-	// prior is the operation before this one if the kernel of this operation also computes it, or computes the rest of it. That operation
-	// then has continued set.
+	// prior is the operation before this one if the kernel of this operation also computes it, or
+	// computes the rest of it. That operation then has continued set.
 	prior     *operation
 	continued bool
 }

@@ -34,8 +34,8 @@ func (n *nvidia) separateProducts(dst, x compute.Tensor, ws ...compute.Weight) {
 	n.products(dst, x, ws, nil)
 }
 
-// products is MatMul. Up to three consecutive weights of one type share a dispatch. prior is the operation that the first dispatch also
-// computes, or nil.
+// products is MatMul. Up to three consecutive weights of one type share a dispatch. prior is the
+// operation that the first dispatch also computes, or nil.
 func (n *nvidia) products(dst, x compute.Tensor, ws []compute.Weight, prior *operation) {
 	if n.shared == nil {
 		n.portable().MatMul(dst, x, ws...)
@@ -65,7 +65,8 @@ func (n *nvidia) matMulAdd(dst, x compute.Tensor, ws []compute.Weight, prior *op
 	}
 }
 
-// product records the product of up to three packed weights of the type of w, which is the first of them.
+// product records the product of up to three packed weights of the type of w, which is the first of
+// them.
 func (n *nvidia) product(name string, dst, x compute.Tensor, w *packedWeight, ws []compute.Weight, prior *operation, add bool) {
 	if k, ok := n.rowKernel(dst, w); ok && (prior != nil || quantisedRows(x.Head(1), w.in) != n.quantised) {
 		n.rowProduct(name, k, dst, x, prior, w, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
@@ -78,8 +79,8 @@ func (n *nvidia) product(name string, dst, x compute.Tensor, w *packedWeight, ws
 	})
 }
 
-// quantisedProduct records the product of weights with quantised activations. In the argument struct, the caller sets the fields that
-// depend on the operation.
+// quantisedProduct records the product of weights with quantised activations. In the argument
+// struct, the caller sets the fields that depend on the operation.
 func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, w *packedWeight, ws []compute.Weight, a packedProductArgs) {
 	k := forColumns(w.packed.product, dst.Rows)
 	if dst.Rows > 4 && dst.Rows <= w.packed.wide.algorithm.columns && w.out >= wideRows {
@@ -94,8 +95,9 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	recordFor(n, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: n.activations}, at(dst))
 }
 
-// rowKernel returns the kernel for a product of one row of activations. It returns false if another kernel is better, as for a weight of
-// many rows: quantising the activations once is then cheaper than quantising them in every threadgroup.
+// rowKernel returns the kernel for a product of one row of activations. It returns false if another
+// kernel is better, as for a weight of many rows: quantising the activations once is then cheaper
+// than quantising them in every threadgroup.
 func (n *nvidia) rowKernel(dst compute.Tensor, w *packedWeight) (packedKernel, bool) {
 	k := w.packed.row
 	if w.in/blockValues <= shortRow {
@@ -104,16 +106,19 @@ func (n *nvidia) rowKernel(dst compute.Tensor, w *packedWeight) (packedKernel, b
 	return k, dst.Rows == 1 && w.out < wideRows && n.fitsTwice(k.rowMemory(w))
 }
 
-// rowMemory returns the threadgroup memory of a kernel that stages a row of activations and its rows of a weight.
+// rowMemory returns the threadgroup memory of a kernel that stages a row of activations and its
+// rows of a weight.
 func (k packedKernel) rowMemory(w *packedWeight) int {
 	return rowBytes(w.in) + k.rows()/groupRows*groupBytes(&w.weight)
 }
 
-// fitsTwice reports whether two threadgroups with the given number of bytes of threadgroup memory run on a multiprocessor at the same time.
+// fitsTwice reports whether two threadgroups with the given number of bytes of threadgroup memory
+// run on a multiprocessor at the same time.
 func (n *nvidia) fitsTwice(bytes int) bool { return 2*bytes <= n.memory }
 
-// rowProduct records a product of one row. prior is the operation that makes x if the kernel is to compute it too. In the argument struct,
-// the caller sets the fields that depend on the operation. table has the angles of Absorb's rotations.
+// rowProduct records a product of one row. prior is the operation that makes x if the kernel is to
+// compute it too. In the argument struct, the caller sets the fields that depend on the operation.
+// table has the angles of Absorb's rotations.
 func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, prior *operation, w *packedWeight, ws []compute.Weight, a rowArgs, table Binding) {
 	from, slots, gain, latent, latentGain, keys := at(x), n.slotMapping, table, table, table, table
 	g := grid{y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.rowMemory(w)}
@@ -145,7 +150,8 @@ func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, 
 	recordFor(n, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, slots, gain, at(x), at(dst), latent, latentGain, keys)
 }
 
-// matrices records the products of a weight's matrices. Each matrix has its own slice of the rows of x.
+// matrices records the products of a weight's matrices. Each matrix has its own slice of the rows
+// of x.
 func (n *nvidia) matrices(name string, dst, x compute.Tensor, w *packedWeight, prior *operation, xMatrix, dstMatrix int) {
 	ws := []compute.Weight{w}
 	if k, ok := n.rowKernel(dst, w); ok {
@@ -213,9 +219,10 @@ func (n *nvidia) absorb(op *operation) {
 // floatRows is the maximum number of rows per dispatch that copies a weight in float32.
 const floatRows = 16384
 
-// inFloats returns w or, if w is packed, a copy in float32. The first step that needs the copy makes it. Routers need it, since their
-// kernels read weights that are not packed. Experts with biases, or with another activation than SiLU, need it, since only the portable
-// kernels compute such experts.
+// inFloats returns w or, if w is packed, a copy in float32. The first step that needs the copy
+// makes it. Routers need it, since their kernels read weights that are not packed. Experts with
+// biases, or with another activation than SiLU, need it, since only the portable kernels compute
+// such experts.
 func (n *nvidia) inFloats(weight compute.Weight) compute.Weight {
 	w, packed := weight.(*packedWeight)
 	if !packed {

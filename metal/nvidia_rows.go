@@ -118,13 +118,15 @@ func queryCols(op *operation) int {
 	return weightOf(op.gain).in
 }
 
-// computesLatents reports whether NVIDIA's kernel computes a Latents: if the pages are of float16, in blocks of whole values.
+// computesLatents reports whether NVIDIA's kernel computes a Latents: if the pages are of float16,
+// in blocks of whole values.
 func (n *nvidia) computesLatents(op *operation) bool {
 	q, latent := queryCols(op), weightOf(op.kvGain).in
 	return n.shared != nil && op.cache.shape.Type == gguf.TypeF16 && q%blockValues == 0 && latent%blockValues == 0 && op.rope.Dims()%4 == 0 && max(q, latent) <= maxLatents
 }
 
-// latents records a Latents, unless the next operation's kernel computes it. It also quantises the compressed queries.
+// latents records a Latents, unless the next operation's kernel computes it. It also quantises the
+// compressed queries.
 func (n *nvidia) latents(op *operation) {
 	switch {
 	case op.continued:
@@ -143,7 +145,8 @@ func (n *nvidia) latents(op *operation) {
 	}
 }
 
-// storeLatents records the Latents of the given number of rows. The parameter first is the index of the first of them.
+// storeLatents records the Latents of the given number of rows. The parameter first is the index of
+// the first of them.
 func (n *nvidia) storeLatents(op *operation, l latentRows, first, rows int) {
 	from := at(rowsFrom(op.x, first, rows))
 	slots := Binding{l.to.slots.Buffer, l.to.slots.Offset + slotBytes*first}

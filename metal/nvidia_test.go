@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// recordOnly is a device with NVIDIA's kernels that only lists the kernels of a step, so it needs no GPU.
+// recordOnly is a device with NVIDIA's kernels that only lists the kernels of a step, so it needs
+// no GPU.
 type recordOnly struct {
 	metal.Device // nil; the backend calls only the methods below
 	names        []string
@@ -54,8 +55,9 @@ func (d *recordOnly) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 func (d *recordOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 func (d *recordOnly) Close() error                            { return nil }
 
-// TestNvidiaDispatches checks the number of dispatches of a step with NVIDIA's kernels. With one row, a kernel also computes the operation
-// before its own. A step makes no buffers and allocates nothing.
+// TestNvidiaDispatches checks the number of dispatches of a step with NVIDIA's kernels. With one
+// row, a kernel also computes the operation before its own. A step makes no buffers and allocates
+// nothing.
 func TestNvidiaDispatches(t *testing.T) {
 	for _, c := range []struct {
 		path      string
@@ -94,8 +96,9 @@ func TestNvidiaDispatches(t *testing.T) {
 	}
 }
 
-// TestNvidiaSharedKernels lists the kernels of operations on one row. A kernel that also computes an RMSNorm replaces the row of which
-// another kernel had quantised the values before, so the next product must not use these values.
+// TestNvidiaSharedKernels lists the kernels of operations on one row. A kernel that also computes
+// an RMSNorm replaces the row of which another kernel had quantised the values before, so the next
+// product must not use these values.
 func TestNvidiaSharedKernels(t *testing.T) {
 	d := &recordOnly{}
 	be, err := metal.New(d, metal.Options{})

@@ -17,16 +17,19 @@ const (
 	rowBlockBytes = 40
 	// rowAlign is the alignment in threadgroup memory of rows that a kernel quantises itself.
 	rowAlign = 16
-	// rowPartBytes is the threadgroup memory for the partial sums of one choice (an expert of the row) in row_experts_add.
+	// rowPartBytes is the threadgroup memory for the partial sums of one choice (an expert of the
+	// row) in row_experts_add.
 	rowPartBytes = 640
 	// shortRow is the maximum number of blocks of a row for row_product_short.
 	shortRow = 32
-	// wideRows is the minimum number of rows of weights for which threadgroups of 64 rows occupy the whole GPU.
+	// wideRows is the minimum number of rows of weights for which threadgroups of 64 rows occupy
+	// the whole GPU.
 	wideRows = 16384
 )
 
-// algorithm is Lanes or Tensor of tile.h with its template arguments: a team of warps multiplies groups of rows of weights with columns,
-// which are rows of activations. A warp takes some of the strands of a sum, and reads some blocks before it uses the first.
+// algorithm is Lanes or Tensor of tile.h with its template arguments: a team of warps multiplies
+// groups of rows of weights with columns, which are rows of activations. A warp takes some of the
+// strands of a sum, and reads some blocks before it uses the first.
 type algorithm struct {
 	name                            string
 	groups, columns, strands, reads int
@@ -38,7 +41,8 @@ type packedKernel struct {
 	algorithm algorithm
 	teams     int // per threadgroup; for ROW_EXPERTS the maximum number, since each choice has one
 	resident  int // minimum number of threadgroups on a multiprocessor
-	// normRounds is the maximum number of rounds in which a kernel normalises a row; a thread takes 8 values per round.
+	// normRounds is the maximum number of rounds in which a kernel normalises a row; a thread takes
+	// 8 values per round.
 	normRounds int
 	pipeline   Pipeline
 }
@@ -131,12 +135,14 @@ type packedKernels struct {
 
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
 	wide                                      packedKernel
-	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated takes one quantised row. All of them
-	// stage their weights in threadgroup memory. The simdgroups of rowExperts are counted per choice.
+	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated
+	// takes one quantised row. All of them stage their weights in threadgroup memory. The
+	// simdgroups of rowExperts are counted per choice.
 	row, shortRow, rowGated, rowExperts packedKernel
 }
 
-// forColumns returns the smallest kernel that takes all columns at once. If there is none, it returns the largest kernel.
+// forColumns returns the smallest kernel that takes all columns at once. If there is none, it
+// returns the largest kernel.
 func forColumns(kernels []packedKernel, columns int) packedKernel {
 	for _, k := range kernels {
 		if k.algorithm.columns >= columns {
@@ -167,7 +173,8 @@ type nvidiaWeights struct {
 	quantised        quantised // the contents of activations
 }
 
-// maxActivations is the maximum number of bytes for quantised activations. An operation that needs more bytes is done in parts.
+// maxActivations is the maximum number of bytes for quantised activations. An operation that needs
+// more bytes is done in parts.
 const maxActivations = 64 << 20
 
 func (n *nvidia) load(w *weight, data []byte, action string) (compute.Weight, error) {
@@ -251,8 +258,9 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	return k, nil
 }
 
-// packedSizes describes a packed group of rows with the sizes of weights.h: bytes of a super-block's header, bytes of a block, and
-// blocks per super-block. Weights of other types are not packed.
+// packedSizes describes a packed group of rows with the sizes of weights.h: bytes of a
+// super-block's header, bytes of a block, and blocks per super-block. Weights of other types are
+// not packed.
 var packedSizes = map[gguf.Type]struct{ header, block, blocks int }{
 	gguf.TypeQ40: {0, 288, 1}, gguf.TypeQ41: {0, 320, 1}, gguf.TypeQ50: {0, 352, 1}, gguf.TypeQ51: {0, 384, 1}, gguf.TypeQ80: {0, 544, 1},
 	gguf.TypeQ4K: {64, 288, 8}, gguf.TypeQ5K: {64, 352, 8}, gguf.TypeQ6K: {32, 416, 8},

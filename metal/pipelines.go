@@ -18,8 +18,8 @@ var sources = []string{
 	"attention_tile.metal",
 }
 
-// Files returns the names of the kernel files. Every driver compiles all of them, except that attention_split.metal is only for devices with
-// Info.SplitAttention.
+// Files returns the names of the kernel files. Every driver compiles all of them, except that
+// attention_split.metal is only for devices with Info.SplitAttention.
 func Files() []string { return append(slices.Clone(sources), splitSource) }
 
 const splitSource = "attention_split.metal"
@@ -46,8 +46,8 @@ func (c compiled) groups(out int) int {
 	return (out + each - 1) / each
 }
 
-// forRows returns the kernel with the fewest inputs that processes all rows at once. If there is none, it returns the kernel with the most
-// inputs.
+// forRows returns the kernel with the fewest inputs that processes all rows at once. If there is
+// none, it returns the kernel with the most inputs.
 func forRows(kernels []compiled, rows int) compiled {
 	for _, k := range kernels {
 		if k.inputs >= rows {
@@ -57,7 +57,8 @@ func forRows(kernels []compiled, rows int) compiled {
 	return kernels[len(kernels)-1]
 }
 
-// tiled is a pipeline of a tiled kernel. A tile has the products of some rows of weights with some rows of activations.
+// tiled is a pipeline of a tiled kernel. A tile has the products of some rows of weights with some
+// rows of activations.
 type tiled struct {
 	rows, inputs int // numbers of rows of weights and of activations in a tile
 	from         int // minimum number of rows of activations for which the pipeline is used
@@ -67,8 +68,8 @@ type tiled struct {
 // simdgroups returns the number of simdgroups of a tile. Each simdgroup computes 16 by 16 results.
 func (t tiled) simdgroups() int { return t.rows * t.inputs / 256 }
 
-// grid returns the grid of a product. The weight has as many rows as out says, of which the parameter each is the number per tile. The
-// parameter rows is the number of rows of activations.
+// grid returns the grid of a product. The weight has as many rows as out says, of which the
+// parameter each is the number per tile. The parameter rows is the number of rows of activations.
 func (t tiled) grid(out, each, rows int) grid {
 	return grid{
 		x: (out + each - 1) / each, y: (rows + t.inputs - 1) / t.inputs,
@@ -91,8 +92,8 @@ type weightKernels struct {
 	productTile, gatedTile, expertGatedTile, expertDownTile tiled
 }
 
-// kernelSet holds the compiled kernels. The pipelines for a type and shape are made when the first weight or cache with that type and shape
-// is made.
+// kernelSet holds the compiled kernels. The pipelines for a type and shape are made when the first
+// weight or cache with that type and shape is made.
 type kernelSet struct {
 	device    Device
 	mode      Mode
@@ -178,7 +179,8 @@ type maker struct {
 	err error
 }
 
-// pipeline returns the pipeline of a kernel. The first constant has index 0. Each pipeline is made once.
+// pipeline returns the pipeline of a kernel. The first constant has index 0. Each pipeline is made
+// once.
 func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	key := fmt.Sprint(name, constants)
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
@@ -194,7 +196,8 @@ func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
 	return p
 }
 
-// few returns the kernel for few rows that the geometry chooses. The number of simdgroups is limited to what the device allows.
+// few returns the kernel for few rows that the geometry chooses. The number of simdgroups is
+// limited to what the device allows.
 func (m *maker) few(file, kernel string, w weightShape, inputs int) compiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, inputs)
 	p := m.pipeline(file, instance(kernel, w.kind, c.Rows, inputs))
@@ -217,8 +220,8 @@ func (m *maker) all(file, kernel string, w weightShape) (list []compiled) {
 	return list
 }
 
-// tiles returns the tiled kernel that the geometry chooses. If the device does not allow enough threads for the chosen tile, tiles chooses
-// a smaller one.
+// tiles returns the tiled kernel that the geometry chooses. If the device does not allow enough
+// threads for the chosen tile, tiles chooses a smaller one.
 func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	c := m.set.geometry.find(kernel, w.kind, w.in, w.out, 0)
 	made := tiled{rows: c.Rows, inputs: c.Inputs, from: c.From}

@@ -16,16 +16,18 @@ type pageKernels struct {
 	chosen             []attentionChoice // choices for single shapes, then the choice for all shapes
 }
 
-// attentionKernel is a kernel that processes several query heads of one key head at once. heads is the maximum number of these query heads.
-// The kernel supports heads whose values have up to 32*values dimensions.
+// attentionKernel is a kernel that processes several query heads of one key head at once. heads is
+// the maximum number of these query heads. The kernel supports heads whose values have up to
+// 32*values dimensions.
 type attentionKernel struct {
 	values, heads int
 	simdgroups    int // maximum number per threadgroup
 	pipeline      Pipeline
 }
 
-// attentionTemplate is a kernel template that computes attention. letters has a letter for each template argument after the type of pages:
-// v or c for values, q for heads. Instances for the same number of values are sorted by falling number of heads.
+// attentionTemplate is a kernel template that computes attention. letters has a letter for each
+// template argument after the type of pages: v or c for values, q for heads. Instances for the same
+// number of values are sorted by falling number of heads.
 type attentionTemplate struct {
 	file, kernel, letters string
 	instances             []attentionKernel
@@ -39,7 +41,8 @@ var (
 	attentionSplits = attentionTemplate{splitSource, "attention_split", "q", []attentionKernel{{values: 16, heads: 4}, {values: 16, heads: 2}, {values: 16, heads: 1}}}
 )
 
-// instance returns the name of an instance, such as attention_F16_v4_q2, and its template arguments.
+// instance returns the name of an instance, such as attention_F16_v4_q2, and its template
+// arguments.
 func (a *attentionTemplate) instance(k attentionKernel, t gguf.Type) (name, arguments string) {
 	name, arguments = fmt.Sprintf("%s_%v", a.kernel, t), fmt.Sprintf("Page%v", t)
 	for _, letter := range a.letters {
@@ -53,8 +56,8 @@ func (a *attentionTemplate) instance(k attentionKernel, t gguf.Type) (name, argu
 	return name, arguments
 }
 
-// attentionChoice is a geometry of attention. in and out are the lengths of a key and of a value for which it was chosen; 0 stands for all
-// shapes.
+// attentionChoice is a geometry of attention. in and out are the lengths of a key and of a value
+// for which it was chosen; 0 stands for all shapes.
 type attentionChoice struct {
 	in, out           int
 	heads, simdgroups int // maximum heads and simdgroups per threadgroup
@@ -112,8 +115,8 @@ func (k *pageKernels) choose(shape compute.AttentionShape) attentionChoice {
 	return k.chosen[len(k.chosen)-1]
 }
 
-// forHeads returns a kernel that processes at most maxHeads query heads of a shape at once. room is its threadgroup memory per simdgroup in
-// bytes. ok is false if there is no such kernel.
+// forHeads returns a kernel that processes at most maxHeads query heads of a shape at once. room is
+// its threadgroup memory per simdgroup in bytes. ok is false if there is no such kernel.
 func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a attentionKernel, room int, ok bool) {
 	for _, a := range k.attention {
 		room := 4 * (a.heads*((shape.KeyDim+3)&^3+32) + 32)
@@ -124,11 +127,13 @@ func (k *pageKernels) forHeads(shape compute.AttentionShape, maxHeads int) (a at
 	return a, 0, false
 }
 
-// attentionSplitGroups is the number of simdgroups of a threadgroup of attention_split.metal: one per block of 32 keys.
+// attentionSplitGroups is the number of simdgroups of a threadgroup of attention_split.metal: one
+// per block of 32 keys.
 const attentionSplitGroups = splitKeys / 32
 
-// forSplits returns the kernel with one threadgroup per split of the keys. rowSplits is the number of splits of all rows. groups is the number
-// of threadgroups per split of a row, room the threadgroup memory in bytes. ok is false if there is no such kernel. A kernel for more heads
+// forSplits returns the kernel with one threadgroup per split of the keys. rowSplits is the number
+// of splits of all rows. groups is the number of threadgroups per split of a row, room the
+// threadgroup memory in bytes. ok is false if there is no such kernel. A kernel for more heads
 // reads keys less often, but with few splits it has too few threadgroups to occupy the GPU.
 func (k *pageKernels) forSplits(shape compute.AttentionShape, rowSplits int) (a attentionKernel, groups, room int, ok bool) {
 	const busy = 64 // number of threadgroups that occupies a GPU

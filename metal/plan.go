@@ -17,7 +17,8 @@ type plan struct {
 	positions            int
 }
 
-// Plan implements compute.Backend. The plan does not include memory that the backend has already allocated.
+// Plan implements compute.Backend. The plan does not include memory that the backend has already
+// allocated.
 func (b *Backend) Plan() compute.Plan {
 	scratch, activations := b.scratch.bytes, b.recorder.activationBytes(0, 0)
 	return &plan{Backend: b, scratch: scratch, activations: activations, taken: scratch + activations}
@@ -49,14 +50,15 @@ func (p *plan) Rope(dims, positions int) {
 	p.positions = max(p.positions, positions)
 }
 
-// Cache implements compute.Plan. The number of pages is not known yet, so the plan assumes enough pages for one sequence.
+// Cache implements compute.Plan. The number of pages is not known yet, so the plan assumes enough
+// pages for one sequence.
 func (p *plan) Cache(shape compute.CacheShape) {
 	shape.Pages = max(shape.Pages, (p.positions+shape.PageSize-1)/shape.PageSize)
 	p.scratch = max(p.scratch, splitsFor(shape, p.positions))
 }
 
-// Bytes implements compute.Plan. While a tensor is packed, it is on the device twice, so the result includes the largest such tensor a second
-// time.
+// Bytes implements compute.Plan. While a tensor is packed, it is on the device twice, so the result
+// includes the largest such tensor a second time.
 func (p *plan) Bytes() (weights, steps int64) {
 	return p.weights, p.steps + int64(p.scratch+p.activations-p.taken+p.staging)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestThePlanIsWhatLoadTakes compares the plan of a model's memory with the memory that loading the model allocates on the device.
+// TestThePlanIsWhatLoadTakes compares the plan of a model's memory with the memory that loading the
+// model allocates on the device.
 func TestThePlanIsWhatLoadTakes(t *testing.T) {
 	t.Parallel()
 	plansAreExact(t, emulated)

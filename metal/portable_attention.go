@@ -55,8 +55,8 @@ func (p *portable) Latents(dst, t compute.Tensor, qGain, kvGain compute.Weight, 
 		at(t), bind(qGain, gain), gain, Binding{Buffer: r.buffer}, in.slots, in.keys, at(dst))
 }
 
-// Attention implements compute.Step. Rows before the first sequence with many rows are decoding rows, which are processed one by one. All later
-// rows are processed in tiles.
+// Attention implements compute.Step. Rows before the first sequence with many rows are decoding
+// rows, which are processed one by one. All later rows are processed in tiles.
 func (p *portable) Attention(dst, q compute.Tensor, shape compute.AttentionShape, kv compute.Cache, layer int) {
 	c := kv.(*cache)
 	chosen := c.kernels.choose(shape)
@@ -72,8 +72,9 @@ func (p *portable) Attention(dst, q compute.Tensor, shape compute.AttentionShape
 	}
 }
 
-// attentionFew records the attention of the batch's first dst.Rows rows, which are processed one by one. If a row has many positions, they are
-// split over several threadgroups, and a second dispatch joins the splits.
+// attentionFew records the attention of the batch's first dst.Rows rows, which are processed one by
+// one. If a row has many positions, they are split over several threadgroups, and a second dispatch
+// joins the splits.
 func (p *portable) attentionFew(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer int, concurrent bool) {
 	chosen := c.kernels.choose(shape)
 	a := attentionArgsOf(dst, q, shape, c)
@@ -105,8 +106,8 @@ func (p *portable) attentionFew(dst, q compute.Tensor, shape compute.AttentionSh
 	}
 }
 
-// attentionTile records, in tiles, the attention of the last rows of the batch. The parameter from is the index of the first of them, which
-// must be the first row of a sequence.
+// attentionTile records, in tiles, the attention of the last rows of the batch. The parameter from
+// is the index of the first of them, which must be the first row of a sequence.
 func (p *portable) attentionTile(dst, q compute.Tensor, shape compute.AttentionShape, c *cache, layer, from int) {
 	k := c.kernels.attentionTiles[0]
 	if shape.ValueDim > 32*k.values {

@@ -25,8 +25,8 @@ func (p *portable) Route(dst, x compute.Tensor, router, bias compute.Weight, sha
 		b, bind(bias, b), at(x), at(dst))
 }
 
-// sharedOf returns the weight of the shared experts if one dispatch can process it together with w, else nil. separate reports whether there
-// are shared experts that need a separate dispatch.
+// sharedOf returns the weight of the shared experts if one dispatch can process it together with w,
+// else nil. separate reports whether there are shared experts that need a separate dispatch.
 func sharedOf(w *weight, shared ...compute.Weight) (together *weight, separate bool) {
 	for _, s := range shared {
 		if s == nil || s.Type() != w.kind {
@@ -41,8 +41,8 @@ type gatedExpertsArgs struct {
 	activation, biased                                                           uint32
 }
 
-// GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type differs from the type
-// of the routed experts.
+// GatedExperts implements compute.Step. Shared experts have a separate dispatch if their type
+// differs from the type of the routed experts.
 func (p *portable) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	w, used := e.Gate.(*weight), routing.Cols/2
 	if dst.Rows >= w.kernels.expertGatedTile.from {
@@ -100,8 +100,8 @@ func (p *portable) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts)
 	}
 }
 
-// groupedInts is the maximum number of integers in scratch memory per choice (a row and one of its experts): one for the choice and three
-// for a tile.
+// groupedInts is the maximum number of integers in scratch memory per choice (a row and one of its
+// experts): one for the choice and three for a tile.
 const groupedInts = 4
 
 // grouped is a routing whose choices are grouped by expert, in scratch memory.

@@ -43,9 +43,9 @@ type productArgs struct {
 	groups0, groups1   uint32
 }
 
-// bindProducts returns the bindings of up to three weights that share a dispatch. For each weight, it also returns the number of rows, and
-// the number of threadgroups, which groupsOf computes from the rows. If there are fewer than three weights, the other bindings repeat the
-// first one.
+// bindProducts returns the bindings of up to three weights that share a dispatch. For each weight,
+// it also returns the number of rows, and the number of threadgroups, which groupsOf computes from
+// the rows. If there are fewer than three weights, the other bindings repeat the first one.
 func bindProducts(ws []compute.Weight, groupsOf func(rows int) int) (bound [3]Binding, out [3]uint32, groups [3]int) {
 	for i := range bound {
 		bound[i] = bind(ws[0], Binding{})
@@ -75,8 +75,8 @@ type tileArgs struct {
 	n, rowBytes, out, rows, xStride, dstStride, xMatrix, dstMatrix, add, activation uint32
 }
 
-// productTile records the product of a weight with many rows of activations. In the argument struct, productTile sets the sizes, and the
-// caller sets the fields that depend on the operation.
+// productTile records the product of a weight with many rows of activations. In the argument
+// struct, productTile sets the sizes, and the caller sets the fields that depend on the operation.
 func (p *portable) productTile(name string, dst, x compute.Tensor, w *weight, a tileArgs, concurrent bool) {
 	a.n, a.rowBytes, a.out, a.rows = uint32(w.in), uint32(w.rowBytes), uint32(w.out), uint32(dst.Rows)
 	a.xStride, a.dstStride = uint32(x.Stride), uint32(dst.Stride)
@@ -122,8 +122,8 @@ type gateArgs struct {
 	cols, stride, dstStride, activation uint32
 }
 
-// gateSeparately is GatedMatMul for weights of two types, and for activations that no product kernel supports. matMul writes both products
-// to scratch memory first.
+// gateSeparately is GatedMatMul for weights of two types, and for activations that no product
+// kernel supports. matMul writes both products to scratch memory first.
 func (p *portable) gateSeparately(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation, matMul func(dst, x compute.Tensor, ws ...compute.Weight)) {
 	out := weightOf(gate).out
 	p.inParts(dst.Rows, 2*out, func(first, n int) {

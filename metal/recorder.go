@@ -6,9 +6,11 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// A recorder makes dispatches of the operations of compute.Step. There are two: portable uses the kernels in Metal's language and records
-// an operation when it is called. nvidia collects the operations of a step, decides which of them share a kernel, and records them when
-// the step is submitted; what its kernels do not compute, it passes on to portable. Both add their dispatches to the backend's step.
+// A recorder makes dispatches of the operations of compute.Step. There are two: portable uses the
+// kernels in Metal's language and records an operation when it is called. nvidia collects the
+// operations of a step, decides which of them share a kernel, and records them when the step is
+// submitted; what its kernels do not compute, it passes on to portable. Both add their dispatches
+// to the backend's step.
 type recorder interface {
 	rowOperations
 	productOperations
@@ -53,21 +55,23 @@ type expertOperations interface {
 	ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts)
 }
 
-// weightStore is how a recorder stores the matrices of a model, and what memory its operations need for them.
+// weightStore is how a recorder stores the matrices of a model, and what memory its operations need
+// for them.
 type weightStore interface {
-	// load copies a matrix to the device, in the layout of the recorder's kernels, and makes the kernels' pipelines. Errors begin with
-	// action.
+	// load copies a matrix to the device, in the layout of the recorder's kernels, and makes the
+	// kernels' pipelines. Errors begin with action.
 	load(w *weight, data []byte, action string) (compute.Weight, error)
 	// sizes returns the memory that load needs.
 	sizes(w *weight) weightSizes
-	// reserveActivations makes room for the quantised rows of a step's buffer. No step may be in flight.
+	// reserveActivations makes room for the quantised rows of a step's buffer. No step may be in
+	// flight.
 	reserveActivations(rows, cols int) error
 	// activationBytes returns the bytes of that room after it has been made.
 	activationBytes(rows, cols int) int
 }
 
-// weightSizes are numbers of bytes: of a weight on the device, of the memory that it needs while it is loaded, and the minimum size of
-// scratch memory for its products.
+// weightSizes are numbers of bytes: of a weight on the device, of the memory that it needs while it
+// is loaded, and the minimum size of scratch memory for its products.
 type weightSizes struct{ stored, staging, scratch int }
 
 func newRecorder(b *Backend, mode Mode) (recorder, error) {

@@ -6,8 +6,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// scratch is device memory for intermediate results of an operation, such as splits of attention that are not joined yet. It is allocated
-// while models are loaded, and all operations share it. If it has no room for all rows of an operation, the operation is done in parts.
+// scratch is device memory for intermediate results of an operation, such as splits of attention
+// that are not joined yet. It is allocated while models are loaded, and all operations share it. If
+// it has no room for all rows of an operation, the operation is done in parts.
 type scratch struct {
 	memory
 	bytes int
@@ -16,7 +17,8 @@ type scratch struct {
 const (
 	// maxScratch is the maximum number of bytes of scratch memory for products.
 	maxScratch = 32 << 20
-	// maxSplitBytes is the maximum number of bytes of scratch memory for attention. Attention that needs more is not split.
+	// maxSplitBytes is the maximum number of bytes of scratch memory for attention. Attention that
+	// needs more is not split.
 	maxSplitBytes = 64 << 20
 
 	aligned     = 16  // additional floats, so that each part can begin at a multiple of 16 bytes
@@ -24,7 +26,8 @@ const (
 	scratchUsed = 8   // number of experts per row for which there is room, if maxScratch allows it
 )
 
-// reserve makes sure that the scratch memory has at least the given number of bytes. No step may be in flight.
+// reserve makes sure that the scratch memory has at least the given number of bytes. No step may be
+// in flight.
 func (b *Backend) reserve(bytes int) error {
 	if bytes <= b.scratch.bytes {
 		return nil
@@ -40,8 +43,8 @@ func (b *Backend) reserve(bytes int) error {
 	return nil
 }
 
-// scratchFor returns the bytes of scratch memory for products with a weight: for the given number of rows, or for fewer rows if they need
-// more than limit.
+// scratchFor returns the bytes of scratch memory for products with a weight: for the given number
+// of rows, or for fewer rows if they need more than limit.
 func scratchFor(w *weight, rows, limit int) int {
 	each := 2 * w.out
 	if w.matrices > 1 {
@@ -50,7 +53,8 @@ func scratchFor(w *weight, rows, limit int) int {
 	return 4*aligned + min(4*rows*each, max(limit, 4*each))
 }
 
-// inParts records an operation in parts with as many rows as fit into scratch memory. floats is the number of floats that a row needs there.
+// inParts records an operation in parts with as many rows as fit into scratch memory. floats is the
+// number of floats that a row needs there.
 func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	limit := (s.scratch.bytes/4 - aligned) / floats
 	if limit == 0 {

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// kernels holds the kernel sources: .metal files and the headers that they share. Its folder cuda has kernels in CUDA C++ for operations that
-// NVIDIA's GPUs compute in a different way, such as products of quantised weights with 8-bit activations.
+// kernels holds the kernel sources: .metal files and the headers that they share. Its folder cuda
+// has kernels in CUDA C++ for operations that NVIDIA's GPUs compute in a different way, such as
+// products of quantised weights with 8-bit activations.
 //
 //go:embed kernels
 var kernels embed.FS
 
-// Kernel returns the source of a file in the folder kernels, such as "norm.metal". It adds the instances of the file's templates that the
-// geometry can choose, and replaces the constants that the kernels share with this package.
+// Kernel returns the source of a file in the folder kernels, such as "norm.metal". It adds the
+// instances of the file's templates that the geometry can choose, and replaces the constants that
+// the kernels share with this package.
 func Kernel(name string, g Geometry) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
@@ -26,8 +28,9 @@ func Kernel(name string, g Geometry) (Source, error) {
 	return src, err
 }
 
-// ReadSource reads a kernel file. It replaces the first #include "name" of each header by the header's text and drops later ones. #line
-// directives give the original file names and line numbers for the compiler's messages. Lines with #include <name> are not changed.
+// ReadSource reads a kernel file. It replaces the first #include "name" of each header by the
+// header's text and drops later ones. #line directives give the original file names and line
+// numbers for the compiler's messages. Lines with #include <name> are not changed.
 func ReadSource(dir fs.FS, name string) (Source, error) {
 	r := reader{dir: dir, seen: map[string]bool{}}
 	if err := r.file(name); err != nil {

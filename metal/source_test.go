@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestReadSource checks that each header is included once and that #line directives give the original line numbers.
+// TestReadSource checks that each header is included once and that #line directives give the
+// original line numbers.
 func TestReadSource(t *testing.T) {
 	dir := fstest.MapFS{
 		"a.metal": {Data: []byte("#include <metal_stdlib>\n#include \"b.h\"\n  #include  \"c.h\" // again\nlast")},
@@ -32,7 +33,8 @@ func TestReadSource(t *testing.T) {
 	require.ErrorContains(t, err, "none.metal")
 }
 
-// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf, and checks that every type has a struct.
+// TestKernelTypes compares the lists of types in the kernels with the tables of package gguf, and
+// checks that every type has a struct.
 func TestKernelTypes(t *testing.T) {
 	for _, c := range []struct {
 		file, macro, prefix string
@@ -58,7 +60,8 @@ func TestKernelTypes(t *testing.T) {
 	}
 }
 
-// TestConstantsAreReplaced checks that no kernel is left with the name of a constant that this package defines.
+// TestConstantsAreReplaced checks that no kernel is left with the name of a constant that this
+// package defines.
 func TestConstantsAreReplaced(t *testing.T) {
 	for _, file := range metal.Files() {
 		src, err := metal.Kernel(file, metal.DefaultGeometry())

@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step has the dispatches and the inputs of a forward pass. The backend's recorder adds dispatches, which Submit and Run pass to the device.
-// A backend has one step, which Begin resets for each batch. The step reuses its memory, so it allocates nothing after its slices have
-// grown.
+// step has the dispatches and the inputs of a forward pass. The backend's recorder adds dispatches,
+// which Submit and Run pass to the device. A backend has one step, which Begin resets for each
+// batch. The step reuses its memory, so it allocates nothing after its slices have grown.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -44,7 +44,8 @@ type step struct {
 // longRows is the minimum number of rows of one sequence for which a step counts as long.
 const longRows = 64
 
-// maxInFlight is the maximum number of steps in flight. While the GPU runs a step, the CPU records the next ones.
+// maxInFlight is the maximum number of steps in flight. While the GPU runs a step, the CPU records
+// the next ones.
 const maxInFlight = 8
 
 // MaxInFlight implements compute.Backend.
@@ -68,8 +69,8 @@ func (s *step) init(b *Backend) error {
 	return nil
 }
 
-// grow replaces the input buffer by one for at least n integers. The old buffer is freed when the steps in flight have run, since their
-// dispatches are bound to it.
+// grow replaces the input buffer by one for at least n integers. The old buffer is freed when the
+// steps in flight have run, since their dispatches are bound to it.
 func (s *step) grow(n int) error {
 	if s.inputs.buffer != 0 {
 		s.retired = append(s.retired, *s.inputs)
@@ -91,7 +92,8 @@ func (s *step) grow(n int) error {
 	return nil
 }
 
-// upload copies the step's inputs to the device. With unified memory, the CPU has already written them to the shared buffer.
+// upload copies the step's inputs to the device. With unified memory, the CPU has already written
+// them to the shared buffer.
 func (s *step) upload() error {
 	if s.unified {
 		return nil
@@ -136,7 +138,8 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 // slotInts and slotBytes are the sizes of Slot in kernels/pages.h.
 const slotInts, slotBytes = 3, 12
 
-// mapPages writes the page tables of all groups of layers, and the positions and page tables of all rows to the slot mapping.
+// mapPages writes the page tables of all groups of layers, and the positions and page tables of all
+// rows to the slot mapping.
 func (s *step) mapPages() {
 	rows, groups, pages := len(s.batch.Tokens), 1, 0
 	if len(s.batch.Seqs) > 0 {
@@ -163,7 +166,8 @@ func (s *step) mapPages() {
 	}
 }
 
-// take reserves n integers in the step's inputs. It returns their binding and their memory for the CPU.
+// take reserves n integers in the step's inputs. It returns their binding and their memory for the
+// CPU.
 func (s *step) take(n int) (Binding, []int32) {
 	n = max(n, 1)
 	if s.inputs.used+n > len(s.inputs.values) {
@@ -196,7 +200,8 @@ type grid struct {
 	concurrent bool // runs concurrently with the dispatch before it
 }
 
-// record adds a dispatch to the step. Unless the grid is concurrent, the dispatch waits for all dispatches before it.
+// record adds a dispatch to the step. Unless the grid is concurrent, the dispatch waits for all
+// dispatches before it.
 func record[A any](s *step, name string, p Pipeline, g grid, args *A, buffers ...Binding) {
 	from, at := len(s.bindings), len(s.args)
 	s.bindings = append(s.bindings, buffers...)
@@ -260,8 +265,8 @@ func (s *step) wait() {
 	s.before = 0
 }
 
-// Checkpoint implements compute.Step. If the step is traced, it first runs the dispatches recorded so far. The device may split a long step
-// here.
+// Checkpoint implements compute.Step. If the step is traced, it first runs the dispatches recorded
+// so far. The device may split a long step here.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace == nil {
 		s.splitNext = s.long
@@ -274,8 +279,8 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
 
-// bind returns the binding of a weight. For a nil weight, it returns fallback, since the argument must be bound although the kernel does not
-// read it.
+// bind returns the binding of a weight. For a nil weight, it returns fallback, since the argument
+// must be bound although the kernel does not read it.
 func bind(w compute.Weight, fallback Binding) Binding {
 	if w == nil {
 		return fallback

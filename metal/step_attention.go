@@ -2,7 +2,8 @@ package metal
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// stored is where the keys and values of a layer are, with the slot mapping of the group of layers to which it belongs.
+// stored is where the keys and values of a layer are, with the slot mapping of the group of layers
+// to which it belongs.
 type stored struct{ keys, values, slots Binding }
 
 func (s *step) stored(c *cache, layer int) stored {
@@ -11,7 +12,8 @@ func (s *step) stored(c *cache, layer int) stored {
 	return stored{Binding{Buffer: c.keys[in]}, Binding{Buffer: c.values[in]}, slots}
 }
 
-// locate sets the slots of the step's rows in the slot mapping of the layer's group of layers. The slots depend on the cache's page size.
+// locate sets the slots of the step's rows in the slot mapping of the layer's group of layers. The
+// slots depend on the cache's page size.
 func (s *step) locate(c *cache, layer int) {
 	size, group, row := int32(c.shape.PageSize), layer/c.shape.Layers, 0
 	slots := s.slots[slotInts*group*len(s.batch.Tokens):]
@@ -25,7 +27,8 @@ func (s *step) locate(c *cache, layer int) {
 	}
 }
 
-// rowsBefore returns the number of rows before the first long sequence. A sequence is long if its number of rows is at least many.
+// rowsBefore returns the number of rows before the first long sequence. A sequence is long if its
+// number of rows is at least many.
 func (s *step) rowsBefore(many int) (rows int) {
 	for _, seq := range s.batch.Seqs {
 		if seq.Rows >= many {
@@ -52,9 +55,9 @@ func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cac
 	}
 }
 
-// pairTiles returns a list of tiles for the last rows of the batch, and the number of tiles. The parameter from is the index of the first
-// of these rows. A tile holds pairs of a row and one of the heads that read the same keys. Calls with the same arguments in a step return
-// the same list.
+// pairTiles returns a list of tiles for the last rows of the batch, and the number of tiles. The
+// parameter from is the index of the first of these rows. A tile holds pairs of a row and one of
+// the heads that read the same keys. Calls with the same arguments in a step return the same list.
 func (s *step) pairTiles(heads, from int) (Binding, int) {
 	if s.pairHeads == heads && s.pairFrom == from {
 		return s.pairs, s.pairCount

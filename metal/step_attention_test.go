@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestDecodingWithPrompts runs steps with decoding rows and a prompt. The keys of the decoding rows before the prompt must be split, and every
-// row must have the same bits as in a separate step.
+// TestDecodingWithPrompts runs steps with decoding rows and a prompt. The keys of the decoding rows
+// before the prompt must be split, and every row must have the same bits as in a separate step.
 func TestDecodingWithPrompts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{}, emulator.Options{Seed: 5})
@@ -65,7 +65,8 @@ func TestDecodingWithPrompts(t *testing.T) {
 	}
 }
 
-// TestScratchInParts checks that operations have the same bits if they are done in parts because scratch memory is small.
+// TestScratchInParts checks that operations have the same bits if they are done in parts because
+// scratch memory is small.
 func TestScratchInParts(t *testing.T) {
 	t.Parallel()
 	be := open(t, metal.Options{Geometry: tilesFrom(2)}, emulator.Options{})

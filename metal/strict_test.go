@@ -15,7 +15,8 @@ import (
 
 var attributes = regexp.MustCompile(`\[\[[^\]]*\]\]`)
 
-// clang runs clang++ on a source with Metal's address spaces, as C++14, on which Metal 3 is based. It returns the output.
+// clang runs clang++ on a source with Metal's address spaces, as C++14, on which Metal 3 is based.
+// It returns the output.
 func clang(t *testing.T, src string, flags ...string) (string, error) {
 	t.Helper()
 	declarations, err := os.ReadFile("testdata/strict.h")
@@ -34,7 +35,8 @@ func clangOn(t *testing.T, text string, flags ...string) (string, error) {
 	return string(out) + messages.String(), err
 }
 
-// eachFile runs a test with the text of every kernel file. It skips the test if clang is not installed.
+// eachFile runs a test with the text of every kernel file. It skips the test if clang is not
+// installed.
 func eachFile(t *testing.T, g metal.Geometry, test func(t *testing.T, text string)) {
 	t.Helper()
 	if _, err := exec.LookPath("clang++"); err != nil {
@@ -63,7 +65,8 @@ func checkStrictly(t *testing.T, text string) string {
 	return out
 }
 
-// TestAddressSpaces checks all kernels with clang, in place of Apple's compiler, for errors that the emulator does not detect.
+// TestAddressSpaces checks all kernels with clang, in place of Apple's compiler, for errors that
+// the emulator does not detect.
 func TestAddressSpaces(t *testing.T) {
 	eachFile(t, metal.AllCandidates(), func(t *testing.T, text string) { require.Empty(t, checkStrictly(t, text)) })
 	for _, wrong := range []string{
@@ -76,9 +79,10 @@ func TestAddressSpaces(t *testing.T) {
 	}
 }
 
-// inMemory returns the functions of a source that store a thread's arrays in memory after optimisation. On a GPU, memory is many times slower
-// than registers. Like Apple's toolchain, inMemory compiles in two stages: for all GPUs and then for one GPU. -O1
-// unrolls loops as -O2 does, in half the time.
+// inMemory returns the functions of a source that store a thread's arrays in memory after
+// optimisation. On a GPU, memory is many times slower than registers. Like Apple's toolchain,
+// inMemory compiles in two stages: for all GPUs and then for one GPU. -O1 unrolls loops as -O2
+// does, in half the time.
 func inMemory(t *testing.T, text string) (names []string) {
 	t.Helper()
 	optimise := []string{"-O1", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm", "-o", "-"}
@@ -100,7 +104,8 @@ func inMemory(t *testing.T, text string) (names []string) {
 	return names
 }
 
-// TestArraysAreInRegisters checks that no kernel stores an array in memory, which happens if a loop over the array is not unrolled.
+// TestArraysAreInRegisters checks that no kernel stores an array in memory, which happens if a loop
+// over the array is not unrolled.
 func TestArraysAreInRegisters(t *testing.T) {
 	t.Parallel()
 	eachFile(t, metal.DefaultGeometry(), func(t *testing.T, text string) { require.Empty(t, inMemory(t, text)) })

@@ -9,9 +9,11 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and in a tile, but Metal specifies neither
-// the order in which simdgroup matrices sum nor which thread holds which element. So chooseTiles runs operations both row by row and in
-// tiles, and compares the results. With fast arithmetic, which is not batch-invariant, the results need to agree only up to rounding.
+// chooseTiles decides whether tiles use simdgroup matrices. A row must have the same bits alone and
+// in a tile, but Metal specifies neither the order in which simdgroup matrices sum nor which thread
+// holds which element. So chooseTiles runs operations both row by row and in tiles, and compares
+// the results. With fast arithmetic, which is not batch-invariant, the results need to agree only
+// up to rounding.
 func (b *Backend) chooseTiles(plain bool, g Geometry) error {
 	if plain {
 		b.kernels.plainTiles = true
@@ -59,7 +61,8 @@ func (c *comparison) buffer(rows, cols int) compute.Tensor {
 	return t
 }
 
-// same runs an operation on all rows at once and on each row alone. It reports whether the results agree.
+// same runs an operation on all rows at once and on each row alone. It reports whether the results
+// agree.
 func (c *comparison) same(in, out compute.Tensor, b *compute.Batch, op func(s compute.Step, dst, x compute.Tensor)) bool {
 	all, alone := c.buffer(out.Rows, out.Cols), c.buffer(out.Rows, out.Cols)
 	if c.err != nil {
@@ -85,8 +88,9 @@ func (c *comparison) values(t compute.Tensor) []float32 {
 	return t.Buffer.(*memory).Floats
 }
 
-// agree reports whether two lists of values have the same bits. With fast arithmetic, values may differ by up to a thousandth of the largest
-// value. Rounding causes much smaller differences, a misplaced element much larger ones.
+// agree reports whether two lists of values have the same bits. With fast arithmetic, values may
+// differ by up to a thousandth of the largest value. Rounding causes much smaller differences, a
+// misplaced element much larger ones.
 func agree(a, b []float32, mode Mode) bool {
 	if mode != FastMath {
 		return slices.Equal(a, b)
@@ -103,7 +107,8 @@ func agree(a, b []float32, mode Mode) bool {
 	return true
 }
 
-// comparedRows is the number of rows in a comparison. It is larger than the number of rows of a small tile.
+// comparedRows is the number of rows in a comparison. It is larger than the number of rows of a
+// small tile.
 const comparedRows = 40
 
 func (c *comparison) batch(pages int) *compute.Batch {
@@ -133,7 +138,8 @@ func (c *comparison) products() bool {
 		func(s compute.Step, dst, x compute.Tensor) { s.MatMul(dst, x, w) })
 }
 
-// attention compares both kernels of attention_tile.metal: those for heads of up to 128 values and for the larger heads of MLA.
+// attention compares both kernels of attention_tile.metal: those for heads of up to 128 values and
+// for the larger heads of MLA.
 func (c *comparison) attention() bool {
 	return c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 72, ValueDim: 64, Scale: 0.1}) &&
 		c.attentionOf(compute.AttentionShape{Heads: 3, KVHeads: 1, KeyDim: 576, ValueDim: 512, Scale: 0.1})

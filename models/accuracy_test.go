@@ -1,5 +1,5 @@
-// Package models_test measures the accuracy of the bundled models, and of their other quantised types in INGOT_MODELS, as models/README.md
-// describes.
+// Package models_test measures the accuracy of the bundled models, and of their other quantised
+// types in INGOT_MODELS, as models/README.md describes.
 package models_test
 
 import (
@@ -21,14 +21,16 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// minAccuracy is the share of the held-out questions that every quantised file must answer correctly.
+// minAccuracy is the share of the held-out questions that every quantised file must answer
+// correctly.
 const minAccuracy = 0.97
 
 type question struct {
 	ID, Family, Question, Answer string
 }
 
-// readQuestions returns the held-out questions with one right answer, which are all questions except the stories.
+// readQuestions returns the held-out questions with one right answer, which are all questions
+// except the stories.
 func readQuestions(t *testing.T) []question {
 	t.Helper()
 	f, err := os.Open("heldout.jsonl")
@@ -59,7 +61,8 @@ func open(t *testing.T, path string) *engine.Engine {
 // tally has the numbers of right answers and of all answers to a family of questions.
 type tally struct{ right, all int }
 
-// measure answers all questions greedily in one batch. An answer is right if it equals the expected answer in every character.
+// measure answers all questions greedily in one batch. An answer is right if it equals the expected
+// answer in every character.
 func measure(t *testing.T, path string) (total tally) {
 	t.Helper()
 	eng := open(t, path)

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// InputLine is a line of an input file: either a line of OpenAI's Batch API, or only the body of a request.
+// InputLine is a line of an input file: either a line of OpenAI's Batch API, or only the body of a
+// request.
 type InputLine struct {
 	CustomID string // the line's custom_id or, if the line is only a body, its id; empty if there is none
 	Endpoint Endpoint
@@ -19,8 +20,8 @@ type InputLine struct {
 	Misplaced *Error // error of the first field that stands next to "body" but belongs inside it; nil if there is no such field
 }
 
-// ParseInputLine parses a line of an input file. Its errors are *Error. With an error, the result still has the CustomID if it could be
-// read.
+// ParseInputLine parses a line of an input file. Its errors are *Error. With an error, the result
+// still has the CustomID if it could be read.
 func ParseInputLine(raw []byte) (InputLine, error) {
 	var l InputLine
 	o, err := parseLine(raw, CodeInvalidType)
@@ -48,7 +49,8 @@ func ParseInputLine(raw []byte) (InputLine, error) {
 // MaxCustomID is the maximum length of a custom_id, in bytes.
 const MaxCustomID = 512
 
-// id returns the id of a row, or an empty string if the line gives none. It sets an error if the id is longer than MaxCustomID.
+// id returns the id of a row, or an empty string if the line gives none. It sets an error if the id
+// is longer than MaxCustomID.
 func (o *object) id() string {
 	s := o.givenID()
 	if len(s) > MaxCustomID {
@@ -58,8 +60,8 @@ func (o *object) id() string {
 	return s
 }
 
-// givenID returns the line's custom_id. If the line is only a body without custom_id, givenID returns the field "id", which may be a
-// whole number.
+// givenID returns the line's custom_id. If the line is only a body without custom_id, givenID
+// returns the field "id", which may be a whole number.
 func (o *object) givenID() string {
 	if s, ok := o.text("custom_id"); ok || o.err != nil {
 		if s == "" && o.err == nil {
@@ -85,7 +87,8 @@ func (o *object) givenID() string {
 	return string(raw)
 }
 
-// lineEndpoint returns the endpoint of an OpenAI Batch line: its "url" or, without one, the endpoint that the body's fields indicate.
+// lineEndpoint returns the endpoint of an OpenAI Batch line: its "url" or, without one, the
+// endpoint that the body's fields indicate.
 func (o *object) lineEndpoint(body json.RawMessage) (e Endpoint) {
 	if method, ok := o.text("method"); ok && method != "POST" {
 		o.fail(CodeInvalidValue, `"method" must be "POST", not %q`, method)
@@ -120,8 +123,8 @@ func (o *object) bodyEndpoint() Endpoint {
 	return ""
 }
 
-// knownError sets the error in the line's field "error". Programs that make input files, such as package prompt, write such a line for a
-// record from which they cannot make a request.
+// knownError sets the error in the line's field "error". Programs that make input files, such as
+// package prompt, write such a line for a record from which they cannot make a request.
 func (o *object) knownError() {
 	raw, ok := o.get("error", dict)
 	if !ok {
@@ -141,7 +144,8 @@ const MaxBody = 16 << 20
 // MaxOutputLine is the maximum length of a line of output, in bytes, including its line end.
 const MaxOutputLine = 64 << 20
 
-// OutputLine is a result in a file, as in OpenAI's Batch API. Exactly one of Response and Error is set.
+// OutputLine is a result in a file, as in OpenAI's Batch API. Exactly one of Response and Error is
+// set.
 type OutputLine struct {
 	ID       string    `json:"id"` // see ResultID
 	CustomID string    `json:"custom_id"`
@@ -161,8 +165,8 @@ const resultPrefix = "batch_req_"
 // ResultPrefix returns the beginning of the ids of a batch's results.
 func ResultPrefix(batch string) string { return resultPrefix + batch + "-" }
 
-// ResultID returns the id of a result. It is made of the batch id, the request's line number in the file, and the request's checksum (8
-// hex digits).
+// ResultID returns the id of a result. It is made of the batch id, the request's line number in the
+// file, and the request's checksum (8 hex digits).
 func ResultID(batch string, line int, sum string) string {
 	return fmt.Sprintf("%s%d-%s", ResultPrefix(batch), line, sum)
 }

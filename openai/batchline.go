@@ -13,9 +13,10 @@ type BatchLine struct {
 	Model    string // model that the request names; empty if it names none
 }
 
-// CheckBatchLine makes the checks that OpenAI's Batch API makes before it runs a batch. e is the endpoint of the batch. A line must have a
-// custom_id, the method POST, the url of the batch, and a body that does not request a stream. ParseRequest checks the other fields of the
-// body. Errors are *Error. With an error, the result has the fields that could be read.
+// CheckBatchLine makes the checks that OpenAI's Batch API makes before it runs a batch. e is the
+// endpoint of the batch. A line must have a custom_id, the method POST, the url of the batch, and a
+// body that does not request a stream. ParseRequest checks the other fields of the body. Errors are
+// *Error. With an error, the result has the fields that could be read.
 func CheckBatchLine(raw []byte, e Endpoint) (BatchLine, error) {
 	var l BatchLine
 	o, err := parseLine(raw, CodeInvalidJSON)

@@ -42,8 +42,8 @@ func (r *Request) readTemplateSettings(o *object, f *Field) {
 // continueFinal is the field that makes the answer continue the chat's last message.
 const continueFinal = "continue_final_message"
 
-// readContinued sets an error if the answer cannot continue the last message: if that is not a text of the assistant, or if the request
-// also sets add_generation_prompt.
+// readContinued sets an error if the answer cannot continue the last message: if that is not a text
+// of the assistant, or if the request also sets add_generation_prompt.
 func (r *Request) readContinued(o *object, f *Field) {
 	if !o.boolean(f.Name) {
 		return
@@ -84,7 +84,8 @@ func (r *Request) readTools(o *object, f *Field) {
 	}
 }
 
-// readToolChoice sets an error if the request requires a tool call. If it forbids tool calls, the template gets no tools.
+// readToolChoice sets an error if the request requires a tool call. If it forbids tool calls, the
+// template gets no tools.
 func (r *Request) readToolChoice(o *object, f *Field) {
 	raw, ok := o.get(f.Name, text, dict)
 	if !ok {
@@ -100,7 +101,8 @@ func (r *Request) readToolChoice(o *object, f *Field) {
 	r.toolsForbidden = choice == "none"
 }
 
-// readMessages reads a chat's messages. Several text parts of a content are joined with newlines, because templates expect strings.
+// readMessages reads a chat's messages. Several text parts of a content are joined with newlines,
+// because templates expect strings.
 func (r *Request) readMessages(o *object, f *Field) {
 	raw, ok := o.get(f.Name, array)
 	if !ok {
@@ -123,7 +125,8 @@ func (r *Request) readMessages(o *object, f *Field) {
 	r.chat.Set(f.Name, list)
 }
 
-// roles are OpenAI's roles. Other roles are errors, because templates silently omit messages with unknown roles.
+// roles are OpenAI's roles. Other roles are errors, because templates silently omit messages with
+// unknown roles.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
 func (o *object) message(i int, m *ordered.Object) {
@@ -186,8 +189,8 @@ func (o *object) joinParts(i int, parts []ordered.Value) string {
 	return strings.Join(texts, "\n")
 }
 
-// parseArguments parses the arguments of tool calls in earlier messages. OpenAI's messages have them as JSON text, and templates expect
-// objects.
+// parseArguments parses the arguments of tool calls in earlier messages. OpenAI's messages have
+// them as JSON text, and templates expect objects.
 func parseArguments(m *ordered.Object) {
 	calls, _ := member(m, "tool_calls").([]ordered.Value)
 	for _, c := range calls {

@@ -35,8 +35,8 @@ const (
 	CodeExpired    = "expired"          // not answered before the deadline of its batch
 )
 
-// Error is the reason why a row has no answer: the error object of an output line. As a Go error it means that the row cannot be used and
-// that every attempt would fail in the same way.
+// Error is the reason why a row has no answer: the error object of an output line. As a Go error it
+// means that the row cannot be used and that every attempt would fail in the same way.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// DefaultsID identifies the defaults of all settings of a request. Its 8 hex digits change when any default changes.
+// DefaultsID identifies the defaults of all settings of a request. Its 8 hex digits change when any
+// default changes.
 var DefaultsID = sync.OnceValue(func() string {
 	text := ""
 	for endpoint, body := range map[Endpoint]string{

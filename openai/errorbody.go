@@ -25,7 +25,8 @@ const (
 	TypeServer         = "server_error"
 )
 
-// NewErrorBody returns the body of an error whose ErrorDetail.Type is kind. An empty param or code becomes null.
+// NewErrorBody returns the body of an error whose ErrorDetail.Type is kind. An empty param or code
+// becomes null.
 func NewErrorBody(kind, message, param, code string) ErrorBody {
 	d := ErrorDetail{Message: message, Type: kind}
 	if param != "" {
@@ -43,7 +44,8 @@ const (
 	CodeUnknownParameter = "unknown_parameter"
 )
 
-// codes maps codes of rows to OpenAI's codes of errors in live requests. Codes without an entry are the same.
+// codes maps codes of rows to OpenAI's codes of errors in live requests. Codes without an entry are
+// the same.
 var codes = map[string]string{
 	CodeMissing:     CodeMissingParameter,
 	CodeUnknown:     CodeUnknownParameter,

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Field is a field of a request that reaches the engine or the chat template. Everything that depends on a field reads its row in the
-// table: the check of requests, errors about unknown fields, the flags with which a run sets defaults, and the check of serve/openapi.yaml.
+// Field is a field of a request that reaches the engine or the chat template. Everything that
+// depends on a field reads its row in the table: the check of requests, errors about unknown
+// fields, the flags with which a run sets defaults, and the check of serve/openapi.yaml.
 type Field struct {
 	Name      string
 	Kind      Kind
@@ -18,7 +19,8 @@ type Field struct {
 	Override  string   // field with the same meaning, which takes precedence
 	Help      string   // describes the flag with which a run sets a default for all rows; empty if there is no such flag
 
-	// strict makes a name that differs in only one or two characters an error even if unknown fields are ignored.
+	// strict makes a name that differs in only one or two characters an error even if unknown
+	// fields are ignored.
 	strict bool
 	into   func(*Request) any // *float64, *int, *bool or *string that gets the value; nil if read is set
 	read   func(*Request, *object, *Field)
@@ -43,7 +45,8 @@ const (
 // NoLimit is the High of a field without a maximum.
 const NoLimit = math.MaxInt32
 
-// fields is the table of all fields. Requests are read, and defaults are added to rows, in this order.
+// fields is the table of all fields. Requests are read, and defaults are added to rows, in this
+// order.
 var fields = []*Field{
 	{Name: "model", Kind: String, into: func(r *Request) any { return &r.model }},
 	{Name: "messages", Kind: Array, Only: Chat, read: (*Request).readMessages},

@@ -19,7 +19,8 @@ func bodyWith(e Endpoint, field, value string) string {
 	return fmt.Sprintf(`{%s%q:%s}`, prompts, field, value)
 }
 
-// TestRangesOfFields: each number is accepted at the ends of its range and refused beyond them, under all its names.
+// TestRangesOfFields: each number is accepted at the ends of its range and refused beyond them,
+// under all its names.
 func TestRangesOfFields(t *testing.T) {
 	t.Parallel()
 	for _, e := range []Endpoint{Chat, Completions} {
@@ -51,7 +52,8 @@ func TestRangesOfFields(t *testing.T) {
 	}
 }
 
-// TestFieldsSetTheirSetting: a number that is stored directly changes only the setting of the same name.
+// TestFieldsSetTheirSetting: a number that is stored directly changes only the setting of the same
+// name.
 func TestFieldsSetTheirSetting(t *testing.T) {
 	t.Parallel()
 	for _, e := range []Endpoint{Chat, Completions} {
@@ -70,7 +72,8 @@ func TestFieldsSetTheirSetting(t *testing.T) {
 	}
 }
 
-// changed returns the lower-case names of the fields in which two structs differ, without structs inside.
+// changed returns the lower-case names of the fields in which two structs differ, without structs
+// inside.
 func changed(a, b any) (names []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {
@@ -84,7 +87,8 @@ func changed(a, b any) (names []string) {
 	return names
 }
 
-// TestEndpointsHaveFieldsOnce: no endpoint has two rows for a field, and every row says how its field is read.
+// TestEndpointsHaveFieldsOnce: no endpoint has two rows for a field, and every row says how its
+// field is read.
 func TestEndpointsHaveFieldsOnce(t *testing.T) {
 	t.Parallel()
 	for _, e := range []Endpoint{Chat, Completions} {

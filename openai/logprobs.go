@@ -32,16 +32,17 @@ type chatToken struct {
 	Top []tokenLogprob `json:"top_logprobs"`
 }
 
-// tokenLogprob is a token with its log-probability. Token is the token's text, with U+FFFD in place of incomplete characters. Bytes has
-// the token's exact bytes; in JSON it is a list of numbers.
+// tokenLogprob is a token with its log-probability. Token is the token's text, with U+FFFD in place
+// of incomplete characters. Bytes has the token's exact bytes; in JSON it is a list of numbers.
 type tokenLogprob struct {
 	Token   string  `json:"token"`
 	Logprob logprob `json:"logprob"`
 	Bytes   []int   `json:"bytes"`
 }
 
-// chatLogprobs returns the log-probabilities of a chat's answer, given its tokens, its finish reason and the stop string that ended it. It
-// returns nil if the request does not ask for them. It omits a stop token at the end, which is not part of the message.
+// chatLogprobs returns the log-probabilities of a chat's answer, given its tokens, its finish
+// reason and the stop string that ended it. It returns nil if the request does not ask for them. It
+// omits a stop token at the end, which is not part of the message.
 func (r *Request) chatLogprobs(tokens []generation.TokenLogprob, reason generation.FinishReason, stop string) *chatLogprobs {
 	if !r.settings.Logprobs {
 		return nil
@@ -68,8 +69,9 @@ func newTokenLogprob(t generation.TokenLogprob) tokenLogprob {
 	return tokenLogprob{t.Text, logprob(t.Logprob), bytes}
 }
 
-// completionLogprobs are the log-probabilities of a completion, as lists of equal length. The tokens of an echoed prompt come
-// first. The first token of the prompt has neither a log-probability nor alternatives, because no token precedes it.
+// completionLogprobs are the log-probabilities of a completion, as lists of equal length. The
+// tokens of an echoed prompt come first. The first token of the prompt has neither a
+// log-probability nor alternatives, because no token precedes it.
 type completionLogprobs struct {
 	Tokens     []string             `json:"tokens"`
 	Logprobs   []*logprob           `json:"token_logprobs"`
@@ -77,12 +79,14 @@ type completionLogprobs struct {
 	TextOffset []int                `json:"text_offset"`  // offset of each token in the text, in characters
 }
 
-// newCompletionLogprobs returns the lists for a completion. prompt and prefix are the tokens and the text of an echoed prompt.
+// newCompletionLogprobs returns the lists for a completion. prompt and prefix are the tokens and
+// the text of an echoed prompt.
 func newCompletionLogprobs(prefix string, prompt, answer []generation.TokenLogprob, top int) *completionLogprobs {
 	l := newLogprobLists(len(prompt)+len(answer), top)
 	var o offsets
 	for i, t := range prompt {
-		// If prefix does not begin with the first token, that token is a BOS, which is not in the text.
+		// If prefix does not begin with the first token, that token is a BOS, which is not in the
+		// text.
 		inText := i > 0 || strings.HasPrefix(prefix, string(t.Bytes))
 		l.add(t, i == 0, o.next(t, inText), top)
 	}
@@ -104,7 +108,8 @@ func (l *completionLogprobs) addAnswer(tokens []generation.TokenLogprob, o *offs
 	}
 }
 
-// add appends a token to the lists. first reports whether it is the first token of a prompt, which has no log-probability.
+// add appends a token to the lists. first reports whether it is the first token of a prompt, which
+// has no log-probability.
 func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, top int) {
 	l.Tokens = append(l.Tokens, t.Text)
 	l.TextOffset = append(l.TextOffset, offset)
@@ -120,8 +125,8 @@ func (l *completionLogprobs) add(t generation.TokenLogprob, first bool, offset, 
 	}
 }
 
-// offsets computes where tokens begin in a text, in characters. begun is the number of characters so far, including an incomplete last
-// one.
+// offsets computes where tokens begin in a text, in characters. begun is the number of characters
+// so far, including an incomplete last one.
 type offsets struct{ begun int }
 
 func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
@@ -135,8 +140,8 @@ func (o *offsets) next(t generation.TokenLogprob, inText bool) int {
 	return at
 }
 
-// alternatives maps the texts of the most likely tokens, and of the chosen token, to their log-probabilities. If two tokens have the same
-// text, the larger log-probability is used.
+// alternatives maps the texts of the most likely tokens, and of the chosen token, to their
+// log-probabilities. If two tokens have the same text, the larger log-probability is used.
 func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	if top == 0 {
 		return nil
@@ -153,7 +158,8 @@ func alternatives(t generation.TokenLogprob, top int) map[string]logprob {
 	return m
 }
 
-// isContinuation reports whether a byte is a UTF-8 continuation byte, which no character begins with.
+// isContinuation reports whether a byte is a UTF-8 continuation byte, which no character begins
+// with.
 func isContinuation(b byte) bool { return b&0xC0 == 0x80 }
 
 // characters returns the number of characters whose first byte is in bytes.

@@ -11,8 +11,9 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// object is a JSON object. Reading a field checks its type. err is the error of the first field that failed its check; after that, all
-// fields are read as absent. A field that is null is absent as well.
+// object is a JSON object. Reading a field checks its type. err is the error of the first field
+// that failed its check; after that, all fields are read as absent. A field that is null is absent
+// as well.
 type object struct {
 	fields map[string]json.RawMessage
 	path   string            // prefix of field names in errors, such as "body."
@@ -47,7 +48,8 @@ func (o *object) inside(raw []byte, path string, read func(inner *object)) {
 	}
 }
 
-// parseLine returns the object of a line of an input file. code is the code of the error if the line is another JSON value.
+// parseLine returns the object of a line of an input file. code is the code of the error if the
+// line is another JSON value.
 func parseLine(raw []byte, code string) (*object, *Error) {
 	if t := typeOf(raw); t != dict && json.Valid(raw) {
 		return nil, errorf(code, "must be an object, not %s", t)
@@ -92,7 +94,8 @@ func (o *object) has(name string) bool {
 	return ok && typeOf(raw) != null
 }
 
-// get returns a field if it is present and not null. It sets an error if the field is not of one of the given types.
+// get returns a field if it is present and not null. It sets an error if the field is not of one of
+// the given types.
 func (o *object) get(name string, types ...jsonType) (json.RawMessage, bool) {
 	if o.err != nil || !o.has(name) {
 		return nil, false
@@ -132,7 +135,8 @@ func (o *object) boolean(name string) bool {
 	return ok && raw[0] == 't'
 }
 
-// number returns the number in a field, or def if the field is absent. It sets an error if the number is below low or above high.
+// number returns the number in a field, or def if the field is absent. It sets an error if the
+// number is below low or above high.
 func (o *object) number(name string, low, high, def float64) float64 {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -146,8 +150,8 @@ func (o *object) number(name string, low, high, def float64) float64 {
 	return v
 }
 
-// integer returns the whole number in a field, which may be written like 2.0. It sets an error if the number is below low or above high. ok
-// reports whether the field is present and valid.
+// integer returns the whole number in a field, which may be written like 2.0. It sets an error if
+// the number is below low or above high. ok reports whether the field is present and valid.
 func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	raw, ok := o.get(name, number)
 	if !ok {
@@ -165,8 +169,8 @@ func (o *object) integer(name string, low, high int64) (v int64, ok bool) {
 	return v, true
 }
 
-// bounds describes the range from low to high, for an error about v, which is outside this range. If high is very large, it describes only
-// the bound that v violates.
+// bounds describes the range from low to high, for an error about v, which is outside this range.
+// If high is very large, it describes only the bound that v violates.
 func bounds(v, low, high int64) string {
 	switch {
 	case v > high && high >= math.MaxInt32:

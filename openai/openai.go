@@ -1,5 +1,5 @@
-// Package openai has OpenAI's wire format: requests, response bodies, and lines of Batch files. It checks every field of a request. It
-// depends neither on the engine nor on the queue.
+// Package openai has OpenAI's wire format: requests, response bodies, and lines of Batch files. It
+// checks every field of a request. It depends neither on the engine nor on the queue.
 package openai
 
 import (

@@ -15,8 +15,8 @@ type prompt struct {
 	ids  []int32
 }
 
-// readPrompts reads the prompts of a completion. The field is a string, an array of token ids, an array of strings, or an array of arrays
-// of token ids.
+// readPrompts reads the prompts of a completion. The field is a string, an array of token ids, an
+// array of strings, or an array of arrays of token ids.
 func (r *Request) readPrompts(o *object, f *Field) {
 	raw, ok := o.get(f.Name, text, array)
 	if !ok {

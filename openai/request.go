@@ -17,10 +17,12 @@ import (
 // maxStops is the maximum number of stop strings. OpenAI allows 4.
 const maxStops = 64
 
-// defaultMaxTokens is OpenAI's default for max_tokens on /v1/completions. A chat has no such default; only the context limits it.
+// defaultMaxTokens is OpenAI's default for max_tokens on /v1/completions. A chat has no such
+// default; only the context limits it.
 const defaultMaxTokens = 16
 
-// minTopP replaces a top_p of 0. In OpenAI's API, 0 means only the most likely token; in generation.Sampling, 0 means no limit.
+// minTopP replaces a top_p of 0. In OpenAI's API, 0 means only the most likely token; in
+// generation.Sampling, 0 means no limit.
 const minTopP = 1e-9
 
 // Request is the body of a row after its types were checked and its defaults were set.
@@ -42,7 +44,8 @@ type Request struct {
 	streamUsage bool // the request sets stream_options.include_usage
 }
 
-// ParseRequest checks the body of a row. Its errors are *Error and name the field. It accepts unknown fields, which CheckUnknown reports.
+// ParseRequest checks the body of a row. Its errors are *Error and name the field. It accepts
+// unknown fields, which CheckUnknown reports.
 func ParseRequest(e Endpoint, body []byte) (*Request, error) { return parseRequest(e, body, false) }
 
 // ParseLive is ParseRequest for a request over HTTP, which may ask for a streamed answer.
@@ -89,8 +92,8 @@ func (r *Request) finish(o *object) {
 	if s.PromptOnly && !r.echo {
 		o.fail(CodeInvalidValue, `%q is 0, which makes sense only with "echo"`, o.named("max_tokens"))
 	}
-	// The engine returns the bytes of a prompt's tokens only with their log-probabilities. The echo of a prompt of token ids needs these
-	// bytes.
+	// The engine returns the bytes of a prompt's tokens only with their log-probabilities. The echo
+	// of a prompt of token ids needs these bytes.
 	tokenPrompt := slices.ContainsFunc(r.prompts, func(p prompt) bool { return p.ids != nil })
 	s.PromptLogprobs = r.echo && (s.Logprobs || tokenPrompt)
 }
@@ -108,8 +111,8 @@ func (r *Request) readStream(o *object) {
 	o.inside(raw, "stream_options.", func(options *object) { r.streamUsage = options.boolean("include_usage") })
 }
 
-// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts fields that do not change an answer, such
-// as metadata.
+// CheckUnknown returns an *Error if the request has a field that Ingot does not know. It accepts
+// fields that do not change an answer, such as metadata.
 func (r *Request) CheckUnknown() error {
 	if r.unknown == nil {
 		return nil
@@ -120,7 +123,8 @@ func (r *Request) CheckUnknown() error {
 // Model returns the model that the request names, or an empty string.
 func (r *Request) Model() string { return r.model }
 
-// CheckModel returns an *Error if the request names a model that is not in served. A request need not name a model.
+// CheckModel returns an *Error if the request names a model that is not in served. A request need
+// not name a model.
 func (r *Request) CheckModel(served ...string) error {
 	if r.model == "" || slices.Contains(served, r.model) {
 		return nil
@@ -136,7 +140,8 @@ func (r *Request) CheckModel(served ...string) error {
 // Streamed reports whether the client wants the answer in pieces, while it is generated.
 func (r *Request) Streamed() bool { return r.stream }
 
-// NumPrompts returns the number of prompts. It is 1 unless a completion's prompt is an array of prompts.
+// NumPrompts returns the number of prompts. It is 1 unless a completion's prompt is an array of
+// prompts.
 func (r *Request) NumPrompts() int { return max(1, len(r.prompts)) }
 
 // Seed returns the seed that the request sets, or def if it sets none.
@@ -147,7 +152,8 @@ func (r *Request) Seed(def int64) int64 {
 	return def
 }
 
-// Generation returns the engine's request for prompt i. The seed of that request is seed+i. date is the day that chat templates print.
+// Generation returns the engine's request for prompt i. The seed of that request is seed+i. date is
+// the day that chat templates print.
 func (r *Request) Generation(i int, seed int64, date time.Time) generation.Request {
 	req := r.settings
 	req.Date = date

@@ -27,8 +27,8 @@ func newUsage(t Tokens) usage {
 	return u
 }
 
-// head has the first fields of both response bodies. Seed is not a field of OpenAI's. If the same request is sent with this seed, it gets
-// the same tokens.
+// head has the first fields of both response bodies. Seed is not a field of OpenAI's. If the same
+// request is sent with this seed, it gets the same tokens.
 type head struct {
 	ID          string `json:"id"`
 	Object      string `json:"object"`
@@ -44,7 +44,8 @@ type responseBody struct {
 	Usage   any `json:"usage,omitempty"`
 }
 
-// choice is an answer in a response, or a part of one in a chunk. It has one of Message, Delta and Text.
+// choice is an answer in a response, or a part of one in a chunk. It has one of Message, Delta and
+// Text.
 type choice struct {
 	Index        int      `json:"index"`
 	Message      *message `json:"message,omitempty"`
@@ -110,7 +111,8 @@ func (r *Request) Response(a Answer, done []generation.Completion) any {
 	return responseBody{r.head(a), choices, usageOf(done)}
 }
 
-// addText adds the text and log-probabilities of an answer to prompt i, after those of the prompt if the request asks for its echo.
+// addText adds the text and log-probabilities of an answer to prompt i, after those of the prompt
+// if the request asks for its echo.
 func (o *choice) addText(r *Request, i int, c generation.Completion, answer generation.Choice) {
 	prefix, tokens := "", []generation.TokenLogprob(nil)
 	if r.echo {

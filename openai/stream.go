@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// Stream makes the chunks of a streamed response in OpenAI's order. Each choice has a chunk with the role (only in chats), chunks with
-// text, and a chunk with the finish reason. The last chunk of all has the usage, if the request sets stream_options.include_usage.
+// Stream makes the chunks of a streamed response in OpenAI's order. Each choice has a chunk with
+// the role (only in chats), chunks with text, and a chunk with the finish reason. The last chunk of
+// all has the usage, if the request sets stream_options.include_usage.
 type Stream struct {
 	request *Request
 	head    head
@@ -34,12 +35,13 @@ func (r *Request) NewStream(a Answer) *Stream {
 	return s
 }
 
-// Whole reports whether the answer can be sent only when it is complete. An example is the echo of a prompt with log-probabilities: these
-// come first in the answer, but the engine returns them at the end. For such an answer, Stream.End returns all chunks.
+// Whole reports whether the answer can be sent only when it is complete. An example is the echo of
+// a prompt with log-probabilities: these come first in the answer, but the engine returns them at
+// the end. For such an answer, Stream.End returns all chunks.
 func (r *Request) Whole() bool { return r.settings.PromptLogprobs || r.settings.PromptOnly }
 
-// Chunks returns the chunks for a piece of an answer. prompt is the index of the answered prompt. Some pieces give no chunks, for example
-// those without text.
+// Chunks returns the chunks for a piece of an answer. prompt is the index of the answered prompt.
+// Some pieces give no chunks, for example those without text.
 func (s *Stream) Chunks(prompt int, p generation.Piece) (chunks []any) {
 	if s.request.Whole() {
 		return nil
@@ -122,7 +124,8 @@ type Tokens struct {
 	Reasoning          int // completion tokens of the reasoning
 }
 
-// End returns the last chunks of a stream. body is the body that the response would have without a stream, and t its token counts.
+// End returns the last chunks of a stream. body is the body that the response would have without a
+// stream, and t its token counts.
 func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	var chunks []any
 	if s.request.Whole() {
@@ -144,8 +147,8 @@ func (s *Stream) End(body any, t Tokens) ([]any, error) {
 	return chunks, nil
 }
 
-// Choices decodes the choices in a response's body: their texts and finish reasons, without tokens. The result is indexed by prompt, then
-// by choice.
+// Choices decodes the choices in a response's body: their texts and finish reasons, without tokens.
+// The result is indexed by prompt, then by choice.
 func (r *Request) Choices(body []byte) ([][]generation.Choice, error) {
 	var read struct {
 		Choices []struct {

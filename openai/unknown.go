@@ -27,7 +27,8 @@ func (o *object) renameAliases() {
 	}
 }
 
-// odd returns the names of the fields that reach neither the engine nor the chat template, in alphabetical order.
+// odd returns the names of the fields that reach neither the engine nor the chat template, in
+// alphabetical order.
 func (o *object) odd(e Endpoint) []string {
 	var names []string
 	for name := range o.fields {
@@ -39,8 +40,8 @@ func (o *object) odd(e Endpoint) []string {
 	return names
 }
 
-// unknown returns the error of the alphabetically first unknown field, since such a field may be meant to change the answer. It returns
-// nil if all fields are known or inert.
+// unknown returns the error of the alphabetically first unknown field, since such a field may be
+// meant to change the answer. It returns nil if all fields are known or inert.
 func (o *object) unknown(e Endpoint) *Error {
 	for _, name := range o.odd(e) {
 		if !o.has(name) || slices.Contains(inert, name) {
@@ -74,8 +75,8 @@ func (o *object) unknownField(name string) *Error {
 	return errorf(CodeUnknown, "%q is unknown: remove it", name)
 }
 
-// misplaced returns the error of the alphabetically first field that stands next to "body", but would change the answer only inside
-// "body". It returns nil if there is no such field.
+// misplaced returns the error of the alphabetically first field that stands next to "body", but
+// would change the answer only inside "body". It returns nil if there is no such field.
 func (o *object) misplaced() *Error {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
 		if !o.has(name) || slices.Contains(inert, name) || name == "model" {
@@ -99,7 +100,8 @@ func fieldNames() []string {
 	return append(names, aliases...)
 }
 
-// nearest returns the known field whose name is most similar to name; empty if more than a third of the characters differ.
+// nearest returns the known field whose name is most similar to name; empty if more than a third of
+// the characters differ.
 func nearest(name string) string {
 	best, found := (len(name)+1)/3+1, ""
 	for _, f := range fieldNames() {
@@ -123,7 +125,8 @@ func misspelt(name string) (meant string) {
 	return meant
 }
 
-// distance returns the Levenshtein distance: the number of characters to insert, delete or replace to turn a into b.
+// distance returns the Levenshtein distance: the number of characters to insert, delete or replace
+// to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

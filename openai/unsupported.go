@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// unsupported lists the fields that change an answer in other programs and that Ingot does not have. Such a field is an error, unless its
-// value has no effect.
+// unsupported lists the fields that change an answer in other programs and that Ingot does not
+// have. Such a field is an error, unless its value has no effect.
 var unsupported = []struct {
 	field     string
 	ignorable bool     // the field is accepted if unknown fields are ignored
@@ -61,8 +61,8 @@ var unsupported = []struct {
 	{"typical_p", true, "", []string{"1", "1.0"}, `use "temperature", "top_p", "min_p" and "top_k"`},
 }
 
-// inert lists fields that are accepted although they do not change an answer: ids and notes of a row, and settings of services. "answer"
-// is the expected answer of a row.
+// inert lists fields that are accepted although they do not change an answer: ids and notes of a
+// row, and settings of services. "answer" is the expected answer of a row.
 var inert = []string{
 	"id", "custom_id", "answer", "metadata", "user", "safety_identifier", "store", "service_tier", "verbosity", "prediction",
 	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Limits of a job. Decode returns an error for a job that exceeds them, also if another program queued the job.
+// Limits of a job. Decode returns an error for a job that exceeds them, also if another program
+// queued the job.
 const (
 	MaxLineNumber = math.MaxInt32
 	MinTimeout    = time.Second
@@ -46,7 +47,8 @@ func CheckLine(line int) error {
 	return fmt.Errorf("line number %d is not between 1 and %d", line, MaxLineNumber)
 }
 
-// CheckLimits returns an error if the timeout of one attempt, or the maximum number of attempts, is not within the limits of a job.
+// CheckLimits returns an error if the timeout of one attempt, or the maximum number of attempts, is
+// not within the limits of a job.
 func CheckLimits(timeout time.Duration, attempts int) error {
 	if timeout < MinTimeout || timeout > MaxTimeout {
 		return fmt.Errorf("the timeout of an attempt is %v: it must be between %v and %v", timeout, MinTimeout, MaxTimeout)
@@ -84,7 +86,8 @@ func (j *Job) check() error {
 // maxUnixMilli is the end of the year 9999, as a Unix time in milliseconds.
 const maxUnixMilli = 253402300799999
 
-// checkTimeout calls CheckLimits with a timeout in milliseconds. It clips the timeout first, since a large one overflows time.Duration.
+// checkTimeout calls CheckLimits with a timeout in milliseconds. It clips the timeout first, since
+// a large one overflows time.Duration.
 func checkTimeout(ms int64, attempts int) error {
 	return CheckLimits(time.Duration(min(max(ms, 0), 2*MaxTimeout.Milliseconds()))*time.Millisecond, attempts)
 }

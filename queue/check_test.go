@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Anyone who can reach Redis can write a payload, so Decode must refuse a job that no producer could have queued.
+// Anyone who can reach Redis can write a payload, so Decode must refuse a job that no producer
+// could have queued.
 func TestPayloadsAreWithinLimits(t *testing.T) {
 	t.Parallel()
 	valid := map[string]any{

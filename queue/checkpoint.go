@@ -7,14 +7,16 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// MaxCheckpoint is the maximum size of an encoded checkpoint in bytes. A larger checkpoint is not stored. If the row's worker then dies,
-// another worker continues from the last checkpoint that was stored, or starts from the beginning if there is none.
+// MaxCheckpoint is the maximum size of an encoded checkpoint in bytes. A larger checkpoint is not
+// stored. If the row's worker then dies, another worker continues from the last checkpoint that was
+// stored, or starts from the beginning if there is none.
 const MaxCheckpoint = 256 << 10
 
 // checkpointVersion is the first byte of an encoded checkpoint.
 const checkpointVersion = 1
 
-// Checkpoint is the progress of a row. If the row's worker dies, another worker continues from the stored checkpoint.
+// Checkpoint is the progress of a row. If the row's worker dies, another worker continues from the
+// stored checkpoint.
 type Checkpoint struct {
 	Fingerprint string                // identifies model and kind of backend; a worker with another fingerprint cannot use the checkpoint
 	Prompts     []generation.Progress // one for each prompt of the row; without Choices if no tokens were generated for the prompt
@@ -36,7 +38,8 @@ func (c *Checkpoint) Resume(i int) *generation.Progress {
 	return &c.Prompts[i]
 }
 
-// Encode returns the encoded checkpoint, usually one to three bytes per token. It returns nil if the encoding is longer than MaxCheckpoint.
+// Encode returns the encoded checkpoint, usually one to three bytes per token. It returns nil if
+// the encoding is longer than MaxCheckpoint.
 func (c *Checkpoint) Encode() []byte {
 	if c.Tokens() > MaxCheckpoint { // a token takes at least a byte
 		return nil
@@ -61,7 +64,8 @@ func (c *Checkpoint) Encode() []byte {
 	return b
 }
 
-// DecodeCheckpoint reads the result of Encode. It does not check that the model has tokens with these ids; the engine checks that.
+// DecodeCheckpoint reads the result of Encode. It does not check that the model has tokens with
+// these ids; the engine checks that.
 func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 	r := checkpointReader{rest: b}
 	if r.byte() != checkpointVersion {
@@ -93,7 +97,8 @@ func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 
 var errCheckpoint = errors.New("read a checkpoint: the data is damaged, or another version of ingot wrote it")
 
-// checkpointReader reads values from bytes. After the end of the bytes it returns zeros and sets failed.
+// checkpointReader reads values from bytes. After the end of the bytes it returns zeros and sets
+// failed.
 type checkpointReader struct {
 	rest   []byte
 	failed bool
@@ -127,8 +132,8 @@ func (r *checkpointReader) uvarint() uint64 {
 	return v
 }
 
-// count reads the number of elements that follow. size is the minimum size of an element in bytes. If the remaining bytes cannot hold that
-// many elements, count sets failed.
+// count reads the number of elements that follow. size is the minimum size of an element in bytes.
+// If the remaining bytes cannot hold that many elements, count sets failed.
 func (r *checkpointReader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.rest)/size) {

@@ -42,7 +42,8 @@ func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 	require.Nil(t, (*queue.Checkpoint)(nil).Resume(0))
 }
 
-// Decoding a damaged checkpoint returns an error. It does not panic, and does not allocate much more than the checkpoint's size.
+// Decoding a damaged checkpoint returns an error. It does not panic, and does not allocate much
+// more than the checkpoint's size.
 func TestADamagedCheckpoint(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

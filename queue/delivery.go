@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Delivery passes a row to one worker. The row was taken from its queue and begun: its attempt is counted. Until the handler returns, no
-// other worker has the row, unless this worker sends no heartbeats for so long that its rows go to other workers. The context of the handler
-// then ends, and all writes of the delivery are refused.
+// Delivery passes a row to one worker. The row was taken from its queue and begun: its attempt is
+// counted. Until the handler returns, no other worker has the row, unless this worker sends no
+// heartbeats for so long that its rows go to other workers. The context of the handler then ends,
+// and all writes of the delivery are refused.
 type Delivery struct {
 	*Job
 	Attempt    int    // number of the attempt, from 1; attempts during which the worker died are not counted
@@ -22,24 +23,28 @@ type Recorder interface {
 	Save(ctx context.Context, checkpoint []byte) error
 }
 
-// Record stores the result of the row, counts it and appends it to the batch's stream, in one atomic step in which the row also leaves its
-// queue. first and the errors are those of Store.Record; the error is also ErrSuperseded if another worker has taken over the row. The handler
-// then returns Done.
+// Record stores the result of the row, counts it and appends it to the batch's stream, in one
+// atomic step in which the row also leaves its queue. first and the errors are those of
+// Store.Record; the error is also ErrSuperseded if another worker has taken over the row. The
+// handler then returns Done.
 func (d *Delivery) Record(ctx context.Context, r Result) (first bool, err error) {
 	return d.Recorder.Record(ctx, r)
 }
 
-// Save stores an encoded Checkpoint of the row. It replaces the row's previous checkpoint. Record deletes it. The error is ErrSuperseded if
-// another worker has taken over the row, and ErrNoBatch or ErrCancelled if the row needs no work.
+// Save stores an encoded Checkpoint of the row. It replaces the row's previous checkpoint. Record
+// deletes it. The error is ErrSuperseded if another worker has taken over the row, and ErrNoBatch
+// or ErrCancelled if the row needs no work.
 func (d *Delivery) Save(ctx context.Context, checkpoint []byte) error {
 	return d.Recorder.Save(ctx, checkpoint)
 }
 
-// Handler handles one delivery. Its outcome decides what happens to the row. ctx ends when the delivery ends; its cause is then ErrCancelled if
-// the batch or the row was cancelled, ErrSuperseded if other workers have the worker's rows, and context.Canceled if Serve stops.
+// Handler handles one delivery. Its outcome decides what happens to the row. ctx ends when the
+// delivery ends; its cause is then ErrCancelled if the batch or the row was cancelled,
+// ErrSuperseded if other workers have the worker's rows, and context.Canceled if Serve stops.
 type Handler func(ctx context.Context, d *Delivery) Outcome
 
-// Outcome is what becomes of a row after a delivery. Done, Retry, Refuse, HandBack and Lost make outcomes. The zero value is Lost.
+// Outcome is what becomes of a row after a delivery. Done, Retry, Refuse, HandBack and Lost make
+// outcomes. The zero value is Lost.
 type Outcome struct {
 	Kind  OutcomeKind
 	After time.Duration // time until the next delivery, for Retry and Refuse
@@ -61,20 +66,23 @@ const (
 // Done means that the row is recorded or needs no result. It leaves the queue.
 func Done() Outcome { return Outcome{Kind: KindDone} }
 
-// Retry means that the attempt has failed: the row is delivered again after a time, usually RetryDelay(Attempt-1).
+// Retry means that the attempt has failed: the row is delivered again after a time, usually
+// RetryDelay(Attempt-1).
 func Retry(after time.Duration, err error) Outcome {
 	return Outcome{Kind: KindRetry, After: after, Err: err}
 }
 
-// Refuse leaves the row to other workers: it is delivered again after RefusalDelay. Neither an attempt nor a failure is counted.
+// Refuse leaves the row to other workers: it is delivered again after RefusalDelay. Neither an
+// attempt nor a failure is counted.
 func Refuse(err error) Outcome { return Outcome{Kind: KindRefuse, After: RefusalDelay, Err: err} }
 
-// HandBack returns the row to the head of its queue, as if it had not been taken. No attempt is counted. Serve takes no more rows, since the
-// worker is stopping.
+// HandBack returns the row to the head of its queue, as if it had not been taken. No attempt is
+// counted. Serve takes no more rows, since the worker is stopping.
 func HandBack() Outcome { return Outcome{Kind: KindHandBack} }
 
-// Lost means that the delivery has ended before the row was answered, for example because the context has ended. The row is delivered again
-// without delay, unless its batch is cancelled or another worker has the row.
+// Lost means that the delivery has ended before the row was answered, for example because the
+// context has ended. The row is delivered again without delay, unless its batch is cancelled or
+// another worker has the row.
 func Lost(err error) Outcome { return Outcome{Kind: KindLost, Err: err} }
 
 // Uncounted reports whether the attempt of the delivery does not count.
@@ -83,6 +91,6 @@ func (o Outcome) Uncounted() bool { return o.Kind == KindRefuse || o.Kind == Kin
 // RefusalDelay is how long a row waits after a worker with another model refused it.
 const RefusalDelay = time.Second
 
-// RetryDelay returns how long a row waits after a failed attempt: 1 s, doubled for each earlier attempt, and 1 min at most. n is the number
-// of earlier attempts.
+// RetryDelay returns how long a row waits after a failed attempt: 1 s, doubled for each earlier
+// attempt, and 1 min at most. n is the number of earlier attempts.
 func RetryDelay(n int) time.Duration { return min(time.Minute, time.Second<<min(max(n, 0), 6)) }

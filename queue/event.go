@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// Event is a message to the server whose client waits for a job. It has a piece of the answer, or reports that the job has ended. Events
-// can be lost. The complete result is recorded in the queue.
+// Event is a message to the server whose client waits for a job. It has a piece of the answer, or
+// reports that the job has ended. Events can be lost. The complete result is recorded in the queue.
 type Event struct {
 	Batch string `json:"batch"`
 	// Ended means that the job's result is recorded. The fields below are not set then.
@@ -19,7 +19,8 @@ type Event struct {
 	Piece  generation.Piece `json:"piece"`  // the next part of the choice
 }
 
-// Progress is the size of a choice so far. A repeated attempt at a job generates the same choice, but may cut it into other pieces.
+// Progress is the size of a choice so far. A repeated attempt at a job generates the same choice,
+// but may cut it into other pieces.
 type Progress struct {
 	Tokens int `json:"tokens"`
 	Text   int `json:"text"` // bytes
@@ -34,8 +35,8 @@ func (p *Progress) Add(piece generation.Piece) {
 	p.Reasoning += len(piece.Reasoning)
 }
 
-// Since returns the part of the event's piece that a client does not have yet. p is the size of the part of the choice that the client has.
-// ok is false if the client has missed an earlier event.
+// Since returns the part of the event's piece that a client does not have yet. p is the size of the
+// part of the choice that the client has. ok is false if the client has missed an earlier event.
 func (e *Event) Since(p Progress) (rest generation.Piece, ok bool) {
 	rest = e.Piece
 	if e.Before.Tokens > p.Tokens || e.Before.Text > p.Text || e.Before.Reasoning > p.Reasoning {

@@ -21,14 +21,16 @@ type RowError struct {
 }
 
 const (
-	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, without results, to find the failed rows.
+	// scannedAtOnce is the maximum number of recordings that Errors reads at a time, without
+	// results, to find the failed rows.
 	scannedAtOnce = 1000
 	// maxErrorBytes is the maximum total size, in bytes, of the error lines that one Read returns.
 	maxErrorBytes = 4 << 20
 )
 
-// Errors passes every error line of a batch to the function each, in the order of recording. It leaves out error lines that Store.Discard has
-// deleted. If the function returns an error, Errors stops and returns this error.
+// Errors passes every error line of a batch to the function each, in the order of recording. It
+// leaves out error lines that Store.Discard has deleted. If the function returns an error, Errors
+// stops and returns this error.
 func Errors(ctx context.Context, s Store, batch string, each func(RowError) error) error {
 	none := func(int) bool { return false }
 	for after := ""; ; {
@@ -42,7 +44,8 @@ func Errors(ctx context.Context, s Store, batch string, each func(RowError) erro
 				failed[r.Line] = true
 			}
 		}
-		// This Read includes results. It may return fewer recordings than the first Read, because it stops at MaxBytes.
+		// This Read includes results. It may return fewer recordings than the first Read, because
+		// it stops at MaxBytes.
 		if len(failed) > 0 {
 			page, err = s.Read(ctx, batch, Page{
 				After: after, Count: len(page), MaxBytes: maxErrorBytes, Want: func(line int) bool { return failed[line] },

@@ -2,7 +2,8 @@ package queue
 
 import "time"
 
-// Worker is a worker's record in the queue. The worker renews it with every heartbeat, every few seconds.
+// Worker is a worker's record in the queue. The worker renews it with every heartbeat, every few
+// seconds.
 type Worker struct {
 	ID              string    `json:"id"`   // identifies a call of Serve; a worker that was lost and comes back has another id
 	Name            string    `json:"name"` // HOST:PID

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Job is one row on the queue. Encoded, it is the payload of an asynq task. Body is the row's body, byte for byte.
+// Job is one row on the queue. Encoded, it is the payload of an asynq task. Body is the row's body,
+// byte for byte.
 type Job struct {
 	Batch       string          `json:"batch"`
 	Line        int             `json:"line"`           // line number in the input, from 1; identifies the row in the batch
@@ -63,8 +64,9 @@ func (j *Job) Parse() (*openai.Request, error) {
 	return openai.ParseRequest(j.Endpoint, j.Body)
 }
 
-// defaultSeed returns the seed of a job whose request has none. For a row it is derived from batch and line, so that every attempt draws the
-// same tokens. It has 53 bits, which are exact in JSON readers that use float64.
+// defaultSeed returns the seed of a job whose request has none. For a row it is derived from batch
+// and line, so that every attempt draws the same tokens. It has 53 bits, which are exact in JSON
+// readers that use float64.
 func (j *Job) defaultSeed() int64 {
 	if j.Live != nil {
 		return j.Live.Seed
@@ -94,8 +96,9 @@ func Decode(payload []byte) (*Job, error) {
 	return j, nil
 }
 
-// read reads a payload in a fraction of the time of encoding/json. The payload must be valid JSON. ok is false if the payload does not
-// have the form in which Encode writes jobs of files; encoding/json must then read it.
+// read reads a payload in a fraction of the time of encoding/json. The payload must be valid JSON.
+// ok is false if the payload does not have the form in which Encode writes jobs of files;
+// encoding/json must then read it.
 func (j *Job) read(payload []byte) (ok bool) {
 	if payload[0] != '{' {
 		return false

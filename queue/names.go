@@ -9,15 +9,17 @@ import (
 // Priority is the priority of a batch among the batches of the same model.
 type Priority string
 
-// The priorities of batches. A worker takes jobs from the three queues of its model in the ratio 6 to 3 to 1.
+// The priorities of batches. A worker takes jobs from the three queues of its model in the ratio 6
+// to 3 to 1.
 const (
 	Critical Priority = "critical"
 	Default  Priority = "default"
 	Bulk     Priority = "bulk"
 )
 
-// Interactive is the priority of requests whose clients wait for the answer. A worker has separate handlers for such jobs (see
-// ServeOptions.Interactive), so these jobs do not compete with the jobs of batches. A batch cannot have this priority.
+// Interactive is the priority of requests whose clients wait for the answer. A worker has separate
+// handlers for such jobs (see ServeOptions.Interactive), so these jobs do not compete with the jobs
+// of batches. A batch cannot have this priority.
 const Interactive Priority = "interactive"
 
 // AllPriorities returns the priorities of all queues of a model.
@@ -60,5 +62,6 @@ func CheckBatch(s string) error {
 	return fmt.Errorf("%q is not a valid batch id: use 1 to 128 letters, digits and . _ -, beginning with a letter or digit", s)
 }
 
-// TaskID returns an id that identifies a row among the rows of all batches, so that a row cannot be queued twice.
+// TaskID returns an id that identifies a row among the rows of all batches, so that a row cannot be
+// queued twice.
 func TaskID(batch string, line int) string { return batch + ":" + strconv.Itoa(line) }

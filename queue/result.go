@@ -15,7 +15,8 @@ type Line struct {
 	Stats Stats `json:"stats"`
 }
 
-// Result is the outcome of a row: its line of output, and the statistics that are summed for its batch.
+// Result is the outcome of a row: its line of output, and the statistics that are summed for its
+// batch.
 type Result struct {
 	Line   int
 	Sum    string // the job's Sum
@@ -46,7 +47,8 @@ func ExpiredError(j *Job) openai.Error {
 	return openai.Error{Code: openai.CodeExpired, Message: "not answered before the deadline of its batch, " + deadline.UTC().Format(time.RFC3339)}
 }
 
-// Expired returns the error result of a job that is still in the queue after the deadline of its batch.
+// Expired returns the error result of a job that is still in the queue after the deadline of its
+// batch.
 func Expired(j *Job) (Result, error) {
 	r := Failure(j, ExpiredError(j), Stats{})
 	var err error
@@ -54,8 +56,9 @@ func Expired(j *Job) (Result, error) {
 	return r, err
 }
 
-// Answered returns the result of an answered job. r is the job's parsed body. done are the completions of the job's prompts. s has the
-// statistics that the completions lack: queue wait, attempts and origin.
+// Answered returns the result of an answered job. r is the job's parsed body. done are the
+// completions of the job's prompts. s has the statistics that the completions lack: queue wait,
+// attempts and origin.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.Add(done)
 	answer := openai.Answer{

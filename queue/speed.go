@@ -13,8 +13,9 @@ type Speed struct {
 	last   float64
 }
 
-// Measure returns the speed, in tokens per second, since the last measurement; 0 in the first call. tokens is the total number of tokens
-// generated so far. If less than a second has passed since the last measurement, Measure returns the result of that measurement.
+// Measure returns the speed, in tokens per second, since the last measurement; 0 in the first call.
+// tokens is the total number of tokens generated so far. If less than a second has passed since the
+// last measurement, Measure returns the result of that measurement.
 func (s *Speed) Measure(tokens uint64, now time.Time) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

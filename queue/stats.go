@@ -38,14 +38,15 @@ type Origin struct {
 	Version     string `json:"version"`
 }
 
-// Fingerprint returns OpenAI's system_fingerprint. Equal requests with equal seeds and fingerprints get the same tokens from one version of
-// ingot on one kind of machine.
+// Fingerprint returns OpenAI's system_fingerprint. Equal requests with equal seeds and fingerprints
+// get the same tokens from one version of ingot on one kind of machine.
 func (o Origin) Fingerprint() string {
 	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
 }
 
-// Add sets the statistics of a row from the completions of its prompts, which ran concurrently. Counts are summed, and so are the times of
-// prefill and decoding, from which the speeds are computed. TTFTMS is the minimum over the prompts, TotalMS the maximum.
+// Add sets the statistics of a row from the completions of its prompts, which ran concurrently.
+// Counts are summed, and so are the times of prefill and decoding, from which the speeds are
+// computed. TTFTMS is the minimum over the prompts, TotalMS the maximum.
 func (s *Stats) Add(done []generation.Completion) {
 	var prefill, decode, ttft, total time.Duration
 	later := 0 // number of tokens, not counting the first token of each choice

@@ -66,7 +66,8 @@ func (s Status) Aliases() []string {
 	return names
 }
 
-// SetModels sets Models, sorted by alias. aliases are those under which rows were queued. pins maps an alias to its Pin.
+// SetModels sets Models, sorted by alias. aliases are those under which rows were queued. pins maps
+// an alias to its Pin.
 func (s *Status) SetModels(aliases []string, pins map[string]string) {
 	if len(aliases) == 0 {
 		aliases = []string{s.Alias}
@@ -89,7 +90,8 @@ func (s Status) Overdue() bool {
 	return s.Deadline != nil && time.Now().After(*s.Deadline) && !s.Ended()
 }
 
-// SetRates sets the time when the last row was recorded, and the rates from the start of the batch to that time.
+// SetRates sets the time when the last row was recorded, and the rates from the start of the batch
+// to that time.
 func (s *Status) SetRates(last time.Time) {
 	s.last = &last
 	s.RowsPerSecond = rate(s.Done+s.Failed, s.Took())
@@ -110,7 +112,8 @@ func (s *Status) Count(r Result) {
 	s.AcceptedTokens += r.Stats.AcceptedTokens
 }
 
-// Took returns the time from the start of the batch to the recording of the last row. It is 0 if either is missing.
+// Took returns the time from the start of the batch to the recording of the last row. It is 0 if
+// either is missing.
 func (s Status) Took() time.Duration {
 	if s.Started == nil || s.last == nil {
 		return 0

@@ -6,56 +6,68 @@ import (
 	"time"
 )
 
-// Store holds batches and the results of their rows. A row is recorded once, even if calls are repeated. A finished or cancelled
-// batch is deleted when its retention is over; an unfinished batch is not deleted. All methods are safe for concurrent use.
+// Store holds batches and the results of their rows. A row is recorded once, even if calls are
+// repeated. A finished or cancelled batch is deleted when its retention is over; an unfinished
+// batch is not deleted. All methods are safe for concurrent use.
 //
-// Every method can return ErrUnavailable, if the store cannot be used at the moment. Seal, Record, Status, Cancel and Purge return ErrNoBatch if the batch does not exist.
+// Every method can return ErrUnavailable, if the store cannot be used at the moment. Seal, Record,
+// Status, Cancel and Purge return ErrNoBatch if the batch does not exist.
 type Store interface {
-	// Create creates a batch. If a batch with this id exists, Create sets its weight if b.Weight is not 0, sets its MixModels if
-	// b.MixModels is set, and returns its settings without Retention, Lines, MixModels and Weight.
+	// Create creates a batch. If a batch with this id exists, Create sets its weight if b.Weight is
+	// not 0, sets its MixModels if b.MixModels is set, and returns its settings without Retention,
+	// Lines, MixModels and Weight.
 	Create(ctx context.Context, b Batch) (existing Batch, created bool, err error)
 
-	// Seal declares that all rows of a batch are queued. total is the number of rows, fileSHA the SHA-256 of their file. The batch is
-	// finished when all these rows are recorded. The error is ErrCancelled if the batch is cancelled.
+	// Seal declares that all rows of a batch are queued. total is the number of rows, fileSHA the
+	// SHA-256 of their file. The batch is finished when all these rows are recorded. The error is
+	// ErrCancelled if the batch is cancelled.
 	Seal(ctx context.Context, batch string, total int, fileSHA string) error
 
 	// Recorded returns the set of a batch's recorded lines.
 	Recorded(ctx context.Context, batch string) (Lines, error)
 
-	// Record stores the result of a row that no worker ran, counts it and appends it to the batch's stream, in one atomic step. If the row is
-	// already recorded, Record changes nothing. first reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
-	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result. A result with an empty File is accepted for any file.
-	// Workers record with Delivery.Record.
+	// Record stores the result of a row that no worker ran, counts it and appends it to the batch's
+	// stream, in one atomic step. If the row is already recorded, Record changes nothing. first
+	// reports whether the row was not recorded before. The error is ErrNoBatch, ErrCancelled,
+	// ErrOtherFile, ErrNoRow or ErrOtherModel if the batch does not accept the result. A result
+	// with an empty File is accepted for any file. Workers record with Delivery.Record.
 	Record(ctx context.Context, batch string, r Result) (first bool, err error)
 
-	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses larger ones.
+	// MaxBytes returns the maximum size in bytes of a job and of a result. The store always refuses
+	// larger ones.
 	MaxBytes(ctx context.Context) (int, error)
 
-	// Read returns the next recordings of a batch's stream. It returns none if the batch does not exist.
+	// Read returns the next recordings of a batch's stream. It returns none if the batch does not
+	// exist.
 	Read(ctx context.Context, batch string, p Page) ([]Recording, error)
 
-	// Discard deletes results that the caller has written to an output. The rows still count as recorded. If entries is true, it also deletes
-	// their entries in the stream; otherwise the entries stay, so that another output can still be compared with the batch.
+	// Discard deletes results that the caller has written to an output. The rows still count as
+	// recorded. If entries is true, it also deletes their entries in the stream; otherwise the
+	// entries stay, so that another output can still be compared with the batch.
 	Discard(ctx context.Context, batch string, rows []Recording, entries bool) error
 
-	// Status returns the progress of a batch. The error is ErrDamaged if the stored data is not a valid batch.
+	// Status returns the progress of a batch. The error is ErrDamaged if the stored data is not a
+	// valid batch.
 	Status(ctx context.Context, batch string) (Status, error)
 
-	// Batches returns the progress of all batches, the newest first. For a batch that cannot be read, only Batch and Damage are set.
+	// Batches returns the progress of all batches, the newest first. For a batch that cannot be
+	// read, only Batch and Damage are set.
 	Batches(ctx context.Context) ([]Status, error)
 
-	// Lost returns the number of lost rows of a batch with status s: rows that are neither recorded nor in the queue. No worker will
-	// answer them until the batch's file is queued again. Lost returns 0 while the batch is still being queued, and while a queue of
-	// its aliases and priority holds jobs of any batch.
+	// Lost returns the number of lost rows of a batch with status s: rows that are neither recorded
+	// nor in the queue. No worker will answer them until the batch's file is queued again. Lost
+	// returns 0 while the batch is still being queued, and while a queue of its aliases and
+	// priority holds jobs of any batch.
 	Lost(ctx context.Context, s Status) (int, error)
 
-	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no more rows are begun or recorded.
-	// Its results are deleted when the retention is over. If the batch is already finished, Cancel changes nothing and finished is
-	// true.
+	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no
+	// more rows are begun or recorded. Its results are deleted when the retention is over. If the
+	// batch is already finished, Cancel changes nothing and finished is true.
 	Cancel(ctx context.Context, batch string) (finished bool, err error)
 
-	// Purge deletes a finished or cancelled batch with its results, and with the waiting rows that producers added after it was
-	// cancelled. The error is ErrNoBatch if the batch does not exist, and ErrUnfinished if it has not ended.
+	// Purge deletes a finished or cancelled batch with its results, and with the waiting rows that
+	// producers added after it was cancelled. The error is ErrNoBatch if the batch does not exist,
+	// and ErrUnfinished if it has not ended.
 	Purge(ctx context.Context, batch string) error
 }
 
@@ -92,7 +104,8 @@ type Batch struct {
 // FileID returns the id of a file: the first 16 digits of its SHA-256.
 func FileID(sha256 string) string { return sha256[:min(16, len(sha256))] }
 
-// Lines is a set of line numbers, as a bitmap in the order of Redis: line n is bit 7-n%8 of byte n/8.
+// Lines is a set of line numbers, as a bitmap in the order of Redis: line n is bit 7-n%8 of byte
+// n/8.
 type Lines []byte
 
 // Has reports whether a line is in the set.
@@ -124,7 +137,8 @@ type Recording struct {
 	Text   []byte // the line of output; nil if it was not wanted or was freed
 	Damage string // why the entry cannot be used (only ID is set then); empty if it can be used
 
-	// Requeued is empty for a result. Otherwise the entry says that the failed row was queued again and its error line is no longer
-	// valid. Requeued then identifies that error line: the first 16 hex digits of the SHA-1 of its text.
+	// Requeued is empty for a result. Otherwise the entry says that the failed row was queued again
+	// and its error line is no longer valid. Requeued then identifies that error line: the first 16
+	// hex digits of the SHA-1 of its text.
 	Requeued string
 }

@@ -25,8 +25,8 @@ type Alone struct {
 	since   time.Time
 }
 
-// NewAlone makes an Answerer that uses the given engines. The keys are their aliases. The caller closes the engines after the server has
-// ended.
+// NewAlone makes an Answerer that uses the given engines. The keys are their aliases. The caller
+// closes the engines after the server has ended.
 func NewAlone(engines map[string]*engine.Engine, version string) (*Alone, error) {
 	a := &Alone{engines: engines, version: version, since: time.Now(), speeds: map[string]*queue.Speed{}}
 	for alias := range engines {
@@ -102,7 +102,8 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	}, nil
 }
 
-// request returns the engine's request for prompt i. The Stream function of the result holds lock while it calls c.Stream.
+// request returns the engine's request for prompt i. The Stream function of the result holds lock
+// while it calls c.Stream.
 func (c *Call) request(i int, lock *sync.Mutex) generation.Request {
 	req := c.Request.Generation(i, c.Seed, c.Created)
 	req.Interactive = true

@@ -21,8 +21,8 @@ type Answerer interface {
 	// Workers returns the processes that answer, and those that were lost within the last hour.
 	Workers(ctx context.Context) ([]queue.Worker, error)
 
-	// Answer answers a request with interactive priority. When ctx is done, it returns at once, and the generation stops within one step.
-	// Errors are those of the engine and of the queue.
+	// Answer answers a request with interactive priority. When ctx is done, it returns at once, and
+	// the generation stops within one step. Errors are those of the engine and of the queue.
 	Answer(ctx context.Context, c Call) (Answer, error)
 }
 
@@ -43,8 +43,9 @@ type Call struct {
 	Seed    int64
 	Created time.Time
 
-	// Stream, if not nil, receives the pieces of the answers while they are generated, one call at a time. prompt is the index of the
-	// prompt. If Stream returns an error, the generation ends and Answer returns that error.
+	// Stream, if not nil, receives the pieces of the answers while they are generated, one call at
+	// a time. prompt is the index of the prompt. If Stream returns an error, the generation ends
+	// and Answer returns that error.
 	Stream func(prompt int, p generation.Piece) error
 }
 

@@ -74,7 +74,8 @@ func (s *Server) createBatch(w http.ResponseWriter, r *http.Request, body []byte
 	return reply(w, b, err)
 }
 
-// isRepeated reports whether OpenAI's client repeats a request, because the first attempt got no response or an error.
+// isRepeated reports whether OpenAI's client repeats a request, because the first attempt got no
+// response or an error.
 func isRepeated(r *http.Request) bool {
 	n, err := strconv.Atoi(r.Header.Get("X-Stainless-Retry-Count"))
 	return err == nil && n > 0

@@ -37,7 +37,8 @@ func setUpIdleStore(t testing.TB) (b *bench, run func()) {
 	})
 }
 
-// setUpStoreOf starts a server with files and batches. The given runner answers them after run is called.
+// setUpStoreOf starts a server with files and batches. The given runner answers them after run is
+// called.
 func setUpStoreOf(t testing.TB, runner func(*bench) batch.Runner) (b *bench, run func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)

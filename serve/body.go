@@ -13,14 +13,16 @@ import (
 )
 
 const (
-	// smallBody is the maximum size, in bytes, of a body that is read without waiting. A larger one may have to wait; see maxBodies.
+	// smallBody is the maximum size, in bytes, of a body that is read without waiting. A larger one
+	// may have to wait; see maxBodies.
 	smallBody = 256 << 10
-	// maxBodies is the maximum total size, in bytes, of the larger bodies that all requests hold in memory.
+	// maxBodies is the maximum total size, in bytes, of the larger bodies that all requests hold in
+	// memory.
 	maxBodies = 8 * openai.MaxBody
 )
 
-// readBody reads the whole body of a request. A large body waits until there is memory for it. The caller must call done when it has
-// answered the request.
+// readBody reads the whole body of a request. A large body waits until there is memory for it. The
+// caller must call done when it has answered the request.
 func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error) {
 	var all bytes.Buffer
 	_, err = io.CopyN(&all, r.Body, smallBody)
@@ -64,8 +66,9 @@ func parseBody(body []byte, into any) error {
 	return nil
 }
 
-// limited wraps a handler and limits the body of a request. limit is the maximum size of the body in bytes. The body must arrive in time:
-// limits.body is the time for each part, and part is the size of a part in bytes.
+// limited wraps a handler and limits the body of a request. limit is the maximum size of the body
+// in bytes. The body must arrive in time: limits.body is the time for each part, and part is the
+// size of a part in bytes.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.limits.body, part: part}
@@ -80,9 +83,10 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 // filePart is the number of bytes of a file that must arrive within limits.body.
 const filePart = 1 << 20
 
-// timedBody limits the time for each part of a request's body. When the whole body has been read, there is no limit any more: net/http goes
-// on reading, to notice when the client leaves. If a handler does not read the whole body, the limit stays for net/http, which reads the
-// remaining bytes before the next request.
+// timedBody limits the time for each part of a request's body. When the whole body has been read,
+// there is no limit any more: net/http goes on reading, to notice when the client leaves. If a
+// handler does not read the whole body, the limit stays for net/http, which reads the remaining
+// bytes before the next request.
 type timedBody struct {
 	io.ReadCloser
 	conn    *http.ResponseController

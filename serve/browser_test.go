@@ -34,8 +34,8 @@ func chromium(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestConsoleInABrowser uses the console with its script: it tries a prompt, watches a batch that another client has made, and cancels
-// the batch.
+// TestConsoleInABrowser uses the console with its script: it tries a prompt, watches a batch that
+// another client has made, and cancels the batch.
 func TestConsoleInABrowser(t *testing.T) {
 	t.Parallel()
 	ctx := chromium(t)
@@ -69,8 +69,8 @@ func TestConsoleInABrowser(t *testing.T) {
 	require.Equal(t, batch.Cancelled, b.batch(t, http.MethodGet, made.ID).Status)
 }
 
-// TestConsolePictures checks that no page is wider than the window, wide and narrow, with the light and the dark theme. It writes screenshots
-// to the folder INGOT_PICTURES, if that is set.
+// TestConsolePictures checks that no page is wider than the window, wide and narrow, with the light
+// and the dark theme. It writes screenshots to the folder INGOT_PICTURES, if that is set.
 func TestConsolePictures(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("INGOT_PICTURES")

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// runClients runs a program in serve/clients, which uses OpenAI's Node clients, against the server at url.
+// runClients runs a program in serve/clients, which uses OpenAI's Node clients, against the server
+// at url.
 func runClients(t *testing.T, program, url string) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {

@@ -71,7 +71,8 @@ func (s *Server) consoleRoutes() {
 	s.openPage("POST /console/signout", s.signOut)
 }
 
-// page registers a handler for people who have signed in. If the server has no API keys, the handler serves everyone.
+// page registers a handler for people who have signed in. If the server has no API keys, the
+// handler serves everyone.
 func (s *Server) page(pattern string, h handler) {
 	s.openPage(pattern, func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {
@@ -90,7 +91,8 @@ func (s *Server) page(pattern string, h handler) {
 	})
 }
 
-// openPage registers a handler that serves everyone. It refuses a form that a browser sends from a page of another site.
+// openPage registers a handler that serves everyone. It refuses a form that a browser sends from a
+// page of another site.
 func (s *Server) openPage(pattern string, h handler) {
 	var crossSite http.CrossOriginProtection
 	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)

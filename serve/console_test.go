@@ -161,7 +161,8 @@ func TestCancelOnPage(t *testing.T) {
 	require.NotContains(t, b.page(t, b.browser(t), "/console/batches", nil).text, "<button")
 }
 
-// TestFormsOfOtherSites: a page of another site cannot make a browser cancel a batch or generate text.
+// TestFormsOfOtherSites: a page of another site cannot make a browser cancel a batch or generate
+// text.
 func TestFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -172,7 +173,8 @@ func TestFormsOfOtherSites(t *testing.T) {
 	}
 }
 
-// TestSignIn: if the server has API keys, a person sees nothing before signing in with a key, and then only what the key may use.
+// TestSignIn: if the server has API keys, a person sees nothing before signing in with a key, and
+// then only what the key may use.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "keys")

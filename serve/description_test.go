@@ -31,7 +31,8 @@ func (b *bench) description(t testing.TB) *openapi3.T {
 	return doc
 }
 
-// TestDescriptionHasAllPaths: the description has exactly the paths and methods that server.go registers, without the console's pages.
+// TestDescriptionHasAllPaths: the description has exactly the paths and methods that server.go
+// registers, without the console's pages.
 func TestDescriptionHasAllPaths(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("server.go")
@@ -50,7 +51,8 @@ func TestDescriptionHasAllPaths(t *testing.T) {
 	require.ElementsMatch(t, registered, described)
 }
 
-// TestDescriptionHasAllFields: the description has all request fields that package openai reads, with their types, ranges and defaults.
+// TestDescriptionHasAllFields: the description has all request fields that package openai reads,
+// with their types, ranges and defaults.
 func TestDescriptionHasAllFields(t *testing.T) {
 	t.Parallel()
 	schemas := setUp(t, nil).description(t).Components.Schemas
@@ -100,7 +102,8 @@ func requireSchema(t testing.TB, f *openai.Field, s *openapi3.Schema) {
 	require.InDelta(t, f.Default, value, 0, f.Name)
 }
 
-// TestDescriptionFits: requests that the server accepts match the description, and so do all its responses, including errors.
+// TestDescriptionFits: requests that the server accepts match the description, and so do all its
+// responses, including errors.
 func TestDescriptionFits(t *testing.T) {
 	t.Parallel()
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
@@ -189,7 +192,8 @@ func requireClosed(t testing.TB, route *routers.Route, got response) {
 	requireDescribed(t, route.Path, []*openapi3.SchemaRef{media.Schema}, body)
 }
 
-// requireDescribed checks a value against all schemas that describe it. at is the path of the value in the response.
+// requireDescribed checks a value against all schemas that describe it. at is the path of the value
+// in the response.
 func requireDescribed(t testing.TB, at string, schemas []*openapi3.SchemaRef, value any) {
 	t.Helper()
 	for i := 0; i < len(schemas); i++ {

@@ -15,7 +15,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// handler answers a request. A handler that returns an error must not have written anything, since the error becomes the response.
+// handler answers a request. A handler that returns an error must not have written anything, since
+// the error becomes the response.
 type handler func(http.ResponseWriter, *http.Request) error
 
 type httpError struct {
@@ -41,7 +42,8 @@ func missing(param string) error {
 	return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
 }
 
-// statusClientGone is the status, as in nginx, of a request whose client has left. It appears only in the log.
+// statusClientGone is the status, as in nginx, of a request whose client has left. It appears only
+// in the log.
 const statusClientGone = 499
 
 // asHTTP returns the response to an error. Unknown errors become internal errors of the server.

@@ -24,17 +24,20 @@ import (
 
 const (
 	fleetAttempts = 3
-	// fleetRetention is the time for which the queue keeps a result that was not read because the server stopped.
+	// fleetRetention is the time for which the queue keeps a result that was not read because the
+	// server stopped.
 	fleetRetention = 10 * time.Minute
 	// resultPoll is the interval at which the server looks for a result whose event was lost.
 	resultPoll = time.Second
 	modelsAge  = time.Second
-	// endTime is the time limit for deleting or cancelling the job of a request after Answer has returned.
+	// endTime is the time limit for deleting or cancelling the job of a request after Answer has
+	// returned.
 	endTime = 10 * time.Second
 )
 
-// Fleet is an Answerer that uses the workers of a queue. Each request is a job with priority Interactive, and is the only row of its batch.
-// The pieces of the answer arrive as events, and the result is recorded like that of any row.
+// Fleet is an Answerer that uses the workers of a queue. Each request is a job with priority
+// Interactive, and is the only row of its batch. The pieces of the answer arrive as events, and the
+// result is recorded like that of any row.
 type Fleet struct {
 	queue   queue.Queue
 	channel string // name of the channel on which workers send events to this server
@@ -54,7 +57,8 @@ type fleetCall struct {
 	news   chan struct{} // receives a value when an event was added
 }
 
-// NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it uses the Fleet.
+// NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it
+// uses the Fleet.
 func NewFleet(queue queue.Queue, log *slog.Logger) *Fleet {
 	return &Fleet{queue: queue, channel: "front-" + ulid.Make().String(), log: log, calls: map[string]*fleetCall{}}
 }
@@ -218,8 +222,8 @@ func (f *Fleet) result(ctx context.Context, batch string, stream *fleetStream) (
 	return answer, true, stream.finish(line.Response.Body)
 }
 
-// workerError returns the error of a request whose job has ended without a response. e is the error that the worker recorded, or nil if it
-// recorded none.
+// workerError returns the error of a request whose job has ended without a response. e is the error
+// that the worker recorded, or nil if it recorded none.
 func workerError(e *openai.Error) error {
 	if e == nil {
 		return errors.New("a worker recorded neither a response nor an error")
@@ -235,7 +239,8 @@ func workerError(e *openai.Error) error {
 	return &made
 }
 
-// end deletes the batch of a job that has ended. If the job has not ended, because the client has left, it cancels the job.
+// end deletes the batch of a job that has ended. If the job has not ended, because the client has
+// left, it cancels the job.
 func (f *Fleet) end(ctx context.Context, batch string) {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()

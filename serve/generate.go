@@ -30,8 +30,8 @@ func (s *Server) generate(e openai.Endpoint) handler {
 	})
 }
 
-// answer answers a call and counts its tokens against the limits of the request's key. For a stream that ends early, it counts the tokens
-// that were sent.
+// answer answers a call and counts its tokens against the limits of the request's key. For a stream
+// that ends early, it counts the tokens that were sent.
 func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	k := keyOf(r.Context())
 	if err := k.begin(time.Now()); err != nil {
@@ -58,7 +58,8 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	return answer, nil
 }
 
-// causeOf returns the error of a request. If the request was cut off because the server stops, the error says so.
+// causeOf returns the error of a request. If the request was cut off because the server stops, the
+// error says so.
 func (s *Server) causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil && s.cutOff.Err() != nil {
 		return failf(http.StatusServiceUnavailable, "", "unavailable", "the server is stopping, and the request did not finish in time: send it again")
@@ -88,10 +89,12 @@ func (s *Server) call(r *http.Request, e openai.Endpoint, body []byte) (Call, er
 	}, nil
 }
 
-// randomSeed draws the seed of a request that sets none. It has 53 bits, so that JSON readers that use float64 read it exactly.
+// randomSeed draws the seed of a request that sets none. It has 53 bits, so that JSON readers that
+// use float64 read it exactly.
 func randomSeed() int64 { return rand.Int64N(1 << 53) }
 
-// setFigures adds headers with a request's time to the first token, in milliseconds, and its speeds in tokens per second.
+// setFigures adds headers with a request's time to the first token, in milliseconds, and its speeds
+// in tokens per second.
 func setFigures(h http.Header, s queue.Stats) {
 	h.Set("X-Ingot-Ttft-Ms", number(s.TTFTMS))
 	h.Set("X-Ingot-Prefill-Tps", number(s.PrefillTPS))

@@ -54,7 +54,8 @@ func dialAndSend(t testing.TB, address, text string) net.Conn {
 	return c
 }
 
-// Clients that do not finish their requests, or send too much, are refused or cut off. Other clients are answered meanwhile.
+// Clients that do not finish their requests, or send too much, are refused or cut off. Other
+// clients are answered meanwhile.
 func TestHostileClients(t *testing.T) {
 	t.Parallel()
 	address, _ := listen(t, func(o *serve.Options) {

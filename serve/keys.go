@@ -30,8 +30,8 @@ type key struct {
 	models   []string      // models that the key may use; nil for all
 }
 
-// ReadKeys reads a file of API keys. Each line has a key, or "sha256:" and the key's hash in hexadecimal, followed by any of these
-// settings:
+// ReadKeys reads a file of API keys. Each line has a key, or "sha256:" and the key's hash in
+// hexadecimal, followed by any of these settings:
 //
 //	name=NAME       the key's name in the log; without one, the first characters of the hash
 //	rate=60         requests per minute
@@ -65,7 +65,8 @@ func ReadKeys(path string) (*Keys, error) {
 	return k, nil
 }
 
-// minKey is the minimum length, in bytes, of a key that is given as text. Shorter keys are easy to guess.
+// minKey is the minimum length, in bytes, of a key that is given as text. Shorter keys are easy to
+// guess.
 const minKey = 8
 
 func (k *Keys) add(fields []string) error {
@@ -143,7 +144,8 @@ func (k *key) mayUse(model string) bool {
 	return k == nil || k.models == nil || slices.Contains(k.models, model)
 }
 
-// begin counts a request against the key's limits. It returns an error if a limit is reached. A nil key has no limits.
+// begin counts a request against the key's limits. It returns an error if a limit is reached. A nil
+// key has no limits.
 func (k *key) begin(now time.Time) error {
 	if k == nil {
 		return nil
@@ -166,8 +168,8 @@ func tooMany(counted string, l *rate.Limiter, wait time.Duration) error {
 	return err
 }
 
-// spend counts the tokens of an answered request against the key's limit. If they exceed it, begin refuses requests until the limit allows
-// tokens again.
+// spend counts the tokens of an answered request against the key's limit. If they exceed it, begin
+// refuses requests until the limit allows tokens again.
 func (k *key) spend(now time.Time, tokens int) {
 	if k == nil || k.tokens == nil {
 		return
@@ -179,8 +181,8 @@ func (k *key) spend(now time.Time, tokens int) {
 	}
 }
 
-// authenticated wraps a handler so that its requests need one of the server's API keys. If the server has no keys, everyone may use the
-// handler.
+// authenticated wraps a handler so that its requests need one of the server's API keys. If the
+// server has no keys, everyone may use the handler.
 func (s *Server) authenticated(h handler) http.Handler {
 	return s.open(func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Keys == nil {

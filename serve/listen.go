@@ -12,11 +12,13 @@ import (
 
 const maxHeader = 64 << 10
 
-// cutTime is the time that handlers get for sending errors to the clients of requests that were cut off.
+// cutTime is the time that handlers get for sending errors to the clients of requests that were cut
+// off.
 const cutTime = time.Second
 
-// Serve answers requests on a listener until ctx is done. It then waits at most limits.drain for running requests, and closes the
-// connections of those that are not finished. config is nil for HTTP without TLS.
+// Serve answers requests on a listener until ctx is done. It then waits at most limits.drain for
+// running requests, and closes the connections of those that are not finished. config is nil for
+// HTTP without TLS.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	server := &http.Server{
 		Handler:           s.Handler(),
@@ -55,7 +57,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	return nil
 }
 
-// cutConnections cuts off the requests that are still running: each gets an error. After cutTime, it closes all connections.
+// cutConnections cuts off the requests that are still running: each gets an error. After cutTime,
+// it closes all connections.
 func (s *Server) cutConnections(ctx context.Context, server *http.Server) error {
 	s.log.Warn("running requests are cut off")
 	s.cut()

@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// lmEvalPair is a context and its continuation, as lm-eval scores them. lm-eval tokenizes both as one text, and counts as continuation
-// all tokens after those of the context.
+// lmEvalPair is a context and its continuation, as lm-eval scores them. lm-eval tokenizes both as
+// one text, and counts as continuation all tokens after those of the context.
 type lmEvalPair struct {
 	text    string
 	ids     []int32
@@ -47,14 +47,15 @@ func lmEvalPairs(t testing.TB, eng *engine.Engine, n int) (pairs []lmEvalPair) {
 	return pairs
 }
 
-// score is what lm-eval computes from a response: the sum of the continuation's log-probabilities, and whether each of its tokens is the
-// most likely one.
+// score is what lm-eval computes from a response: the sum of the continuation's log-probabilities,
+// and whether each of its tokens is the most likely one.
 type score struct {
 	sum    float64
 	greedy bool
 }
 
-// own computes the score of a pair with the engine, one token at a time, from the distribution after the tokens before it.
+// own computes the score of a pair with the engine, one token at a time, from the distribution
+// after the tokens before it.
 func own(t testing.TB, eng *engine.Engine, p lmEvalPair) (s score) {
 	t.Helper()
 	s.greedy = true
@@ -81,8 +82,9 @@ type lmEvalResponse struct {
 	} `json:"choices"`
 }
 
-// TestLMEvalLoglikelihood sends the requests of lm-eval's local-completions and reads the responses in the same way. For every form of
-// request, the sums are bit-identical to those of stepwise decoding.
+// TestLMEvalLoglikelihood sends the requests of lm-eval's local-completions and reads the responses
+// in the same way. For every form of request, the sums are bit-identical to those of stepwise
+// decoding.
 func TestLMEvalLoglikelihood(t *testing.T) {
 	t.Parallel()
 	eng, err := shared()
@@ -161,8 +163,8 @@ func eos(t testing.TB, eng *engine.Engine) int32 {
 	return stops[0]
 }
 
-// TestLMEvalGeneration sends the requests of lm-eval's generate_until: many prompts with the same settings, and no stop strings or more
-// than four.
+// TestLMEvalGeneration sends the requests of lm-eval's generate_until: many prompts with the same
+// settings, and no stop strings or more than four.
 func TestLMEvalGeneration(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)
@@ -186,7 +188,8 @@ func TestLMEvalGeneration(t *testing.T) {
 			require.Equal(t, lone.Choices[0].Text, all.Choices[i].Text)
 		}
 	}
-	// lm-eval's local-chat-completions adds a type to messages. Without a key, it sends the header "Bearer ".
+	// lm-eval's local-chat-completions adds a type to messages. Without a key, it sends the header
+	// "Bearer ".
 	got := b.send(t, http.MethodPost, "/v1/chat/completions",
 		`{"model":"tiny","messages":[{"role":"user","content":"Hi","type":"text"}],"max_tokens":4,"temperature":0,"stop":["x"],"seed":1234}`, "Authorization", "Bearer ")
 	require.Equal(t, 200, got.status, got.text)

@@ -44,7 +44,8 @@ func notesOf(ctx context.Context) *notes {
 	return &notes{} // the request did not pass through the handler of named
 }
 
-// logged wraps a handler and writes a log line per request. A panic of the handler becomes an internal error.
+// logged wraps a handler and writes a log line per request. A panic of the handler becomes an
+// internal error.
 func (s *Server) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -82,7 +83,8 @@ func (s *Server) logged(next http.Handler) http.Handler {
 	})
 }
 
-// recorder records the status and the size of a response. It limits the time for the client to receive each part.
+// recorder records the status and the size of a response. It limits the time for the client to
+// receive each part.
 type recorder struct {
 	http.ResponseWriter
 	conn    *http.ResponseController

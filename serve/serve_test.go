@@ -47,7 +47,8 @@ type bench struct {
 	engine *engine.Engine
 }
 
-// setUp starts a server that uses the shared engine. change, if not nil, changes the server's options.
+// setUp starts a server that uses the shared engine. change, if not nil, changes the server's
+// options.
 func setUp(t testing.TB, change func(*serve.Options)) *bench {
 	t.Helper()
 	eng, err := shared()
@@ -184,7 +185,8 @@ func TestChat(t *testing.T) {
 	require.Equal(t, got.Usage.Prompt+8, got.Usage.Total)
 }
 
-// Two equal requests without a seed get different answers. Sending the seed of a response repeats the answer.
+// Two equal requests without a seed get different answers. Sending the seed of a response repeats
+// the answer.
 func TestSeedsAreDrawnPerRequest(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, nil)

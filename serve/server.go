@@ -1,4 +1,5 @@
-// Package serve answers OpenAI's API over HTTP, with engines in this process or with a fleet's workers.
+// Package serve answers OpenAI's API over HTTP, with engines in this process or with a fleet's
+// workers.
 package serve
 
 import (
@@ -102,13 +103,14 @@ func (s *Server) routes() {
 	s.handle("/", s.unknownPath)
 }
 
-// handle registers a handler. Its requests need an API key if the server has any. Their bodies are limited to openai.MaxBody bytes and
-// must arrive within limits.body.
+// handle registers a handler. Its requests need an API key if the server has any. Their bodies are
+// limited to openai.MaxBody bytes and must arrive within limits.body.
 func (s *Server) handle(pattern string, h handler) {
 	s.mux.Handle(pattern, s.authenticated(s.limited(openai.MaxBody, openai.MaxBody+1, h)))
 }
 
-// handleFile registers a handler whose requests have a file in their body. Each part of filePart bytes must arrive in time.
+// handleFile registers a handler whose requests have a file in their body. Each part of filePart
+// bytes must arrive in time.
 func (s *Server) handleFile(pattern string, h handler) {
 	limit := int64(formBytes)
 	if s.options.Store != nil {
@@ -117,8 +119,9 @@ func (s *Server) handleFile(pattern string, h handler) {
 	s.mux.Handle(pattern, s.authenticated(s.limited(limit, filePart, s.stored(h))))
 }
 
-// stored wraps a handler of files and batches. Without a store, its response is that of an unknown URL, so that clients can tell that the
-// server has no files. An error about a missing file or batch names the id in the request's path.
+// stored wraps a handler of files and batches. Without a store, its response is that of an unknown
+// URL, so that clients can tell that the server has no files. An error about a missing file or
+// batch names the id in the request's path.
 func (s *Server) stored(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s.options.Store == nil {

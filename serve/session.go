@@ -13,7 +13,8 @@ const (
 	sessionTime   = 12 * time.Hour
 )
 
-// sessions has the console sessions of people who have signed in with an API key. A restart ends all sessions.
+// sessions has the console sessions of people who have signed in with an API key. A restart ends
+// all sessions.
 type sessions struct {
 	mu      sync.Mutex
 	byToken map[string]session
@@ -24,7 +25,8 @@ type session struct {
 	until time.Time
 }
 
-// begin starts a session for a key and returns its cookie. If secure is true, browsers send the cookie over HTTPS only.
+// begin starts a session for a key and returns its cookie. If secure is true, browsers send the
+// cookie over HTTPS only.
 func (s *sessions) begin(k *key, secure bool, now time.Time) *http.Cookie {
 	token := rand.Text()
 	s.mu.Lock()
@@ -64,7 +66,8 @@ func (s *sessions) find(r *http.Request, now time.Time) *key {
 	return found.key
 }
 
-// newSessionCookie returns a cookie that scripts cannot read. Browsers do not send it with requests from pages of other sites.
+// newSessionCookie returns a cookie that scripts cannot read. Browsers do not send it with requests
+// from pages of other sites.
 func newSessionCookie(token string, secure bool, life time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: sessionCookie, Value: token, Path: "/", MaxAge: int(life.Seconds()),

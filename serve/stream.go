@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// stream answers a request with server-sent events while tokens are generated. It sends the headers with the first event or keep-alive
-// comment, so that an earlier error is an ordinary response.
+// stream answers a request with server-sent events while tokens are generated. It sends the headers
+// with the first event or keep-alive comment, so that an earlier error is an ordinary response.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, c Call) error {
 	out := newEventStream(w, s.options.limits.keepAlive)
 	defer out.stop()

@@ -38,7 +38,8 @@ type chunk struct {
 	Error *errorDetail    `json:"error"`
 }
 
-// stream sends a request and returns the chunks of its response. The stream must end as OpenAI's streams do.
+// stream sends a request and returns the chunks of its response. The stream must end as OpenAI's
+// streams do.
 func (b *bench) stream(t testing.TB, path, body string) []chunk {
 	t.Helper()
 	got := b.send(t, http.MethodPost, path, body)
@@ -98,7 +99,8 @@ func (c *choice) addLogprobs(t testing.TB, raw json.RawMessage) {
 	}
 }
 
-// TestStreamIsTheResponse: the chunks of a stream, joined, equal the response to the same request without streaming.
+// TestStreamIsTheResponse: the chunks of a stream, joined, equal the response to the same request
+// without streaming.
 func TestStreamIsTheResponse(t *testing.T) {
 	t.Parallel()
 	t.Run("alone", func(t *testing.T) {
@@ -277,7 +279,8 @@ func TestClientLeavesStream(t *testing.T) {
 	b.leaveStream(t)
 }
 
-// leaveStream begins a long stream, closes it after the first line, and waits until the engine is idle.
+// leaveStream begins a long stream, closes it after the first line, and waits until the engine is
+// idle.
 func (b *bench) leaveStream(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

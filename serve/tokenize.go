@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs no tokenizer itself.
+// /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs
+// no tokenizer itself.
 
 func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model, error) {
 	models, err := s.usable(r)
@@ -47,7 +48,8 @@ type tokenizeResponse struct {
 	Strings []string `json:"token_strs"`
 }
 
-// tokenize answers POST /tokenize with the token ids of a prompt, or of a chat after the chat template.
+// tokenize answers POST /tokenize with the token ids of a prompt, or of a chat after the chat
+// template.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var req tokenizeRequest
 	if err := parseBody(body, &req); err != nil {

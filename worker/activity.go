@@ -21,8 +21,8 @@ func (a *activity) start(all *sync.WaitGroup) {
 
 func (a *activity) shutdown() { a.cancel() }
 
-// drain ends Run when its context is done or the engine has failed: Serve takes no more rows, and rows that wait for admission return to
-// the queue.
+// drain ends Run when its context is done or the engine has failed: Serve takes no more rows, and
+// rows that wait for admission return to the queue.
 type drain struct {
 	timeout   time.Duration
 	admission *admission
@@ -65,7 +65,8 @@ func (d *drain) begin(failure error) {
 	})
 }
 
-// shutdown must be called when Serve has returned. It returns the error with which the engine stopped.
+// shutdown must be called when Serve has returned. It returns the error with which the engine
+// stopped.
 func (d *drain) shutdown() error {
 	d.detach()
 	d.once.Do(func() {}) // Serve could not start, or begin may still run

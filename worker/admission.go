@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxAdmitted is the maximum total size, in bytes, of the bodies of the running rows. A row with a larger body runs alone.
+	// maxAdmitted is the maximum total size, in bytes, of the bodies of the running rows. A row
+	// with a larger body runs alone.
 	maxAdmitted = 32 << 20
 	// A row runs alone after suspectDeaths workers died while they ran it.
 	suspectDeaths = 2
@@ -20,9 +21,10 @@ const (
 	maxDeaths = suspectDeaths + 3
 )
 
-// admission decides when a row that the worker has taken may begin. It limits the total size of the running rows. A row runs alone once
-// suspectDeaths workers have died while they ran it: if this worker dies too, no other row can be the cause. Rows are admitted in order: a
-// row that must run alone waits for the running rows, and later rows wait for it.
+// admission decides when a row that the worker has taken may begin. It limits the total size of the
+// running rows. A row runs alone once suspectDeaths workers have died while they ran it: if this
+// worker dies too, no other row can be the cause. Rows are admitted in order: a row that must run
+// alone waits for the running rows, and later rows wait for it.
 type admission struct {
 	bytes  *semaphore.Weighted
 	closed context.Context // done when the worker stops
@@ -35,8 +37,8 @@ func newAdmission() *admission {
 	return a
 }
 
-// enter admits a row. ok is false if ctx is done or the worker stops first or, unless wait is set, if the row would have to wait. The
-// caller must call leave when the row ends.
+// enter admits a row. ok is false if ctx is done or the worker stops first or, unless wait is set,
+// if the row would have to wait. The caller must call leave when the row ends.
 func (a *admission) enter(ctx context.Context, d *queue.Delivery, wait bool) (leave func(), ok bool) {
 	n := min(max(int64(len(d.Body)), 1), maxAdmitted)
 	if d.Deaths >= suspectDeaths {
@@ -85,8 +87,8 @@ func (w *Worker) refused(ctx context.Context, d *queue.Delivery, reason error) {
 }
 
 const (
-	// refusalPause is how long a worker keeps a row before it refuses the row. Without the pause, the worker would take and refuse every
-	// row of the queue before other workers could take them.
+	// refusalPause is how long a worker keeps a row before it refuses the row. Without the pause,
+	// the worker would take and refuse every row of the queue before other workers could take them.
 	refusalPause = 5 * time.Second
 	// refusalInterval is the time between two log lines about the same batch.
 	refusalInterval = time.Minute
@@ -113,7 +115,8 @@ func (r *refusals) due(batch string, now time.Time) bool {
 	return true
 }
 
-// refuse waits before a row is left to workers with the model that has answered other rows of the batch.
+// refuse waits before a row is left to workers with the model that has answered other rows of the
+// batch.
 func (w *Worker) refuse(ctx context.Context, batch string) {
 	if w.refusals.due(batch, time.Now()) {
 		w.log.Error("refused a row: its batch has answers of another model file, or with other sampling defaults: start this worker with that model file, "+

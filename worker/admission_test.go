@@ -30,8 +30,8 @@ func answering(t *testing.T, q queue.Queue, hash, text string) *bench {
 	return b
 }
 
-// Workers with different model files under one alias do not mix their answers. The worker whose model did not give the first answer
-// leaves the rows to the other worker and logs the reason once.
+// Workers with different model files under one alias do not mix their answers. The worker whose
+// model did not give the first answer leaves the rows to the other worker and logs the reason once.
 func TestAnotherModelLeavesTheRows(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		right, wrong := answering(t, q, strings.Repeat("a", 64), "right"), answering(t, q, strings.Repeat("b", 64), "wrong")

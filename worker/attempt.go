@@ -46,8 +46,9 @@ func panicked(log *slog.Logger, p any) error {
 
 const maxPromptsAtOnce = 16
 
-// Complete generates the completions of n prompts of a row or request, several at once. generate is called with the index of each prompt. If
-// there are several prompts, an error names the prompt. A panic becomes an error.
+// Complete generates the completions of n prompts of a row or request, several at once. generate is
+// called with the index of each prompt. If there are several prompts, an error names the prompt. A
+// panic becomes an error.
 func Complete(ctx context.Context, log *slog.Logger, n int,
 	generate func(ctx context.Context, prompt int) (generation.Completion, error),
 ) ([]generation.Completion, error) {
@@ -91,7 +92,8 @@ func (w *Worker) request(ctx context.Context, row *row, r *openai.Request, i int
 	return req
 }
 
-// announcing returns the Stream function for one prompt of a job: it sends each piece of the answer to the job's client.
+// announcing returns the Stream function for one prompt of a job: it sends each piece of the answer
+// to the job's client.
 func (w *Worker) announcing(ctx context.Context, j *queue.Job, prompt int) func(generation.Piece) error {
 	before := map[int]queue.Progress{}
 	return func(p generation.Piece) error {
@@ -103,8 +105,8 @@ func (w *Worker) announcing(ctx context.Context, j *queue.Job, prompt int) func(
 	}
 }
 
-// announce sends an event to the client of a job. For a row of a file it does nothing. A failure is only logged, since the client still
-// gets the recorded result.
+// announce sends an event to the client of a job. For a row of a file it does nothing. A failure is
+// only logged, since the client still gets the recorded result.
 func (w *Worker) announce(ctx context.Context, j *queue.Job, e queue.Event) {
 	if j.Live == nil {
 		return

@@ -13,7 +13,8 @@ import (
 
 const inspectInterval = time.Minute
 
-// inspector looks at all batches at once and then at intervals. It records overdue rows as expired, and logs lost rows.
+// inspector looks at all batches at once and then at intervals. It records overdue rows as expired,
+// and logs lost rows.
 type inspector struct {
 	activity
 	queue    queue.Queue
@@ -50,7 +51,8 @@ func (i *inspector) inspect(ctx context.Context) error {
 	return errors.Join(i.expire(ctx, batches), i.warnOfLost(ctx, batches))
 }
 
-// expire records the overdue rows of all batches as expired, including batches of models that no worker serves.
+// expire records the overdue rows of all batches as expired, including batches of models that no
+// worker serves.
 func (i *inspector) expire(ctx context.Context, batches []queue.Status) (failed error) {
 	for _, b := range batches { // after an error in one batch, the other batches are still checked
 		if !b.Overdue() {
@@ -65,8 +67,8 @@ func (i *inspector) expire(ctx context.Context, batches []queue.Status) (failed 
 	return failed
 }
 
-// warnOfLost logs each batch that has lost rows once. A lost row is neither recorded nor queued, so its body exists only in the batch's
-// file.
+// warnOfLost logs each batch that has lost rows once. A lost row is neither recorded nor queued, so
+// its body exists only in the batch's file.
 func (i *inspector) warnOfLost(ctx context.Context, batches []queue.Status) error {
 	if s := i.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // this worker's rows may still be in the queue

@@ -59,8 +59,8 @@ func TestLostRowsAreReported(t *testing.T) {
 	require.Contains(t, log.String(), "batch=b rows=5")
 }
 
-// A starting worker records all overdue rows as expired, even those of other model names. A row that runs at its deadline is ended and
-// not tried again.
+// A starting worker records all overdue rows as expired, even those of other model names. A row
+// that runs at its deadline is ended and not tried again.
 func TestOverdueRowsExpire(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		var generated atomic.Int64

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// BenchmarkQueue passes rows through a queue, a worker with an engine that computes nothing, and a collector. Half the time of a row
-// goes into reading and writing its JSON.
+// BenchmarkQueue passes rows through a queue, a worker with an engine that computes nothing, and a
+// collector. Half the time of a row goes into reading and writing its JSON.
 func BenchmarkQueue(b *testing.B) {
 	for name, open := range map[string]func() queue.Queue{
 		"redis": func() queue.Queue {

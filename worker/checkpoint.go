@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// checkpointInterval is the time before a row's first checkpoint and between two checkpoints of a row.
+	// checkpointInterval is the time before a row's first checkpoint and between two checkpoints of
+	// a row.
 	checkpointInterval = 4 * time.Second
-	// checkpointGrowth sets the minimum growth between two checkpoints of a row: 1/checkpointGrowth of the row's tokens must be new. All
-	// checkpoints of a long row together are then about checkpointGrowth times as large as the last one, at most.
+	// checkpointGrowth sets the minimum growth between two checkpoints of a row: 1/checkpointGrowth
+	// of the row's tokens must be new. All checkpoints of a long row together are then about
+	// checkpointGrowth times as large as the last one, at most.
 	checkpointGrowth = 8
-	// maxCheckpointBytes is the maximum total size of the checkpoints that a worker stores in one interval. Checkpoints beyond that wait
-	// for the next interval.
+	// maxCheckpointBytes is the maximum total size of the checkpoints that a worker stores in one
+	// interval. Checkpoints beyond that wait for the next interval.
 	maxCheckpointBytes = 1 << 20
 )
 
@@ -45,8 +47,8 @@ func (p *progress) reporting(i int) generation.Reporting {
 	}}
 }
 
-// checkpoint returns the encoded progress and its number of tokens. encoded is nil if too few tokens are new, or if the progress is larger
-// than queue.MaxCheckpoint.
+// checkpoint returns the encoded progress and its number of tokens. encoded is nil if too few
+// tokens are new, or if the progress is larger than queue.MaxCheckpoint.
 func (p *progress) checkpoint(fingerprint string) (encoded []byte, tokens int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +66,8 @@ func (p *progress) wasStored(tokens int) {
 	p.stored = tokens
 }
 
-// checkpointer stores the progress of long rows at intervals. If this worker dies, another worker continues from the stored progress.
+// checkpointer stores the progress of long rows at intervals. If this worker dies, another worker
+// continues from the stored progress.
 type checkpointer struct {
 	activity
 	interval time.Duration
@@ -92,7 +95,8 @@ func newCheckpointer(m *model, log *slog.Logger) *checkpointer {
 	return c
 }
 
-// track stores the progress of a delivery until untrack is called. The returned context ends if the row was taken from this worker.
+// track stores the progress of a delivery until untrack is called. The returned context ends if the
+// row was taken from this worker.
 func (c *checkpointer) track(ctx context.Context, d *queue.Delivery) (context.Context, *progress) {
 	ctx, end := context.WithCancelCause(ctx)
 	p := &progress{delivery: d, end: end, every: c.interval}
@@ -141,7 +145,8 @@ func (c *checkpointer) save(ctx context.Context) {
 	}
 }
 
-// read returns the progress of an earlier attempt at a row, or nil if there is none or this worker cannot continue from it.
+// read returns the progress of an earlier attempt at a row, or nil if there is none or this worker
+// cannot continue from it.
 func (c *checkpointer) read(ctx context.Context, d *queue.Delivery, log *slog.Logger) *queue.Checkpoint {
 	if d.Checkpoint == nil {
 		return nil

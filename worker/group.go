@@ -20,14 +20,16 @@ type Device struct {
 	Engine Engine
 }
 
-// Group has the workers of one process, one for each device. Each worker takes jobs from the queue by itself.
+// Group has the workers of one process, one for each device. Each worker takes jobs from the queue
+// by itself.
 type Group struct {
 	workers  []*Worker
 	registry *prometheus.Registry
 }
 
-// NewGroup makes a worker on each engine. c applies to each worker, including its Concurrency. If there are several engines, the device
-// number is part of each worker's name and a label of its metrics.
+// NewGroup makes a worker on each engine. c applies to each worker, including its Concurrency. If
+// there are several engines, the device number is part of each worker's name and a label of its
+// metrics.
 func NewGroup(devices []Device, queue queue.Queue, c Config) (*Group, error) {
 	g := &Group{registry: newRegistry()}
 	rows := newAdmission() // shared by all workers, since a row that kills the process kills all of them
@@ -56,9 +58,11 @@ func (g *Group) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Handler serves /metrics for Prometheus, and the checks /readyz and /healthz. A check answers 200 if it holds for all workers, or 503 with
-// the reason. A worker is not ready if it could not take rows or record results for readyTimeout, and not healthy after aliveTimeout. A
-// worker whose engine makes no progress is neither ready nor healthy. A stopping worker is healthy but not ready.
+// Handler serves /metrics for Prometheus, and the checks /readyz and /healthz. A check answers 200
+// if it holds for all workers, or 503 with the reason. A worker is not ready if it could not take
+// rows or record results for readyTimeout, and not healthy after aliveTimeout. A worker whose
+// engine makes no progress is neither ready nor healthy. A stopping worker is healthy but not
+// ready.
 func (g *Group) Handler() http.Handler {
 	return handler(g.registry, g.each((*Worker).ready), g.each((*Worker).healthy))
 }
@@ -78,7 +82,8 @@ func (g *Group) each(check func(*Worker, context.Context) error) func(context.Co
 	}
 }
 
-// Serve serves Handler on an address until ctx is done. It returns an error if it cannot listen or serve.
+// Serve serves Handler on an address until ctx is done. It returns an error if it cannot listen or
+// serve.
 func (g *Group) Serve(ctx context.Context, addr string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {

@@ -88,7 +88,8 @@ func TestDevicesShareTheJobs(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// If the engine of one device fails, the group stops with that error, and all its unfinished rows return to the queue.
+// If the engine of one device fails, the group stops with that error, and all its unfinished rows
+// return to the queue.
 func TestADeviceThatFailsEndsTheWorker(t *testing.T) {
 	t.Parallel()
 	q := redisqueue.New(redistest.Start(t).Client)

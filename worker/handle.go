@@ -21,7 +21,8 @@ type row struct {
 	memory   *reservation // memory for the results
 }
 
-// handle answers one delivery of a row and records the result, an answer or an error. The outcome says what becomes of the row.
+// handle answers one delivery of a row and records the result, an answer or an error. The outcome
+// says what becomes of the row.
 func (w *Worker) handle(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	free := w.pulse.occupy()
 	defer free()
@@ -34,7 +35,8 @@ func (w *Worker) handle(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	return w.record(ctx, r, result)
 }
 
-// begin returns the row of a delivery. The returned context ends if the row was taken from this worker.
+// begin returns the row of a delivery. The returned context ends if the row was taken from this
+// worker.
 func (w *Worker) begin(ctx context.Context, d *queue.Delivery) (context.Context, *row) {
 	r := &row{Delivery: d, log: w.log.With("batch", d.Batch, "line", d.Line), begun: time.Now(), memory: &reservation{room: w.results}}
 	r.resume = w.checkpoints.read(ctx, d, r.log)
@@ -58,7 +60,8 @@ func (r *row) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end)
 }
 
-// answer returns the result of a row, an answer or an error line. If the attempt gives no result, outcome is not nil.
+// answer returns the result of a row, an answer or an error line. If the attempt gives no result,
+// outcome is not nil.
 func (w *Worker) answer(ctx context.Context, r *row) (result queue.Result, outcome *queue.Outcome) {
 	switch {
 	case r.Deaths >= maxDeaths:
@@ -144,14 +147,16 @@ func (w *Worker) failure(r *row, code, message string) queue.Result {
 }
 
 const (
-	// maxRecordWait is the maximum time for which a worker retries to record a result. Redis can restart in this time.
+	// maxRecordWait is the maximum time for which a worker retries to record a result. Redis can
+	// restart in this time.
 	maxRecordWait = 30 * time.Second
 	// acceptedBytes is a size of results that every queue accepts.
 	acceptedBytes = 1 << 20
 )
 
-// record records a result. It does so even if ctx has ended: the queue refuses the result if another worker has the row by now. While the
-// queue cannot be reached, record retries, but not longer than maxRecordWait, and not after the shutdown timeout of Run.
+// record records a result. It does so even if ctx has ended: the queue refuses the result if
+// another worker has the row by now. While the queue cannot be reached, record retries, but not
+// longer than maxRecordWait, and not after the shutdown timeout of Run.
 func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.Outcome {
 	ctx = context.WithoutCancel(ctx)
 	result = w.limited(ctx, r, result)
@@ -201,7 +206,8 @@ func (w *Worker) limited(ctx context.Context, r *row, result queue.Result) queue
 	return queue.TooLarge(r.Job, len(result.Text), maxBytes, result.Stats)
 }
 
-// notTaken reports whether an error means that the batch accepts no more results. The queue itself works.
+// notTaken reports whether an error means that the batch accepts no more results. The queue itself
+// works.
 func notTaken(err error) bool {
 	return errors.Is(err, queue.ErrNoBatch) || errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.ErrOtherFile) ||
 		errors.Is(err, queue.ErrNoRow)

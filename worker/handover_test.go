@@ -23,12 +23,13 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// quick are short leases for tests with one live worker at a time. With no other worker to watch it, a slow worker cannot be declared
-// lost by mistake.
+// quick are short leases for tests with one live worker at a time. With no other worker to watch
+// it, a slow worker cannot be declared lost by mistake.
 var quick = redisqueue.Leases{Beat: 50 * time.Millisecond, Poll: 20 * time.Millisecond, Silence: time.Second, Stop: time.Minute}
 
-// One of 16 rows kills every worker that runs it. Two workers die while they run all 16 rows, then three while they run that row alone.
-// The row is then recorded as an error, and the other 15 rows have answers.
+// One of 16 rows kills every worker that runs it. Two workers die while they run all 16 rows, then
+// three while they run that row alone. The row is then recorded as an error, and the other 15 rows
+// have answers.
 func TestARowThatKillsWorkers(t *testing.T) {
 	t.Parallel()
 	const rows, poison, bad = 16, 777, 5
@@ -83,8 +84,8 @@ func TestARowThatKillsWorkers(t *testing.T) {
 	}
 }
 
-// A worker is killed at token 1500 of 2000. Another worker continues from the stored tokens: it generates only the missing ones, and the
-// text is the same as without the kill.
+// A worker is killed at token 1500 of 2000. Another worker continues from the stored tokens: it
+// generates only the missing ones, and the text is the same as without the kill.
 func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	t.Parallel()
 	const tokens, killedAt = 2000, 1500
@@ -139,8 +140,9 @@ func TestAKilledRowGoesOnFromItsCheckpoint(t *testing.T) {
 	require.Equal(t, want.Choices[0].Text, got.Response.Body.Choices[0].Text)
 }
 
-// One of two workers is killed while it runs rows, and the other worker takes these rows. With INGOT_LONG=1, this happens ten times, and each
-// hand-over takes at most 20 s. Otherwise it may take longer, since other tests run at the same time.
+// One of two workers is killed while it runs rows, and the other worker takes these rows. With
+// INGOT_LONG=1, this happens ten times, and each hand-over takes at most 20 s. Otherwise it may
+// take longer, since other tests run at the same time.
 func TestHandOverTimes(t *testing.T) {
 	t.Parallel()
 	const held = 4
@@ -158,7 +160,8 @@ func TestHandOverTimes(t *testing.T) {
 	require.LessOrEqual(t, times[rounds-1], limit)
 }
 
-// handOverTime kills a worker with SIGKILL. It returns the time from the kill until another worker has begun all rows of the killed one.
+// handOverTime kills a worker with SIGKILL. It returns the time from the kill until another worker
+// has begun all rows of the killed one.
 func handOverTime(t *testing.T, rows int) time.Duration {
 	t.Helper()
 	r := redistest.Start(t)
@@ -196,7 +199,8 @@ func handOverTime(t *testing.T, rows int) time.Duration {
 	return last.Sub(killed)
 }
 
-// One of two workers is stopped until it is declared lost, or for 40 s with INGOT_LONG=1, and then continues. Every row is answered once.
+// One of two workers is stopped until it is declared lost, or for 40 s with INGOT_LONG=1, and then
+// continues. Every row is answered once.
 func TestASleepingWorkerChangesNothing(t *testing.T) {
 	t.Parallel()
 	long := os.Getenv("INGOT_LONG") != ""
@@ -223,7 +227,8 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	if !long {
 		require.NoError(t, sleeper.Process.Signal(syscall.SIGCONT))
 	}
-	// When the stopped worker continues, it registers again, and asynq's last scripts find no tasks.
+	// When the stopped worker continues, it registers again, and asynq's last scripts find no
+	// tasks.
 	require.Eventually(t, func() bool {
 		fleet, err := b.queue.Fleet(t.Context())
 		require.NoError(t, err)
@@ -238,8 +243,9 @@ func TestASleepingWorkerChangesNothing(t *testing.T) {
 	}
 }
 
-// Two workers are replaced one after the other in the middle of a batch. Each finishes its rows or returns them to the queue within its
-// shutdown timeout. No row is lost, and no returned row counts an attempt.
+// Two workers are replaced one after the other in the middle of a batch. Each finishes its rows or
+// returns them to the queue within its shutdown timeout. No row is lost, and no returned row counts
+// an attempt.
 func TestARollingUpgrade(t *testing.T) {
 	t.Parallel()
 	const n = 120

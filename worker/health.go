@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine"
 )
 
-// pulse records whether the worker can take rows from the queue and record results. Redis's PING cannot show this, since a server without
-// free memory still answers it.
+// pulse records whether the worker can take rows from the queue and record results. Redis's PING
+// cannot show this, since a server without free memory still answers it.
 type pulse struct {
 	slots int // maximum number of rows that the worker runs at once; with this many rows, it requests no more
 
@@ -52,8 +52,8 @@ func (p *pulse) recorded(now time.Time, err error) {
 	p.refused = err
 }
 
-// check returns an error if the worker could not take rows, or could not record results, for longer than limit. fetched is the
-// time when the queue last answered a request for a row.
+// check returns an error if the worker could not take rows, or could not record results, for longer
+// than limit. fetched is the time when the queue last answered a request for a row.
 func (p *pulse) check(now, fetched time.Time, limit time.Duration) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,14 +72,16 @@ func (p *pulse) check(now, fetched time.Time, limit time.Duration) error {
 // stuckAfter is the maximum time that an engine with work may take without finishing a step.
 const stuckAfter = 2 * time.Minute
 
-// watchdog detects an engine that makes no progress. It compares snapshots of the engine's statistics.
+// watchdog detects an engine that makes no progress. It compares snapshots of the engine's
+// statistics.
 type watchdog struct {
 	mu    sync.Mutex
 	steps uint64
 	since time.Time // time of the first snapshot with this number of steps; zero if the engine had no work
 }
 
-// check takes a snapshot and returns an error if the engine has had work for too long without finishing a step.
+// check takes a snapshot and returns an error if the engine has had work for too long without
+// finishing a step.
 func (w *watchdog) check(s engine.Snapshot, now time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

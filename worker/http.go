@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// If a worker could not get an answer to a request for rows, or could not record a result, it is not ready after readyTimeout and not
-// healthy after aliveTimeout.
+// If a worker could not get an answer to a request for rows, or could not record a result, it is
+// not ready after readyTimeout and not healthy after aliveTimeout.
 const (
 	readyTimeout = 10 * time.Second
 	aliveTimeout = time.Minute

@@ -69,7 +69,8 @@ func TestMetrics(t *testing.T) {
 	require.Contains(t, text, "ingot_engine_step_seconds_total")
 }
 
-// TestMetricsOfDrafts compares the draft counters with the rows' statistics. Its prompts repeat words, so that n-gram look-up gives drafts.
+// TestMetricsOfDrafts compares the draft counters with the rows' statistics. Its prompts repeat
+// words, so that n-gram look-up gives drafts.
 func TestMetricsOfDrafts(t *testing.T) {
 	t.Parallel()
 	backend, err := cpu.New(1)

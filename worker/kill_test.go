@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
-// longPrompts returns a file of n rows. Their answers are long and of different lengths, so that a worker always has unfinished rows.
+// longPrompts returns a file of n rows. Their answers are long and of different lengths, so that a
+// worker always has unfinished rows.
 func longPrompts(n int) string {
 	var rows strings.Builder
 	for i := range n {
@@ -29,7 +30,8 @@ func longPrompts(n int) string {
 // longTokens returns the number of tokens that row i of longPrompts generates.
 func longTokens(i int) int { return 300 + 13*i%150 }
 
-// requireLongAnswers checks that rows 1 to n of longPrompts have complete answers, and that there are no other rows.
+// requireLongAnswers checks that rows 1 to n of longPrompts have complete answers, and that there
+// are no other rows.
 func requireLongAnswers(t *testing.T, lines map[string]resultLine, n int) {
 	t.Helper()
 	require.Len(t, lines, n)
@@ -95,8 +97,9 @@ func isOf(process *exec.Cmd, worker string) bool {
 	return strings.HasSuffix(worker, fmt.Sprintf(":%d", process.Process.Pid))
 }
 
-// Redis is killed three times during a batch, and restarts with the data on its disk. If Redis dies while it delivers a job, the job is
-// delivered again when its lease ends. With INGOT_LONG=1, leases have their usual length, so that this can take two minutes.
+// Redis is killed three times during a batch, and restarts with the data on its disk. If Redis dies
+// while it delivers a job, the job is delivered again when its lease ends. With INGOT_LONG=1,
+// leases have their usual length, so that this can take two minutes.
 func TestNoRowIsLostWithRedis(t *testing.T) {
 	t.Parallel()
 	n, leases := 100, quick

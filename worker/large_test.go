@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// A result that is too large for Redis becomes an error of its row at the first attempt. A smaller result is recorded.
+// A result that is too large for Redis becomes an error of its row at the first attempt. A smaller
+// result is recorded.
 func TestAResultThatIsTooLargeForRedis(t *testing.T) {
 	for setting, value := range map[string]string{"proto-max-bulk-len": "2097152", "maxmemory": "16777216"} {
 		t.Run(setting, func(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// model identifies the worker's model in results. Its activity computes the SHA-256 of the model file, which takes a while.
+// model identifies the worker's model in results. Its activity computes the SHA-256 of the model
+// file, which takes a while.
 type model struct {
 	activity
 	sha256 func(context.Context) (string, error)
@@ -25,7 +26,8 @@ func newModel(sha256 func(context.Context) (string, error), origin queue.Origin)
 	return m
 }
 
-// known returns the origin of results. ok is false, and ModelSHA256 is empty, until the model file is hashed.
+// known returns the origin of results. ok is false, and ModelSHA256 is empty, until the model file
+// is hashed.
 func (m *model) known() (o queue.Origin, ok bool) {
 	o = m.origin
 	hash := m.hash.Load()

@@ -18,7 +18,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// A worker that is stopped while Redis is unreachable ends within its shutdown timeout, although it has an answer that it cannot record.
+// A worker that is stopped while Redis is unreachable ends within its shutdown timeout, although it
+// has an answer that it cannot record.
 func TestAWorkerWithoutRedisEndsInTime(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -41,7 +42,8 @@ func TestAWorkerWithoutRedisEndsInTime(t *testing.T) {
 	require.Less(t, time.Since(start), maxRecordWait/2)
 }
 
-// A worker that is stopped while its connections to Redis are stalled does not wait for their timeouts.
+// A worker that is stopped while its connections to Redis are stalled does not wait for their
+// timeouts.
 func TestAWorkerWithAStalledRedisEnds(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
@@ -72,7 +74,8 @@ func TestAWorkerWithAStalledRedisEnds(t *testing.T) {
 	}
 }
 
-// stalling returns the address of a proxy to a server. After a call of stall, the proxy forwards nothing but keeps its connections open.
+// stalling returns the address of a proxy to a server. After a call of stall, the proxy forwards
+// nothing but keeps its connections open.
 func stalling(t *testing.T, server string) (addr string, stall func()) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

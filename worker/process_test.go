@@ -30,7 +30,8 @@ var (
 	tiny  = filepath.Join("..", "models", "tiny-llama.q4_0.gguf") // has a longer context than micro
 )
 
-// process is a worker process: the test binary started again with these settings. The zero value gives a worker without faults.
+// process is a worker process: the test binary started again with these settings. The zero value
+// gives a worker without faults.
 type process struct {
 	URL         string // of Redis; set by start
 	Model       string // micro if empty

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// resultRoom limits the memory for results with log-probabilities, from the end of a generation until its row is recorded. Other results
-// are small and do not count.
+// resultRoom limits the memory for results with log-probabilities, from the end of a generation
+// until its row is recorded. Other results are small and do not count.
 type resultRoom struct {
 	semaphore *semaphore.Weighted
 	bytes     int64
@@ -28,9 +28,10 @@ type reservation struct {
 	reserved int64
 }
 
-// reserve waits until there is room for a result of the row. The engine calls it through generation.Request.Reserve. prompts is the row's
-// number of prompts, bytes the size of the result. A row with several prompts reserves the whole room for its first result. Its other
-// results then need not wait, so two such rows cannot block each other.
+// reserve waits until there is room for a result of the row. The engine calls it through
+// generation.Request.Reserve. prompts is the row's number of prompts, bytes the size of the result.
+// A row with several prompts reserves the whole room for its first result. Its other results then
+// need not wait, so two such rows cannot block each other.
 func (r *reservation) reserve(ctx context.Context, prompts int, bytes int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

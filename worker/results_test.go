@@ -31,8 +31,8 @@ func TestResultsWaitForRoom(t *testing.T) {
 	require.True(t, room.semaphore.TryAcquire(100), "all memory is free again")
 }
 
-// A row with several prompts reserves the whole room, so that two such rows cannot block each other. All its results together must fit
-// into the room.
+// A row with several prompts reserves the whole room, so that two such rows cannot block each
+// other. All its results together must fit into the room.
 func TestRowsOfSeveralPromptsTakeAllTheRoom(t *testing.T) {
 	t.Parallel()
 	room := newResultRoom(100)

@@ -52,7 +52,8 @@ type bench struct {
 // handler serves the worker's metrics and checks.
 func (b *bench) handler() http.Handler { return handler(b.registry, b.worker.ready, b.worker.healthy) }
 
-// setUp makes a worker. If generate is not nil, it replaces the engine's Generate, to inject faults.
+// setUp makes a worker. If generate is not nil, it replaces the engine's Generate, to inject
+// faults.
 func setUp(t testing.TB, q queue.Queue, generate func(context.Context, generation.Request) (generation.Completion, error), c Config) *bench {
 	t.Helper()
 	if c.Concurrency == 0 {

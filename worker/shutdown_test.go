@@ -49,8 +49,8 @@ func TestShutdownReturnsJobsToTheQueue(t *testing.T) {
 	})
 }
 
-// requireFirstAttempts starts a worker, and requires that it answers n rows in their first attempts: returning a job to the queue does not
-// count as an attempt.
+// requireFirstAttempts starts a worker, and requires that it answers n rows in their first
+// attempts: returning a job to the queue does not count as an attempt.
 func requireFirstAttempts(t *testing.T, q queue.Queue, n int) {
 	t.Helper()
 	next := setUp(t, q, (&faults{}).generate, Config{})
@@ -63,7 +63,8 @@ func requireFirstAttempts(t *testing.T, q queue.Queue, n int) {
 	}
 }
 
-// If the engine fails and stops, the worker returns its jobs to the queue and shuts down. Run returns the engine's error.
+// If the engine fails and stops, the worker returns its jobs to the queue and shuts down. Run
+// returns the engine's error.
 func TestAFailedEngineEndsTheWorker(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		b := setUp(t, q, func(context.Context, generation.Request) (generation.Completion, error) {

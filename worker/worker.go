@@ -1,4 +1,5 @@
-// Package worker takes rows from the queue, passes them to the engine and records the results. It also serves metrics and health checks.
+// Package worker takes rows from the queue, passes them to the engine and records the results. It
+// also serves metrics and health checks.
 package worker
 
 import (
@@ -24,10 +25,12 @@ const (
 	DefaultInteractive     = 64 // maximum number of rows with a waiting client that a worker runs at once
 )
 
-// stopTimeout is how long Run waits for its activities after Serve has returned. They can hang if the queue does not answer.
+// stopTimeout is how long Run waits for its activities after Serve has returned. They can hang if
+// the queue does not answer.
 const stopTimeout = 2 * time.Second
 
-// Config has the settings of a worker. A zero value stands for the default that the field's comment names.
+// Config has the settings of a worker. A zero value stands for the default that the field's comment
+// names.
 type Config struct {
 	Alias           string        // model alias whose queues are served; default queue.DefaultAlias
 	Name            string        // name of the worker in results; default HOST:PID
@@ -89,12 +92,14 @@ func (c *Config) name() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
-// New returns a worker that answers rows with an engine. The caller closes the engine after Run has returned.
+// New returns a worker that answers rows with an engine. The caller closes the engine after Run has
+// returned.
 func New(eng Engine, queue queue.Queue, c Config) (*Worker, error) {
 	return newWorker(eng, queue, c, newRegistry(), newAdmission())
 }
 
-// newWorker is New with the registry of the worker's metrics, and with an admission that workers of one process may share.
+// newWorker is New with the registry of the worker's metrics, and with an admission that workers of
+// one process may share.
 func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Registerer, rows *admission) (*Worker, error) {
 	c.Alias = cmp.Or(c.Alias, queue.DefaultAlias)
 	c.Name = c.name()
@@ -121,9 +126,11 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 	}, nil
 }
 
-// Run takes and answers rows until ctx is done. It then takes no more rows. Running rows have ShutdownTimeout to finish; after that,
-// unfinished rows return to the head of their queues, and Run returns nil. If the engine fails, Run stops in the same way and returns
-// the engine's error. Any other error means that Run could not start, or that the queue could not be reached while Run stopped.
+// Run takes and answers rows until ctx is done. It then takes no more rows. Running rows have
+// ShutdownTimeout to finish; after that, unfinished rows return to the head of their queues, and
+// Run returns nil. If the engine fails, Run stops in the same way and returns the engine's error.
+// Any other error means that Run could not start, or that the queue could not be reached while Run
+// stopped.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -163,7 +170,8 @@ func (w *Worker) serveOptions() queue.ServeOptions {
 	}
 }
 
-// wait waits until the activities have ended, but no longer than stopTimeout: they may wait for a queue that does not answer.
+// wait waits until the activities have ended, but no longer than stopTimeout: they may wait for a
+// queue that does not answer.
 func (w *Worker) wait(activities *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() {

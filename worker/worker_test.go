@@ -79,7 +79,8 @@ func TestRowsAreAnsweredByTheEngine(t *testing.T) {
 	})
 }
 
-// The tokens of a row depend on the row, its batch id and its line number, but not on the kind of queue, the worker or the other rows.
+// The tokens of a row depend on the row, its batch id and its line number, but not on the kind of
+// queue, the worker or the other rows.
 func TestTheSameRowGivesTheSameTokens(t *testing.T) {
 	t.Parallel()
 	run := func(rows string, concurrency int) map[string]resultLine {
@@ -148,7 +149,8 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// The prompts of a row run concurrently. A panic in one of them becomes the row's error and does not end the worker.
+// The prompts of a row run concurrently. A panic in one of them becomes the row's error and does
+// not end the worker.
 func TestAPanicInOneOfSeveralPrompts(t *testing.T) {
 	t.Parallel()
 	b := setUp(t, memqueue.New(), func(_ context.Context, r generation.Request) (generation.Completion, error) {
@@ -252,7 +254,8 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 	require.Equal(t, 2, b.results(t)["row-1"].Stats.Attempts)
 }
 
-// lose takes the only row of the default queue n times without a result, as workers do that lose their leases.
+// lose takes the only row of the default queue n times without a result, as workers do that lose
+// their leases.
 func (b *bench) lose(t *testing.T, n int) {
 	t.Helper()
 	w := queuetest.Hold(t, b.queue, queue.DefaultAlias)
@@ -262,7 +265,8 @@ func (b *bench) lose(t *testing.T, n int) {
 	w.Stop()
 }
 
-// When a batch is cancelled, its running row is stopped and its waiting rows are dropped. Other batches are not affected.
+// When a batch is cancelled, its running row is stopped and its waiting rows are dropped. Other
+// batches are not affected.
 func TestACancelledBatchIsDropped(t *testing.T) {
 	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
 		begun, stopped := make(chan struct{}, 1), make(chan struct{}, 1)
@@ -340,7 +344,8 @@ func TestPriorities(t *testing.T) {
 	require.Positive(t, first["bulk"])
 }
 
-// A worker takes more rows than the engine computes at once. The others wait in the engine and start as soon as a row ends.
+// A worker takes more rows than the engine computes at once. The others wait in the engine and
+// start as soon as a row ends.
 func TestRowsWaitInTheEngine(t *testing.T) {
 	t.Parallel()
 	const held = 3

@@ -1,11 +1,11 @@
-// Command test runs `go test -json` with the given arguments and prints the same text as `go test`. At the end, it lists the
-// skipped tests with the reasons. It exits with the status of `go test`.
+// Command test runs `go test -json` with the given arguments and prints the same text as `go test`.
+// At the end, it lists the skipped tests with the reasons. It exits with the status of `go test`.
 //
 //	go run ./.ci/test [-record FILE] ARGUMENTS OF GO TEST
 //	go run ./.ci/test -skips FILE
 //
-// -record appends the outcome of every test to FILE. -skips prints the tests that FILE records as skipped, unless they passed in another
-// run.
+// -record appends the outcome of every test to FILE. -skips prints the tests that FILE records as
+// skipped, unless they passed in another run.
 package main
 
 import (
@@ -86,8 +86,8 @@ func run(args []string, record string) (int, error) {
 	return code, appendTo(record, outcomes)
 }
 
-// read prints the same text as go test without -json: the output of failed tests, then a line per package. It returns the outcomes of the
-// tests.
+// read prints the same text as go test without -json: the output of failed tests, then a line per
+// package. It returns the outcomes of the tests.
 func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	var outcomes []outcome
 	output := map[string][]string{} // output of each unfinished test, and of each package outside its tests
@@ -126,7 +126,8 @@ func read(events io.Reader, out io.Writer) ([]outcome, error) {
 	}
 }
 
-// printPackage prints a package's own output: all of it if the package failed, otherwise its last line.
+// printPackage prints a package's own output: all of it if the package failed, otherwise its last
+// line.
 func printPackage(out io.Writer, e event, output []string) {
 	if e.Action != "fail" && len(output) > 0 {
 		output = output[len(output)-1:]
@@ -148,7 +149,8 @@ func reason(e event, output []string) string {
 	return "no reason given"
 }
 
-// printSkips lists skipped tests under their reasons. Of subtests that were skipped for the same reason, it prints only the number.
+// printSkips lists skipped tests under their reasons. Of subtests that were skipped for the same
+// reason, it prints only the number.
 func printSkips(out io.Writer, outcomes []outcome) {
 	byReason := map[string]map[string]int{} // for each reason and test: the number of skipped subtests, or 0 if the test itself was skipped
 	for _, o := range outcomes {
@@ -191,7 +193,8 @@ func appendTo(path string, outcomes []outcome) error {
 	return f.Close()
 }
 
-// sumUp reads a record. It prints the tests that were skipped and never passed, and the number of tests for each outcome.
+// sumUp reads a record. It prints the tests that were skipped and never passed, and the number of
+// tests for each outcome.
 func sumUp(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRead reads the events of a run with a test that passes, one that is skipped, one that fails, and a failed build.
+// TestRead reads the events of a run with a test that passes, one that is skipped, one that fails,
+// and a failed build.
 func TestRead(t *testing.T) {
 	const events = `{"ImportPath":"m/ingot/c","Action":"build-output","Output":"c.go:1:1: undefined: x\n"}
 {"Action":"start","Package":"m/ingot/a"}

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Sizes of the measured operations: a product as in models with a few billion weights, the attention of Llama 3 8B, and the MLA and
-// experts of GLM-4.7-Flash.
+// Sizes of the measured operations: a product as in models with a few billion weights, the
+// attention of Llama 3 8B, and the MLA and experts of GLM-4.7-Flash.
 const (
 	productIn, productOut      = 2048, 8192
 	heads, kvHeads, headDim    = 32, 8, 128
@@ -74,7 +74,8 @@ func productWork(r *rig, f *family) work {
 	}
 }
 
-// expertsWork returns the work of a mixture of experts, including the router. It counts only the bytes of the experts that the rows use.
+// expertsWork returns the work of a mixture of experts, including the router. It counts only the
+// bytes of the experts that the rows use.
 func expertsWork(r *rig, f *family) work {
 	e := compute.Experts{
 		Gate: r.weight(f.t, hidden, expertFFN, experts), Up: r.weight(f.t, hidden, expertFFN, experts),

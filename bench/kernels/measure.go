@@ -1,4 +1,5 @@
-// Package kernels measures the operations of a backend one by one, and finds the best geometry of a GPU's kernels for a model.
+// Package kernels measures the operations of a backend one by one, and finds the best geometry of a
+// GPU's kernels for a model.
 package kernels
 
 import (
@@ -50,7 +51,8 @@ const coldBytes = 96 << 20
 
 func (r *rig) repetitions(bytes int) int { return min(max((r.cold+bytes-1)/bytes, 1), 64) }
 
-// Measure measures each operation on a separate backend. The function open starts a backend. The function each receives every result.
+// Measure measures each operation on a separate backend. The function open starts a backend. The
+// function each receives every result.
 func Measure(ctx context.Context, open func() (compute.Backend, error), each func(Measurement)) error {
 	for _, f := range families() {
 		if err := ctx.Err(); err != nil {
@@ -126,7 +128,8 @@ func (r *rig) weight(t gguf.Type, dims ...int) compute.Weight {
 	return w
 }
 
-// weights makes a separate weight for each repetition of an operation. bytes is the size of one weight.
+// weights makes a separate weight for each repetition of an operation. bytes is the size of one
+// weight.
 func (r *rig) weights(t gguf.Type, dims ...int) (list []compute.Weight, bytes int) {
 	elements := 1
 	for _, d := range dims {
@@ -170,8 +173,9 @@ func (r *rig) fail(err error) bool {
 // vocab is the number of rows of the embedding table from which values takes random rows.
 const vocab = 64
 
-// separate returns a batch in which each row belongs to a different sequence. If pages is not nil, it has the page table of each row, and
-// the position of a row is the last one in its page table. Otherwise, all positions are 0.
+// separate returns a batch in which each row belongs to a different sequence. If pages is not nil,
+// it has the page table of each row, and the position of a row is the last one in its page table.
+// Otherwise, all positions are 0.
 func separate(rows int, pages [][]int32) *compute.Batch {
 	b := &compute.Batch{}
 	for i := range rows {

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// TestMeasure measures one operation of each family. It measures families that use much memory only with INGOT_LONG=1.
+// TestMeasure measures one operation of each family. It measures families that use much memory only
+// with INGOT_LONG=1.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	quick := []string{"mla", "rmsnorm", "rope and store"}

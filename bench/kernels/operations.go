@@ -12,8 +12,9 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Operation is an operation of a model over weights or pages of one type and shape. It has a kernel for few rows and, unless it is Route or
-// Absorb, a kernel that works in tiles. A sweep can tune the geometry of both (metal.Geometry).
+// Operation is an operation of a model over weights or pages of one type and shape. It has a kernel
+// for few rows and, unless it is Route or Absorb, a kernel that works in tiles. A sweep can tune
+// the geometry of both (metal.Geometry).
 type Operation struct {
 	Kernel   string // the kernel for few rows, a constant of package metal
 	Type     gguf.Type
@@ -24,7 +25,8 @@ type Operation struct {
 	Latent   bool                   // only for attention: the values are the first columns of the keys
 }
 
-// kernelsOf has the kernel that reads a tensor, by the last part of the tensor's name in GGUF files (without ".weight").
+// kernelsOf has the kernel that reads a tensor, by the last part of the tensor's name in GGUF files
+// (without ".weight").
 var kernelsOf = map[string]string{
 	"attn_q": metal.Product, "attn_k": metal.Product, "attn_v": metal.Product, "attn_output": metal.Product,
 	"attn_q_a": metal.Product, "attn_q_b": metal.Product, "attn_kv_a_mqa": metal.Product, "attn_v_b": metal.Product,
@@ -33,8 +35,8 @@ var kernelsOf = map[string]string{
 	"ffn_gate_inp": metal.Route, "ffn_gate_exps": metal.GatedExperts, "ffn_down_exps": metal.ExpertsAdd,
 }
 
-// Operations lists the operations of a model's file on a GPU with a cache of type kv. Operations with the same kernel, type and
-// shape are listed once.
+// Operations lists the operations of a model's file on a GPU with a cache of type kv. Operations
+// with the same kernel, type and shape are listed once.
 func Operations(f *gguf.File, kv gguf.Type) ([]Operation, error) {
 	c, err := model.ReadConfig(f)
 	if err != nil {
@@ -100,8 +102,9 @@ func (o *Operation) String() string {
 	return fmt.Sprintf("%s of %v, %d by %d", o.Kernel, o.Type, o.In, o.Out)
 }
 
-// work allocates the operation's weights and memory for up to maxRows rows and context positions. The function that it returns makes the
-// work of a step with the given numbers of rows and positions. The rows of attention belong to one sequence.
+// work allocates the operation's weights and memory for up to maxRows rows and context positions.
+// The function that it returns makes the work of a step with the given numbers of rows and
+// positions. The rows of attention belong to one sequence.
 func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) work {
 	switch o.Kernel {
 	case metal.Route:
@@ -114,8 +117,8 @@ func (o *Operation) work(r *rig, maxRows, context int) func(rows, context int) w
 	return o.products(r, maxRows)
 }
 
-// products implements the method work for products with one matrix, with the two matrices of a gated product, or with the matrices of MLA's
-// heads.
+// products implements the method work for products with one matrix, with the two matrices of a
+// gated product, or with the matrices of MLA's heads.
 func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	const dims = 32 // number of rotated values of a head in Absorb
 	shape := []int{o.In, o.Out}
@@ -143,7 +146,8 @@ func (o *Operation) products(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// repeat returns the work of a step that repeats an operation. Operations on many rows take longer and are repeated less often.
+// repeat returns the work of a step that repeats an operation. Operations on many rows take longer
+// and are repeated less often.
 func repeat(times int, b *compute.Batch, do func(s compute.Step, i int)) work {
 	const few = 8
 	times = max(times*few/max(len(b.Tokens), few), 1)
@@ -163,7 +167,8 @@ func (o *Operation) route(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// experts implements the method work for GatedExperts and ExpertsAdd. Each row and each repetition chooses different experts.
+// experts implements the method work for GatedExperts and ExpertsAdd. Each row and each repetition
+// chooses different experts.
 func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	w, router := r.weight(o.Type, o.In, o.Out, o.Matrices), r.weight(gguf.TypeF32, o.In, o.Matrices)
 	e := compute.Experts{Gate: w, Up: w, Down: w}
@@ -188,7 +193,8 @@ func (o *Operation) experts(r *rig, maxRows int) func(rows, context int) work {
 	}
 }
 
-// attention implements the method work for Attention: the last rows of a sequence attend to pages of zeros.
+// attention implements the method work for Attention: the last rows of a sequence attend to pages
+// of zeros.
 func (o *Operation) attention(r *rig, maxRows, context int) func(rows, context int) work {
 	shape := compute.CacheShape{PageSize: pageSize, Pages: context / pageSize, KeyCols: o.Heads.KVHeads * o.In, Type: o.Type}
 	if !o.Latent {

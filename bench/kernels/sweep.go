@@ -22,7 +22,8 @@ type Swept struct {
 
 // Sweep finds the best geometries of a GPU's kernels for the operations of a model.
 type Sweep struct {
-	// Open opens a backend with all candidate geometries. Each operation has its own backend, because only Close frees the memory.
+	// Open opens a backend with all candidate geometries. Each operation has its own backend,
+	// because only Close frees the memory.
 	Open func() (*metal.Backend, error)
 	Each func(Swept) // called with each result
 
@@ -37,8 +38,8 @@ func NewSweep(open func() (*metal.Backend, error), each func(Swept)) *Sweep {
 }
 
 const (
-	// A candidate replaces the default choice only if it takes less than this share of the default's time. Smaller differences can be
-	// noise.
+	// A candidate replaces the default choice only if it takes less than this share of the
+	// default's time. Smaller differences can be noise.
 	gain = 0.97
 	// tileRows is the number of rows of the operations with which the sizes of tiles are compared.
 	tileRows = 128
@@ -47,7 +48,8 @@ const (
 	never        = 1 << 20 // a minimum of rows or positions that is never reached
 )
 
-// tilesOf has, for each kernel for few rows, the kernel that computes the same for many rows, in tiles.
+// tilesOf has, for each kernel for few rows, the kernel that computes the same for many rows, in
+// tiles.
 var tilesOf = map[string]string{
 	metal.Product: metal.ProductTile, metal.GatedProduct: metal.GatedTile,
 	metal.GatedExperts: metal.ExpertGatedTile, metal.ExpertsAdd: metal.ExpertDownTile, metal.Attention: metal.AttentionTile,
@@ -98,7 +100,8 @@ func (s *Sweep) operation(ctx context.Context, o *Operation) (err error) {
 	return t.findTiles(ctx)
 }
 
-// microseconds measures the operation with the choices for few rows found so far and the given choices.
+// microseconds measures the operation with the choices for few rows found so far and the given
+// choices.
 func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...metal.Choice) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -112,9 +115,9 @@ func (t *tuner) microseconds(ctx context.Context, rows, context int, choices ...
 	return seconds * 1e6, err
 }
 
-// best returns the fastest candidate if it is clearly faster than the default, and otherwise the default. The default is measured before
-// and after the candidates, and the shorter time counts: otherwise, the candidates would have the advantage of a device that is already
-// warm.
+// best returns the fastest candidate if it is clearly faster than the default, and otherwise the
+// default. The default is measured before and after the candidates, and the shorter time counts:
+// otherwise, the candidates would have the advantage of a device that is already warm.
 func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.Choice) (float64, error)) (Swept, error) {
 	before, err := measure(byDefault)
 	if err != nil {
@@ -147,8 +150,8 @@ func best(byDefault metal.Choice, candidates metal.Geometry, measure func(metal.
 // rounded rounds a time to hundredths.
 func rounded(us float64) float64 { return math.Round(100*us) / 100 }
 
-// findFew finds the best geometry of the kernel for few rows that processes the given number of rows at once (metal.Choice.Inputs). inputs
-// is 0 for attention.
+// findFew finds the best geometry of the kernel for few rows that processes the given number of
+// rows at once (metal.Choice.Inputs). inputs is 0 for attention.
 func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	candidates := metal.Candidates(t.Kernel, inputs)
 	if t.Kernel == metal.Attention {
@@ -171,8 +174,8 @@ func (t *tuner) findFew(ctx context.Context, inputs int) error {
 	return nil
 }
 
-// findSplit finds the minimum number of positions for which splitting attention is faster. It measures sweptContext positions, then half as
-// many and so on, as long as splitting is faster.
+// findSplit finds the minimum number of positions for which splitting attention is faster. It
+// measures sweptContext positions, then half as many and so on, as long as splitting is faster.
 func (t *tuner) findSplit(ctx context.Context, c metal.Choice) (from int, err error) {
 	split, whole := c, c
 	split.From, whole.From = 1, never

@@ -50,7 +50,8 @@ func TestOperations(t *testing.T) {
 	require.Contains(t, of("smollm-135m"), "attention of F16, 64 by 64")
 }
 
-// TestSweep sweeps a model on the emulator and checks that the results are a valid choice for each kernel.
+// TestSweep sweeps a model on the emulator and checks that the results are a valid choice for each
+// kernel.
 func TestSweep(t *testing.T) {
 	f, err := gguf.Open("../../engine/model/testdata/micro-glm.gguf")
 	require.NoError(t, err)

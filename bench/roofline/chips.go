@@ -1,5 +1,6 @@
-// Package roofline predicts the speed of a model on Apple's chips. A prediction has a limit, computed from the bytes and operations of each
-// dispatch of a step, and an expected speed, computed from the times of the same kernels on another GPU. The package also measures these
+// Package roofline predicts the speed of a model on Apple's chips. A prediction has a limit,
+// computed from the bytes and operations of each dispatch of a step, and an expected speed,
+// computed from the times of the same kernels on another GPU. The package also measures these
 // times, on any GPU.
 package roofline
 
@@ -14,8 +15,8 @@ type Chip struct {
 	Variants []Variant
 }
 
-// Variant is a version of a chip that Apple sells. Of several versions with the same bandwidth, only the one with the most GPU cores is
-// listed.
+// Variant is a version of a chip that Apple sells. Of several versions with the same bandwidth,
+// only the one with the most GPU cores is listed.
 type Variant struct {
 	GBPerS float64 // gigabytes (1e9 bytes) per second that Apple specifies
 	Cores  int     // number of GPU cores that Apple specifies

@@ -7,9 +7,10 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// counter is a metal.Device that computes nothing: it only counts the dispatches that it receives. Every result is 0. At start, the backend
-// compares the results of kernels with and without simdgroup matrices. Here they are equal, so it uses simdgroup matrices, as on Apple's
-// GPUs. Only shared buffers have memory, so that a model of any size can be loaded.
+// counter is a metal.Device that computes nothing: it only counts the dispatches that it receives.
+// Every result is 0. At start, the backend compares the results of kernels with and without
+// simdgroup matrices. Here they are equal, so it uses simdgroup matrices, as on Apple's GPUs. Only
+// shared buffers have memory, so that a model of any size can be loaded.
 type counter struct {
 	handles  uint32 // number of pipelines and buffers made so far
 	shared   map[metal.Buffer][]byte
@@ -17,7 +18,8 @@ type counter struct {
 	counters metal.Counters
 }
 
-// Limits of the GPUs on which the kernels run: family Apple7 and later, from Apple's Metal feature set tables.
+// Limits of the GPUs on which the kernels run: family Apple7 and later, from Apple's Metal feature
+// set tables.
 const (
 	simdWidth         = 32
 	maxThreadgroup    = 1024

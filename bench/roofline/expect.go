@@ -17,29 +17,32 @@ func (l Limits) Limit(d Dispatch) float64 {
 	return max(d.Bytes/l.Bandwidth, 2*d.Macs/l.FLOPS)
 }
 
-// Gaps lists the kernels whose expected time is less reliable, because no measurement has the same kernel, the same type and about the same
-// number of rows. An entry is the name of a kernel, followed by the type.
+// Gaps lists the kernels whose expected time is less reliable, because no measurement has the same
+// kernel, the same type and about the same number of rows. An entry is the name of a kernel,
+// followed by the type.
 type Gaps struct {
-	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not measured, or only their time is known.
-	// They are expected to reach the limits of the chip.
+	// Missing has kernels for which no share of the bandwidth or arithmetic is known: they were not
+	// measured, or only their time is known. They are expected to reach the limits of the chip.
 	Missing []string `json:"missing,omitempty"`
 	// OtherType has kernels that were measured with another type of weights or pages.
 	OtherType []string `json:"other_type,omitempty"`
-	// OtherRows has kernels that were measured only in steps with less than a quarter or more than 4 times the number of rows.
+	// OtherRows has kernels that were measured only in steps with less than a quarter or more than
+	// 4 times the number of rows.
 	OtherRows []string `json:"other_rows,omitempty"`
 }
 
-// Expect returns the expected time in seconds, without the launch, of a dispatch in a step with the given number of rows. It adds the
-// kernel to g if one of the measurements that Gaps describes is missing. known is false if the kernel was not measured, or only at a very
-// different number of rows (Gaps.OtherRows). The expected time is the longest of three times:
+// Expect returns the expected time in seconds, without the launch, of a dispatch in a step with the
+// given number of rows. It adds the kernel to g if one of the measurements that Gaps describes is
+// missing. known is false if the kernel was not measured, or only at a very different number of
+// rows (Gaps.OtherRows). The expected time is the longest of three times:
 //
-//   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for latencies, and these are similar
-//     on all GPUs
+//   - the time of the dispatch on the measured device, whatever the chip: small kernels wait for
+//     latencies, and these are similar on all GPUs
 //   - its bytes at the share of the chip's bandwidth that the kernel reached
 //   - its operations at the share of the chip's arithmetic that the kernel reached
 //
-// Measurements.shares returns the shares that a kernel reached. For a kernel without shares, those of the same kernel with any type are
-// used.
+// Measurements.shares returns the shares that a kernel reached. For a kernel without shares, those
+// of the same kernel with any type are used.
 func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds float64, known bool) {
 	same := m.of(d, g)
 	bandwidth, arithmetic := m.shares(same)
@@ -68,8 +71,9 @@ func (m *Measurements) Expect(d Dispatch, rows int, l Limits, g *Gaps) (seconds 
 	return t, known
 }
 
-// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none, it adds the kernel to g and returns the
-// measurements of the kernel with the first other type in the list.
+// of returns the measurements of a dispatch's kernel with the dispatch's type. If there are none,
+// it adds the kernel to g and returns the measurements of the kernel with the first other type in
+// the list.
 func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	var other []Measurement
 	for _, k := range m.Kernels {
@@ -88,7 +92,8 @@ func (m *Measurements) of(d Dispatch, g *Gaps) (same []Measurement) {
 	return same
 }
 
-// add adds the kernel and type of a dispatch to a sorted list of names, unless the list has it already.
+// add adds the kernel and type of a dispatch to a sorted list of names, unless the list has it
+// already.
 func add(names *[]string, d Dispatch) {
 	name := d.Kernel
 	if d.Type != "" {
@@ -108,13 +113,15 @@ func (m *Measurements) named(kernel string) (list []Measurement) {
 	return list
 }
 
-// minShareTime is the minimum time, in microseconds, of a measurement from which a share is computed. The error of shorter times is too
-// large: the data can still be in a cache, and the subtracted time of the launch is about as long.
+// minShareTime is the minimum time, in microseconds, of a measurement from which a share is
+// computed. The error of shorter times is too large: the data can still be in a cache, and the
+// subtracted time of the launch is about as long.
 const minShareTime = 5
 
-// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached in its measurements. It returns 0 for a
-// resource that never limited the kernel. In a measurement, the kernel is assumed to be limited by the resource with the larger share,
-// provided that it had a threadgroup for every core.
+// shares returns the best shares of the bandwidth and of the arithmetic that a kernel reached in
+// its measurements. It returns 0 for a resource that never limited the kernel. In a measurement,
+// the kernel is assumed to be limited by the resource with the larger share, provided that it had a
+// threadgroup for every core.
 func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64) {
 	var best struct{ bandwidth, arithmetic float64 }
 	for _, k := range list {
@@ -139,8 +146,9 @@ func (m *Measurements) shares(list []Measurement) (bandwidth, arithmetic float64
 	return bandwidth, arithmetic
 }
 
-// nearest returns the measurements at the number of rows whose ratio to rows is closest to 1: 4 is as close to 8 as 16 is. Of two equally
-// close numbers, it takes the smaller one. The result is sorted by size (MB), with the shortest time of each size.
+// nearest returns the measurements at the number of rows whose ratio to rows is closest to 1: 4 is
+// as close to 8 as 16 is. Of two equally close numbers, it takes the smaller one. The result is
+// sorted by size (MB), with the shortest time of each size.
 func nearest(list []Measurement, rows int) (near []Measurement) {
 	distance := func(k Measurement) float64 { return math.Abs(math.Log(float64(k.Rows) / float64(rows))) }
 	best := 0
@@ -160,8 +168,9 @@ func nearest(list []Measurement, rows int) (near []Measurement) {
 	return slices.CompactFunc(near, func(a, b Measurement) bool { return a.MB == b.MB }) // the shortest time of each size
 }
 
-// interpolate returns the time of a dispatch in seconds, interpolated linearly by its bytes between the next smaller and the next larger
-// measurement. Beyond the smallest or largest measurement, it returns that measurement's time.
+// interpolate returns the time of a dispatch in seconds, interpolated linearly by its bytes between
+// the next smaller and the next larger measurement. Beyond the smallest or largest measurement, it
+// returns that measurement's time.
 func interpolate(list []Measurement, d Dispatch) float64 {
 	if len(list) == 0 {
 		return 0

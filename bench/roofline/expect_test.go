@@ -74,8 +74,9 @@ func TestExpect(t *testing.T) {
 	})
 }
 
-// TestExpectOnTheMeasuredDevice predicts the times of all measured kernels on the measured device. They must equal the measured times. The
-// test leaves out times that are too short to give a share, and sizes with two measurements, which come from two models.
+// TestExpectOnTheMeasuredDevice predicts the times of all measured kernels on the measured device.
+// They must equal the measured times. The test leaves out times that are too short to give a share,
+// and sizes with two measurements, which come from two models.
 func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()
@@ -97,8 +98,8 @@ func TestExpectOnTheMeasuredDevice(t *testing.T) {
 	require.GreaterOrEqual(t, compared, 10)
 }
 
-// TestExpectIsMonotonic checks that more bandwidth or arithmetic never makes a dispatch slower, and that no expectation is faster than
-// the limit.
+// TestExpectIsMonotonic checks that more bandwidth or arithmetic never makes a dispatch slower, and
+// that no expectation is faster than the limit.
 func TestExpectIsMonotonic(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()
@@ -120,8 +121,8 @@ func TestExpectIsMonotonic(t *testing.T) {
 	})
 }
 
-// TestKernelsAreMeasuredOrListed checks that each kernel of the predicted steps has a measurement at a similar number of rows, or is listed
-// in Gaps.
+// TestKernelsAreMeasuredOrListed checks that each kernel of the predicted steps has a measurement
+// at a similar number of rows, or is listed in Gaps.
 func TestKernelsAreMeasuredOrListed(t *testing.T) {
 	t.Parallel()
 	m := roofline.Measured()

@@ -22,8 +22,8 @@ type Dispatch struct {
 	Macs   float64 // number of multiply-adds with weights or cached values
 }
 
-// ledger is a device that passes every call to another device and lists the dispatches of a step with their minimum work. It computes the
-// work from the sizes of a dispatch's buffers.
+// ledger is a device that passes every call to another device and lists the dispatches of a step
+// with their minimum work. It computes the work from the sizes of a dispatch's buffers.
 type ledger struct {
 	metal.Device
 	shape         Step
@@ -36,8 +36,9 @@ type ledger struct {
 	rows    int // number of rows of the next dispatch
 }
 
-// kernel is a function of a Metal library. kind is the type of its weights or pages. The attention kernels for heads of up to 128 values
-// and for heads of up to 512 values have different names, but the same family.
+// kernel is a function of a Metal library. kind is the type of its weights or pages. The attention
+// kernels for heads of up to 128 values and for heads of up to 512 values have different names, but
+// the same family.
 type kernel struct{ name, family, kind string }
 
 func newLedger(dev metal.Device, f *gguf.File, architecture string, s Step) (*ledger, error) {
@@ -59,7 +60,8 @@ func (l *ledger) Info() metal.Info {
 	return info
 }
 
-// functionName has the parts of a function's name: kernel, type of weights or pages, values per lane of attention, geometry.
+// functionName has the parts of a function's name: kernel, type of weights or pages, values per
+// lane of attention, geometry.
 var functionName = regexp.MustCompile(`^(.+?)_(` + strings.Join(slices.Collect(maps.Keys(types)), "|") + `)(_[vc]\d+)?(_[a-z0-9_]+)?$`)
 
 var types = func() map[string]gguf.Type {
@@ -93,8 +95,9 @@ func (l *ledger) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return l.Device.Submit(work)
 }
 
-// weights has, for each kernel, how many of its first buffers are weights. The buffers with routed experts are first, and the step reads
-// only the experts that its rows use. The buffers with other weights follow. Small weights, such as norms and biases, are not counted.
+// weights has, for each kernel, how many of its first buffers are weights. The buffers with routed
+// experts are first, and the step reads only the experts that its rows use. The buffers with other
+// weights follow. Small weights, such as norms and biases, are not counted.
 var weights = map[string]struct{ routed, others int }{
 	metal.Product: {0, 3}, metal.GatedProduct: {0, 2}, metal.ProductTile: {0, 1}, metal.GatedTile: {0, 2}, metal.Absorb: {0, 1}, metal.Route: {0, 1},
 	metal.GatedExperts: {2, 2}, metal.ExpertsAdd: {1, 1}, metal.ExpertGatedTile: {2, 0}, metal.ExpertDownTile: {1, 0},
@@ -146,12 +149,14 @@ func values(kind string, bytes int) float64 {
 	return float64(bytes) / float64(t.BlockBytes()) * float64(t.BlockSize())
 }
 
-// routedShare returns the expected share of a layer's experts that at least one of the rows uses, if routing is uniform.
+// routedShare returns the expected share of a layer's experts that at least one of the rows uses,
+// if routing is uniform.
 func (l *ledger) routedShare() float64 {
 	return 1 - math.Pow(1-float64(l.used)/float64(l.experts), float64(l.rows))
 }
 
-// argument returns the i-th 32-bit argument of a dispatch. Package metal has the structs of the arguments.
+// argument returns the i-th 32-bit argument of a dispatch. Package metal has the structs of the
+// arguments.
 func argument(w *metal.Dispatch, i int) uint32 { return binary.NativeEndian.Uint32(w.Args[4*i:]) }
 
 // Indices of arguments of the attention kernels.

@@ -30,8 +30,9 @@ type Measurement struct {
 	MB           float64 `json:"mb,omitempty"`   // Dispatch.Bytes in millions; 0 if only the time is known
 	Mmac         float64 `json:"mmac,omitempty"` // Dispatch.Macs in millions
 	Microseconds float64 `json:"us"`             // time of a dispatch, without its launch
-	// Share is the share of the device's bandwidth that the kernel reached, and Arithmetic the share of its arithmetic. Both are computed
-	// from the other fields; a file contains them only for its human readers.
+	// Share is the share of the device's bandwidth that the kernel reached, and Arithmetic the
+	// share of its arithmetic. Both are computed from the other fields; a file contains them only
+	// for its human readers.
 	Share      float64 `json:"share,omitempty"`
 	Arithmetic float64 `json:"arithmetic,omitempty"`
 	Source     string  `json:"source"` // where the time comes from
@@ -49,7 +50,8 @@ var Measured = sync.OnceValue(func() Measurements {
 	return m
 })
 
-// ReadMeasurements reads a file of measurements. It returns an error for the first measurement that is incomplete or inconsistent.
+// ReadMeasurements reads a file of measurements. It returns an error for the first measurement that
+// is incomplete or inconsistent.
 func ReadMeasurements(r io.Reader) (m Measurements, err error) {
 	d := json.NewDecoder(r)
 	d.DisallowUnknownFields()
@@ -73,7 +75,8 @@ func ReadMeasurements(r io.Reader) (m Measurements, err error) {
 	return m, nil
 }
 
-// check computes the shares of a measurement. It returns an error if the measurement is incomplete or inconsistent.
+// check computes the shares of a measurement. It returns an error if the measurement is incomplete
+// or inconsistent.
 func (m *Measurements) check(k *Measurement) error {
 	_, known := types[k.Type]
 	switch {
@@ -96,8 +99,8 @@ func (m *Measurements) check(k *Measurement) error {
 	return nil
 }
 
-// setShares computes the shares of a measurement from its size and time. A share is at most 1. A time of 0 means that the time was too
-// short to be measured.
+// setShares computes the shares of a measurement from its size and time. A share is at most 1. A
+// time of 0 means that the time was too short to be measured.
 func (m *Measurements) setShares(k *Measurement) {
 	share := func(used, limit float64) float64 {
 		if used == 0 {

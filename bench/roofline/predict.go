@@ -18,14 +18,17 @@ const (
 	MaxBatch = engine.DefaultStepTokens
 	// PromptRows is the number of rows of a step that computes a prompt.
 	PromptRows = engine.DefaultStepTokens
-	// DispatchTime is the time on the GPU for launching a dispatch. It is a published value, which others measured on an M1 Pro.
+	// DispatchTime is the time on the GPU for launching a dispatch. It is a published value, which
+	// others measured on an M1 Pro.
 	DispatchTime = 3800 * time.Nanosecond
 )
 
-// maxUnmeasured is the maximum value of UnmeasuredMs / ExpectedMs for which a prediction has an expected speed.
+// maxUnmeasured is the maximum value of UnmeasuredMs / ExpectedMs for which a prediction has an
+// expected speed.
 const maxUnmeasured = 0.1
 
-// Prediction has the expected speed of a model on a chip, and the limit that the speed cannot exceed. It is not a measurement.
+// Prediction has the expected speed of a model on a chip, and the limit that the speed cannot
+// exceed. It is not a measurement.
 type Prediction struct {
 	Model     string  `json:"model"`
 	Chip      string  `json:"chip"`
@@ -45,15 +48,17 @@ type Prediction struct {
 	UnmeasuredMs  float64 `json:"unmeasured_ms"`  // part of ExpectedMs for kernels that were not measured, or only at other numbers of rows
 
 	LimitTokensPerS float64 `json:"limit_tokens_per_s"`
-	// ExpectedTokensPerS is 0 if UnmeasuredMs is more than maxUnmeasured times ExpectedMs, because the prediction would not be reliable.
+	// ExpectedTokensPerS is 0 if UnmeasuredMs is more than maxUnmeasured times ExpectedMs, because
+	// the prediction would not be reliable.
 	ExpectedTokensPerS float64 `json:"expected_tokens_per_s"`
 
 	MeasuredOn string `json:"measured_on"` // the device that was measured
 	Gaps       Gaps   `json:"gaps"`
 }
 
-// Workload describes the computation to predict. If Prompt is 0, it is a decoding step of Streams sequences, each after Context positions.
-// Otherwise, it is the prefill of a prompt of Prompt tokens in one sequence, after Context positions.
+// Workload describes the computation to predict. If Prompt is 0, it is a decoding step of Streams
+// sequences, each after Context positions. Otherwise, it is the prefill of a prompt of Prompt
+// tokens in one sequence, after Context positions.
 type Workload struct {
 	Streams, Context, Prompt int
 }
@@ -69,7 +74,8 @@ func (w Workload) steps() (list []Step, tokens int) {
 	return list, w.Prompt
 }
 
-// PredictAll predicts the speeds of a model for several workloads. model is the name of the model in the predictions.
+// PredictAll predicts the speeds of a model for several workloads. model is the name of the model
+// in the predictions.
 func PredictAll(f *gguf.File, model string, kv gguf.Type, chip Chip, workloads []Workload, measured *Measurements) ([]Prediction, error) {
 	var list []Prediction
 	for _, w := range workloads {
@@ -89,8 +95,9 @@ func PredictAll(f *gguf.File, model string, kv gguf.Type, chip Chip, workloads [
 //
 //	seconds per step = sum over its dispatches of (DispatchTime + seconds of the dispatch)
 //
-// The sum is over all dispatches, because each waits for the one before it. The time of a dispatch is Measurements.Expect for the expected
-// speed, and Limits.Limit for the limit. The caller sets Prediction.Model.
+// The sum is over all dispatches, because each waits for the one before it. The time of a dispatch
+// is Measurements.Expect for the expected speed, and Limits.Limit for the limit. The caller sets
+// Prediction.Model.
 func Predict(f *gguf.File, kv gguf.Type, chip Chip, w Workload, measured *Measurements) ([]Prediction, error) {
 	steps, tokens := w.steps()
 	list := make([]Prediction, len(chip.Variants))

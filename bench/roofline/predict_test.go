@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// all is a device on which every kernel is measured. The kernels reach half of 1,000 GB/s: they take 10 microseconds for 5 MB, and 1
-// microsecond if they read nothing.
+// all is a device on which every kernel is measured. The kernels reach half of 1,000 GB/s: they
+// take 10 microseconds for 5 MB, and 1 microsecond if they read nothing.
 const all = `{"device": "all", "gb_per_s": 1000, "tflops": 1000, "cores": 1, "kernels": [
 	{"kernel":"product","type":"Q4_0","rows":1,"groups":1,"us":1,"source":"x"},
 	{"kernel":"product","type":"Q4_0","rows":1,"groups":1,"mb":5,"us":10,"source":"x"},
@@ -28,8 +28,9 @@ const all = `{"device": "all", "gb_per_s": 1000, "tflops": 1000, "cores": 1, "ke
 	{"kernel":"top","rows":1,"groups":1,"mb":5,"us":10,"source":"x"}
 ]}`
 
-// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per weight. The output head is also the
-// embedding; it has 8.5 bits per weight, because its rows are not whole blocks of Q6_K.
+// TestPredict compares predictions with a calculation by hand, for SmolLM-135M with 4.5 bits per
+// weight. The output head is also the embedding; it has 8.5 bits per weight, because its rows are
+// not whole blocks of Q6_K.
 func TestPredict(t *testing.T) {
 	t.Parallel()
 	const (
@@ -63,8 +64,8 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// TestPredictWithoutMeasurements checks that no expected speed is printed if much of a step was not measured, and that the table names the
-// kernels without measurements.
+// TestPredictWithoutMeasurements checks that no expected speed is printed if much of a step was not
+// measured, and that the table names the kernels without measurements.
 func TestPredictWithoutMeasurements(t *testing.T) {
 	t.Parallel()
 	chip, err := roofline.ParseChip("M1")
@@ -84,7 +85,8 @@ func TestPredictWithoutMeasurements(t *testing.T) {
 	require.Contains(t, table.String(), "another type of weights or cache: embed Q4_K, gated_product Q4_K, product Q4_K, product Q6_K.\n")
 }
 
-// TestPredictPrompt checks that a prompt takes the time of its steps, of which only the last has an output.
+// TestPredictPrompt checks that a prompt takes the time of its steps, of which only the last has an
+// output.
 func TestPredictPrompt(t *testing.T) {
 	t.Parallel()
 	chip, err := roofline.ParseChip("M1")
@@ -104,8 +106,8 @@ func TestPredictPrompt(t *testing.T) {
 	require.InDelta(t, 1000/(2*whole.LimitMs*1e-3), whole.LimitTokensPerS, 1e-6)
 }
 
-// TestPredictionsOfMoreStreams checks that a step of several streams reads the dense weights once, and more experts
-// than a step of one stream.
+// TestPredictionsOfMoreStreams checks that a step of several streams reads the dense weights once,
+// and more experts than a step of one stream.
 func TestPredictionsOfMoreStreams(t *testing.T) {
 	t.Parallel()
 	f := layout(t, "glm-4.7-flash", gguf.TypeQ40)

@@ -32,11 +32,13 @@ func ProfileFile(ctx context.Context, open func() (metal.Device, error), path st
 	return Profile(ctx, open, f, kv, source, ProfileSteps)
 }
 
-// Profile measures the kernels of steps of a model on a GPU. On any GPU, it runs the kernels that Apple's GPUs run. It calls open once per
-// step and closes the returned device. source is stored in Measurement.Source. The result has no TFLOPS, cores and shares.
+// Profile measures the kernels of steps of a model on a GPU. On any GPU, it runs the kernels that
+// Apple's GPUs run. It calls open once per step and closes the returned device. source is stored in
+// Measurement.Source. The result has no TFLOPS, cores and shares.
 //
-// Profile submits each dispatch alone and waits for it before the next one. Each time therefore includes a launch on an idle GPU. The
-// shortest time of all dispatches is taken as the time of a launch, and subtracted from all times.
+// Profile submits each dispatch alone and waits for it before the next one. Each time therefore
+// includes a launch on an idle GPU. The shortest time of all dispatches is taken as the time of a
+// launch, and subtracted from all times.
 func Profile(ctx context.Context, open func() (metal.Device, error), f *gguf.File, kv gguf.Type, source string, steps []Step) (p Measurements, err error) {
 	var list []sample
 	for _, s := range steps {
@@ -109,8 +111,9 @@ func samples(step []Dispatch, rows int, runs [][]time.Duration) []sample {
 	return list
 }
 
-// summarize returns a measurement for each kernel, number of rows and size. Its time is the median time of the dispatches minus the
-// shortest time of all. The measurements are in the order of the samples.
+// summarize returns a measurement for each kernel, number of rows and size. Its time is the median
+// time of the dispatches minus the shortest time of all. The measurements are in the order of the
+// samples.
 func summarize(list []sample, source string) (all []Measurement) {
 	type size struct {
 		d    Dispatch
@@ -142,8 +145,8 @@ func summarize(list []sample, source string) (all []Measurement) {
 
 func rounded(v, parts float64) float64 { return math.Round(v*parts) / parts }
 
-// timer is a device that passes every call to another device. While on is set, it submits each dispatch alone and records how long the GPU
-// takes for it.
+// timer is a device that passes every call to another device. While on is set, it submits each
+// dispatch alone and records how long the GPU takes for it.
 type timer struct {
 	metal.Device
 	on     bool

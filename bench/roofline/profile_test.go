@@ -13,8 +13,9 @@ import (
 	"github.com/ingot-run/ingot/metal/emulator"
 )
 
-// TestProfile profiles a small model on the emulator with dedicated memory, as NVIDIA's GPUs have. The profile must have the same kernels
-// and sizes as Record. With the figures of the device added, it must be a valid file of measurements.
+// TestProfile profiles a small model on the emulator with dedicated memory, as NVIDIA's GPUs have.
+// The profile must have the same kernels and sizes as Record. With the figures of the device added,
+// it must be a valid file of measurements.
 func TestProfile(t *testing.T) {
 	dev, err := emulator.Open(emulator.Options{Discrete: true})
 	if errors.Is(err, emulator.ErrNoCompiler) {

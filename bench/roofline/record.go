@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Step is a step of the engine: sequences with the same number of rows, after the same number of cached positions.
+// Step is a step of the engine: sequences with the same number of rows, after the same number of
+// cached positions.
 type Step struct {
 	Sequences int
 	Rows      int  // number of rows of each sequence: 1 while it generates
@@ -22,7 +23,8 @@ type Step struct {
 // all returns the number of rows of all sequences.
 func (s Step) all() int { return s.Sequences * s.Rows }
 
-// batch returns the step's batch and the number of pages that it needs. All tokens differ, so that rows choose different experts.
+// batch returns the step's batch and the number of pages that it needs. All tokens differ, so that
+// rows choose different experts.
 func (s Step) batch(vocab int) (b *compute.Batch, pages int) {
 	each := (s.Context+s.Rows-1)/engine.DefaultPageSize + 1
 	b = &compute.Batch{}
@@ -43,7 +45,8 @@ func (s Step) batch(vocab int) (b *compute.Batch, pages int) {
 	return b, s.Sequences * each
 }
 
-// Record returns the dispatches of a step on Apple's GPUs. The backend records the step as usual, on a device that only counts dispatches.
+// Record returns the dispatches of a step on Apple's GPUs. The backend records the step as usual,
+// on a device that only counts dispatches.
 func Record(f *gguf.File, kv gguf.Type, s Step) ([]Dispatch, error) {
 	var list []Dispatch
 	err := onDevice(&counter{shared: map[metal.Buffer][]byte{}}, f, kv, s, func(l *ledger, forward func() error) error {
@@ -59,8 +62,9 @@ func Record(f *gguf.File, kv gguf.Type, s Step) ([]Dispatch, error) {
 	return list, nil
 }
 
-// onDevice loads a model on a device, calls use, and closes the device. It passes two arguments to use: a ledger l, and a function forward
-// that runs the step. Each run replaces the list of dispatches in the ledger.
+// onDevice loads a model on a device, calls use, and closes the device. It passes two arguments to
+// use: a ledger l, and a function forward that runs the step. Each run replaces the list of
+// dispatches in the ledger.
 func onDevice(dev metal.Device, f *gguf.File, kv gguf.Type, s Step, use func(l *ledger, forward func() error) error) (err error) {
 	c, err := model.ReadConfig(f)
 	if err != nil {

@@ -73,8 +73,8 @@ func counted(t *testing.T, dev metal.Device, f *gguf.File, s roofline.Step) int 
 	return be.Counters().Dispatches - before
 }
 
-// TestRecord compares the number of recorded dispatches with the number on the emulator. Some files have weights of one type, others of
-// several types.
+// TestRecord compares the number of recorded dispatches with the number on the emulator. Some files
+// have weights of one type, others of several types.
 func TestRecord(t *testing.T) {
 	const (
 		llama = "../../models/tiny-llama.q4_0.gguf"
@@ -121,8 +121,9 @@ func layout(t *testing.T, name string, quant gguf.Type) *gguf.File {
 	return f
 }
 
-// TestBytes compares the bytes of all dispatches with those of package bench, which adds up the tensors of the file. The differences are
-// rows of the embedding, norms and biases, and logits, which package bench does not count.
+// TestBytes compares the bytes of all dispatches with those of package bench, which adds up the
+// tensors of the file. The differences are rows of the embedding, norms and biases, and logits,
+// which package bench does not count.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// decoder is the shape of a model with grouped-query attention. The fields after the sizes describe how a family differs from Llama; the
-// type design in package engine/model documents them.
+// decoder is the shape of a model with grouped-query attention. The fields after the sizes describe
+// how a family differs from Llama; the type design in package engine/model documents them.
 type decoder struct {
 	arch                                                         string
 	hidden, layers, ffn, heads, kvHeads, headDim, vocab, context int
@@ -29,7 +29,8 @@ type decoder struct {
 
 // decoders has the shapes by name. The sizes are those of the models' config.json files.
 var decoders = map[string]decoder{
-	// HuggingFaceTB/SmolLM-135M. The context is 16,384 instead of 2,048, so that long contexts can be measured.
+	// HuggingFaceTB/SmolLM-135M. The context is 16,384 instead of 2,048, so that long contexts can
+	// be measured.
 	"smollm-135m": {arch: "llama", hidden: 576, layers: 30, ffn: 1536, heads: 9, kvHeads: 3, headDim: 64, vocab: 49152, context: 16384, base: 1e4},
 	// mistralai/Mistral-7B-Instruct-v0.3
 	"mistral-7b": {
@@ -122,7 +123,8 @@ func parseDecoder(name string) (*Shape, error) {
 	return &Shape{name, d.vocab, d.meta(name), d.tensors}, err
 }
 
-// parseLayers returns the number of layers in the name of a shape, or all of them if the name has no number.
+// parseLayers returns the number of layers in the name of a shape, or all of them if the name has
+// no number.
 func parseLayers(name string, all int) (int, error) {
 	_, count, cut := strings.Cut(name, ":")
 	if !cut {

@@ -22,7 +22,8 @@ func ParseQuant(name string) (gguf.Type, error) {
 	return 0, fmt.Errorf("--quant %q is not known: use %s", name, strings.Join(names, ", "))
 }
 
-// WriteFile is Write to a file. If path is empty, it makes a temporary file. It returns the path of the file.
+// WriteFile is Write to a file. If path is empty, it makes a temporary file. It returns the path of
+// the file.
 func (s *Shape) WriteFile(path string, quant gguf.Type) (string, error) {
 	f, err := create(path)
 	if err != nil {

@@ -22,7 +22,8 @@ func parseGLM(name string) (*Shape, error) {
 	return glmFlash(name, layers), err
 }
 
-// glmFlash returns the shape of zai-org/GLM-4.7-Flash, from its config.json, with the given number of layers and without the MTP layer.
+// glmFlash returns the shape of zai-org/GLM-4.7-Flash, from its config.json, with the given number
+// of layers and without the MTP layer.
 func glmFlash(name string, layers int) *Shape {
 	const (
 		hidden, vocab             = 2048, 154880

@@ -9,13 +9,15 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// deviation is the standard deviation of the weights. With this value, activations have about the same magnitudes as in trained models.
+// deviation is the standard deviation of the weights. With this value, activations have about the
+// same magnitudes as in trained models.
 const deviation = 0.03
 
 // Randomize fills data, which must be whole blocks of type t, with random weights.
 func Randomize(r *rand.Rand, t gguf.Type, data []byte) { gguf.Randomize(r, t, data, deviation) }
 
-// vector returns the bytes of a float32 vector. Its values are around one for gains and around zero for biases.
+// vector returns the bytes of a float32 vector. Its values are around one for gains and around zero
+// for biases.
 func vector(r *rand.Rand, name string, n int) []byte {
 	mean := 1.0
 	if strings.HasSuffix(name, ".bias") {

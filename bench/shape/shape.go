@@ -1,5 +1,5 @@
-// Package shape writes GGUF files with the shapes of known models and random weights. With such files, the speed of this and other engines
-// can be measured without downloading models.
+// Package shape writes GGUF files with the shapes of known models and random weights. With such
+// files, the speed of this and other engines can be measured without downloading models.
 package shape
 
 import (
@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// families has the families of models. parse returns nil for a name that is not one of the family's.
+// families has the families of models. parse returns nil for a name that is not one of the
+// family's.
 var families = []struct {
 	names string
 	parse func(name string) (*Shape, error)
@@ -40,8 +41,8 @@ type Shape struct {
 // Name returns the shape's name, such as "glm-4.7-flash:8".
 func (s *Shape) Name() string { return s.name }
 
-// Parse returns the shape with the given name, such as "qwen3-8b" or, with only its first 4 layers, "qwen3-8b:4". It returns an error for
-// other names than those of Names.
+// Parse returns the shape with the given name, such as "qwen3-8b" or, with only its first 4 layers,
+// "qwen3-8b:4". It returns an error for other names than those of Names.
 func Parse(name string) (*Shape, error) {
 	for _, f := range families {
 		if s, err := f.parse(name); s != nil || err != nil {
@@ -51,10 +52,11 @@ func Parse(name string) (*Shape, error) {
 	return nil, fmt.Errorf("shape %q is not known: use %s", name, Names())
 }
 
-// Write writes a GGUF file of the shape with matrices of type quant, which must be one of gguf.Types. As in llama.cpp's quantiser, the
-// output head has a type with more bits, and a type with blocks of 256 is replaced by another type for tensors whose rows are not whole
-// blocks. The tensors of a type share one pool of random values, so that a few hundred megabytes of memory are enough. The content of the
-// file depends only on the shape and the type.
+// Write writes a GGUF file of the shape with matrices of type quant, which must be one of
+// gguf.Types. As in llama.cpp's quantiser, the output head has a type with more bits, and a type
+// with blocks of 256 is replaced by another type for tensors whose rows are not whole blocks. The
+// tensors of a type share one pool of random values, so that a few hundred megabytes of memory are
+// enough. The content of the file depends only on the shape and the type.
 func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	meta, list, err := s.build(&builder{quant: quant, random: rand.New(rand.NewPCG(1, 2))})
 	if err != nil {
@@ -63,8 +65,8 @@ func (s *Shape) Write(w io.Writer, quant gguf.Type) error {
 	return gguf.Write(w, meta, list)
 }
 
-// Layout returns the file that Write would write, in memory, with zeros as data, which take no memory unless they are read. It is for
-// callers that need only sizes and types.
+// Layout returns the file that Write would write, in memory, with zeros as data, which take no
+// memory unless they are read. It is for callers that need only sizes and types.
 func (s *Shape) Layout(quant gguf.Type) (*gguf.File, error) {
 	meta, list, err := s.build(&builder{quant: quant})
 	if err != nil {
@@ -92,7 +94,8 @@ type builder struct {
 
 func (b *builder) matrix(name string, dims ...int) { b.add(name, b.quant, dims...) }
 
-// head adds an output head. It has the type of the matrices if that is a float type or Q8_0, otherwise Q6_K.
+// head adds an output head. It has the type of the matrices if that is a float type or Q8_0,
+// otherwise Q6_K.
 func (b *builder) head(name string, dims ...int) {
 	switch b.quant {
 	case gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16, gguf.TypeQ80:
@@ -104,8 +107,8 @@ func (b *builder) head(name string, dims ...int) {
 
 func (b *builder) floats(name string, dims ...int) { b.add(name, gguf.TypeF32, dims...) }
 
-// shorter maps a type with blocks of 256 to the type that replaces it for rows whose length is not a multiple of 256. Types that are not in
-// the map are replaced by Q8_0.
+// shorter maps a type with blocks of 256 to the type that replaces it for rows whose length is not
+// a multiple of 256. Types that are not in the map are replaced by Q8_0.
 var shorter = map[gguf.Type]gguf.Type{
 	gguf.TypeQ2K: gguf.TypeIQ4NL, gguf.TypeQ3K: gguf.TypeIQ4NL, gguf.TypeIQ4XS: gguf.TypeIQ4NL,
 	gguf.TypeQ4K: gguf.TypeQ50, gguf.TypeQ5K: gguf.TypeQ51, gguf.TypeQ6K: gguf.TypeQ80,
@@ -122,7 +125,8 @@ func (b *builder) add(name string, t gguf.Type, dims ...int) {
 	b.list = append(b.list, gguf.Tensor{Name: name, Type: t, Shape: dims})
 }
 
-// slack is the number of rows by which a pool is larger than its largest tensor, so that tensors can start at different rows.
+// slack is the number of rows by which a pool is larger than its largest tensor, so that tensors
+// can start at different rows.
 const slack = 64
 
 func (b *builder) fill() error {

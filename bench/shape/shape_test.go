@@ -64,7 +64,8 @@ func write(t testing.TB, name string, quant gguf.Type) string {
 	return path
 }
 
-// load loads a file for steps of up to 512 rows and for the given number of sequences of 1024 positions.
+// load loads a file for steps of up to 512 rows and for the given number of sequences of 1024
+// positions.
 func load(t testing.TB, path string, sequences int) (model.Model, *gguf.File) {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -120,7 +121,8 @@ func TestWriteRepeats(t *testing.T) {
 	require.True(t, bytes.Equal(a.Bytes(), b.Bytes()))
 }
 
-// rowsOf returns a batch with n rows of each sequence, from a position on. The last row of each sequence is an output.
+// rowsOf returns a batch with n rows of each sequence, from a position on. The last row of each
+// sequence is an output.
 func rowsOf(position, sequences, n, seed int) compute.Batch {
 	var b compute.Batch
 	for s := range sequences {
@@ -138,8 +140,8 @@ func rowsOf(position, sequences, n, seed int) compute.Batch {
 	return b
 }
 
-// BenchmarkSteps times whole steps of smollm-135m in Q4_0. With INGOT_LONG, it also times steps of the
-// first layers of GLM-4.7-Flash.
+// BenchmarkSteps times whole steps of smollm-135m in Q4_0. With INGOT_LONG, it also times steps of
+// the first layers of GLM-4.7-Flash.
 func BenchmarkSteps(b *testing.B) {
 	names := []string{"smollm-135m"}
 	if os.Getenv("INGOT_LONG") != "" {

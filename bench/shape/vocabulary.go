@@ -12,7 +12,8 @@ const (
 	controlToken = 3
 )
 
-// vocabulary sets a byte-level vocabulary of n tokens: the 256 bytes, some merges, unused tokens, and a token that ends a text.
+// vocabulary sets a byte-level vocabulary of n tokens: the 256 bytes, some merges, unused tokens,
+// and a token that ends a text.
 func vocabulary(meta *gguf.Metadata, n int) {
 	tokens, types := make([]string, 0, n), make([]int32, n)
 	for b := range 256 {
@@ -43,8 +44,8 @@ func vocabulary(meta *gguf.Metadata, n int) {
 	meta.Set("tokenizer.ggml.add_bos_token", false)
 }
 
-// byteRune returns the character that represents a byte in GPT-2's vocabulary. A printable byte is represented by its own Latin-1
-// character, the other bytes by the characters from U+0100 on.
+// byteRune returns the character that represents a byte in GPT-2's vocabulary. A printable byte is
+// represented by its own Latin-1 character, the other bytes by the characters from U+0100 on.
 func byteRune(b int) rune {
 	printable := func(b int) bool { return b >= '!' && b <= '~' || b >= 0xa1 && b <= 0xac || b >= 0xae }
 	if printable(b) {

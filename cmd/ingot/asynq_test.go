@@ -33,8 +33,9 @@ func commandLine(t *testing.T, server *redistest.Server) func(args ...string) st
 	}
 }
 
-// TestAsynqsCommandLine operates rows with asynq's own command line, as docs/queue.md and docs/operations.md describe: a paused queue gives no
-// rows, an archived row is queued again, a row can be run again by hand, and a deleted row is lost until its file is enqueued again.
+// TestAsynqsCommandLine operates rows with asynq's own command line, as docs/queue.md and
+// docs/operations.md describe: a paused queue gives no rows, an archived row is queued again, a row
+// can be run again by hand, and a deleted row is lost until its file is enqueued again.
 func TestAsynqsCommandLine(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -81,7 +82,8 @@ func TestAsynqsCommandLine(t *testing.T) {
 	require.Equal(t, []string{"b:1"}, ids("archived"))
 	require.ElementsMatch(t, append([]string{"b:2"}, all[3:]...), ids("pending"))
 
-	// The worker answers the rows of another queue, and takes none of the paused one. It queues the archived row again.
+	// The worker answers the rows of another queue, and takes none of the paused one. It queues the
+	// archived row again.
 	asynq("queue", "pause", "m:default")
 	worker := startWorker(t, server.URL, "m")
 	ingot(exitOK, "enqueue", in, "--batch", "urgent", "--model-name", "m", "--priority", "critical")

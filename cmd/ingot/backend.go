@@ -42,8 +42,8 @@ func newLaunch(cfg *config.Config, stderr io.Writer) *launch.Launch {
 
 func engineOptions(cfg *config.Config) engine.Options { return launch.EngineOptions(cfg) }
 
-// compileProgress returns a function that shows the number of compiled kernel files on a terminal. It returns nil if w is neither a
-// terminal nor a progress.Display.
+// compileProgress returns a function that shows the number of compiled kernel files on a terminal.
+// It returns nil if w is neither a terminal nor a progress.Display.
 func compileProgress(w io.Writer) func(done, total int) {
 	if d, ok := w.(*progress.Display); ok {
 		return func(done, total int) {

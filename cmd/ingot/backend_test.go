@@ -46,7 +46,8 @@ func TestNoMetalHere(t *testing.T) {
 	}
 }
 
-// TestRunOnTheEmulator checks an answer computed by the GPU's kernels, and that the answer names the backend.
+// TestRunOnTheEmulator checks an answer computed by the GPU's kernels, and that the answer names
+// the backend.
 func TestRunOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
@@ -60,7 +61,8 @@ func TestRunOnTheEmulator(t *testing.T) {
 	require.Contains(t, r.stderr, "for tests: runs the GPU's kernels on the processor, slowly")
 }
 
-// TestBenchCountsOnTheEmulator checks that each step is one command buffer, and that several decoding steps share one wait.
+// TestBenchCountsOnTheEmulator checks that each step is one command buffer, and that several
+// decoding steps share one wait.
 func TestBenchCountsOnTheEmulator(t *testing.T) {
 	t.Parallel()
 	needCompiler(t)
@@ -69,13 +71,14 @@ func TestBenchCountsOnTheEmulator(t *testing.T) {
 	var records []bench.Record
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &records))
 	require.Equal(t, "emulator", records[0].Backend)
-	// Each of 4 layers has 8 dispatches for contexts below 257 positions, and the step has 5 others. The prompt takes one step, and the
-	// answer five.
+	// Each of 4 layers has 8 dispatches for contexts below 257 positions, and the step has 5
+	// others. The prompt takes one step, and the answer five.
 	require.Equal(t, &bench.PerStep{Dispatches: 37, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
 	require.InDelta(t, 1, records[0].TokensPerStep, 0)
 }
 
-// TestCaptureIsRefused checks that a capture that Metal cannot write is refused before the model is loaded.
+// TestCaptureIsRefused checks that a capture that Metal cannot write is refused before the model is
+// loaded.
 func TestCaptureIsRefused(t *testing.T) {
 	t.Parallel()
 	there := write(t, "a.gputrace", "")
@@ -91,7 +94,8 @@ func TestCaptureIsRefused(t *testing.T) {
 	}
 }
 
-// TestFlagsWithoutEffect checks that flags for GPUs are refused on the CPU, and that the same settings in the environment are not.
+// TestFlagsWithoutEffect checks that flags for GPUs are refused on the CPU, and that the same
+// settings in the environment are not.
 func TestFlagsWithoutEffect(t *testing.T) {
 	in := write(t, "in.jsonl", askMarch+"\n")
 	args := []string{"run", in, "-o", "-", "--model", tinyLlama, "--backend", "cpu", "--context", "128"}
@@ -108,8 +112,8 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	require.Equal(t, exitOK, ingot(t, "", "doctor", "--backend", "cpu").code)
 }
 
-// TestGeometry checks that the geometry comes from the user's file, that an invalid file is refused, and that a sweep needs a GPU and a
-// model.
+// TestGeometry checks that the geometry comes from the user's file, that an invalid file is
+// refused, and that a sweep needs a GPU and a model.
 func TestGeometry(t *testing.T) {
 	needCompiler(t)
 	dir := t.TempDir()

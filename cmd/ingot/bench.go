@@ -126,7 +126,8 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	return c.Combine(contexts, prompts, gens, b.batch), nil
 }
 
-// measure measures all cases. It opens one engine, whose context and number of sequences suffice for every case.
+// measure measures all cases. It opens one engine, whose context and number of sequences suffice
+// for every case.
 func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path string, cases []bench.Case) (records []bench.Record, err error) {
 	opts := cfg.Engine
 	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0
@@ -167,7 +168,8 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	return records, nil
 }
 
-// writeFigures prints a table by calling table, and writes records as JSON to a file. If name is "-", it writes only JSON, to stdout.
+// writeFigures prints a table by calling table, and writes records as JSON to a file. If name is
+// "-", it writes only JSON, to stdout.
 func writeFigures(cmd *cobra.Command, name string, records any, table func() error) error {
 	if name == stdio {
 		return writeJSON(cmd.OutOrStdout(), records)

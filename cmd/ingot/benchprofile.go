@@ -12,10 +12,12 @@ import (
 	"github.com/ingot-run/ingot/config/launch"
 )
 
-// profileShapes are the shapes that are measured if no model is given. Their steps run the same kernels as those of rooflineShapes.
+// profileShapes are the shapes that are measured if no model is given. Their steps run the same
+// kernels as those of rooflineShapes.
 var profileShapes = []weightFlags{{shape: "glm-4.7-flash:8", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
 
-// profileKernels measures how long the kernels of the engine's steps take, and writes the times to a file.
+// profileKernels measures how long the kernels of the engine's steps take, and writes the times to
+// a file.
 func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags, path string) (err error) {
 	if cfg.Backend == config.BackendCPU {
 		return launch.NoGPU("profile", cfg.Backend)

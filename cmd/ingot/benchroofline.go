@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/config"
 )
 
-// The defaults of a prediction: the shapes if no model is given, the numbers of streams, and the lengths of context and prompt in tokens.
+// The defaults of a prediction: the shapes if no model is given, the numbers of streams, and the
+// lengths of context and prompt in tokens.
 var (
 	rooflineShapes  = []weightFlags{{shape: "glm-4.7-flash", quant: "q4_k"}, {shape: "smollm-135m", quant: "q4_0"}}
 	rooflineBatch   = counts{1, 16, 64}
@@ -19,7 +20,8 @@ var (
 	rooflinePrompt  = counts{2048}
 )
 
-// predict prints a chip's speeds for every model: decoding by streams and context, prompts by length.
+// predict prints a chip's speeds for every model: decoding by streams and context, prompts by
+// length.
 func (b *benchFlags) predict(cmd *cobra.Command, cfg *config.Config) error {
 	chip, err := roofline.ParseChip(b.roofline)
 	if err != nil {

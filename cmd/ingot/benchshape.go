@@ -20,8 +20,8 @@ func (w *weightFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&w.quant, "quant", w.quant, "quantise the shape's weights to `TYPE`, such as q4_0, q8_0, q4_k or f16")
 }
 
-// either returns an error if the command line has flags for both a model and a shape. A shape on the command line takes precedence over a
-// model from the environment or the config file.
+// either returns an error if the command line has flags for both a model and a shape. A shape on
+// the command line takes precedence over a model from the environment or the config file.
 func (w *weightFlags) either(flags *pflag.FlagSet) error {
 	if flags.Changed(string(config.Model)) && w.shape != "" {
 		return usagef("--model and --shape cannot be combined: give one")
@@ -36,7 +36,8 @@ func (w *weightFlags) orElse(model string, shapes []weightFlags) []weightFlags {
 	return []weightFlags{*w}
 }
 
-// parse returns the shape and the type of its weights. The shape is nil if the flags give none; there is a model then.
+// parse returns the shape and the type of its weights. The shape is nil if the flags give none;
+// there is a model then.
 func (w *weightFlags) parse(model string) (s *shape.Shape, quant gguf.Type, err error) {
 	if w.shape == "" {
 		if model == "" {
@@ -53,8 +54,9 @@ func (w *weightFlags) parse(model string) (s *shape.Shape, quant gguf.Type, err 
 	return s, quant, nil
 }
 
-// file returns the path of a model's file. If the flags give a shape, it writes a file for the shape and returns the path of that file. The
-// caller calls remove at the end: it deletes the shape's file unless --write names it.
+// file returns the path of a model's file. If the flags give a shape, it writes a file for the
+// shape and returns the path of that file. The caller calls remove at the end: it deletes the
+// shape's file unless --write names it.
 func (w *weightFlags) file(model string) (path string, remove func() error, err error) {
 	remove = func() error { return nil }
 	if w.shape == "" && w.write != "" {
@@ -75,8 +77,8 @@ func (w *weightFlags) file(model string) (path string, remove func() error, err 
 	return path, remove, err
 }
 
-// layout opens a model's file. If the flags give a shape, it returns a file in memory instead, which has the sizes and types of the
-// weights, but no values.
+// layout opens a model's file. If the flags give a shape, it returns a file in memory instead,
+// which has the sizes and types of the weights, but no values.
 func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	s, quant, err := w.parse(model)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// TestBatchOfSeveralModels follows a batch whose rows name models. Two workers with different models answer it, and nobody serves a third
-// name. One of the names is paused for a while, and a row fails and is queued again.
+// TestBatchOfSeveralModels follows a batch whose rows name models. Two workers with different
+// models answer it, and nobody serves a third name. One of the names is paused for a while, and a
+// row fails and is queued again.
 func TestBatchOfSeveralModels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -100,7 +101,8 @@ func TestBatchOfSeveralModels(t *testing.T) {
 	}
 }
 
-// TestLostRowsOfSeveralModels: rows that Redis has lost are queued again for the models that they name.
+// TestLostRowsOfSeveralModels: rows that Redis has lost are queued again for the models that they
+// name.
 func TestLostRowsOfSeveralModels(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDefectsNameTests checks that every test that docs/operations.md lists by package and name exists.
+// TestDefectsNameTests checks that every test that docs/operations.md lists by package and name
+// exists.
 func TestDefectsNameTests(t *testing.T) {
 	t.Parallel()
 	_, table, found := strings.Cut(readFile(t, "../../docs/operations.md"), "## Defects that tests keep away")

@@ -46,7 +46,8 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-// TestDoctorChoosesForAuto checks that --backend auto chooses a GPU if there is one, else the CPU with the reasons.
+// TestDoctorChoosesForAuto checks that --backend auto chooses a GPU if there is one, else the CPU
+// with the reasons.
 func TestDoctorChoosesForAuto(t *testing.T) {
 	t.Parallel()
 	d := diagnose(t, exitOK)
@@ -85,7 +86,8 @@ func TestDoctorCompilesForTheEmulator(t *testing.T) {
 	require.EqualValues(t, 64<<20, d.Model.Memory)
 }
 
-// TestDoctorFails checks the error for a setting that cannot be used, and that the diagnosis is printed nevertheless.
+// TestDoctorFails checks the error for a setting that cannot be used, and that the diagnosis is
+// printed nevertheless.
 func TestDoctorFails(t *testing.T) {
 	t.Parallel()
 	text := write(t, "text", "not a model")

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// dryLine is a line that --dry-run prints: a request as a line of OpenAI's Batch API, with the number of its prompt tokens. The output can be
-// used as input.
+// dryLine is a line that --dry-run prints: a request as a line of OpenAI's Batch API, with the
+// number of its prompt tokens. The output can be used as input.
 type dryLine struct {
 	CustomID     string          `json:"custom_id"`
 	Method       string          `json:"method,omitempty"`
@@ -25,8 +25,8 @@ type dryLine struct {
 	PromptTokens int             `json:"prompt_tokens,omitempty"`
 }
 
-// printRequests prints the requests of an input as JSON Lines. check returns the number of a request's prompt tokens if it is known, or why
-// the request cannot be answered.
+// printRequests prints the requests of an input as JSON Lines. check returns the number of a
+// request's prompt tokens if it is known, or why the request cannot be answered.
 func printRequests(cmd *cobra.Command, in *prompt.Input, ignoreUnknown bool, check func(rows.Row) (int, *openai.Error)) error {
 	out := json.NewEncoder(cmd.OutOrStdout())
 	out.SetEscapeHTML(false)

@@ -157,8 +157,9 @@ func printModels(cmd *cobra.Command, alias string, models map[string]int) {
 	cmd.PrintErrln("rows by model name: " + strings.Join(counts, ", "))
 }
 
-// warnOfNoWorker prints a warning for each of a batch's model names that no worker serves or that is paused. A name without workers may be
-// misspelt. models has the number of rows of each name. If models is empty, all rows go to alias.
+// warnOfNoWorker prints a warning for each of a batch's model names that no worker serves or that
+// is paused. A name without workers may be misspelt. models has the number of rows of each name. If
+// models is empty, all rows go to alias.
 func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, models map[string]int) error {
 	paused, err := queue.Aliases(cmd.Context())
 	if err != nil {
@@ -188,8 +189,8 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, m
 	return nil
 }
 
-// enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining rows. The hint names the batch, whose id
-// has not been printed yet.
+// enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining
+// rows. The hint names the batch, whose id has not been printed yet.
 func enqueueHint(cmd *cobra.Command, err error, sum enqueue.Summary) error {
 	if cmd.Context().Err() != nil && sum.Rows == 0 {
 		return errors.New("stopped before a row was queued")

@@ -19,7 +19,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// TestEnqueueStopsOnInterrupt: an interrupt ends enqueue even while it waits for rows on stdin. No row is queued then.
+// TestEnqueueStopsOnInterrupt: an interrupt ends enqueue even while it waits for rows on stdin. No
+// row is queued then.
 func TestEnqueueStopsOnInterrupt(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -51,8 +52,9 @@ func TestEnqueueHintsHowToGoOn(t *testing.T) {
 		"stopped before all rows were queued: run the same command with --batch b to queue the others")
 }
 
-// TestEnqueueErrorsNameTheBatch: an error names the batch's id, without which a partly queued batch could not be completed. Redis may
-// refuse any of the writes, since the number of rows that fit into its memory depends on its version.
+// TestEnqueueErrorsNameTheBatch: an error names the batch's id, without which a partly queued batch
+// could not be completed. Redis may refuse any of the writes, since the number of rows that fit
+// into its memory depends on its version.
 func TestEnqueueErrorsNameTheBatch(t *testing.T) {
 	t.Parallel()
 	row := strings.Replace(askMarch, `"id":"march"`, `"user":"`+strings.Repeat("x", 16<<10)+`"`, 1) + "\n"
@@ -94,7 +96,8 @@ func TestEnqueueRefusesAnotherFile(t *testing.T) {
 	}
 }
 
-// TestEnqueueSetsRetentionAndWeight: the retention counts from the end of the batch, and a later enqueue can change the weight.
+// TestEnqueueSetsRetentionAndWeight: the retention counts from the end of the batch, and a later
+// enqueue can change the weight.
 func TestEnqueueSetsRetentionAndWeight(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

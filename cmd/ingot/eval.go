@@ -138,7 +138,8 @@ func (e *evalRun) choose(sets []*eval.Set) (err error) {
 	return e.checkEcho(e.cmd.Context(), sets)
 }
 
-// answering returns the function that sends requests to a model. With --cache, only requests without a cached answer are sent.
+// answering returns the function that sends requests to a model. With --cache, only requests
+// without a cached answer are sent.
 func (e *evalRun) answering(who answerer) eval.Answer {
 	if e.cache == "" {
 		return func(ctx context.Context, requests, answers string) error { return e.ask(ctx, who, requests, answers) }

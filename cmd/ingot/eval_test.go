@@ -27,7 +27,8 @@ generation_kwargs: {max_gen_toks: 24, until: []}
 	return path
 }
 
-// TestEval evaluates a model, continues the run, and compares the run with itself and with a run whose answers are all wrong.
+// TestEval evaluates a model, continues the run, and compares the run with itself and with a run
+// whose answers are all wrong.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()

@@ -28,7 +28,8 @@ import (
 
 const openAIKey = "OPENAI_API_KEY"
 
-// answerer selects what answers requests: a model file, a server or a fleet's workers. The first field that is set decides.
+// answerer selects what answers requests: a model file, a server or a fleet's workers. The first
+// field that is set decides.
 type answerer struct {
 	model string // path of a model file on this machine
 	url   string
@@ -52,8 +53,8 @@ func (a answerer) server() string {
 	return u.Redacted()
 }
 
-// cacheOf returns the cache of a model's answers. Answers of a local model are reused only with the same program, model file, backend,
-// device, kernels, type of KV cache and context.
+// cacheOf returns the cache of a model's answers. Answers of a local model are reused only with the
+// same program, model file, backend, device, kernels, type of KV cache and context.
 func (e *evalRun) cacheOf(ctx context.Context, who answerer) (*eval.Cache, error) {
 	switch {
 	case who.model != "":
@@ -142,7 +143,8 @@ func (e *evalRun) askServer(ctx context.Context, who answerer, requests, answers
 	return err
 }
 
-// templateSum returns the SHA-256 of the chat template in a model's file; empty if path is empty or the file has no template.
+// templateSum returns the SHA-256 of the chat template in a model's file; empty if path is empty or
+// the file has no template.
 func templateSum(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -160,7 +162,8 @@ func templateSum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// askFleet queues the requests as a batch and waits for the results. The batch id is stored in the run's directory.
+// askFleet queues the requests as a batch and waits for the results. The batch id is stored in the
+// run's directory.
 func (e *evalRun) askFleet(ctx context.Context, alias, requests, answers string) error {
 	if err := e.cfg.Require(config.Redis); err != nil {
 		return &usageError{err}

@@ -21,7 +21,8 @@ import (
 	"github.com/ingot-run/ingot/serve"
 )
 
-// startServer serves the bundled Llama model over HTTP, with a key, and returns the address of its API.
+// startServer serves the bundled Llama model over HTTP, with a key, and returns the address of its
+// API.
 func startServer(t *testing.T, key string) string {
 	t.Helper()
 	be, err := cpu.New(1)
@@ -48,7 +49,8 @@ func startServer(t *testing.T, key string) string {
 	return fmt.Sprintf("http://%s/v1", listener.Addr())
 }
 
-// TestEvalByServer checks that a server's scores of generated answers, choices and texts equal those of a local run.
+// TestEvalByServer checks that a server's scores of generated answers, choices and texts equal
+// those of a local run.
 func TestEvalByServer(t *testing.T) {
 	const variable = "INGOT_TEST_EVAL_KEY"
 	url, folder := startServer(t, "sk-of-a-test"), t.TempDir()
@@ -78,8 +80,8 @@ func TestEvalByServer(t *testing.T) {
 	require.Regexp(t, `(?m)^texts +bits_per_byte .* 10 +0 +0 +0 .* pass$`, r.stdout)
 }
 
-// TestEvalCache checks that a run reuses the cached answers of another run to the same requests, and that another model's answers are not
-// reused.
+// TestEvalCache checks that a run reuses the cached answers of another run to the same requests,
+// and that another model's answers are not reused.
 func TestEvalCache(t *testing.T) {
 	t.Parallel()
 	task, folder := quiz(t), t.TempDir()
@@ -105,8 +107,8 @@ func TestEvalCache(t *testing.T) {
 	require.Contains(t, r.stderr, "--cache is for --model and --base-url")
 }
 
-// TestEvalByServerWithoutEcho checks a server that does not return the log-probabilities of prompts. It is used for tasks that need none,
-// and refused for the others.
+// TestEvalByServerWithoutEcho checks a server that does not return the log-probabilities of
+// prompts. It is used for tasks that need none, and refused for the others.
 func TestEvalByServerWithoutEcho(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 100)

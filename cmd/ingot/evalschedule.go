@@ -71,8 +71,9 @@ type nightly struct {
 	log    *slog.Logger
 }
 
-// evaluate runs an evaluation through the fleet and judges it. The batch and the directory are named after the run, so that another attempt
-// continues them. An error that another attempt would only repeat is returned as an outcome, not as an error.
+// evaluate runs an evaluation through the fleet and judges it. The batch and the directory are
+// named after the run, so that another attempt continues them. An error that another attempt would
+// only repeat is returned as an outcome, not as an error.
 func (n *nightly) evaluate(ctx context.Context, e *schedule.Entry, run string) (schedule.Outcome, error) {
 	outcome, err := n.judge(ctx, e, run)
 	var unanswered *unansweredError
@@ -161,7 +162,8 @@ func (n *nightly) collect(ctx context.Context, batch, answers string) error {
 	return nil
 }
 
-// onSchedule returns the RunE of a command about a schedule. args may name one entry of the schedule.
+// onSchedule returns the RunE of a command about a schedule. args may name one entry of the
+// schedule.
 func onSchedule(run func(cmd *cobra.Command, t *schedule.Table, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {

@@ -33,8 +33,9 @@ func startScheduler(t *testing.T, url, file, runs string) (stop func()) {
 	}
 }
 
-// TestEvalSchedule starts a run of an entry. Its scheduler ends before there is a worker, and a second scheduler continues the run, which
-// has no baseline to compare with. The run is then pinned as the baseline, and the next run passes.
+// TestEvalSchedule starts a run of an entry. Its scheduler ends before there is a worker, and a
+// second scheduler continues the run, which has no baseline to compare with. The run is then pinned
+// as the baseline, and the next run passes.
 func TestEvalSchedule(t *testing.T) {
 	t.Parallel()
 	url, folder := redistest.Start(t).URL, t.TempDir()

@@ -48,7 +48,8 @@ func (f *recordFlags) add(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&f.format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
 }
 
-// open returns a function that opens a reader of the rows for a table. It returns nil if no file is named.
+// open returns a function that opens a reader of the rows for a table. It returns nil if no file is
+// named.
 func (f *recordFlags) open(out *export.Output) (func() (table.Reader, error), error) {
 	if out.Failed != "" && f.path == "" {
 		return nil, usagef("--failed needs --input ROWS, from which it takes the failed rows")

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
-// failLimit is the maximum share of failed rows with which a command succeeds, the value of --fail-on-error. If it is not given, a command
-// fails only if every row failed.
+// failLimit is the maximum share of failed rows with which a command succeeds, the value of
+// --fail-on-error. If it is not given, a command fails only if every row failed.
 type failLimit struct {
 	given   bool
 	percent float64

@@ -52,7 +52,8 @@ func TestRunFailsWithItsRows(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteIsAFailure checks that an error of writing is reported even if every row failed as well.
+// TestAFailedWriteIsAFailure checks that an error of writing is reported even if every row failed
+// as well.
 func TestAFailedWriteIsAFailure(t *testing.T) {
 	t.Parallel()
 	var stderr bytes.Buffer

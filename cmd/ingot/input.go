@@ -197,7 +197,8 @@ func (f *inputFlags) templates(o *prompt.Options) error {
 	return nil
 }
 
-// templateText returns the text of a flag. @FILE means the content of a file, without its last line end.
+// templateText returns the text of a flag. @FILE means the content of a file, without its last line
+// end.
 func templateText(s string) (string, error) {
 	path, ok := strings.CutPrefix(s, "@")
 	if !ok {

@@ -17,7 +17,8 @@ const people = "\ufeffid,text,lang\r\n" +
 	"c,bad\r\n" +
 	"d,{{.lang}} & <b>,de\r\n"
 
-// TestRunAnswersATable: each record is a row, a record with too few columns becomes an error line, and a second run continues.
+// TestRunAnswersATable: each record is a row, a record with too few columns becomes an error line,
+// and a second run continues.
 func TestRunAnswersATable(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
@@ -43,7 +44,8 @@ func TestRunAnswersATable(t *testing.T) {
 	require.Contains(t, r.stderr, "the rows depend on the input, on templates and on defaults such as --max-tokens")
 }
 
-// TestRunRefusesATableWithoutUsableTemplates: a table without usable templates is refused before the model is loaded.
+// TestRunRefusesATableWithoutUsableTemplates: a table without usable templates is refused before
+// the model is loaded.
 func TestRunRefusesATableWithoutUsableTemplates(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", people)
@@ -90,8 +92,8 @@ func TestDefaultsFillWhatRowsLeaveOut(t *testing.T) {
 	}
 }
 
-// TestEnqueueQueuesATable: the rows of a table are answered through Redis. Queueing the table again adds nothing, another template makes
-// it another input, and a failed row can be retried.
+// TestEnqueueQueuesATable: the rows of a table are answered through Redis. Queueing the table again
+// adds nothing, another template makes it another input, and a failed row can be retried.
 func TestEnqueueQueuesATable(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL

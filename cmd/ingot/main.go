@@ -1,4 +1,5 @@
-// Ingot generates text in bulk: a file of prompts in, a file of answers out, on one machine or through a queue in Redis.
+// Ingot generates text in bulk: a file of prompts in, a file of answers out, on one machine or
+// through a queue in Redis.
 package main
 
 import (
@@ -24,8 +25,9 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// endBySignal ends the process at once when a second signal arrives. The first signal started an orderly end. SIGHUP is ignored here:
-// when a terminal is closed, both the kernel and the shell may send it.
+// endBySignal ends the process at once when a second signal arrives. The first signal started an
+// orderly end. SIGHUP is ignored here: when a terminal is closed, both the kernel and the shell may
+// send it.
 func endBySignal(received <-chan os.Signal) {
 	for s := range received {
 		if s == syscall.SIGHUP {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram is the environment variable that makes the test binary run as ingot, for tests that need a separate process.
+// asProgram is the environment variable that makes the test binary run as ingot, for tests that
+// need a separate process.
 const asProgram = "INGOT_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -53,7 +54,8 @@ func ingot(t *testing.T, stdin string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// withRedis returns a function that runs a command with --redis URL and the given stdin. The command must end with an exit code.
+// withRedis returns a function that runs a command with --redis URL and the given stdin. The
+// command must end with an exit code.
 func withRedis(t *testing.T, url, stdin string) func(code int, args ...string) result {
 	return func(code int, args ...string) result {
 		t.Helper()

@@ -19,8 +19,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMemoryOfHostileRows runs rows that need as much memory as possible. It checks that the program's memory stays below the sum of the
-// limit, the program's own size and some copies of an input line.
+// TestMemoryOfHostileRows runs rows that need as much memory as possible. It checks that the
+// program's memory stays below the sum of the limit, the program's own size and some copies of an
+// input line.
 func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test and others would slow each other down
 	const (
 		limit   = 100 << 20
@@ -60,8 +61,8 @@ func TestMemoryOfHostileRows(t *testing.T) { // not parallel, since this test an
 	require.Equal(t, map[string]int{"long": 4, "many": 3, "logprobs": 6, "echo": 3, "small": 512}, counts)
 }
 
-// hostileRows returns rows with prompts of 14 MB or slightly too many tokens, with 128 choices with penalties, with results of several
-// MB, and many rows that wait.
+// hostileRows returns rows with prompts of 14 MB or slightly too many tokens, with 128 choices with
+// penalties, with results of several MB, and many rows that wait.
 func hostileRows(t *testing.T) []byte {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))

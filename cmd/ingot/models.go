@@ -134,10 +134,12 @@ func freeMemory() (free int64, err error) {
 
 func modelStore() hub.Store { return hub.Store{Env: hub.ReadEnv()} }
 
-// modelFile returns the path of a model's file, given its path or a model name. It makes no network request.
+// modelFile returns the path of a model's file, given its path or a model name. It makes no network
+// request.
 func modelFile(name string) (string, error) { return launch.ModelFile(name) }
 
-// requireModel checks that a model is given. If not, it prints models for this machine before it returns the error.
+// requireModel checks that a model is given. If not, it prints models for this machine before it
+// returns the error.
 func requireModel(cmd *cobra.Command, cfg *config.Config) error {
 	if err := cfg.Require(config.Model); err != nil {
 		cmd.PrintErr(suggestions())

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/hub/hubtest"
 )
 
-// TestModels: the catalog shows which models are on disk, list shows pulled models, and rm deletes a model.
+// TestModels: the catalog shows which models are on disk, list shows pulled models, and rm deletes
+// a model.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -54,7 +55,8 @@ func TestModels(t *testing.T) {
 	require.Contains(t, r.stderr, "the model is not on this machine")
 }
 
-// TestRunWithoutAModel checks that the error names models that fit into this machine's memory, and how to get them.
+// TestRunWithoutAModel checks that the error names models that fit into this machine's memory, and
+// how to get them.
 func TestRunWithoutAModel(t *testing.T) {
 	t.Parallel()
 	r := ingot(t, "", "run", "a", "-o", "b")

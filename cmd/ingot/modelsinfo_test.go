@@ -68,7 +68,8 @@ func TestModelInfoText(t *testing.T) {
 	require.NotContains(t, r.stdout, "cannot be run")
 }
 
-// TestModelInfoOfAModelThatCannotBeRun: the info of an unsupported model has everything that its file states.
+// TestModelInfoOfAModelThatCannotBeRun: the info of an unsupported model has everything that its
+// file states.
 func TestModelInfoOfAModelThatCannotBeRun(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(vectors(t), "tokenizers", "gpt-2.gguf")

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// TestRetry: rows that are too long for a worker fail and are listed as errors. After a retry, a worker with a longer context answers
-// them. The output has each row once.
+// TestRetry: rows that are too long for a worker fail and are listed as errors. After a retry, a
+// worker with a longer context answers them. The output has each row once.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -62,7 +62,8 @@ func TestRetry(t *testing.T) {
 	require.Equal(t, exitFailure, ingot(t, "", "retry", "c", "--redis", url).code)
 }
 
-// TestPauseAndResume: status shows a paused model name, and its rows are answered after it is resumed.
+// TestPauseAndResume: status shows a paused model name, and its rows are answered after it is
+// resumed.
 func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -152,8 +153,8 @@ func TestWorkers(t *testing.T) {
 	require.NotContains(t, workers(), name(a), "a worker that has stopped is not listed")
 }
 
-// TestRollingUpgrade: workers are replaced one after another while they answer rows, and each row is answered once. A row that a stopped
-// worker returned does not lose one of its attempts.
+// TestRollingUpgrade: workers are replaced one after another while they answer rows, and each row
+// is answered once. A row that a stopped worker returned does not lose one of its attempts.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -214,7 +215,8 @@ func TestLineRanges(t *testing.T) {
 	require.True(t, strings.HasSuffix(lineRanges(odd), "37, 39, and 5 more"), lineRanges(odd))
 }
 
-// TestErrorsAndWorkersPrintNoEscapes: control characters in rows and in workers' records are escaped before they are printed.
+// TestErrorsAndWorkersPrintNoEscapes: control characters in rows and in workers' records are
+// escaped before they are printed.
 func TestErrorsAndWorkersPrintNoEscapes(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

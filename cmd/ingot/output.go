@@ -145,8 +145,9 @@ func (o *outputFlags) filter() (export.Filter, error) {
 
 func answersFile(path string) *export.Output { return &export.Output{Path: path, Format: export.Batch} }
 
-// checkColumns returns an error if a column of the input has the name of a column that a table adds. It is called before the first row is
-// answered. in returns a reader of the input; if in is nil, nothing is checked.
+// checkColumns returns an error if a column of the input has the name of a column that a table
+// adds. It is called before the first row is answered. in returns a reader of the input; if in is
+// nil, nothing is checked.
 func checkColumns(out *export.Output, in func() (table.Reader, error)) error {
 	if out.Format == export.Batch || in == nil {
 		return nil

@@ -48,8 +48,8 @@ func column(rows []map[string]string, name string) []string {
 	return cells
 }
 
-// TestRunWritesATable: the table has the order and the columns of the input. Another run with filters makes the table again from the same
-// answers.
+// TestRunWritesATable: the table has the order and the columns of the input. Another run with
+// filters makes the table again from the same answers.
 func TestRunWritesATable(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", questions+"d\n")
@@ -89,7 +89,8 @@ func (w *onWrite) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestRunContinuesATable: an interrupted run leaves no table. The next run makes the table that an uninterrupted run makes.
+// TestRunContinuesATable: an interrupted run leaves no table. The next run makes the table that an
+// uninterrupted run makes.
 func TestRunContinuesATable(t *testing.T) {
 	t.Parallel()
 	const n = 40
@@ -101,8 +102,8 @@ func TestRunContinuesATable(t *testing.T) {
 	r := ingot(t, "", args("whole.jsonl")...)
 	require.Equal(t, exitOK, r.code, r.stderr)
 
-	// The worker writes a log line when it has answered a row. The run is interrupted during the first such line, so that it cannot end
-	// before. Meanwhile the answer is written.
+	// The worker writes a log line when it has answered a row. The run is interrupted during the
+	// first such line, so that it cannot end before. Meanwhile the answer is written.
 	answers := filepath.Join(folder, "out.jsonl.answers.jsonl")
 	ctx, interrupt := context.WithCancel(t.Context())
 	stderr := onWrite{do: func(part string) {
@@ -127,7 +128,8 @@ func TestRunContinuesATable(t *testing.T) {
 	require.Equal(t, readFile(t, filepath.Join(folder, "whole.jsonl")), readFile(t, filepath.Join(folder, "out.jsonl")))
 }
 
-// TestSeveralModels: a row that names a model is answered by that model. Other rows are answered by every model.
+// TestSeveralModels: a row that names a model is answered by that model. Other rows are answered by
+// every model.
 func TestSeveralModels(t *testing.T) {
 	t.Parallel()
 	const ask = `,"messages":[{"role":"user","content":"Name the capital of Finland."}],"temperature":0,"max_tokens":9`
@@ -163,7 +165,8 @@ func TestSeveralModels(t *testing.T) {
 	require.Equal(t, 5, strings.Count(readFile(t, lines), "\n"), "batch lines are put together too")
 }
 
-// TestFailedRowsCanBeRunAgain: the file of failed rows has exactly these rows, and can be used as an input.
+// TestFailedRowsCanBeRunAgain: the file of failed rows has exactly these rows, and can be used as
+// an input.
 func TestFailedRowsCanBeRunAgain(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.csv", "id,text,limit\na,Name the capital of Finland.,1\nb,"+strings.Repeat("Name the capital of Finland. ", 400)+",2\n")
@@ -181,7 +184,8 @@ func TestFailedRowsCanBeRunAgain(t *testing.T) {
 	require.Contains(t, r.stderr, "second.csv: 1 record\n")
 }
 
-// TestOrdered: with --ordered, batch lines have the order of the input, and a run can continue them.
+// TestOrdered: with --ordered, batch lines have the order of the input, and a run can continue
+// them.
 func TestOrdered(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", strings.Join(someRows(20), ""))
@@ -239,7 +243,8 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	require.Contains(t, r.stderr, "but a pipe can be read only once: write IN to a file first")
 }
 
-// TestResultsWriteATable writes a batch on Redis as a table, and exports other tables of the same answers.
+// TestResultsWriteATable writes a batch on Redis as a table, and exports other tables of the same
+// answers.
 func TestResultsWriteATable(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -266,8 +271,8 @@ func TestResultsWriteATable(t *testing.T) {
 	require.Contains(t, r.stderr, `made from a different input file: row 1 has the id "a" in the answers, but "b" in the input`)
 }
 
-// TestTablesOfOtherSoftware answers CSV and Parquet files that Node's libraries wrote. The same libraries read the answers, with the
-// input's columns unchanged in type and value.
+// TestTablesOfOtherSoftware answers CSV and Parquet files that Node's libraries wrote. The same
+// libraries read the answers, with the input's columns unchanged in type and value.
 func TestTablesOfOtherSoftware(t *testing.T) {
 	t.Parallel()
 	const questions = `{"text":"Name the capital of Finland.","count":"9223372036854775807","share":0.1,"flag":true,"nested":{"b":[1,"x"],"a":null}}

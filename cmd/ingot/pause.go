@@ -22,7 +22,8 @@ func newResume() *cobra.Command {
 	return aliasCommand("resume", "Let workers take rows again", "resumed", "was not paused", (*redisqueue.Queue).Resume)
 }
 
-// aliasCommand returns a command that calls change with an alias or, without an argument, with every known alias.
+// aliasCommand returns a command that calls change with an alias or, without an argument, with
+// every known alias.
 func aliasCommand(name, short, changed, unchanged string, change func(*redisqueue.Queue, context.Context, string) (bool, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " [ALIAS] --redis URL",
@@ -83,7 +84,8 @@ func optionalArgument(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// reportChange calls do, which pauses or resumes an alias or an entry of a schedule, and prints whether this changed anything.
+// reportChange calls do, which pauses or resumes an alias or an entry of a schedule, and prints
+// whether this changed anything.
 func reportChange(cmd *cobra.Command, alias string, do func(context.Context, string) (bool, error), changed, unchanged string) error {
 	changes, err := do(cmd.Context(), alias)
 	if err != nil {

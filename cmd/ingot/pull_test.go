@@ -31,7 +31,8 @@ func newMachine(t *testing.T) *machine {
 	return &machine{hubtest.New(t), t.TempDir()}
 }
 
-// command returns a command line that runs in its own process, with the home folder and the hub of m.
+// command returns a command line that runs in its own process, with the home folder and the hub of
+// m.
 func (m *machine) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(t, args...)
@@ -57,7 +58,8 @@ func (m *machine) addTinyLlama(t *testing.T) []byte {
 	return model
 }
 
-// TestPullAndRun: a model is pulled by its name. Commands then find it by this name without a request.
+// TestPullAndRun: a model is pulled by its name. Commands then find it by this name without a
+// request.
 func TestPullAndRun(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -144,7 +146,8 @@ func TestPullErrors(t *testing.T) {
 // connections is the number of simultaneous requests of a pull.
 const connections = 6
 
-// TestPullContinues: after a pull that was killed or interrupted, the next pull requests only the missing blocks.
+// TestPullContinues: after a pull that was killed or interrupted, the next pull requests only the
+// missing blocks.
 func TestPullContinues(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []os.Signal{syscall.SIGKILL, syscall.SIGINT} {
@@ -202,7 +205,8 @@ func bytesAsked(t *testing.T, requests []hubtest.Request) (sum int) {
 	return sum
 }
 
-// TestTwoPulls: two processes pull the same model at the same time, and the model is downloaded once.
+// TestTwoPulls: two processes pull the same model at the same time, and the model is downloaded
+// once.
 func TestTwoPulls(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -89,8 +89,8 @@ func (w *workerProcess) ask(t *testing.T, path string) (code int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestQueue follows a batch from start to end. The batch is queued twice, answered by a worker that is stopped midway and by a second
-// worker, and collected twice, the first time with --follow.
+// TestQueue follows a batch from start to end. The batch is queued twice, answered by a worker that
+// is stopped midway and by a second worker, and collected twice, the first time with --follow.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -189,7 +189,8 @@ func TestResultsForget(t *testing.T) {
 	redis(exitFailure, "", "status", "c")
 }
 
-// TestStatusShowsLostRows: status shows rows that Redis has lost, and enqueueing the file again queues them.
+// TestStatusShowsLostRows: status shows rows that Redis has lost, and enqueueing the file again
+// queues them.
 func TestStatusShowsLostRows(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -223,8 +224,9 @@ func TestEnqueueMakesABatchID(t *testing.T) {
 	require.Len(t, ids, 2)
 }
 
-// TestNightly runs docs/nightly.sh twice in the same night, in two cases: without an earlier night, and after a night with a higher score.
-// The second run of a night adds no score, and compares with the night before.
+// TestNightly runs docs/nightly.sh twice in the same night, in two cases: without an earlier night,
+// and after a night with a higher score. The second run of a night adds no score, and compares with
+// the night before.
 func TestNightly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("jq"); err != nil {
@@ -302,8 +304,8 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, exitUsage, ingot(t, "", "cancel", "--redis", url).code)
 }
 
-// TestResultsOfAnotherFileAreRefused: an output of one input file is not continued with another file's answers, even if the batch ids are
-// equal.
+// TestResultsOfAnotherFileAreRefused: an output of one input file is not continued with another
+// file's answers, even if the batch ids are equal.
 func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -330,8 +332,8 @@ func TestResultsOfAnotherFileAreRefused(t *testing.T) {
 	require.Equal(t, before, readFile(t, out))
 }
 
-// TestUnknownFieldsAreErrors: unknown fields are errors, and rows go to the models that they name. --unknown-fields ignore accepts such rows
-// and sends all to one model.
+// TestUnknownFieldsAreErrors: unknown fields are errors, and rows go to the models that they name.
+// --unknown-fields ignore accepts such rows and sends all to one model.
 func TestUnknownFieldsAreErrors(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -381,7 +383,8 @@ func TestResultsKeepADamagedBatch(t *testing.T) {
 	require.Contains(t, r.stderr, " lacks 1 row that an earlier collection with --forget wrote to another output and deleted from Redis")
 }
 
-// TestStatusSkipsWhatIsNoBatch: a damaged batch does not hide the others, and its name is escaped on the terminal.
+// TestStatusSkipsWhatIsNoBatch: a damaged batch does not hide the others, and its name is escaped
+// on the terminal.
 func TestStatusSkipsWhatIsNoBatch(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/files/table"
 )
 
-// recipe returns the commands of a recipe in the README: those below the paragraph that begins with title.
+// recipe returns the commands of a recipe in the README: those below the paragraph that begins with
+// title.
 func recipe(t *testing.T, title string) string {
 	t.Helper()
 	_, text, found := strings.Cut(readFile(t, "../../README.md"), "\n**"+title)
@@ -29,8 +30,8 @@ func recipe(t *testing.T, title string) string {
 	return text
 }
 
-// follow runs a recipe's commands unchanged in a folder with bin/ingot, model.gguf and the given files. It returns the folder and the
-// output.
+// follow runs a recipe's commands unchanged in a folder with bin/ingot, model.gguf and the given
+// files. It returns the folder and the output.
 func follow(t *testing.T, title string, files map[string]string) (dir, stdout string) {
 	t.Helper()
 	dir = t.TempDir()

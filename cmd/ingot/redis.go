@@ -17,7 +17,8 @@ func redisCommand(cmd *cobra.Command, run func(cmd *cobra.Command, queue *redisq
 	return cmd
 }
 
-// onRedis returns the RunE of a command that uses Redis. The command takes at most one argument, a batch id.
+// onRedis returns the RunE of a command that uses Redis. The command takes at most one argument, a
+// batch id.
 func onRedis(run func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		cfg, err := settings(cmd, config.Redis)
@@ -43,8 +44,8 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 	return queue, err
 }
 
-// dial connects to Redis for a command that queues or answers rows. It checks the server, and logs settings of the server with which jobs
-// can be lost.
+// dial connects to Redis for a command that queues or answers rows. It checks the server, and logs
+// settings of the server with which jobs can be lost.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
 	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency, waiting(cmd))
 	if err != nil {

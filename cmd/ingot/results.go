@@ -86,7 +86,8 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	return c.limit.check(got.Failed, got.Kept+got.Written)
 }
 
-// warnOfWaiting prints why a batch may not finish by itself: aliases without a worker, and lost rows.
+// warnOfWaiting prints why a batch may not finish by itself: aliases without a worker, and lost
+// rows.
 func warnOfWaiting(cmd *cobra.Command, q *redisqueue.Queue, s queue.Status) error {
 	for _, alias := range s.Aliases() {
 		workers, err := q.Workers(cmd.Context(), alias)

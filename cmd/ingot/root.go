@@ -22,7 +22,8 @@ const (
 	exitRows    = 3 // the command did its work, but too many rows failed, or the verdict of a gate is inconclusive
 )
 
-// run executes a command line and returns the exit code. ctx is done when the user interrupts the program.
+// run executes a command line and returns the exit code. ctx is done when the user interrupts the
+// program.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(append([]string{}, args...)) // for nil, cobra uses the arguments of the process
@@ -132,7 +133,8 @@ func checkAdded(root *cobra.Command) {
 
 func noneGiven(*cobra.Command, []string) error { return usagef("a command is missing") }
 
-// noCommand checks the arguments of a command that has subcommands. cobra calls it only with names that are not subcommands.
+// noCommand checks the arguments of a command that has subcommands. cobra calls it only with names
+// that are not subcommands.
 func noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -156,7 +156,8 @@ func TestHelpOfACommand(t *testing.T) {
 	require.Contains(t, r.stdout, "complete ")
 }
 
-// TestHelp checks that the help of every command has examples and no line of more than 140 characters.
+// TestHelp checks that the help of every command has examples and no line of more than 140
+// characters.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	var visit func(cmd *cobra.Command)

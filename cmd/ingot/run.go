@@ -137,7 +137,8 @@ type runner struct {
 	points        *compute.Checkpoints // nil if none are printed
 }
 
-// run answers the rows with each model, makes OUT, and reports the outcome. Failed rows are not an error.
+// run answers the rows with each model, makes OUT, and reports the outcome. Failed rows are not an
+// error.
 func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	in, err := r.from.open(r.cmd, r.in)
 	if err != nil {
@@ -184,7 +185,8 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 	return sum, nil
 }
 
-// check returns an error if OUT cannot be made from the input. It is called before the first row is answered.
+// check returns an error if OUT cannot be made from the input. It is called before the first row is
+// answered.
 func (r *runner) check(in *prompt.Input) error {
 	if err := refuseInput(r.out, in.Table.Paths()); err != nil {
 		return err
@@ -228,7 +230,8 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 
 const loadingModel = "loading the model"
 
-// answer loads the model and answers the rows. It shows the progress, unless --checkpoints prints values of the forward pass.
+// answer loads the model and answers the rows. It shows the progress, unless --checkpoints prints
+// values of the forward pass.
 func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, out *rows.Output) (sum local.Summary, err error) {
 	stderr := r.cmd.ErrOrStderr()
 	var show func(local.Progress)
@@ -272,7 +275,8 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	return sum, err
 }
 
-// logLevel returns the level of the log. It raises the default level, info, to warn: the summary already has what the worker logs as info.
+// logLevel returns the level of the log. It raises the default level, info, to warn: the summary
+// already has what the worker logs as info.
 func (r *runner) logLevel() slog.Level {
 	if r.cfg.LogLevel == slog.LevelInfo {
 		return slog.LevelWarn

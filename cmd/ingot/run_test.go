@@ -51,7 +51,8 @@ type answer struct {
 	} `json:"stats"`
 }
 
-// readAnswers parses the lines of an output and returns them by custom_id. Each custom_id must be unique.
+// readAnswers parses the lines of an output and returns them by custom_id. Each custom_id must be
+// unique.
 func readAnswers(t *testing.T, text string) map[string]answer {
 	t.Helper()
 	byID := map[string]answer{}
@@ -139,7 +140,8 @@ func TestRunAnswersPlainText(t *testing.T) {
 	}
 }
 
-// TestRunTakesNoPromptsFromAJSONLFile: in a .jsonl file, a line that is not JSON is an error, not a prompt.
+// TestRunTakesNoPromptsFromAJSONLFile: in a .jsonl file, a line that is not JSON is an error, not a
+// prompt.
 func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 	t.Parallel()
 	in := write(t, "in.jsonl", "cut off\"}\n"+askMarch+"\n")
@@ -150,8 +152,8 @@ func TestRunTakesNoPromptsFromAJSONLFile(t *testing.T) {
 	require.Equal(t, "April.", got["march"].Response.Body.Choices[0].Message.Content)
 }
 
-// TestRunPassesRowsThroughAPipe: from stdin to stdout, each answer is written before the next row is read. An interrupt then ends the
-// program, and the output has only whole lines.
+// TestRunPassesRowsThroughAPipe: from stdin to stdout, each answer is written before the next row
+// is read. An interrupt then ends the program, and the output has only whole lines.
 func TestRunPassesRowsThroughAPipe(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -192,8 +194,8 @@ func someRows(n int) []string {
 	return lines
 }
 
-// halfway starts the program with the first half of the rows, and returns when it has written a few answers. The program then waits for
-// the other half.
+// halfway starts the program with the first half of the rows, and returns when it has written a few
+// answers. The program then waits for the other half.
 func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := program(t, append([]string{"run", "-", "-o", out}, args...)...)
@@ -209,8 +211,9 @@ func halfway(t *testing.T, lines []string, out string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// TestRunContinuesAfterAKill kills the program with SIGKILL while it works, cuts the last output line in half, and runs the command
-// again. Each row is then in the output once, and the earlier lines are unchanged.
+// TestRunContinuesAfterAKill kills the program with SIGKILL while it works, cuts the last output
+// line in half, and runs the command again. Each row is then in the output once, and the earlier
+// lines are unchanged.
 func TestRunContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	const n = 60
@@ -246,10 +249,12 @@ func TestRunContinuesAfterAKill(t *testing.T) {
 	require.Equal(t, after, readFile(t, out))
 }
 
-// TestRunStopsOnSignals: the first signal ends the program quickly. The output has only whole lines, and the error says how to continue.
+// TestRunStopsOnSignals: the first signal ends the program quickly. The output has only whole
+// lines, and the error says how to continue.
 func TestRunStopsOnSignals(t *testing.T) {
 	t.Parallel()
-	// A child process inherits from nohup that SIGHUP is ignored. While this process catches SIGHUP, its children do not ignore it.
+	// A child process inherits from nohup that SIGHUP is ignored. While this process catches
+	// SIGHUP, its children do not ignore it.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
@@ -267,8 +272,8 @@ func TestRunStopsOnSignals(t *testing.T) {
 	}
 }
 
-// TestRunRefusesAnotherModel: an output with answers of a different model file, even of the same name, is continued only with
-// --mix-models.
+// TestRunRefusesAnotherModel: an output with answers of a different model file, even of the same
+// name, is continued only with --mix-models.
 func TestRunRefusesAnotherModel(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.jsonl")
@@ -297,7 +302,8 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestRunEndsIfItCannotWrite: the program ends on an error of writing, even while it waits for more rows.
+// TestRunEndsIfItCannotWrite: the program ends on an error of writing, even while it waits for more
+// rows.
 func TestRunEndsIfItCannotWrite(t *testing.T) {
 	t.Parallel()
 	stdin, rows := io.Pipe()
@@ -354,7 +360,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// TestRunChecksFields: rows may name the model as its file does. Unknown fields are error lines unless --unknown-fields ignore is given.
+// TestRunChecksFields: rows may name the model as its file does. Unknown fields are error lines
+// unless --unknown-fields ignore is given.
 func TestRunChecksFields(t *testing.T) {
 	t.Parallel()
 	in := strings.Join([]string{

@@ -99,7 +99,8 @@ func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sour
 	return nil, usagef("a model is missing: give --model FILE, or --redis URL for the models of a fleet")
 }
 
-// runServer runs a server until ctx is done. Batches then stop at once. The source stops when the server has finished its running requests.
+// runServer runs a server until ctx is done. Batches then stop at once. The source stops when the
+// server has finished its running requests.
 func runServer(ctx context.Context, from *source, store *batch.Store, listen func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	if store != nil {

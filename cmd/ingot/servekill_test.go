@@ -103,7 +103,8 @@ func (s *serveProcess) createBatch(t *testing.T, rows string) (b servedBatch) {
 	return b
 }
 
-// await polls a batch until the given number of rows are finished, or, for 0, until the batch has ended.
+// await polls a batch until the given number of rows are finished, or, for 0, until the batch has
+// ended.
 func (s *serveProcess) await(t *testing.T, id string, rows int) (b servedBatch) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -130,14 +131,15 @@ func (s *serveProcess) customIDs(t *testing.T, file string) (ids []string) {
 	return ids
 }
 
-// TestServeSurvivesKills kills a server while it runs a batch and starts it again. At the end, each row is in the output or the error
-// file exactly once.
+// TestServeSurvivesKills kills a server while it runs a batch and starts it again. At the end, each
+// row is in the output or the error file exactly once.
 func TestServeSurvivesKills(t *testing.T) {
 	t.Parallel()
 	surviveKills(t, "--model", "tiny="+tinyLlama, "--concurrency", "4")
 }
 
-// TestFrontSurvivesKills kills a server in front of two workers, which keep running, in the same way.
+// TestFrontSurvivesKills kills a server in front of two workers, which keep running, in the same
+// way.
 func TestFrontSurvivesKills(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL
@@ -148,7 +150,8 @@ func TestFrontSurvivesKills(t *testing.T) {
 	require.NotContains(t, ingot(t, "", "status", "--redis", url).stdout, "batch_", "nothing is left in the queue")
 }
 
-// surviveKills kills a server during a batch. With INGOT_LONG=1, the batch has 5,000 rows and the server is killed ten times.
+// surviveKills kills a server during a batch. With INGOT_LONG=1, the batch has 5,000 rows and the
+// server is killed ten times.
 func surviveKills(t *testing.T, flags ...string) {
 	t.Helper()
 	n, kills := 120, 2

@@ -57,8 +57,8 @@ func aliasedModels(lines string) ([]hub.Aliased, error) {
 	return all, err
 }
 
-// openEngines loads the models, which share the memory that the settings allow. If one cannot be loaded, it returns the error and the
-// engines opened so far, which the caller closes.
+// openEngines loads the models, which share the memory that the settings allow. If one cannot be
+// loaded, it returns the error and the engines opened so far, which the caller closes.
 func openEngines(cmd *cobra.Command, cfg *config.Config, models []hub.Aliased) (map[string]*engine.Engine, error) {
 	opts := engineOptions(cfg)
 	opts.Memory /= int64(len(models))

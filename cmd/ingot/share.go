@@ -32,7 +32,8 @@ func newShare() *cobra.Command {
 	}
 }
 
-// pageDate returns the date, in UTC, of a number of seconds since 1970. If seconds is empty, it returns today.
+// pageDate returns the date, in UTC, of a number of seconds since 1970. If seconds is empty, it
+// returns today.
 func pageDate(seconds string) (string, error) {
 	if seconds == "" {
 		return time.Now().UTC().Format(time.DateOnly), nil

@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/internal/manual"
 )
 
-// TestManualPages: every command has a page with its description and flags, for which mandoc prints no warning.
+// TestManualPages: every command has a page with its description and flags, for which mandoc prints
+// no warning.
 func TestManualPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "86400")
 	folder := t.TempDir()
@@ -52,7 +53,8 @@ func TestManualPages(t *testing.T) {
 	})
 }
 
-// TestCompletions: each shell's completions are in the file where packages install them, and bash can parse its file.
+// TestCompletions: each shell's completions are in the file where packages install them, and bash
+// can parse its file.
 func TestCompletions(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

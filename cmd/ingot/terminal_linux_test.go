@@ -29,7 +29,8 @@ func terminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// TestRunShowsProgressOnATerminal: if stderr is a terminal, run shows a progress bar and removes it before the summary.
+// TestRunShowsProgressOnATerminal: if stderr is a terminal, run shows a progress bar and removes it
+// before the summary.
 func TestRunShowsProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	screen, tty := terminal(t)

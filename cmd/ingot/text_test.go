@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTokenizeVectors encodes public texts with public vocabularies. The expected ids come from the models' own libraries.
+// TestTokenizeVectors encodes public texts with public vocabularies. The expected ids come from the
+// models' own libraries.
 func TestTokenizeVectors(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(vectors(t), "tokenizers")
@@ -106,20 +107,22 @@ func readTemplateCases(t *testing.T, dir string) templateCases {
 	return c
 }
 
-// TestRenderVectors compares prompts of published models' templates with those of Python's jinja2. Both must refuse the same cases.
+// TestRenderVectors compares prompts of published models' templates with those of Python's jinja2.
+// Both must refuse the same cases.
 func TestRenderVectors(t *testing.T) {
 	t.Parallel()
 	renderAll(t, filepath.Join(vectors(t), "templates"), 27)
 }
 
-// TestRenderTemplates compares prompts of small templates in the same way. These use the constructs of published templates, and their
-// expected prompts are in this repository.
+// TestRenderTemplates compares prompts of small templates in the same way. These use the constructs
+// of published templates, and their expected prompts are in this repository.
 func TestRenderTemplates(t *testing.T) {
 	t.Parallel()
 	renderAll(t, "../../engine/jinja/testdata/templates", 5)
 }
 
-// renderAll renders every template in a folder with every case, and compares the results with the expected prompts.
+// renderAll renders every template in a folder with every case, and compares the results with the
+// expected prompts.
 func renderAll(t *testing.T, dir string, templates int) {
 	t.Helper()
 	cases := readTemplateCases(t, dir)

@@ -48,7 +48,8 @@ func newTokenize() *cobra.Command {
 	return cmd
 }
 
-// tokenize encodes line by line. An error in a line does not affect the output of the lines before it.
+// tokenize encodes line by line. An error in a line does not affect the output of the lines before
+// it.
 func tokenize(t *tokenizer.Tokenizer, opts tokenizer.EncodeOptions, in io.Reader, out io.Writer) (err error) {
 	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriterSize(out, 64<<10)
 	defer func() { err = errors.Join(err, w.Flush()) }()

@@ -11,7 +11,8 @@ import (
 // version is set by the linker: -ldflags "-X main.version=v1.2.3".
 var version string
 
-// programVersion returns the version that the linker set, else the module version that the Go toolchain recorded, with the commit.
+// programVersion returns the version that the linker set, else the module version that the Go
+// toolchain recorded, with the commit.
 func programVersion() string {
 	if version != "" {
 		return version

@@ -50,7 +50,8 @@ func runWorker(cmd *cobra.Command, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	// The web server of /healthz and /metrics runs until the last job is finished or returned to the queue.
+	// The web server of /healthz and /metrics runs until the last job is finished or returned to
+	// the queue.
 	web, stopWeb := context.WithCancel(context.WithoutCancel(cmd.Context()))
 	defer stopWeb()
 	group, ctx := errgroup.WithContext(cmd.Context())

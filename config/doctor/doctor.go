@@ -1,4 +1,5 @@
-// Package doctor examines a machine: its backends, the one that the settings choose, Redis, and whether a model fits.
+// Package doctor examines a machine: its backends, the one that the settings choose, Redis, and
+// whether a model fits.
 package doctor
 
 import (
@@ -52,7 +53,8 @@ type BackendState struct {
 	// These come from the compiler. They are empty if no kernel was compiled.
 	LanguageVersion string `json:"language_version,omitempty"`
 	MathMode        string `json:"math_mode,omitempty"`
-	// Matrices reports whether the kernels for many rows use simdgroup matrices: "used" or "not used"; empty if no kernel was run.
+	// Matrices reports whether the kernels for many rows use simdgroup matrices: "used" or "not
+	// used"; empty if no kernel was run.
 	Matrices string `json:"matrices,omitempty"`
 	// Swept is the number of kernel geometries in the user's geometry file.
 	Swept int `json:"swept,omitempty"`
@@ -82,7 +84,8 @@ type ModelFit struct {
 	engine.Fit
 }
 
-// Examine makes the diagnosis. The error joins the problems of the backend, the server and the model that the settings name.
+// Examine makes the diagnosis. The error joins the problems of the backend, the server and the
+// model that the settings name.
 func Examine(ctx context.Context, cfg *config.Config, version string) (d *Diagnosis, problems error) {
 	d = &Diagnosis{
 		Version: version, Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Processors: runtime.NumCPU(),
@@ -173,8 +176,9 @@ func (d *Diagnosis) examineCPU(cfg *config.Config) (BackendState, compute.Backen
 	return s, be
 }
 
-// examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a driver that is only for tests, so the
-// kernels of such a driver are compiled only if the settings name it. The returned backend is nil if no kernels were compiled.
+// examineDriver opens a driver's device and compiles the kernels. Compiling takes minutes for a
+// driver that is only for tests, so the kernels of such a driver are compiled only if the settings
+// name it. The returned backend is nil if no kernels were compiled.
 func examineDriver(cfg *config.Config, driver *drivers.Driver) (BackendState, compute.Backend) {
 	s := BackendState{Name: driver.Name}
 	number := 0

@@ -19,7 +19,8 @@ import (
 	"github.com/ingot-run/ingot/metal/drivers"
 )
 
-// Launch opens the backend that the settings select. A command that loads several models opens it several times.
+// Launch opens the backend that the settings select. A command that loads several models opens it
+// several times.
 type Launch struct {
 	Config   *config.Config
 	Log      *slog.Logger
@@ -39,7 +40,8 @@ type SettingsError struct{ error }
 
 func wrong(format string, args ...any) error { return &SettingsError{fmt.Errorf(format, args...)} }
 
-// Captured is the number of GPU submissions in a capture: enough for a prompt and some answer tokens, and few enough for Xcode to open.
+// Captured is the number of GPU submissions in a capture: enough for a prompt and some answer
+// tokens, and few enough for Xcode to open.
 const Captured = 8
 
 // Backend opens the backend that the settings select.
@@ -87,8 +89,8 @@ func (l *Launch) cpu() (compute.Backend, error) {
 	return cpu.New(l.Config.Threads)
 }
 
-// CheckCPU returns an error for a flag that has no effect on the CPU. The same settings in the environment and the config file are
-// allowed, since machines with a GPU may share them.
+// CheckCPU returns an error for a flag that has no effect on the CPU. The same settings in the
+// environment and the config file are allowed, since machines with a GPU may share them.
 func CheckCPU(cfg *config.Config) error {
 	for _, name := range []config.Name{config.Device, config.Kernels} {
 		if slices.Contains(cfg.FromFlags, name) {
@@ -157,7 +159,8 @@ func noCapture(backend string) error {
 	return wrong("--capture requires the backend metal, but the backend is %s", backend)
 }
 
-// checkCapture returns an error if Metal cannot write the file that --capture names. It is called before anything is loaded.
+// checkCapture returns an error if Metal cannot write the file that --capture names. It is called
+// before anything is loaded.
 func (l *Launch) checkCapture() error {
 	switch {
 	case l.Capture == "":
@@ -205,7 +208,8 @@ func NoGPU(flag, backend string) error {
 // Device opens the device of the GPU backend that the settings select.
 func (l *Launch) Device() (metal.Device, error) { return l.open(l.Config.Backend) }
 
-// Bandwidth returns the bandwidth of the GPU's memory in bytes per second; 0 if it is unknown, or on the CPU.
+// Bandwidth returns the bandwidth of the GPU's memory in bytes per second; 0 if it is unknown, or
+// on the CPU.
 func (l *Launch) Bandwidth() float64 {
 	if l.device == nil {
 		return 0

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/hub"
 )
 
-// ModelFile returns the path of a model, given by its file or its name. It makes no network request.
+// ModelFile returns the path of a model, given by its file or its name. It makes no network
+// request.
 func ModelFile(name string) (string, error) {
 	n, err := hub.ParseName(name)
 	if err != nil {
@@ -56,7 +57,8 @@ func (l *Launch) Engine(name string, opts engine.Options) (*engine.Engine, error
 	return eng, nil
 }
 
-// Engines loads a model on each device that the settings name, or once on the CPU. If there is an error, no engine stays open.
+// Engines loads a model on each device that the settings name, or once on the CPU. If there is an
+// error, no engine stays open.
 func (l *Launch) Engines(name string, opts engine.Options) (all []*engine.Engine, err error) {
 	whole := *l.Config
 	for _, device := range whole.Devices {
@@ -83,11 +85,13 @@ func CloseEngines(all []*engine.Engine) (err error) {
 	return err
 }
 
-// heapSlack is memory, in bytes, for what the heap holds besides the engine and its rows: connections, a line of input, a line of output.
+// heapSlack is memory, in bytes, for what the heap holds besides the engine and its rows:
+// connections, a line of input, a line of output.
 const heapSlack = 32 << 20
 
-// limitHeap limits the growth of the heap to rows plus heapSlack. The parameter rows is the number of bytes that rows may use. Without a
-// limit, garbage could double the heap. The environment variable GOMEMLIMIT takes precedence.
+// limitHeap limits the growth of the heap to rows plus heapSlack. The parameter rows is the number
+// of bytes that rows may use. Without a limit, garbage could double the heap. The environment
+// variable GOMEMLIMIT takes precedence.
 func limitHeap(rows int64) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

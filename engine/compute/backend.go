@@ -1,12 +1,13 @@
 // Package compute is the interface between models and the devices that run them.
 //
-// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU backend executes each operation when it
-// is called; a GPU backend records the operations and submits them together. Every operation takes many rows at a time. A row is a token
-// with a sequence and a position. Prefill, decode and a mix of both therefore run the same code. Package computetest has the suite that
-// every backend must pass.
+// A model's forward pass is written once, as a sequence of coarse operations on a [Step]. The CPU
+// backend executes each operation when it is called; a GPU backend records the operations and
+// submits them together. Every operation takes many rows at a time. A row is a token with a
+// sequence and a position. Prefill, decode and a mix of both therefore run the same code. Package
+// computetest has the suite that every backend must pass.
 //
-// Every backend is batch-invariant: the order of its arithmetic for a row depends on that row alone, never on the other rows of the batch.
-// A row's results have the same bits in any batch.
+// Every backend is batch-invariant: the order of its arithmetic for a row depends on that row
+// alone, never on the other rows of the batch. A row's results have the same bits in any batch.
 package compute
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Backend holds a model's memory on one device and runs steps on that device. Its methods are not safe for concurrent use. Everything that
-// it makes exists until Close.
+// Backend holds a model's memory on one device and runs steps on that device. Its methods are not
+// safe for concurrent use. Everything that it makes exists until Close.
 type Backend interface {
 	// Name returns the backend's name in settings and results, such as "cpu".
 	Name() string
@@ -25,8 +26,8 @@ type Backend interface {
 	Device() string
 	// Free returns the number of bytes of memory that are free for models.
 	Free() (int64, error)
-	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped; they must stay readable until Close. Weights of
-	// quantised tensors stay quantised in the backend's memory.
+	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped; they must stay
+	// readable until Close. Weights of quantised tensors stay quantised in the backend's memory.
 	Weight(t gguf.Tensor) (Weight, error)
 	// Buffer makes a matrix of float32 for use in steps.
 	Buffer(rows, cols int) (Tensor, error)
@@ -34,35 +35,40 @@ type Backend interface {
 	Rope(f RopeFreqs, positions int) (Rope, error)
 	// Cache makes the KV pages of a model.
 	Cache(shape CacheShape) (Cache, error)
-	// Plan returns an empty plan, which adds up the memory that the backend would allocate for models. A plan itself allocates none of it.
+	// Plan returns an empty plan, which adds up the memory that the backend would allocate for
+	// models. A plan itself allocates none of it.
 	Plan() Plan
-	// MaxInFlight returns the maximum number of steps that may be submitted before a wait; see Step.Submit. It is 1 for synchronous
-	// backends.
+	// MaxInFlight returns the maximum number of steps that may be submitted before a wait; see
+	// Step.Submit. It is 1 for synchronous backends.
 	MaxInFlight() int
-	// Begin starts a step for the rows of b. The batch must not change until the step is submitted or has run.
+	// Begin starts a step for the rows of b. The batch must not change until the step is submitted
+	// or has run.
 	Begin(b *Batch) Step
-	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values. They are valid until the next step
-	// that writes to the tensor.
+	// Floats returns the values of a tensor after a step has run: t.Rows slices of t.Cols values.
+	// They are valid until the next step that writes to the tensor.
 	Floats(t Tensor) [][]float32
 	// Close frees everything that the backend made.
 	Close() error
 }
 
-// Plan adds up the memory that a backend would allocate. Each method has the name of the Backend method that would allocate the memory. The
-// pages of the KV cache are not counted.
+// Plan adds up the memory that a backend would allocate. Each method has the name of the Backend
+// method that would allocate the memory. The pages of the KV cache are not counted.
 type Plan interface {
 	// Weight adds the memory of a weight made from a tensor. It does not read the tensor's data.
 	Weight(t gguf.Tensor) error
-	// Buffer adds the memory of a matrix. multiplied reports whether operations multiply its rows with weights.
+	// Buffer adds the memory of a matrix. multiplied reports whether operations multiply its rows
+	// with weights.
 	Buffer(rows, cols int, multiplied bool)
-	// Rope adds the memory of a table of rotations of dims values, for the given number of positions.
+	// Rope adds the memory of a table of rotations of dims values, for the given number of
+	// positions.
 	Rope(dims, positions int)
 	// Cache adds the memory that attention needs in addition to the cache's pages.
 	Cache(shape CacheShape)
-	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps: buffers, tables, and the backend's
-	// memory within operations.
+	// Bytes returns the bytes of the weights, as the backend packs them, and the bytes for steps:
+	// buffers, tables, and the backend's memory within operations.
 	Bytes() (weights, steps int64)
-	// Host reports whether the backend's memory is the machine's main memory, which the rest of the program also uses.
+	// Host reports whether the backend's memory is the machine's main memory, which the rest of the
+	// program also uses.
 	Host() bool
 }
 
@@ -70,13 +76,15 @@ type Plan interface {
 type Weight interface {
 	// Type returns the type of the tensor in the file.
 	Type() gguf.Type
-	// Shape returns the tensor's shape, fastest dimension first: {in, out}, or {in, out, experts or heads}, or {n}.
+	// Shape returns the tensor's shape, fastest dimension first: {in, out}, or {in, out, experts or
+	// heads}, or {n}.
 	Shape() []int
 }
 
 // Rope is a table of rotations in a backend's memory.
 type Rope interface {
-	// Dims returns the number of values of a head that are rotated, which is twice the number of pairs.
+	// Dims returns the number of values of a head that are rotated, which is twice the number of
+	// pairs.
 	Dims() int
 }
 
@@ -85,19 +93,21 @@ type Cache interface {
 	Shape() CacheShape
 }
 
-// CacheShape has the sizes of a KV cache. One slot of a page holds one position of one layer: KeyCols values for all its key heads
-// together, and ValueCols values for all its value heads together.
+// CacheShape has the sizes of a KV cache. One slot of a page holds one position of one layer:
+// KeyCols values for all its key heads together, and ValueCols values for all its value heads
+// together.
 type CacheShape struct {
-	// Layers is the number of layers whose keys and values a page holds. A model with more layers is divided into groups of this many
-	// layers: layer l of the model is layer l%Layers of group l/Layers. Each group has a separate page table; see Seq.
+	// Layers is the number of layers whose keys and values a page holds. A model with more layers
+	// is divided into groups of this many layers: layer l of the model is layer l%Layers of group
+	// l/Layers. Each group has a separate page table; see Seq.
 	Layers   int
 	Pages    int // number of pages
 	PageSize int // number of positions per page
 	KeyCols  int
 	// ValueCols is 0 if the values are the leading values of the keys, as in MLA's latent cache.
 	ValueCols int
-	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32. With a block-quantised type, the length of
-	// each head must be a multiple of the block size.
+	// Type is the type of stored keys and values: one of gguf.CacheTypes. The zero value is F32.
+	// With a block-quantised type, the length of each head must be a multiple of the block size.
 	Type gguf.Type
 }
 
@@ -112,8 +122,9 @@ func (s CacheShape) Check() error {
 	return nil
 }
 
-// Tensor is a matrix of float32 in a buffer of a backend, or a view of a matrix. It has Rows rows of Cols values. Offset is the number of
-// values in the buffer before the first row. The starts of consecutive rows are Stride values apart.
+// Tensor is a matrix of float32 in a buffer of a backend, or a view of a matrix. It has Rows rows
+// of Cols values. Offset is the number of values in the buffer before the first row. The starts of
+// consecutive rows are Stride values apart.
 type Tensor struct {
 	Buffer any // the backend's handle of the buffer
 	Offset int
@@ -149,27 +160,31 @@ type Batch struct {
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // indices of the rows that reach the output head, ascending
 	Top       int     // number of highest logits that the step also finds for each output; see Step.Top
-	// From is the result of Step.Top in an earlier step, which may still be in flight. If From has a buffer, the token of each row is the
-	// first id in the same row of From. Otherwise, Tokens has the ids.
+	// From is the result of Step.Top in an earlier step, which may still be in flight. If From has
+	// a buffer, the token of each row is the first id in the same row of From. Otherwise, Tokens
+	// has the ids.
 	From Tensor
-	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the remaining layers. The step then has no
-	// usable results, and the cache holds wrong values at the positions of the batch's rows. Interrupt is useful only on a backend that
-	// runs operations when they are called.
+	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the
+	// remaining layers. The step then has no usable results, and the cache holds wrong values at
+	// the positions of the batch's rows. Interrupt is useful only on a backend that runs operations
+	// when they are called.
 	Interrupt func() bool
-	// Trace, if not nil, receives a summary of each row at each checkpoint of the forward pass. It is for debugging and makes steps slow.
+	// Trace, if not nil, receives a summary of each row at each checkpoint of the forward pass. It
+	// is for debugging and makes steps slow.
 	Trace func(Checkpoint)
 }
 
 // Interrupted calls Interrupt and reports whether the step must skip its remaining layers.
 func (b *Batch) Interrupted() bool { return b.Interrupt != nil && b.Interrupt() }
 
-// Seq describes the rows of one sequence in a batch. A row at position p attends to positions 0 to p of its own sequence. Earlier positions
-// were stored by earlier steps or by earlier rows of the same step.
+// Seq describes the rows of one sequence in a batch. A row at position p attends to positions 0 to
+// p of its own sequence. Earlier positions were stored by earlier steps or by earlier rows of the
+// same step.
 type Seq struct {
 	Rows  int     // number of rows, at least 1
 	Pages []int32 // page table of the first group of layers: position p is slot p%PageSize of page Pages[p/PageSize]
-	// Further has the page tables of the other groups of layers; see CacheShape. Entries for pages before the sliding window of the first
-	// row are not used, but must be valid page numbers.
+	// Further has the page tables of the other groups of layers; see CacheShape. Entries for pages
+	// before the sliding window of the first row are not used, but must be valid page numbers.
 	Further [][]int32
 }
 

@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Checkpoints prints selected points of the forward pass, and records which points the forward pass has. It is safe for concurrent use.
+// Checkpoints prints selected points of the forward pass, and records which points the forward pass
+// has. It is safe for concurrent use.
 type Checkpoints struct {
 	all    bool
 	points []point
@@ -60,7 +61,8 @@ func (c *Checkpoints) Print(w io.Writer, p Checkpoint) {
 	}
 }
 
-// Missing returns an error if the forward pass did not reach a selected point. It returns nil if there was no forward pass.
+// Missing returns an error if the forward pass did not reach a selected point. It returns nil if
+// there was no forward pass.
 func (c *Checkpoints) Missing() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,13 +1,14 @@
 package compute
 
-// Step records one forward pass. Operations take effect in the order of their calls. A backend may defer all of them until Submit or Run.
-// An operation computes dst.Rows rows. It panics if shapes do not match, so a model must guarantee that they match for any input of a user.
+// Step records one forward pass. Operations take effect in the order of their calls. A backend may
+// defer all of them until Submit or Run. An operation computes dst.Rows rows. It panics if shapes
+// do not match, so a model must guarantee that they match for any input of a user.
 //
-// Shapes of weights are written as in GGUF files: a weight of shape {in, out} maps a row x of the length in to the row W·x of the length
-// out.
+// Shapes of weights are written as in GGUF files: a weight of shape {in, out} maps a row x of the
+// length in to the row W·x of the length out.
 type Step interface {
-	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are Batch.Tokens or, if Batch.From is set,
-	// the first ids of the rows of Batch.From.
+	// Embed writes the embedding of each row's token: dst[r] = table[tokens[r]]. The tokens are
+	// Batch.Tokens or, if Batch.From is set, the first ids of the rows of Batch.From.
 	Embed(dst Tensor, table Weight)
 	// Gather copies rows, such as the outputs: dst[i] = src[rows[i]].
 	Gather(dst, src Tensor, rows []int32)
@@ -15,58 +16,70 @@ type Step interface {
 	RMSNorm(dst, src Tensor, gain Weight, eps float32)
 	// RMSNormAdd adds a normed row to dst: dst[r] += src/sqrt(mean(src²)+eps)·gain.
 	RMSNormAdd(dst, src Tensor, gain Weight, eps float32)
-	// Affine changes rows in place: t[r] = scale·t[r] + bias. bias has a value for each column; it can be nil.
+	// Affine changes rows in place: t[r] = scale·t[r] + bias. bias has a value for each column; it
+	// can be nil.
 	Affine(t Tensor, scale float32, bias Weight)
-	// MatMul writes the products of x with all weights side by side: dst[r] = [w0·x[r], w1·x[r], …].
+	// MatMul writes the products of x with all weights side by side: dst[r] = [w0·x[r], w1·x[r],
+	// …].
 	MatMul(dst, x Tensor, w ...Weight)
 	// MatMulAdd adds a product to dst: dst[r] += w·x[r].
 	MatMulAdd(dst, x Tensor, w Weight)
 	// GatedMatMul writes a gated activation: dst[r] = act(gate·x[r], up·x[r]).
 	GatedMatMul(dst, x Tensor, gate, up Weight, act Activation)
 
-	// RopeStore changes the rows of qkv in place and stores their keys and values in the cache. A row of qkv is [queries Heads*KeyDim |
-	// keys KVHeads*KeyDim | values KVHeads*ValueDim]. RopeStore adds the projection's bias, then norms each head of the queries and keys,
-	// then rotates these heads. If rope is nil, nothing is rotated.
+	// RopeStore changes the rows of qkv in place and stores their keys and values in the cache. A
+	// row of qkv is [queries Heads*KeyDim | keys KVHeads*KeyDim | values KVHeads*ValueDim].
+	// RopeStore adds the projection's bias, then norms each head of the queries and keys, then
+	// rotates these heads. If rope is nil, nothing is rotated.
 	RopeStore(qkv Tensor, p Projection, shape AttentionShape, rope Rope, cache Cache, layer int)
-	// Latents norms and rotates MLA's compressed projections, and stores the latent and the key in the cache. A row of the tensor a is [q |
-	// c | k_pe]: the compressed query, the latent and the key part with position. q has the length of qGain, c has the length of kvGain,
-	// and k_pe has rope.Dims() values. Latents writes the normed q to dst, which can be the same columns of the same tensor. It norms c and
-	// rotates k_pe in place. If qGain is nil, the rows have no q, and dst is not used.
+	// Latents norms and rotates MLA's compressed projections, and stores the latent and the key in
+	// the cache. A row of the tensor a is [q | c | k_pe]: the compressed query, the latent and the
+	// key part with position. q has the length of qGain, c has the length of kvGain, and k_pe has
+	// rope.Dims() values. Latents writes the normed q to dst, which can be the same columns of the
+	// same tensor. It norms c and rotates k_pe in place. If qGain is nil, the rows have no q, and
+	// dst is not used.
 	Latents(dst, a Tensor, qGain, kvGain Weight, eps float32, rope Rope, cache Cache, layer int)
-	// Absorb projects MLA's queries into the latent space: per head, q [nope | rope] becomes [kb[head]·nope | rotated rope]. kb has
-	// shape {nope, latent, heads}; q is [rows, heads*(nope+rope)], dst is [rows, heads*(latent+rope)].
+	// Absorb projects MLA's queries into the latent space: per head, q [nope | rope] becomes
+	// [kb[head]·nope | rotated rope]. kb has shape {nope, latent, heads}; q is [rows,
+	// heads*(nope+rope)], dst is [rows, heads*(latent+rope)].
 	Absorb(dst, q Tensor, kb Weight, rope Rope)
-	// Attention writes the attention of each query head over the cached positions of the row's sequence. q is [rows, ≥Heads*KeyDim], dst is
-	// [rows, Heads*ValueDim].
+	// Attention writes the attention of each query head over the cached positions of the row's
+	// sequence. q is [rows, ≥Heads*KeyDim], dst is [rows, Heads*ValueDim].
 	Attention(dst, q Tensor, shape AttentionShape, cache Cache, layer int)
-	// Expand projects MLA's contexts out of the latent space: per head, dst = vb[head]·ctx. vb has shape {latent, value, heads}; ctx
-	// is [rows, heads*latent], dst is [rows, heads*value].
+	// Expand projects MLA's contexts out of the latent space: per head, dst = vb[head]·ctx. vb has
+	// shape {latent, value, heads}; ctx is [rows, heads*latent], dst is [rows, heads*value].
 	Expand(dst, ctx Tensor, vb Weight)
 
-	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts, then their weights. The expert with the
-	// highest score is first; of experts with equal scores, the lower index is first. Indices are stored as floats, which represent them
-	// exactly, so that a routing is an ordinary buffer. router has shape {in, experts}. bias can be nil; shape.BiasLogits selects what it
-	// is added to.
+	// Route chooses each row's experts. dst is [rows, 2*Used]: the indices of the chosen experts,
+	// then their weights. The expert with the highest score is first; of experts with equal scores,
+	// the lower index is first. Indices are stored as floats, which represent them exactly, so that
+	// a routing is an ordinary buffer. router has shape {in, experts}. bias can be nil;
+	// shape.BiasLogits selects what it is added to.
 	Route(dst, x Tensor, router, bias Weight, shape RouteShape)
-	// GatedExperts writes the gated activations of each row's chosen experts, then those of the shared experts, if there are any: dst[r] =
-	// [first expert in routing[r] | … | shared experts]. The activations of an expert are act(gate·x, up·x) with its gate and up.
+	// GatedExperts writes the gated activations of each row's chosen experts, then those of the
+	// shared experts, if there are any: dst[r] = [first expert in routing[r] | … | shared experts].
+	// The activations of an expert are act(gate·x, up·x) with its gate and up.
 	GatedExperts(dst, x, routing Tensor, e Experts)
-	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·(down[expert]·h[r, expert] + bias[expert]) +
-	// shared down·h[r, shared]. h is the result of GatedExperts.
+	// ExpertsAdd adds the experts' down products to dst: dst[r] += Σ weight·(down[expert]·h[r,
+	// expert] + bias[expert]) + shared down·h[r, shared]. h is the result of GatedExperts.
 	ExpertsAdd(dst, h, routing Tensor, e Experts)
 
-	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ exp(logit) over the row]. The highest logit is
-	// first; of equal logits, the lower id is first. k is at most logits.Cols, and dst.Cols is 2k+1. Ids are stored as floats, which are
-	// exact below 2²⁴. If a logit of a row is not finite, the last value of dst[r] is not finite either, but the ids are in range.
+	// Top finds the k highest logits of each row: dst[r] = [their ids | their values | log Σ
+	// exp(logit) over the row]. The highest logit is first; of equal logits, the lower id is first.
+	// k is at most logits.Cols, and dst.Cols is 2k+1. Ids are stored as floats, which are exact
+	// below 2²⁴. If a logit of a row is not finite, the last value of dst[r] is not finite either,
+	// but the ids are in range.
 	Top(dst, logits Tensor, k int)
 
 	// Checkpoint reports the rows of t to the batch's Trace. Without a Trace, it does nothing.
 	Checkpoint(layer int, stage string, t Tensor)
-	// Submit starts the recorded step without waiting for its results. Another step may then begin; it runs after this one. At most
-	// Backend.MaxInFlight steps may be in flight. After an error, no step is in flight.
+	// Submit starts the recorded step without waiting for its results. Another step may then begin;
+	// it runs after this one. At most Backend.MaxInFlight steps may be in flight. After an error,
+	// no step is in flight.
 	Submit() error
-	// Run starts the recorded step and waits for it and for all steps that were submitted before it. When Run returns, all results can be
-	// read. The error can be that of an earlier step. The backend remains usable after an error.
+	// Run starts the recorded step and waits for it and for all steps that were submitted before
+	// it. When Run returns, all results can be read. The error can be that of an earlier step. The
+	// backend remains usable after an error.
 	Run() error
 }
 
@@ -77,10 +90,12 @@ type AttentionShape struct {
 	KeyDim   int     // length of a head's query and key
 	ValueDim int     // length of a head's value
 	Scale    float32 // factor of the scores, before the softmax
-	// Window is the number of positions that a row attends to, including its own. 0 means all positions of its sequence.
+	// Window is the number of positions that a row attends to, including its own. 0 means all
+	// positions of its sequence.
 	Window int
-	// Sinks has an additional score for each query head, {Heads}, or is nil. The softmax includes the sink's score, to which Scale does not
-	// apply. A sink has no value: it only takes a share of the weights.
+	// Sinks has an additional score for each query head, {Heads}, or is nil. The softmax includes
+	// the sink's score, to which Scale does not apply. A sink has no value: it only takes a share
+	// of the weights.
 	Sinks Weight
 }
 
@@ -92,7 +107,8 @@ func (s *AttentionShape) First(position int) int {
 	return max(0, position+1-s.Window)
 }
 
-// Projection describes what RopeStore does to queries, keys and values before the rotation. The zero value does nothing.
+// Projection describes what RopeStore does to queries, keys and values before the rotation. The
+// zero value does nothing.
 type Projection struct {
 	Bias               Weight // {length of a row of qkv}, or nil
 	QueryNorm, KeyNorm Weight // {KeyDim} gains of the RMS norms of each head of the queries and keys; both are nil for no norms
@@ -118,10 +134,11 @@ const (
 	GatingSigmoid Gating = 2
 )
 
-// RouteShape describes how a router chooses experts and computes their weights. Gating turns the logits of all experts into probabilities.
-// The Used experts with the highest probability+bias are chosen. An expert's weight is its probability without the bias, times Scale. If
-// Normalise is set, the probabilities are first divided by the sum of the chosen experts' probabilities. If BiasLogits is set, the bias is
-// added to the logits instead of the probabilities.
+// RouteShape describes how a router chooses experts and computes their weights. Gating turns the
+// logits of all experts into probabilities. The Used experts with the highest probability+bias are
+// chosen. An expert's weight is its probability without the bias, times Scale. If Normalise is set,
+// the probabilities are first divided by the sum of the chosen experts' probabilities. If
+// BiasLogits is set, the bias is added to the logits instead of the probabilities.
 type RouteShape struct {
 	Experts    int
 	Used       int
@@ -139,13 +156,14 @@ type Experts struct {
 	// The biases of the products, one expert after another; all nil if there are no biases.
 	GateBias, UpBias Weight // {ffn*experts}
 	DownBias         Weight // {in*experts}
-	// The weights of the shared experts, joined into one wide expert: {in, width} for gate and up, {width, in} for down. They are nil if a
-	// model has no shared experts.
+	// The weights of the shared experts, joined into one wide expert: {in, width} for gate and up,
+	// {width, in} for down. They are nil if a model has no shared experts.
 	SharedGate, SharedUp, SharedDown Weight
 }
 
-// RopeFreqs defines rotations: pair i of a head is rotated by the angle position·Freqs[i], in radians, and multiplied by Scale. A pair is
-// values 2i and 2i+1 or, if Halves is set, values i and i+dims/2.
+// RopeFreqs defines rotations: pair i of a head is rotated by the angle position·Freqs[i], in
+// radians, and multiplied by Scale. A pair is values 2i and 2i+1 or, if Halves is set, values i and
+// i+dims/2.
 type RopeFreqs struct {
 	Freqs  []float32 // [dims/2] radians per position
 	Scale  float32   // factor of sine and cosine; 1 except with YaRN

@@ -13,8 +13,8 @@ type Values struct {
 	rows   [][]float32 // the whole rows of the buffer, made once for Rows
 }
 
-// NewValues makes a buffer of rows with cols values each. The slice floats has the values of all rows. The buffer uses this slice without
-// copying it.
+// NewValues makes a buffer of rows with cols values each. The slice floats has the values of all
+// rows. The buffer uses this slice without copying it.
 func NewValues(floats []float32, cols int) *Values {
 	v := &Values{Floats: floats}
 	v.rows = v.slices(Tensor{Rows: len(floats) / cols, Cols: cols, Stride: cols})
@@ -27,8 +27,8 @@ func (v *Values) Row(t Tensor, r int) []float32 {
 	return v.Floats[at : at+t.Cols : at+t.Cols]
 }
 
-// Rows returns the values of all rows of t, which must be a view of the buffer. It does not copy them. It allocates nothing if t has all
-// columns of the buffer and begins at its first row.
+// Rows returns the values of all rows of t, which must be a view of the buffer. It does not copy
+// them. It allocates nothing if t has all columns of the buffer and begins at its first row.
 func (v *Values) Rows(t Tensor) [][]float32 {
 	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(v.rows) && t.Cols == len(v.rows[0]) {
 		return v.rows[:t.Rows]
@@ -44,16 +44,16 @@ func (v *Values) slices(t Tensor) [][]float32 {
 	return rows
 }
 
-// WeightShape describes a tensor as backends use it: a number of matrices, each with Out rows of In values. A tensor of one
-// dimension is a vector of In values.
+// WeightShape describes a tensor as backends use it: a number of matrices, each with Out rows of In
+// values. A tensor of one dimension is a vector of In values.
 type WeightShape struct {
 	In, Out, Matrices int
 	RowBytes          int // bytes of a row in the file
 	Vector            bool
 }
 
-// ShapeOf returns the shape of a tensor of one to three dimensions. It returns an error for a tensor with more dimensions or with rows that
-// are not whole blocks of the tensor's type.
+// ShapeOf returns the shape of a tensor of one to three dimensions. It returns an error for a
+// tensor with more dimensions or with rows that are not whole blocks of the tensor's type.
 func ShapeOf(t gguf.Tensor) (WeightShape, error) {
 	if len(t.Shape) < 1 || len(t.Shape) > 3 {
 		return WeightShape{}, fmt.Errorf("%d dimensions are not supported (supported: 1 to 3)", len(t.Shape))
@@ -70,8 +70,8 @@ func ShapeOf(t gguf.Tensor) (WeightShape, error) {
 	return s, err
 }
 
-// Table returns the cosines and sines of positions 0 to positions-1, multiplied by Scale: [positions][dims], with the cosine and sine of
-// pair i at 2i and 2i+1.
+// Table returns the cosines and sines of positions 0 to positions-1, multiplied by Scale:
+// [positions][dims], with the cosine and sine of pair i at 2i and 2i+1.
 func (f RopeFreqs) Table(positions int) ([]float32, error) {
 	if positions < 1 || len(f.Freqs) == 0 {
 		return nil, fmt.Errorf("make a RoPE table of %d frequencies and %d positions: both must be at least 1", len(f.Freqs), positions)

@@ -38,8 +38,9 @@ func (t *rowsTask) ropeStore(thread, r int) {
 	s.store(thread, c, c.values[t.layer], line[queries+keys:][:t.shape.KVHeads*t.shape.ValueDim], t.shape.ValueDim, page, slot)
 }
 
-// attention is the task of Attention. A part is a block of queries that read the same keys: some rows of a sequence, and for each
-// row the query heads that share a key head. Each page is read once per block.
+// attention is the task of Attention. A part is a block of queries that read the same keys: some
+// rows of a sequence, and for each row the query heads that share a key head. Each page is read
+// once per block.
 type attention struct {
 	step   *step
 	dst, q compute.Tensor
@@ -50,8 +51,9 @@ type attention struct {
 	blocks []queryBlock
 }
 
-// queryBlock is a range of the queries that belong to one sequence and one key head. The queries are numbered row by row: if n query heads
-// share a key head, query i belongs to row first+i/n and to query head kvHead*n+i%n.
+// queryBlock is a range of the queries that belong to one sequence and one key head. The queries
+// are numbered row by row: if n query heads share a key head, query i belongs to row first+i/n and
+// to query head kvHead*n+i%n.
 type queryBlock struct {
 	pages    []int32 // page table of the sequence in the layer's group
 	kvHead   int32
@@ -59,7 +61,8 @@ type queryBlock struct {
 	from, to int32 // numbers of the queries: [from, to)
 }
 
-// Limits of a block. A block is small enough that every thread has work and that its scores stay in the processor's cache.
+// Limits of a block. A block is small enough that every thread has work and that its scores stay in
+// the processor's cache.
 const (
 	minQueries = 4
 	maxQueries = 32
@@ -115,8 +118,8 @@ func (t *attention) part(thread, i int) {
 		m.resultAt[q-b.from] = int64(start(t.dst, r) + head*t.shape.ValueDim)
 		clear(row(t.dst, r)[head*t.shape.ValueDim : (head+1)*t.shape.ValueDim])
 	}
-	// The rows of a sequence are in order of position. The first row of the block therefore attends up to the lowest position, and the last
-	// row up to the highest.
+	// The rows of a sequence are in order of position. The first row of the block therefore attends
+	// up to the lowest position, and the last row up to the highest.
 	positions := t.step.batch.Positions
 	shortest, longest := int(positions[b.first+b.from/group])+1, int(positions[b.first+(b.to-1)/group])+1
 	begin := t.shape.First(shortest - 1)
@@ -138,10 +141,12 @@ func (t *attention) part(thread, i int) {
 	t.weigh(thread, b, begin, shortest, longest, stride)
 }
 
-// scoreStride returns the distance between the scores of two queries: n positions and a sink, rounded up to a multiple of 16.
+// scoreStride returns the distance between the scores of two queries: n positions and a sink,
+// rounded up to a multiple of 16.
 func scoreStride(n int) int { return (n + 16) &^ 15 }
 
-// scores computes a block's scores for positions [begin, longest), including those to which a query does not attend, which are not used.
+// scores computes a block's scores for positions [begin, longest), including those to which a query
+// does not attend, which are not used.
 func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -160,8 +165,9 @@ func (t *attention) scores(thread int, b queryBlock, begin, longest, stride int)
 	}
 }
 
-// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position longest, and their size in bytes. The kernel
-// prefetches these rows while it works on the previous page, because a processor cannot predict the order of pages.
+// prefetch returns the address of a head's rows in the i-th page of a sequence, up to position
+// longest, and their size in bytes. The kernel prefetches these rows while it works on the previous
+// page, because a processor cannot predict the order of pages.
 func (t *attention) prefetch(layer []byte, cols, dims int, b queryBlock, i, longest int) (unsafe.Pointer, int64) {
 	n := min(t.cache.shape.PageSize, longest-i*t.cache.shape.PageSize)
 	if n <= 0 {
@@ -179,9 +185,9 @@ func (t *attention) prefetchValues(b queryBlock, i, longest int) (unsafe.Pointer
 	return t.prefetch(t.cache.values[t.layer], t.cache.shape.ValueCols, t.shape.ValueDim, b, i, longest)
 }
 
-// weigh adds weighted values of positions [begin, longest) to the results of a block's queries. All queries attend to the
-// positions before shortest. weigh processes these positions for all queries together, and the later positions for each query
-// separately.
+// weigh adds weighted values of positions [begin, longest) to the results of a block's queries. All
+// queries attend to the positions before shortest. weigh processes these positions for all queries
+// together, and the later positions for each query separately.
 func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, stride int) {
 	s, c := t.step, t.cache
 	m := &s.scratch[thread]
@@ -217,7 +223,8 @@ func (t *attention) weigh(thread int, b queryBlock, begin, shortest, longest, st
 	}
 }
 
-// pageValues returns the first n values in page i of the block's sequence, and the distance between two of them.
+// pageValues returns the first n values in page i of the block's sequence, and the distance between
+// two of them.
 func (t *attention) pageValues(thread int, b queryBlock, i, n int) (unsafe.Pointer, int) {
 	s, c := t.step, t.cache
 	page, head := b.pages[i], int(b.kvHead)

@@ -1,8 +1,9 @@
-// Package cpu is the compute backend on the processor. It is the reference for every other backend, and it runs on machines without a GPU.
+// Package cpu is the compute backend on the processor. It is the reference for every other backend,
+// and it runs on machines without a GPU.
 //
-// Weights are packed once and stay quantised. Activations are quantised to 8 bits in blocks, once for all products of an operation. Every
-// product reads a weight once for all rows of the step. The bits of a value depend on its row alone, not on the other rows and not on the
-// number of threads.
+// Weights are packed once and stay quantised. Activations are quantised to 8 bits in blocks, once
+// for all products of an operation. Every product reads a weight once for all rows of the step. The
+// bits of a value depend on its row alone, not on the other rows and not on the number of threads.
 package cpu
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// Backend is compute.Backend on the processor. Each operation of a step runs when it is called, spread over the threads.
+// Backend is compute.Backend on the processor. Each operation of a step runs when it is called,
+// spread over the threads.
 type Backend struct {
 	kernels *kernels.Set
 	pool    *pool
@@ -49,8 +51,8 @@ type scratch struct {
 	resultAt   []int64   // indices where the queries' results start
 }
 
-// New returns a backend with the given number of threads and the fastest kernels that the processor supports. 0 means one thread per
-// processor.
+// New returns a backend with the given number of threads and the fastest kernels that the processor
+// supports. 0 means one thread per processor.
 func New(threads int) (*Backend, error) { return NewWith(threads, kernels.Sets()[0]) }
 
 // NewWith is New with the given kernels.
@@ -75,10 +77,12 @@ func (b *Backend) Device() string {
 	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
 }
 
-// MaxInFlight implements compute.Backend. Each operation runs when it is called, so no steps are in flight.
+// MaxInFlight implements compute.Backend. Each operation runs when it is called, so no steps are in
+// flight.
 func (b *Backend) MaxInFlight() int { return 1 }
 
-// Bytes returns the size of packed weights and KV pages. The system provides the memory only when it is first used.
+// Bytes returns the size of packed weights and KV pages. The system provides the memory only when
+// it is first used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }
 
 // Close implements compute.Backend.

@@ -9,20 +9,23 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// cache has the KV pages: for each layer the pages, in a page the heads, and in a head a row for each position, one after another.
+// cache has the KV pages: for each layer the pages, in a page the heads, and in a head a row for
+// each position, one after another.
 type cache struct {
 	shape        compute.CacheShape
 	keys, values [][]byte                   // [layers]; values is nil if the values are the first columns of the keys
 	to           func(*kernels.ConvertArgs) // converts into the cache; nil for float32
 	from         func(*kernels.ConvertArgs) // converts out of the cache; nil if attention reads the cache's type directly
 
-	// The attention kernels for the rows that load returns, and the bytes of one value in these rows.
+	// The attention kernels for the rows that load returns, and the bytes of one value in these
+	// rows.
 	scores     func(*kernels.ScoresArgs)
 	weigh      func(*kernels.ValuesArgs)
 	valueBytes int
 }
 
-// at returns the group of a layer of the model, and the layer's number in the group. Each group has its own page table.
+// at returns the group of a layer of the model, and the layer's number in the group. Each group has
+// its own page table.
 func (c *cache) at(layer int) (group, in int) { return layer / c.shape.Layers, layer % c.shape.Layers }
 
 func (c *cache) Shape() compute.CacheShape { return c.shape }
@@ -53,7 +56,8 @@ func (b *Backend) Cache(shape compute.CacheShape) (compute.Cache, error) {
 	return c, err
 }
 
-// pages makes the memory of all layers. Each layer has room for the given number of slots. A slot holds the cols values of one position.
+// pages makes the memory of all layers. Each layer has room for the given number of slots. A slot
+// holds the cols values of one position.
 func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, error) {
 	n, err := shape.Type.RowBytes(cols)
 	if err != nil {
@@ -68,14 +72,16 @@ func (b *Backend) pages(shape compute.CacheShape, slots, cols int) ([][]byte, er
 	return layers, nil
 }
 
-// rows returns the address of a head's rows in a page, from the given slot on. The layer has cols values per slot and dims values per head.
+// rows returns the address of a head's rows in a page, from the given slot on. The layer has cols
+// values per slot and dims values per head.
 func (c *cache) rows(layer []byte, cols, dims int, page int32, head, slot int) unsafe.Pointer {
 	at := (int(page)*cols+head*dims)*c.shape.PageSize + slot*dims
 	size, block := c.shape.Type.BlockBytes(), c.shape.Type.BlockSize()
 	return unsafe.Pointer(&layer[at/block*size])
 }
 
-// store writes the keys or the values of one position to a slot of a page. src has the heads one after another, each with dims values.
+// store writes the keys or the values of one position to a slot of a page. src has the heads one
+// after another, each with dims values.
 func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims int, page int32, slot int) {
 	for head := range len(src) / dims {
 		dst, line := c.rows(layer, len(src), dims, page, head, slot), src[head*dims:(head+1)*dims]
@@ -89,8 +95,9 @@ func (b *Backend) store(thread int, c *cache, layer []byte, src []float32, dims 
 	}
 }
 
-// load returns the rows of a head's first n positions in a page, in the type that attention reads. If the rows must be converted, load
-// writes them to tile and returns its address. Otherwise, it returns the address in the cache.
+// load returns the rows of a head's first n positions in a page, in the type that attention reads.
+// If the rows must be converted, load writes them to tile and returns its address. Otherwise, it
+// returns the address in the cache.
 func (b *Backend) load(thread int, c *cache, layer []byte, cols, dims int, page int32, head, n int, tile []float32) unsafe.Pointer {
 	src := c.rows(layer, cols, dims, page, head, 0)
 	if c.from == nil {

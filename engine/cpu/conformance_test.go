@@ -18,8 +18,9 @@ func TestConformance(t *testing.T) {
 	conformance(t, 3, kernels.Sets()[0])
 }
 
-// TestConformanceOfOtherLevels runs the suite with every other level, and with the fastest one on other numbers of threads. `make test`
-// runs it without the race detector, which finds nothing in arithmetic.
+// TestConformanceOfOtherLevels runs the suite with every other level, and with the fastest one on
+// other numbers of threads. `make test` runs it without the race detector, which finds nothing in
+// arithmetic.
 func TestConformanceOfOtherLevels(t *testing.T) {
 	t.Parallel()
 	threads := []int{1, 2}

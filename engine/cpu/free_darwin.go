@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Free implements compute.Backend. It computes the free memory from the percentage that the system reports, which includes memory that the
-// system can reclaim.
+// Free implements compute.Backend. It computes the free memory from the percentage that the system
+// reports, which includes memory that the system can reclaim.
 func (b *Backend) Free() (int64, error) {
 	total, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

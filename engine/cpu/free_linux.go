@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Free implements compute.Backend. It returns the kernel's estimate of the memory that is available without swapping. If the limit of the
-// control group leaves less memory, it returns that amount.
+// Free implements compute.Backend. It returns the kernel's estimate of the memory that is available
+// without swapping. If the limit of the control group leaves less memory, it returns that amount.
 func (b *Backend) Free() (int64, error) {
 	free, err := memAvailable()
 	if err != nil {
@@ -39,7 +39,8 @@ func memAvailable() (int64, error) {
 	return 0, fmt.Errorf("read %s: MemAvailable is missing", path)
 }
 
-// readBytes reads a number from a file. It fails if the file has the text "max", which means no limit.
+// readBytes reads a number from a file. It fails if the file has the text "max", which means no
+// limit.
 func readBytes(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// gated is the task of GatedMatMul and GatedExperts. For pairs of matrices gate and up, it computes act(gate·x, up·x) of the operands x.
-// Each pair has its own range of the operands.
+// gated is the task of GatedMatMul and GatedExperts. For pairs of matrices gate and up, it computes
+// act(gate·x, up·x) of the operands x. Each pair has its own range of the operands.
 type gated struct {
 	step *step
 	operands
@@ -17,8 +17,8 @@ type gated struct {
 	pairs      []pair
 }
 
-// pair is two matrices of the same shape that are multiplied with operands [from, to). first is the total number of groups in the earlier
-// pairs.
+// pair is two matrices of the same shape that are multiplied with operands [from, to). first is the
+// total number of groups in the earlier pairs.
 type pair struct {
 	gate, up         *weight
 	matrix           int       // index of the matrix in gate and in up
@@ -27,15 +27,15 @@ type pair struct {
 	from, to         int
 }
 
-// A thread computes at most gatedRows rows of activations by gatedGroups groups of weight rows at once. This limits the size of its
-// buffers.
+// A thread computes at most gatedRows rows of activations by gatedGroups groups of weight rows at
+// once. This limits the size of its buffers.
 const (
 	gatedRows   = 64
 	gatedGroups = 16
 )
 
-// ones are the factors of products if there are biases. A product with factors is added to the memory of its results, into which the biases
-// are copied first.
+// ones are the factors of products if there are biases. A product with factors is added to the
+// memory of its results, into which the biases are copied first.
 var ones = slices.Repeat([]float32{1}, gatedRows)
 
 func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
@@ -43,7 +43,8 @@ func (t *gated) begin(x, out compute.Tensor, act compute.Activation) {
 	t.pairs, t.cut.groups, t.activation = t.pairs[:0], 0, act
 }
 
-// addPair appends matrix number matrix of both weights, for operands [from, to). The caller may add biases to the result.
+// addPair appends matrix number matrix of both weights, for operands [from, to). The caller may add
+// biases to the result.
 func (t *gated) addPair(gate, up *weight, matrix, from, to int) *pair {
 	t.pairs = append(t.pairs, pair{gate: gate, up: up, matrix: matrix, first: t.cut.groups, from: from, to: to})
 	t.cut.groups += gate.groups
@@ -79,7 +80,8 @@ func (t *gated) part(thread, i int) {
 	}
 }
 
-// tile computes the results of a pair for operands [from, to) and several groups of weight rows, from the first group on.
+// tile computes the results of a pair for operands [from, to) and several groups of weight rows,
+// from the first group on.
 func (t *gated) tile(thread int, b *pair, group, groups, from, to int) {
 	s := t.step
 	m := &s.scratch[thread]

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory allocates packed weights and KV pages, which exist as long as the backend. The memory comes directly from the system, not from
-// Go's heap: with gigabytes of weights in the heap, the garbage collector would let about the same amount of garbage accumulate before it
-// runs.
+// memory allocates packed weights and KV pages, which exist as long as the backend. The memory
+// comes directly from the system, not from Go's heap: with gigabytes of weights in the heap, the
+// garbage collector would let about the same amount of garbage accumulate before it runs.
 type memory struct {
 	chunks [][]byte
 	free   []byte // free part of the last chunk
@@ -20,7 +20,8 @@ const (
 	alignment  = 64
 )
 
-// bytes returns n zero bytes, aligned to cache lines. The system allocates a memory page when it is first written to.
+// bytes returns n zero bytes, aligned to cache lines. The system allocates a memory page when it is
+// first written to.
 func (m *memory) bytes(n int) ([]byte, error) {
 	size := (n + alignment - 1) &^ (alignment - 1)
 	if size > len(m.free) {

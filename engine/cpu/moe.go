@@ -19,7 +19,8 @@ func (s *step) Route(dst, x compute.Tensor, router, bias compute.Weight, shape c
 	t.run((*rowsTask).choose, dst.Rows, shape.Experts*(shape.Used+1))
 }
 
-// choose writes the indices of the best experts of row r, then their weights. Of experts with equal scores, it chooses the first.
+// choose writes the indices of the best experts of row r, then their weights. Of experts with equal
+// scores, it chooses the first.
 func (t *rowsTask) choose(thread, r int) {
 	probs, dst, shape := row(t.src, r), row(t.dst, r), t.route
 	bias := t.bias
@@ -104,7 +105,8 @@ func (g *grouping) group(routing compute.Tensor, experts int) {
 	}
 }
 
-// GatedExperts implements compute.Step. Rows are gathered by expert, so that each expert's weights are read once.
+// GatedExperts implements compute.Step. Rows are gathered by expert, so that each expert's weights
+// are read once.
 func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	gate, up, t := e.Gate.(*weight), e.Up.(*weight), &s.gated
 	used, n := routing.Cols/2, gate.in
@@ -140,7 +142,8 @@ func (s *step) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {
 	t.run()
 }
 
-// experts is the task of ExpertsAdd. A part computes some groups of the output's columns. It adds the experts in the order of their index.
+// experts is the task of ExpertsAdd. A part computes some groups of the output's columns. It adds
+// the experts in the order of their index.
 type experts struct {
 	grouping
 	step *step
@@ -151,7 +154,8 @@ type experts struct {
 	sharedFrom   int       // index of the shared expert's first operand
 }
 
-// ExpertsAdd implements compute.Step. The experts of a row are added in order of their index. The shared experts are added last.
+// ExpertsAdd implements compute.Step. The experts of a row are added in order of their index. The
+// shared experts are added last.
 func (s *step) ExpertsAdd(dst, h, routing compute.Tensor, e compute.Experts) {
 	t, down := &s.experts, e.Down.(*weight)
 	used := routing.Cols / 2

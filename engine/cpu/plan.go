@@ -46,16 +46,18 @@ func (p *plan) Rope(dims, positions int) {
 	p.positions = max(p.positions, positions)
 }
 
-// Cache implements compute.Plan. If attention cannot read the cache's type directly, each thread converts one page at a time.
+// Cache implements compute.Plan. If attention cannot read the cache's type directly, each thread
+// converts one page at a time.
 func (p *plan) Cache(s compute.CacheShape) {
 	if s.Type == gguf.TypeQ80 || s.Type == gguf.TypeQ40 {
 		p.steps += 2 * int64(p.threads) * 4 * int64(s.PageSize) * int64(s.KeyCols+s.ValueCols)
 	}
 }
 
-// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and for the results of a gated tile. This
-// memory exists twice: for steps that divide the weights among the threads, and for steps that divide the rows (shards). The quantised
-// activations also exist twice, for the same reason.
+// Bytes implements compute.Plan. Each thread has memory for the scores of a block of queries and
+// for the results of a gated tile. This memory exists twice: for steps that divide the weights
+// among the threads, and for steps that divide the rows (shards). The quantised activations also
+// exist twice, for the same reason.
 func (p *plan) Bytes() (weights, steps int64) {
 	const quantised = int64(unsafe.Sizeof(kernels.Block{}))
 	threads := int64(p.threads)

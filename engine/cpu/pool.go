@@ -14,15 +14,17 @@ type task interface {
 	part(thread, i int)
 }
 
-// pool runs tasks on a fixed number of threads, including the caller's. Each thread has the same share of a task's parts in every step, so
-// that the weights that it reads stay in its caches. A thread that has done its share takes parts of other shares. After a task, helpers
-// poll for the next one for a while before they sleep, because the tasks of a step follow one another closely.
+// pool runs tasks on a fixed number of threads, including the caller's. Each thread has the same
+// share of a task's parts in every step, so that the weights that it reads stay in its caches. A
+// thread that has done its share takes parts of other shares. After a task, helpers poll for the
+// next one for a while before they sleep, because the tasks of a step follow one another closely.
 type pool struct {
 	shares  []share // [threads]
 	helpers []helper
 	task    task
 
-	// run is the current task: its number in the upper bits, and its number of parts in the lower bits.
+	// run is the current task: its number in the upper bits, and its number of parts in the lower
+	// bits.
 	run  atomic.Uint64
 	_    [56]byte // keeps run, which threads poll, and done, which threads write, on separate cache lines
 	done atomic.Int64
@@ -34,8 +36,9 @@ type pool struct {
 	ended  sync.WaitGroup // waits for the helpers to end
 }
 
-// share records which parts of a thread's share of a task are claimed. The upper bits of claimed are the task's number, and the lower bits
-// the next part to claim. If the number is that of an earlier task, no part of the current task is claimed yet.
+// share records which parts of a thread's share of a task are claimed. The upper bits of claimed
+// are the task's number, and the lower bits the next part to claim. If the number is that of an
+// earlier task, no part of the current task is claimed yet.
 type share struct {
 	claimed atomic.Uint64
 	_       [56]byte // keeps the shares on separate cache lines
@@ -51,11 +54,12 @@ const (
 	partBits = 20
 	maxParts = 1<<partBits - 1
 
-	// helperWait is how long a helper without work stays awake. It is longer than most gaps between the tasks of a step. It must be
-	// short, because a waiting helper keeps a processor from other goroutines.
+	// helperWait is how long a helper without work stays awake. It is longer than most gaps between
+	// the tasks of a step. It must be short, because a waiting helper keeps a processor from other
+	// goroutines.
 	helperWait = 50 * time.Microsecond
-	// helperLooks is the number of times that a helper polls for work before it reads the clock. A pause between two polls takes from 1 to
-	// about 50 ns, depending on the processor.
+	// helperLooks is the number of times that a helper polls for work before it reads the clock. A
+	// pause between two polls takes from 1 to about 50 ns, depending on the processor.
 	helperLooks = 256
 	// callerSpins is the number of polls after which the caller lets other goroutines run.
 	callerSpins = 20_000
@@ -70,7 +74,8 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// partPanic is a panic that occurred in a part of a task. pool.do panics with it after the other parts are done.
+// partPanic is a panic that occurred in a part of a task. pool.do panics with it after the other
+// parts are done.
 type partPanic struct {
 	value any
 	stack []byte
@@ -80,7 +85,8 @@ func (p *partPanic) String() string { return fmt.Sprint(p.value) }
 
 func (p *partPanic) Stack() []byte { return p.stack }
 
-// do runs all parts of t on the threads. If a part panics, do panics after the other parts are done.
+// do runs all parts of t on the threads. If a part panics, do panics after the other parts are
+// done.
 func (p *pool) do(t task, parts int) {
 	if parts <= 1 || len(p.helpers) == 0 {
 		for i := range parts {
@@ -110,8 +116,9 @@ func (p *pool) do(t task, parts int) {
 	}
 }
 
-// part does a part of the current task. It recovers a panic and stores it for do. Otherwise, a panic on a helper would end the process, and
-// a panic on the caller's thread would end the call while helpers still work on its task.
+// part does a part of the current task. It recovers a panic and stores it for do. Otherwise, a
+// panic on a helper would end the process, and a panic on the caller's thread would end the call
+// while helpers still work on its task.
 func (p *pool) part(thread, i int) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -127,10 +134,12 @@ func (h *helper) rouse() {
 	}
 }
 
-// sharers returns the number of threads that have a share of a task. With fewer parts than threads, each share is one part.
+// sharers returns the number of threads that have a share of a task. With fewer parts than threads,
+// each share is one part.
 func (p *pool) sharers(run uint64) int { return min(len(p.shares), int(run&maxParts)) }
 
-// work does the parts of a thread's share of a task, then the remaining parts of the other shares. run is the task's run value.
+// work does the parts of a thread's share of a task, then the remaining parts of the other shares.
+// run is the task's run value.
 func (p *pool) work(thread int, run uint64) {
 	sharers := p.sharers(run)
 	if thread >= sharers {
@@ -193,7 +202,8 @@ func (p *pool) help(thread int) {
 	}
 }
 
-// watch polls until the run value is not last, for at most helperWait. ok reports whether it has changed.
+// watch polls until the run value is not last, for at most helperWait. ok reports whether it has
+// changed.
 func (p *pool) watch(last uint64) (run uint64, ok bool) {
 	var start time.Time
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tally is a task that records how often each part is done, and by which thread. It needs no locks: the work of all threads must be visible
-// when do returns.
+// tally is a task that records how often each part is done, and by which thread. It needs no locks:
+// the work of all threads must be visible when do returns.
 type tally struct {
 	counts []int
 	by     []int
@@ -25,7 +25,8 @@ func (t *tally) part(thread, i int) {
 	t.by[i] = thread
 }
 
-// TestPoolDoesEachPartOnce runs tasks of all sizes without a pause, so that late threads find the next task.
+// TestPoolDoesEachPartOnce runs tasks of all sizes without a pause, so that late threads find the
+// next task.
 func TestPoolDoesEachPartOnce(t *testing.T) {
 	for threads := 1; threads <= 5; threads++ {
 		p := newPool(threads)
@@ -42,7 +43,8 @@ func TestPoolDoesEachPartOnce(t *testing.T) {
 	}
 }
 
-// held is a task whose first part waits until all other parts are done. Only another thread can do these.
+// held is a task whose first part waits until all other parts are done. Only another thread can do
+// these.
 type held struct{ left atomic.Int64 }
 
 func (h *held) part(_, i int) {
@@ -55,7 +57,8 @@ func (h *held) part(_, i int) {
 	}
 }
 
-// TestPoolTakesOverShares blocks a thread in the first part of its share. The other thread must do all remaining parts.
+// TestPoolTakesOverShares blocks a thread in the first part of its share. The other thread must do
+// all remaining parts.
 func TestPoolTakesOverShares(t *testing.T) {
 	p := newPool(2)
 	defer p.close()
@@ -67,7 +70,8 @@ func TestPoolTakesOverShares(t *testing.T) {
 	}
 }
 
-// panics is a task that panics in some parts. The caller's thread starts with part 0, which waits until the other threads have panicked.
+// panics is a task that panics in some parts. The caller's thread starts with part 0, which waits
+// until the other threads have panicked.
 type panics struct {
 	in    []int
 	left  atomic.Int64 // parts that have not panicked
@@ -85,8 +89,9 @@ func (p *panics) part(_, i int) {
 	}
 }
 
-// TestPoolPassesPanicsOn panics on helpers, and on the caller's thread while helpers work. After all parts are done, the caller
-// gets one of the panics with the stack of its part. The pool remains usable.
+// TestPoolPassesPanicsOn panics on helpers, and on the caller's thread while helpers work. After
+// all parts are done, the caller gets one of the panics with the stack of its part. The pool
+// remains usable.
 func TestPoolPassesPanicsOn(t *testing.T) {
 	p := newPool(3)
 	defer p.close()

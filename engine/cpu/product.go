@@ -7,8 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// operands are the input rows of a product and the positions of their results. Products of float weights read their input in x at inFloats.
-// Products of quantised weights read the step's quantised activations at inBlocks.
+// operands are the input rows of a product and the positions of their results. Products of float
+// weights read their input in x at inFloats. Products of quantised weights read the step's
+// quantised activations at inBlocks.
 type operands struct {
 	x, out   []float32
 	inFloats []int64   // index in the slice x where each row starts
@@ -28,14 +29,16 @@ func (o *operands) add(inFloat, inBlock, at int) {
 	o.at = append(o.at, int64(at))
 }
 
-// addRows adds the rows of x, of n values each, and their results in dst. The quantised activations must begin with row 0.
+// addRows adds the rows of x, of n values each, and their results in dst. The quantised activations
+// must begin with row 0.
 func (o *operands) addRows(dst, x compute.Tensor, n int) {
 	for r := range dst.Rows {
 		o.add(start(x, r), r*rowBlocks(n), start(dst, r))
 	}
 }
 
-// call multiplies groups of a matrix with rows [from, to) of o. The results of a row go to out[at[row-from]:].
+// call multiplies groups of a matrix with rows [from, to) of o. The results of a row go to
+// out[at[row-from]:].
 func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operands, from, to int, out []float32, at []int64, factors []float32) {
 	if from == to {
 		return
@@ -57,8 +60,8 @@ func (s *step) call(thread int, w *weight, matrix, group, groups int, o *operand
 	w.product(a)
 }
 
-// multiply is like call, but writes the results to o.out, starting at column off of each row. If the last group has fewer than 16 rows, its
-// results first go to the thread's memory.
+// multiply is like call, but writes the results to o.out, starting at column off of each row. If
+// the last group has fewer than 16 rows, its results first go to the thread's memory.
 func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *operands, from, to, off int) {
 	whole := min(groups, w.out/kernels.GroupRows-group)
 	factors := o.factors
@@ -92,30 +95,34 @@ func (s *step) multiply(thread int, w *weight, matrix, group, groups int, o *ope
 }
 
 const (
-	// partBytes is the maximum size of a part's weights. Weights of this size stay in a core's second-level cache
-	// while all rows are multiplied.
+	// partBytes is the maximum size of a part's weights. Weights of this size stay in a core's
+	// second-level cache while all rows are multiplied.
 	partBytes = 256 << 10
-	// An operation stays on one thread if its weights have fewer bytes than soloBytes and its work is less than soloWork. For such an
-	// operation, transfers between the caches of two threads would cost more time than the second thread saves.
+	// An operation stays on one thread if its weights have fewer bytes than soloBytes and its work
+	// is less than soloWork. For such an operation, transfers between the caches of two threads
+	// would cost more time than the second thread saves.
 	soloBytes = 72 << 10
 	soloWork  = 8 * soloBytes
-	// A larger operation is divided into parts of about partWork, in the unit of the function work: at most shareParts per thread, unless
-	// partBytes requires more. With several parts per thread, other threads can take over parts of a slow thread.
+	// A larger operation is divided into parts of about partWork, in the unit of the function work:
+	// at most shareParts per thread, unless partBytes requires more. With several parts per thread,
+	// other threads can take over parts of a slow thread.
 	partWork   = 64 << 10
 	shareParts = 16
 )
 
-// cut describes how an operation is divided into parts. A part is a range of groups of weight rows. The groups of all weights of the
-// operation are numbered in one sequence.
+// cut describes how an operation is divided into parts. A part is a range of groups of weight rows.
+// The groups of all weights of the operation are numbered in one sequence.
 type cut struct {
 	each, groups int // groups per part, and groups in total
 }
 
-// work estimates the cost of multiplying groups of w with the given number of rows. The unit is the time to read a byte of weights.
-// Reading a weight takes about as long as multiplying it with two rows.
+// work estimates the cost of multiplying groups of w with the given number of rows. The unit is the
+// time to read a byte of weights. Reading a weight takes about as long as multiplying it with two
+// rows.
 func work(w *weight, groups, rows int) int { return groups * w.groupBytes * max(2, rows) / 2 }
 
-// cut divides an operation on groups of w's size into parts. work is the cost of the operation, in the unit of the function work.
+// cut divides an operation on groups of w's size into parts. work is the cost of the operation, in
+// the unit of the function work.
 func (s *step) cut(w *weight, groups, work int) cut {
 	threads, maxGroups := len(s.scratch), max(1, partBytes/w.groupBytes)
 	switch {
@@ -132,7 +139,8 @@ func (c cut) parts() int { return (c.groups + c.each - 1) / c.each }
 
 func (c cut) span(i int) (from, to int) { return i * c.each, min((i+1)*c.each, c.groups) }
 
-// product is the task of the operations that multiply rows with whole matrices, or each head with a separate matrix.
+// product is the task of the operations that multiply rows with whole matrices, or each head with a
+// separate matrix.
 type product struct {
 	step *step
 	operands
@@ -140,8 +148,8 @@ type product struct {
 	segments []segment
 }
 
-// segment is a matrix of a product that is multiplied with operands [from, to). first is the total number of groups in the earlier
-// segments. off is the first column of its results.
+// segment is a matrix of a product that is multiplied with operands [from, to). first is the total
+// number of groups in the earlier segments. off is the first column of its results.
 type segment struct {
 	w        *weight
 	matrix   int
@@ -194,7 +202,8 @@ func (s *step) MatMulAdd(dst, x compute.Tensor, w compute.Weight) {
 	p.run(dst.Rows)
 }
 
-// beginProduct starts a product of the rows of x with weights. It quantises the rows if one of the weights is quantised.
+// beginProduct starts a product of the rows of x with weights. It quantises the rows if one of the
+// weights is quantised.
 func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *product {
 	p, n := &s.product, ws[0].(*weight).in
 	p.begin(x, dst)
@@ -208,7 +217,8 @@ func (s *step) beginProduct(dst, x compute.Tensor, ws ...compute.Weight) *produc
 	return p
 }
 
-// heads multiplies each head with its own matrix of w. The strides are the distances between heads in a row.
+// heads multiplies each head with its own matrix of w. The strides are the distances between heads
+// in a row.
 func (s *step) heads(dst, x compute.Tensor, w *weight, outStride, inStride int) {
 	p := &s.product
 	p.begin(x, dst)

@@ -5,13 +5,15 @@ import "github.com/ingot-run/ingot/engine/compute"
 // blockValues is the number of activations that share a scale.
 const blockValues = 32
 
-// rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The distance is an odd number of blocks, and a
-// block takes a cache line. With a distance of 64 lines, for example, a column of all rows would be in the same set of the first-level
-// cache. A set holds fewer than 16 lines, so the rows would evict each other.
+// rowBlocks returns the distance between the starts of two rows of n activations, in blocks. The
+// distance is an odd number of blocks, and a block takes a cache line. With a distance of 64 lines,
+// for example, a column of all rows would be in the same set of the first-level cache. A set holds
+// fewer than 16 lines, so the rows would evict each other.
 func rowBlocks(n int) int { return (n+blockValues-1)/blockValues | 1 }
 
-// quantise converts slices of the rows of x to the step's blocks of activations. Each row has count slices of n values, and the starts of
-// two slices are stride values apart. Slice i of row r starts at block r*rowBlocks(count*n)+i*n/blockValues.
+// quantise converts slices of the rows of x to the step's blocks of activations. Each row has count
+// slices of n values, and the starts of two slices are stride values apart. Slice i of row r starts
+// at block r*rowBlocks(count*n)+i*n/blockValues.
 func (s *step) quantise(x compute.Tensor, rows, count, n, stride int) {
 	blocks := rows * rowBlocks(count*n)
 	s.blocks = grow(s.blocks, blocks)

@@ -2,5 +2,6 @@
 
 package cpu_test
 
-// raced reports whether the race detector is on. The race detector makes arithmetic about 20 times slower.
+// raced reports whether the race detector is on. The race detector makes arithmetic about 20 times
+// slower.
 const raced = true

@@ -2,8 +2,9 @@ package cpu
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine at 2i+1. If halves is set, a pair is a
-// value in the first half of a head and one in the second half, and a row of the table has all cosines, then all sines.
+// rope is a table [positions][dims] of cosines and sines. Pair i has its cosine at 2i and its sine
+// at 2i+1. If halves is set, a pair is a value in the first half of a head and one in the second
+// half, and a row of the table has all cosines, then all sines.
 type rope struct {
 	dims   int
 	halves bool
@@ -36,7 +37,8 @@ func (b *Backend) Rope(f compute.RopeFreqs, positions int) (compute.Rope, error)
 	return r, nil
 }
 
-// rotate applies RoPE to the first values of each head of src, and writes them to dst, which may be src.
+// rotate applies RoPE to the first values of each head of src, and writes them to dst, which may be
+// src.
 func (b *Backend) rotate(thread int, dst, src []float32, r *rope, position int32, heads, dstStride, srcStride int) {
 	a, angles := &b.scratch[thread].rotate, r.at(position)
 	a.Halves = 0

@@ -8,13 +8,15 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// residentBytes is the maximum size of a model's weights for which steps are divided by rows. Weights of this size are assumed to stay in
-// the processor's caches, so that every thread can read all of them in a step.
+// residentBytes is the maximum size of a model's weights for which steps are divided by rows.
+// Weights of this size are assumed to stay in the processor's caches, so that every thread can read
+// all of them in a step.
 const residentBytes = 16 << 20
 
-// shards implements compute.Step by dividing the rows: every thread executes all operations of a step for its shard of the rows. Only
-// attention reads other rows, and waits for the shards that have earlier rows of the same sequence. This is faster for small models, which
-// spend less time on reading weights than on passing activations between threads.
+// shards implements compute.Step by dividing the rows: every thread executes all operations of a
+// step for its shard of the rows. Only attention reads other rows, and waits for the shards that
+// have earlier rows of the same sequence. This is faster for small models, which spend less time on
+// reading weights than on passing activations between threads.
 type shards struct {
 	whole   *step // divides the weights; executes operations with fewer rows than there are shards
 	shards  []shard
@@ -41,7 +43,8 @@ func newShards(b *Backend) *shards {
 	return l
 }
 
-// takes reports whether the batch is computed by dividing its rows among the shards. Otherwise, the weights are divided.
+// takes reports whether the batch is computed by dividing its rows among the shards. Otherwise, the
+// weights are divided.
 func (l *shards) takes(b *compute.Batch) bool {
 	n := len(l.shards)
 	return n > 1 && len(b.Tokens) >= 2*n && l.whole.weightBytes <= residentBytes && b.Trace == nil
@@ -77,7 +80,8 @@ func (l *shards) span(i, rows int) (from, to int) {
 
 func (l *shards) of(row, rows int) int { return ((row+1)*len(l.shards) - 1) / rows }
 
-// add records an operation, which do executes. An operation with fewer rows than there are shards runs at once.
+// add records an operation, which do executes. An operation with fewer rows than there are shards
+// runs at once.
 func (l *shards) add(o operation, do func(o *operation, s *step, p part)) {
 	rows := o.dst.Rows
 	o.do = do
@@ -85,8 +89,8 @@ func (l *shards) add(o operation, do func(o *operation, s *step, p part)) {
 		l.flush()
 		l.rows = rows
 	}
-	// An operation in which a shard reads rows of other shards runs alone: otherwise these shards could write the rows in a later
-	// operation before they are read.
+	// An operation in which a shard reads rows of other shards runs alone: otherwise these shards
+	// could write the rows in a later operation before they are read.
 	alone := !l.divides(&o)
 	if alone {
 		l.flush()
@@ -102,7 +106,8 @@ func (l *shards) add(o operation, do func(o *operation, s *step, p part)) {
 	}
 }
 
-// divides reports whether each shard reads only its own rows in an operation. This holds for every operation except Gather.
+// divides reports whether each shard reads only its own rows in an operation. This holds for every
+// operation except Gather.
 func (l *shards) divides(o *operation) bool {
 	for i, r := range o.rows {
 		if l.of(i, l.rows) != l.of(int(r), l.rows) {
@@ -123,7 +128,8 @@ func (l *shards) flush() {
 	l.pending = l.pending[:0]
 }
 
-// part executes the pending operations for the rows of shard i. Any thread may run it; it uses the memory of the shard, not of the thread.
+// part executes the pending operations for the rows of shard i. Any thread may run it; it uses the
+// memory of the shard, not of the thread.
 func (l *shards) part(_, i int) {
 	from, to := l.span(i, l.rows)
 	own := &l.shards[i]
@@ -142,9 +148,10 @@ func (l *shards) part(_, i int) {
 	}
 }
 
-// await waits until the shard has stored its keys and values for the given number of attentions among the pending operations. The wait
-// always ends: a shard waits only for earlier shards, the first shard waits for none, and a thread that is done with its shard runs the
-// first shard that has not begun.
+// await waits until the shard has stored its keys and values for the given number of attentions
+// among the pending operations. The wait always ends: a shard waits only for earlier shards, the
+// first shard waits for none, and a thread that is done with its shard runs the first shard that
+// has not begun.
 func (l *shard) await(attentions int64) {
 	for spins := 0; l.reached.Load() < attentions; spins++ {
 		pause()
@@ -154,7 +161,8 @@ func (l *shard) await(attentions int64) {
 	}
 }
 
-// Checkpoint implements compute.Step. It does nothing, because batches with a Trace do not use shards.
+// Checkpoint implements compute.Step. It does nothing, because batches with a Trace do not use
+// shards.
 func (l *shards) Checkpoint(int, string, compute.Tensor) {}
 
 func (l *shards) Submit() error { return l.Run() }

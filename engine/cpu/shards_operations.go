@@ -2,8 +2,8 @@ package cpu
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// operation is a recorded operation of a step with its arguments. Every shard executes it for its rows. A step must not allocate, so the
-// arguments are fields and do captures nothing.
+// operation is a recorded operation of a step with its arguments. Every shard executes it for its
+// rows. A step must not allocate, so the arguments are fields and do captures nothing.
 type operation struct {
 	// do executes the operation on a step for some of the rows.
 	do         func(o *operation, s *step, r part)

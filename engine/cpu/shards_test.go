@@ -10,8 +10,9 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 )
 
-// TestRowsOfOtherShards copies the rows of a buffer in reverse order and then writes the source buffer, as the MTP layer does with the
-// hidden states of its last pass. No shard may read a row that another shard has already overwritten.
+// TestRowsOfOtherShards copies the rows of a buffer in reverse order and then writes the source
+// buffer, as the MTP layer does with the hidden states of its last pass. No shard may read a row
+// that another shard has already overwritten.
 func TestRowsOfOtherShards(t *testing.T) {
 	t.Parallel()
 	const rows, cols = 32, 2048

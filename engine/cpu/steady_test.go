@@ -51,8 +51,8 @@ func decodeBatch(streams int32) *compute.Batch {
 	return b
 }
 
-// TestSteadyStepAllocatesNothing decodes with every micro model after the backend's memory has grown. With three rows, two threads
-// divide the weights; with five rows, they divide the rows.
+// TestSteadyStepAllocatesNothing decodes with every micro model after the backend's memory has
+// grown. With three rows, two threads divide the weights; with five rows, they divide the rows.
 func TestSteadyStepAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")

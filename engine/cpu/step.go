@@ -5,8 +5,9 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu/kernels"
 )
 
-// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are fields, so that their memory is reused:
-// once their slices are large enough, a step allocates nothing.
+// step implements compute.Step. A backend has one step and reuses it for every batch. The tasks are
+// fields, so that their memory is reused: once their slices are large enough, a step allocates
+// nothing.
 type step struct {
 	*Backend
 	batch *compute.Batch
@@ -47,7 +48,8 @@ func (s *step) start(batch *compute.Batch) {
 	}
 }
 
-// slot returns where a group of layers stores the position of row r: the page, and the slot in this page.
+// slot returns where a group of layers stores the position of row r: the page, and the slot in this
+// page.
 func (s *step) slot(c *cache, group, r int) (page int32, slot int) {
 	position, size := int(s.batch.Positions[r]), c.shape.PageSize
 	return s.batch.Seqs[s.seqOf[r]].Table(group)[position/size], position % size
@@ -91,7 +93,8 @@ type rowsTask struct {
 	best      int // number of values for Top
 }
 
-// An operation over fewer than soloValues values stays on one thread. A part of a larger operation has about partValues values.
+// An operation over fewer than soloValues values stays on one thread. A part of a larger operation
+// has about partValues values.
 const (
 	soloValues = 4096
 	partValues = 8192
@@ -106,7 +109,8 @@ func (b *Backend) rowsEach(n, values int) int {
 	return max(1, (n+parts-1)/parts)
 }
 
-// run calls do for rows 0 to n-1. rowValues is the approximate number of values of a row, from which run estimates the cost.
+// run calls do for rows 0 to n-1. rowValues is the approximate number of values of a row, from
+// which run estimates the cost.
 func (t *rowsTask) run(do func(t *rowsTask, thread, r int), n, rowValues int) {
 	t.do, t.n, t.each = do, n, t.step.rowsEach(n, rowValues)
 	t.step.pool.do(t, (n+t.each-1)/t.each)

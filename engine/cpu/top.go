@@ -14,7 +14,8 @@ func (s *step) Top(dst, logits compute.Tensor, k int) {
 
 func (t *rowsTask) top(thread, r int) { t.step.top(thread, row(t.dst, r), row(t.src, r), t.best) }
 
-// top writes the k highest logits of a row to dst, in the format of compute.Step.Top. A NaN counts as the lowest value.
+// top writes the k highest logits of a row to dst, in the format of compute.Step.Top. A NaN counts
+// as the lowest value.
 func (b *Backend) top(thread int, dst, logits []float32, k int) {
 	a := &b.scratch[thread].highest
 	a.X, a.N = &logits[0], int64(len(logits))
@@ -26,7 +27,8 @@ func (b *Backend) top(thread int, dst, logits []float32, k int) {
 	dst[2*k] = float32(a.Value + math.Log(a.Sum))
 }
 
-// insertBest finds the len(ids) highest logits, highest first. Of equal logits, the lower id is first. A NaN counts as -Inf.
+// insertBest finds the len(ids) highest logits, highest first. Of equal logits, the lower id is
+// first. A NaN counts as -Inf.
 func insertBest(ids, values, logits []float32) {
 	k, n := len(ids), 0
 	for id, v := range logits {

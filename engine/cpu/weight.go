@@ -27,8 +27,8 @@ func (w *weight) Type() gguf.Type { return w.tensor.Type }
 
 func (w *weight) Shape() []int { return w.tensor.Shape }
 
-// Weight implements compute.Backend. It packs matrices for the products. Products read only the packed copy, so the system can drop the
-// file's data from memory.
+// Weight implements compute.Backend. It packs matrices for the products. Products read only the
+// packed copy, so the system can drop the file's data from memory.
 func (b *Backend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	shape, err := compute.ShapeOf(t)
 	if err != nil {
@@ -67,7 +67,8 @@ func (p *packing) part(_, i int) {
 	}
 }
 
-// units returns the length of a row in the units of ProductArgs: in values if products take floats, otherwise in blocks.
+// units returns the length of a row in the units of ProductArgs: in values if products take floats,
+// otherwise in blocks.
 func (w *weight) units() int {
 	if w.takesFloats {
 		return w.in

@@ -14,8 +14,8 @@ const (
 // Completion is the answer to a request.
 type Completion struct {
 	PromptTokens []int32 // ids of the prompt
-	// PromptLogprobs has one entry per prompt token, if the request sets PromptLogprobs. The first entry has neither Logprob nor Top,
-	// because no token precedes it.
+	// PromptLogprobs has one entry per prompt token, if the request sets PromptLogprobs. The first
+	// entry has neither Logprob nor Top, because no token precedes it.
 	PromptLogprobs []TokenLogprob
 	Choices        []Choice // one for each requested choice
 	Stats          Stats
@@ -27,13 +27,15 @@ type Choice struct {
 	Reasoning    string  // the model's reasoning before Text, if the chat template has tags that mark reasoning
 	Tokens       []int32 // ids of all generated tokens, including a stop token and the tokens of a stop string, which Text omits
 	FinishReason FinishReason
-	// StopReason is the stop string that ended the choice. If it is empty after FinishStop, the last of Tokens is a stop id.
+	// StopReason is the stop string that ended the choice. If it is empty after FinishStop, the
+	// last of Tokens is a stop id.
 	StopReason string
 	Logprobs   []TokenLogprob // one for each of Tokens, if the request sets Logprobs
 	Times      []time.Time    // when each of Tokens was generated, if the request sets Timed; evenly spaced for steps in flight together
 }
 
-// TokenLogprob is a token with its log-probability under the model, before bias, penalties and temperature.
+// TokenLogprob is a token with its log-probability under the model, before bias, penalties and
+// temperature.
 type TokenLogprob struct {
 	ID      int32
 	Text    string         // what the token adds to the text, or a control token's name; U+FFFD replaces incomplete characters
@@ -59,12 +61,12 @@ type Stats struct {
 	BatchMean        float64       // mean number of sequences per step, over the steps counted in Steps; includes the request's own
 }
 
-// Piece is a part of a choice that is being generated. The pieces of a choice, joined in order, give its Text, Reasoning, Tokens and
-// Logprobs.
+// Piece is a part of a choice that is being generated. The pieces of a choice, joined in order,
+// give its Text, Reasoning, Tokens and Logprobs.
 type Piece struct {
 	Choice int
-	// Text ends at a whole character and before anything that may become a stop string. The text of the last Tokens can therefore follow in
-	// a later piece, and Text can be empty.
+	// Text ends at a whole character and before anything that may become a stop string. The text of
+	// the last Tokens can therefore follow in a later piece, and Text can be empty.
 	Text         string
 	Reasoning    string // part of the choice's reasoning, which precedes Text
 	Tokens       []int32

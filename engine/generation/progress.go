@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Progress has the tokens that a request has generated so far. An equal request can resume from it on the same model and kind of backend.
-// The result is then the same as without the interruption, since every token depends only on the request and the tokens before it.
+// Progress has the tokens that a request has generated so far. An equal request can resume from it
+// on the same model and kind of backend. The result is then the same as without the interruption,
+// since every token depends only on the request and the tokens before it.
 type Progress struct {
 	Prompt  uint64    // HashPrompt of the prompt's ids
 	Choices [][]int32 // generated token ids of each choice
@@ -20,8 +21,9 @@ func (p *Progress) Tokens() (n int) {
 	return n
 }
 
-// Fits reports whether a request with the given prompt and number of choices can resume from p. vocab is the number of tokens of the
-// vocabulary. Fits does not check that the model would generate the ids in p.
+// Fits reports whether a request with the given prompt and number of choices can resume from p.
+// vocab is the number of tokens of the vocabulary. Fits does not check that the model would
+// generate the ids in p.
 func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	if len(p.Choices) != choices || p.Prompt != HashPrompt(prompt) {
 		return false
@@ -36,7 +38,8 @@ func (p *Progress) Fits(prompt []int32, choices, vocab int) bool {
 	return true
 }
 
-// HashPrompt returns the hash of a prompt's ids for Progress.Prompt. It is the same in every process.
+// HashPrompt returns the hash of a prompt's ids for Progress.Prompt. It is the same in every
+// process.
 func HashPrompt(ids []int32) uint64 {
 	h := fnv.New64a()
 	for _, id := range ids {
@@ -49,7 +52,7 @@ func HashPrompt(ids []int32) uint64 {
 type Reporting struct {
 	// Every is the minimum time before the first report and between two reports.
 	Every time.Duration
-	// To receives a copy of all tokens generated so far. The engine calls it between two steps, so it must return at once. The engine may
-	// call it once more after Generate has returned.
+	// To receives a copy of all tokens generated so far. The engine calls it between two steps, so
+	// it must return at once. The engine may call it once more after Generate has returned.
 	To func(Progress)
 }

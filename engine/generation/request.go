@@ -1,5 +1,5 @@
-// Package generation defines requests to the engine and their completions. It does not import the engine, so that the wire format
-// and producers do not depend on an engine.
+// Package generation defines requests to the engine and their completions. It does not import the
+// engine, so that the wire format and producers do not depend on an engine.
 package generation
 
 import (
@@ -11,35 +11,40 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Errors that callers distinguish. If an error wraps ErrBadRequest, the request would fail in the same way at every attempt.
+// Errors that callers distinguish. If an error wraps ErrBadRequest, the request would fail in the
+// same way at every attempt.
 var (
-	// ErrBadRequest means that the request itself cannot be answered: an empty prompt, an id outside the vocabulary, a
-	// prompt longer than the context, messages that the chat template refuses, a setting out of range.
+	// ErrBadRequest means that the request itself cannot be answered: an empty prompt, an id
+	// outside the vocabulary, a prompt longer than the context, messages that the chat template
+	// refuses, a setting out of range.
 	ErrBadRequest = errors.New("bad request")
 	// ErrClosed means that the engine was closed before the request was done.
 	ErrClosed = errors.New("engine is closed")
-	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted any more. The request is not
-	// necessarily the cause: another process should try it.
+	// ErrEngineFailed means that the engine failed and stopped, because its state cannot be trusted
+	// any more. The request is not necessarily the cause: another process should try it.
 	ErrEngineFailed = errors.New("engine has failed")
-	// ErrNotFinite means that the logits contain a NaN or an infinity. Usually, the model file is broken or a step of the device failed.
+	// ErrNotFinite means that the logits contain a NaN or an infinity. Usually, the model file is
+	// broken or a step of the device failed.
 	ErrNotFinite = errors.New("logits are not finite")
 )
 
-// Request is a prompt with the settings for its answer. Exactly one of Chat, Text and Tokens is the prompt.
+// Request is a prompt with the settings for its answer. Exactly one of Chat, Text and Tokens is the
+// prompt.
 type Request struct {
-	// Chat has the variables of the model's chat template: "messages", and optionally "tools" and others that the template reads. The
-	// engine adds bos_token, eos_token and, if absent, add_generation_prompt (true), tools and documents (none). The engine does not
-	// modify the object.
+	// Chat has the variables of the model's chat template: "messages", and optionally "tools" and
+	// others that the template reads. The engine adds bos_token, eos_token and, if absent,
+	// add_generation_prompt (true), tools and documents (none). The engine does not modify the
+	// object.
 	Chat   *ordered.Object
 	Text   string  // a prompt as text; the engine adds BOS if the model expects it
 	Tokens []int32 // a prompt as token ids; the engine adds nothing
-	// Date is the day that a chat template prints; zero means today. A retry of the request should set the same date, so that the prompt
-	// stays the same.
+	// Date is the day that a chat template prints; zero means today. A retry of the request should
+	// set the same date, so that the prompt stays the same.
 	Date time.Time
 
-	// Interactive means that a person waits for the answer. An interactive request is admitted and computed before others. If too many
-	// sequences run or too few pages are free, other requests are preempted for it. They keep their tokens and compute their part of the KV
-	// cache again.
+	// Interactive means that a person waits for the answer. An interactive request is admitted and
+	// computed before others. If too many sequences run or too few pages are free, other requests
+	// are preempted for it. They keep their tokens and compute their part of the KV cache again.
 	Interactive bool
 
 	Sampling  Sampling
@@ -50,42 +55,49 @@ type Request struct {
 	StopIDs   []int32  // ids of tokens that end a choice, in addition to the model's stop tokens
 	IgnoreEOS bool     // the model's stop tokens do not end a choice
 
-	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most likely tokens at its position.
+	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most
+	// likely tokens at its position.
 	Logprobs    bool
 	TopLogprobs int
-	// PromptLogprobs requests the log-probability of each prompt token, and of the TopLogprobs most likely tokens at its position.
+	// PromptLogprobs requests the log-probability of each prompt token, and of the TopLogprobs most
+	// likely tokens at its position.
 	PromptLogprobs bool
-	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine calls it before it makes the completion.
-	// bytes is the memory of the completion and of the JSON made from it. Reserve waits until there is room, or returns an error, which
-	// ends the request.
+	// Reserve, if not nil, reserves memory for a completion with log-probabilities. The engine
+	// calls it before it makes the completion. bytes is the memory of the completion and of the
+	// JSON made from it. Reserve waits until there is room, or returns an error, which ends the
+	// request.
 	Reserve func(ctx context.Context, bytes int64) error
 	// Timed requests the time of each generated token: Choice.Times.
 	Timed bool
-	// PromptOnly computes the prompt and generates nothing. The choices are empty and have the finish reason FinishLength.
+	// PromptOnly computes the prompt and generates nothing. The choices are empty and have the
+	// finish reason FinishLength.
 	PromptOnly bool
 
-	// Resume is the progress of an earlier attempt, from which the request continues. With nil, the request starts after the prompt. Resume
-	// is ignored if it is the progress of a different request, or if this request is not Resumable. Stats.ResumedTokens is the number of
-	// tokens taken from it.
+	// Resume is the progress of an earlier attempt, from which the request continues. With nil, the
+	// request starts after the prompt. Resume is ignored if it is the progress of a different
+	// request, or if this request is not Resumable. Stats.ResumedTokens is the number of tokens
+	// taken from it.
 	Resume *Progress
-	// Progress requests reports of the generated tokens, if Progress.To is not nil and the request is Resumable.
+	// Progress requests reports of the generated tokens, if Progress.To is not nil and the request
+	// is Resumable.
 	Progress Reporting
-	// Stream, if not nil, receives the choices while they are generated, including tokens from Resume. It is called on the goroutine that
-	// called Generate, and never after Generate has returned. The engine does not wait for Stream: the next piece has everything that was
+	// Stream, if not nil, receives the choices while they are generated, including tokens from
+	// Resume. It is called on the goroutine that called Generate, and never after Generate has
+	// returned. The engine does not wait for Stream: the next piece has everything that was
 	// generated meanwhile. An error ends the request, and Generate returns it.
 	Stream func(Piece) error
 }
 
-// Resumable reports whether another attempt can continue from the generated tokens alone. This is not possible if the completion also has
-// log-probabilities or times.
+// Resumable reports whether another attempt can continue from the generated tokens alone. This is
+// not possible if the completion also has log-probabilities or times.
 func (r *Request) Resumable() bool {
 	return !r.Logprobs && !r.PromptLogprobs && !r.Timed && !r.PromptOnly
 }
 
 const maxChoices = 128
 
-// Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
-// It does not check the prompt.
+// Validate returns an error for the first setting that is out of range for a vocabulary of the
+// given size. It does not check the prompt.
 func (r *Request) Validate(vocab int) error {
 	switch {
 	case r.N < 0 || r.N > maxChoices:
@@ -118,8 +130,8 @@ func (r *Request) Validate(vocab int) error {
 // NumChoices returns the number of requested choices.
 func (r *Request) NumChoices() int { return max(r.N, 1) }
 
-// BadRequest returns an error that matches ErrBadRequest in errors.Is. Its text is only the given reason, since results report the kind
-// of error as a code.
+// BadRequest returns an error that matches ErrBadRequest in errors.Is. Its text is only the given
+// reason, since results report the kind of error as a code.
 func BadRequest(format string, args ...any) error {
 	return badRequestError{fmt.Errorf(format, args...)}
 }

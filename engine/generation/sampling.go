@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Sampling has the settings for drawing tokens from logits. The zero value is greedy without penalties.
+// Sampling has the settings for drawing tokens from logits. The zero value is greedy without
+// penalties.
 type Sampling struct {
 	Temperature       float64           // 0 selects the highest logit after bias and penalties; of equal logits, the lowest id
 	TopK              int               // keeps this number of most likely tokens, and tokens as likely as the last of them; 0 keeps all
@@ -18,7 +19,8 @@ type Sampling struct {
 	Seed              uint64
 }
 
-// minRepetition is the minimum repetition penalty above 0. A logit divided by a smaller penalty could become infinite.
+// minRepetition is the minimum repetition penalty above 0. A logit divided by a smaller penalty
+// could become infinite.
 const minRepetition = 1e-6
 
 // Numbers lists the settings that are real numbers, with their ranges.
@@ -35,7 +37,8 @@ var Numbers = []struct {
 	{"frequency_penalty", -1e6, 1e6, func(p *Sampling) *float64 { return &p.FrequencyPenalty }},
 }
 
-// Validate returns an error for the first setting that is out of range for a vocabulary of the given size.
+// Validate returns an error for the first setting that is out of range for a vocabulary of the
+// given size.
 func (p *Sampling) Validate(vocab int) error {
 	for _, n := range Numbers {
 		switch v := *n.Of(p); {

@@ -6,9 +6,10 @@ import (
 	"math"
 )
 
-// Dequantise writes the weights of src, which has blocks of type t, to dst. It panics if t is not readable. len(dst) must be a multiple of
-// t.BlockSize(), and len(src) must be t.RowBytes(len(dst)). Each weight is computed with the format's formula in float32. The result is the
-// same on every machine.
+// Dequantise writes the weights of src, which has blocks of type t, to dst. It panics if t is not
+// readable. len(dst) must be a multiple of t.BlockSize(), and len(src) must be
+// t.RowBytes(len(dst)). Each weight is computed with the format's formula in float32. The result is
+// the same on every machine.
 func Dequantise(dst []float32, t Type, src []byte) {
 	info := t.info()
 	switch info.blockSize {
@@ -43,8 +44,8 @@ func dequantBF16(y []float32, b []byte) {
 
 func half(b []byte) float32 { return F16ToF32(binary.LittleEndian.Uint16(b)) }
 
-// The functions below convert products to float32 before adding them. Without the conversion, Go may fuse product and sum into one
-// operation on arm64, and results would differ between machines.
+// The functions below convert products to float32 before adding them. Without the conversion, Go
+// may fuse product and sum into one operation on arm64, and results would differ between machines.
 
 func dequantQ4_0(y []float32, b []byte) {
 	d, qs := half(b), b[2:18]
@@ -89,7 +90,8 @@ func dequantQ8_0(y []float32, b []byte) {
 	}
 }
 
-// KScale unpacks the 6-bit scale and minimum of sub-block j (0 to 7) from the 12 packed bytes of a Q4_K or Q5_K block.
+// KScale unpacks the 6-bit scale and minimum of sub-block j (0 to 7) from the 12 packed bytes of a
+// Q4_K or Q5_K block.
 func KScale(j int, q []byte) (scale, minimum uint8) {
 	if j < 4 {
 		return q[j] & 63, q[j+4] & 63
@@ -127,8 +129,9 @@ func dequantQ5K(y []float32, b []byte) {
 	}
 }
 
-// dequantQ6K reads two halves of 128 weights. Each half has 64 bytes of low bits, 32 bytes of high bits, and 8 scales, each for 16 weights.
-// A byte of high bits has two bits of each of four weights, whose indices are 32 apart.
+// dequantQ6K reads two halves of 128 weights. Each half has 64 bytes of low bits, 32 bytes of high
+// bits, and 8 scales, each for 16 weights. A byte of high bits has two bits of each of four
+// weights, whose indices are 32 apart.
 func dequantQ6K(y []float32, b []byte) {
 	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
 	for range 2 {
@@ -147,8 +150,9 @@ func dequantQ6K(y []float32, b []byte) {
 	}
 }
 
-// dequantQ2K reads two halves of 128 weights. Each half has 32 bytes. A byte has two bits of each of four weights, whose indices are 32
-// apart. Every 16 weights share a scale and a minimum of four bits each.
+// dequantQ2K reads two halves of 128 weights. Each half has 32 bytes. A byte has two bits of each
+// of four weights, whose indices are 32 apart. Every 16 weights share a scale and a minimum of four
+// bits each.
 func dequantQ2K(y []float32, b []byte) {
 	scales, quants, d, dmin := b[:16], b[16:80], half(b[80:]), half(b[82:])
 	for s, v := range scales {
@@ -160,13 +164,15 @@ func dequantQ2K(y []float32, b []byte) {
 	}
 }
 
-// Q3KScale unpacks scale s (0 to 15) from the 12 packed bytes of a Q3_K block. It is the scale of the weights 16*s to 16*s+15.
+// Q3KScale unpacks scale s (0 to 15) from the 12 packed bytes of a Q3_K block. It is the scale of
+// the weights 16*s to 16*s+15.
 func Q3KScale(s int, packed []byte) int8 {
 	low := packed[s%8] >> (s / 8 * 4) & 15
 	return int8(low|packed[8+s%4]>>(s/4*2)&3<<4) - 32
 }
 
-// dequantQ3K reads the low two bits of each weight as dequantQ2K does. The third bit of weight i is bit i/32 of byte i%32 of the block.
+// dequantQ3K reads the low two bits of each weight as dequantQ2K does. The third bit of weight i is
+// bit i/32 of byte i%32 of the block.
 func dequantQ3K(y []float32, b []byte) {
 	high, quants, scales, d := b[:32], b[32:96], b[96:108], half(b[108:])
 	for s := range 16 {
@@ -184,7 +190,8 @@ var Codes4 = [16]int8{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 5
 
 func dequantIQ4NL(y []float32, b []byte) { dequantCodes(y, &Codes4, half(b), b[2:18]) }
 
-// IQ4XSScale unpacks scale s (0 to 7) from the bytes of an IQ4_XS block. It is the scale of the weights 32*s to 32*s+31.
+// IQ4XSScale unpacks scale s (0 to 7) from the bytes of an IQ4_XS block. It is the scale of the
+// weights 32*s to 32*s+31.
 func IQ4XSScale(s int, b []byte) int8 {
 	low := b[4+s/2] >> (s % 2 * 4) & 15
 	return int8(low|b[2+s/4]>>(s%4*2)&3<<4) - 32
@@ -197,14 +204,15 @@ func dequantIQ4XS(y []float32, b []byte) {
 	}
 }
 
-// CodesMX has the doubled values of the four-bit codes of MXFP4, which are floats of one sign bit, two bits of exponent and one bit of
-// mantissa.
+// CodesMX has the doubled values of the four-bit codes of MXFP4, which are floats of one sign bit,
+// two bits of exponent and one bit of mantissa.
 var CodesMX = [16]int8{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 
 func dequantMXFP4(y []float32, b []byte) { dequantCodes(y, &CodesMX, PowerMX(b[0]), b[1:17]) }
 
-// PowerMX returns the scale of an MXFP4 block with exponent byte e: 2 to the power e-128, half of the format's scale because the values in
-// CodesMX are doubled. The scale is subnormal if e is below 2.
+// PowerMX returns the scale of an MXFP4 block with exponent byte e: 2 to the power e-128, half of
+// the format's scale because the values in CodesMX are doubled. The scale is subnormal if e is
+// below 2.
 func PowerMX(e byte) float32 {
 	if e < 2 {
 		return math.Float32frombits(0x00200000 << e)
@@ -212,8 +220,8 @@ func PowerMX(e byte) float32 {
 	return math.Float32frombits(uint32(e-1) << 23)
 }
 
-// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16 bytes are the first 16 codes, and the high
-// halves are the last 16.
+// dequantCodes writes the values of 32 four-bit codes, multiplied by d. The low halves of the 16
+// bytes are the first 16 codes, and the high halves are the last 16.
 func dequantCodes(y []float32, values *[16]int8, d float32, codes []byte) {
 	for j, q := range codes {
 		y[j] = d * float32(values[q&15])

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// field reads n bits of a block from bit `at` on, one bit at a time: bit k of a block is bit k%8 of its byte k/8.
+// field reads n bits of a block from bit `at` on, one bit at a time: bit k of a block is bit k%8 of
+// its byte k/8.
 func field(b []byte, at, n int) int {
 	v := 0
 	for k := range n {
@@ -32,8 +33,8 @@ func signed8(b []byte, at int) int {
 
 func halfAt(b []byte, at int) float64 { return half64(uint16(field(b, 8*at, 16))) }
 
-// reference has, for each type, a function that returns weight i of block b by the formula d*q + m. It uses float64 and reads the block bit
-// by bit.
+// reference has, for each type, a function that returns weight i of block b by the formula d*q + m.
+// It uses float64 and reads the block bit by bit.
 var reference = map[Type]func(b []byte, i int) float64{
 	TypeF32:  func(b []byte, _ int) float64 { return float64(math.Float32frombits(uint32(field(b, 0, 32)))) },
 	TypeF16:  func(b []byte, _ int) float64 { return halfAt(b, 0) },
@@ -103,9 +104,10 @@ var reference = map[Type]func(b []byte, i int) float64{
 // iq4Values has the values of the 16 codes of IQ4_NL.
 var iq4Values = []float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
-// scaleAndMin unpacks the scale and minimum of a sub-block from 12 packed bytes. Each has six bits. For the first four sub-blocks, these
-// are the low six bits of bytes 0 to 7. For the other sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits are in the
-// high two bits of bytes 0 to 7.
+// scaleAndMin unpacks the scale and minimum of a sub-block from 12 packed bytes. Each has six bits.
+// For the first four sub-blocks, these are the low six bits of bytes 0 to 7. For the other
+// sub-blocks, the low four bits are in bytes 8 to 11, and the high two bits are in the high two
+// bits of bytes 0 to 7.
 func scaleAndMin(b []byte, j int) (scale, minimum int) {
 	const at = 8 * 4
 	if j < 4 {
@@ -145,8 +147,8 @@ func randomBlocks(r *rand.Rand, t Type, n int) []byte {
 	return b
 }
 
-// TestDequantise compares weights with the formulas bit for bit. Every product of a scale and a quant is exact in float32, so only the last
-// sum is rounded, to float32 in both computations.
+// TestDequantise compares weights with the formulas bit for bit. Every product of a scale and a
+// quant is exact in float32, so only the last sum is rounded, to float32 in both computations.
 func TestDequantise(t *testing.T) {
 	t.Parallel()
 	require.Len(t, reference, len(Types()))
@@ -187,8 +189,9 @@ func TestDequantiseSpecialScales(t *testing.T) {
 	require.True(t, math.IsNaN(float64(dst[0])))
 }
 
-// TestDequantiseFiles compares the quantised files of a model, which other programs wrote, with its F16 file. The error of a quantiser is
-// about 1/sqrt(12) of a step. The bounds are twice the measured errors of these files.
+// TestDequantiseFiles compares the quantised files of a model, which other programs wrote, with its
+// F16 file. The error of a quantiser is about 1/sqrt(12) of a step. The bounds are twice the
+// measured errors of these files.
 func TestDequantiseFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -211,8 +214,9 @@ func TestDequantiseFiles(t *testing.T) {
 	}
 }
 
-// openTiny opens the file of tiny-llama in the given type. If INGOT_MODELS is set, it opens the whole file in that folder. Otherwise, it
-// opens a file with the first rows of the tensors, which testdata/cut wrote.
+// openTiny opens the file of tiny-llama in the given type. If INGOT_MODELS is set, it opens the
+// whole file in that folder. Otherwise, it opens a file with the first rows of the tensors, which
+// testdata/cut wrote.
 func openTiny(t *testing.T, kind string) *File {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("INGOT_MODELS"), "testdata")

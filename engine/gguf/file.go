@@ -1,8 +1,8 @@
-// Package gguf reads and writes GGUF model files: the key-value section and the tensors. Tensors are mapped into memory, not
-// copied. The package also has the table of tensor types.
+// Package gguf reads and writes GGUF model files: the key-value section and the tensors. Tensors
+// are mapped into memory, not copied. The package also has the table of tensor types.
 //
-// The format is GGML's (docs/gguf.md in the ggml repository). Ingot reads little-endian files of versions 2 and 3, which have the
-// same layout.
+// The format is GGML's (docs/gguf.md in the ggml repository). Ingot reads little-endian files of
+// versions 2 and 3, which have the same layout.
 package gguf
 
 import (
@@ -15,9 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a GGUF file mapped into memory, read-only. If a model is divided into several files, one File maps all of them. Except for Close,
-// it is safe for use by many goroutines. If another program shortens the file while it is mapped, reading the missing part ends this
-// program with a signal (SIGBUS). To replace a model file, rename a new file to its name instead of overwriting it.
+// File is a GGUF file mapped into memory, read-only. If a model is divided into several files, one
+// File maps all of them. Except for Close, it is safe for use by many goroutines. If another
+// program shortens the file while it is mapped, reading the missing part ends this program with a
+// signal (SIGBUS). To replace a model file, rename a new file to its name instead of overwriting
+// it.
 type File struct {
 	path    string
 	paths   []string // paths of all files; the first is path
@@ -52,8 +54,9 @@ func (t Tensor) Values() []float32 {
 	return values
 }
 
-// Open maps a file and checks everything except the values of the weights. If the file is not well formed, the error is a *FormatError. If
-// the file is the first of a model that is divided into several files, Open maps all of them.
+// Open maps a file and checks everything except the values of the weights. If the file is not well
+// formed, the error is a *FormatError. If the file is the first of a model that is divided into
+// several files, Open maps all of them.
 func Open(path string) (*File, error) {
 	data, err := mapFile(path)
 	if err != nil {
@@ -79,7 +82,8 @@ func (f *File) add(tensors []Tensor) {
 	}
 }
 
-// New returns a file that exists only in memory, with the given metadata and tensors. path is used only in messages and by Path.
+// New returns a file that exists only in memory, with the given metadata and tensors. path is used
+// only in messages and by Path.
 func New(path string, meta *Metadata, tensors []Tensor) *File {
 	f := &File{path: path, paths: []string{path}, meta: meta, index: make(map[string]int, len(tensors))}
 	f.add(tensors)
@@ -115,7 +119,8 @@ func mapFile(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Release lets the system drop the file's data from memory. Later accesses read them from the file again.
+// Release lets the system drop the file's data from memory. Later accesses read them from the file
+// again.
 func (f *File) Release() error {
 	for i, data := range f.parts {
 		if err := unix.Madvise(data, unix.MADV_DONTNEED); err != nil {
@@ -125,8 +130,8 @@ func (f *File) Release() error {
 	return nil
 }
 
-// ReleaseTensor is like Release, but only for the system's memory pages that contain no data except those of the given tensor. It does
-// nothing if the tensor is not in the file.
+// ReleaseTensor is like Release, but only for the system's memory pages that contain no data except
+// those of the given tensor. It does nothing if the tensor is not in the file.
 func (f *File) ReleaseTensor(t Tensor) error {
 	if len(t.Data) == 0 {
 		return nil
@@ -149,7 +154,8 @@ func (f *File) ReleaseTensor(t Tensor) error {
 	return nil
 }
 
-// Close unmaps the file. The Data of all its tensors become invalid; the metadata remain usable. A second call does nothing.
+// Close unmaps the file. The Data of all its tensors become invalid; the metadata remain usable. A
+// second call does nothing.
 func (f *File) Close() (err error) {
 	parts := f.parts
 	if parts != nil {

@@ -2,7 +2,8 @@ package gguf
 
 import "math"
 
-// F16ToF32 widens an IEEE 754 binary16 value. It is exact for every bit pattern, including subnormals, infinities and NaN payloads.
+// F16ToF32 widens an IEEE 754 binary16 value. It is exact for every bit pattern, including
+// subnormals, infinities and NaN payloads.
 func F16ToF32(h uint16) float32 {
 	sign := uint32(h&0x8000) << 16
 	mant := uint32(h & 0x3ff)
@@ -17,8 +18,8 @@ func F16ToF32(h uint16) float32 {
 	}
 }
 
-// F32ToF16 narrows to IEEE 754 binary16, rounding to nearest, ties to even. Values whose magnitude is still above 65504 after rounding
-// become infinite. NaN stays NaN.
+// F32ToF16 narrows to IEEE 754 binary16, rounding to nearest, ties to even. Values whose magnitude
+// is still above 65504 after rounding become infinite. NaN stays NaN.
 func F32ToF16(f float32) uint16 {
 	b := math.Float32bits(f)
 	sign := uint16(b>>16) & 0x8000
@@ -29,8 +30,8 @@ func F32ToF16(f float32) uint16 {
 	case b >= 0x477ff000: // 65520, halfway between 65504 and 2^16
 		return sign | 0x7c00
 	case b < 0x38800000: // below 2^-14: subnormal
-		// The last mantissa bit of 0.5 + value is 2^-24, the unit of binary16's subnormals. The float32 addition therefore rounds to
-		// nearest, ties to even.
+		// The last mantissa bit of 0.5 + value is 2^-24, the unit of binary16's subnormals. The
+		// float32 addition therefore rounds to nearest, ties to even.
 		r := math.Float32frombits(b) + 0.5
 		return sign | uint16(math.Float32bits(r)-0x3f000000)
 	}

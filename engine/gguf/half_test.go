@@ -57,8 +57,8 @@ func TestF16Narrows(t *testing.T) {
 	}
 }
 
-// TestF16Rounds checks that the value halfway between two neighbours rounds to the even neighbour, and that the float32 values next
-// to it round to the nearer neighbour.
+// TestF16Rounds checks that the value halfway between two neighbours rounds to the even neighbour,
+// and that the float32 values next to it round to the nearer neighbour.
 func TestF16Rounds(t *testing.T) {
 	t.Parallel()
 	const last = 0x7bff // 65504

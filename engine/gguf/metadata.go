@@ -11,8 +11,9 @@ import (
 // ErrMissing is wrapped by the error of a Metadata getter if the key is absent.
 var ErrMissing = errors.New("missing")
 
-// Metadata is a file's key-value section, in file order. Values are uint8, int8, uint16, int16, uint32, int32, uint64, int64, float32,
-// float64, bool, string, or a slice of one of these. It remains valid after File.Close. Many goroutines may read it at once.
+// Metadata is a file's key-value section, in file order. Values are uint8, int8, uint16, int16,
+// uint32, int32, uint64, int64, float32, float64, bool, string, or a slice of one of these. It
+// remains valid after File.Close. Many goroutines may read it at once.
 type Metadata struct {
 	keys   []string
 	values map[string]any
@@ -21,8 +22,8 @@ type Metadata struct {
 // NewMetadata returns empty metadata, to be filled with Set and passed to Write.
 func NewMetadata() *Metadata { return &Metadata{} }
 
-// Set adds a key at the end, or replaces the value of a key without changing the order. v must have one of the types listed at Metadata;
-// Write returns an error for other types, such as int.
+// Set adds a key at the end, or replaces the value of a key without changing the order. v must have
+// one of the types listed at Metadata; Write returns an error for other types, such as int.
 func (m *Metadata) Set(key string, v any) {
 	if m.values == nil {
 		m.values = map[string]any{}
@@ -42,15 +43,16 @@ func (m *Metadata) Has(key string) bool {
 	return ok
 }
 
-// Any returns the value of a key in the type in which it is stored; false if the key is absent. A slice belongs to the metadata: do not
-// change it.
+// Any returns the value of a key in the type in which it is stored; false if the key is absent. A
+// slice belongs to the metadata: do not change it.
 func (m *Metadata) Any(key string) (any, bool) {
 	v, ok := m.values[key]
 	return v, ok
 }
 
-// String returns the value of a key that is a string. If the key is absent, the error wraps ErrMissing. If the value has another type, the
-// error names the key and both types. This applies to all getters.
+// String returns the value of a key that is a string. If the key is absent, the error wraps
+// ErrMissing. If the value has another type, the error names the key and both types. This applies
+// to all getters.
 func (m *Metadata) String(key string) (string, error) { return get[string](m, key) }
 
 // Bool returns a boolean.
@@ -125,7 +127,8 @@ func (m *Metadata) Float(key string) (float64, error) {
 	return 0, wrongType(key, v, "a float")
 }
 
-// Floats returns an array of floats; float64 is rounded to float32. The slice may belong to the metadata: do not change it.
+// Floats returns an array of floats; float64 is rounded to float32. The slice may belong to the
+// metadata: do not change it.
 func (m *Metadata) Floats(key string) ([]float32, error) {
 	v, ok := m.values[key]
 	if !ok {
@@ -144,7 +147,8 @@ func (m *Metadata) Floats(key string) ([]float32, error) {
 	return nil, wrongType(key, v, "an array of floats")
 }
 
-// Ints returns an array of integers of any width. The slice may belong to the metadata: do not change it.
+// Ints returns an array of integers of any width. The slice may belong to the metadata: do not
+// change it.
 func (m *Metadata) Ints(key string) ([]int64, error) {
 	v, ok := m.values[key]
 	if !ok {

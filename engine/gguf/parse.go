@@ -35,8 +35,9 @@ func (e *FormatError) Error() string {
 	return fmt.Sprintf("read GGUF file %s: %s at byte %d: %s", e.Path, e.Field, e.Offset, e.Reason)
 }
 
-// parser reads data from the beginning to the end. After the first error, everything that it reads is zero or empty. Before it allocates
-// memory for a number of items, it checks that the remaining bytes can hold them.
+// parser reads data from the beginning to the end. After the first error, everything that it reads
+// is zero or empty. Before it allocates memory for a number of items, it checks that the remaining
+// bytes can hold them.
 type parser struct {
 	path      string
 	data      []byte
@@ -80,8 +81,8 @@ func (p *parser) u64(field string) uint64 {
 	return 0
 }
 
-// count reads a number of items, which is stored as a u64. each is the minimum size of an item in bytes. It is an error if the bytes that
-// are left cannot hold so many items.
+// count reads a number of items, which is stored as a u64. each is the minimum size of an item in
+// bytes. It is an error if the bytes that are left cannot hold so many items.
 func (p *parser) count(each int, field string) int {
 	at := p.pos
 	n := p.u64(field)
@@ -92,7 +93,8 @@ func (p *parser) count(each int, field string) int {
 	return int(n)
 }
 
-// text reads a length and then that number of bytes. It returns a part of the file's data, not a copy.
+// text reads a length and then that number of bytes. It returns a part of the file's data, not a
+// copy.
 func (p *parser) text(field string) []byte {
 	at := p.pos
 	n := p.count(1, field)
@@ -111,7 +113,8 @@ func (p *parser) name(field string) string {
 	return string(b)
 }
 
-// parse reads a whole file. The data of the tensors are parts of the given data; everything else is copied.
+// parse reads a whole file. The data of the tensors are parts of the given data; everything else is
+// copied.
 func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	p := &parser{path: path, data: data, alignment: defaultAlignment}
 	tensors, keys := p.header()
@@ -123,8 +126,9 @@ func parse(path string, data []byte) (*Metadata, []Tensor, error) {
 	return meta, list, nil
 }
 
-// The minimum size of an entry in bytes. An entry of the metadata has the length of the key, at least one byte of the key, a type and a
-// value. An entry of a tensor has a name, n_dims, at least one dimension, a type and an offset.
+// The minimum size of an entry in bytes. An entry of the metadata has the length of the key, at
+// least one byte of the key, a type and a value. An entry of a tensor has a name, n_dims, at least
+// one dimension, a type and an offset.
 const (
 	minKeyBytes    = 8 + 1 + 4 + 1
 	minTensorBytes = 8 + 1 + 4 + 8 + 4 + 8
@@ -242,8 +246,8 @@ func alignmentOf(meta *Metadata) (uint64, error) {
 	return a, nil
 }
 
-// checkPlaces checks that each tensor's data are aligned and inside the file, and that no two tensors share a byte. start is the position
-// of the data section in the file.
+// checkPlaces checks that each tensor's data are aligned and inside the file, and that no two
+// tensors share a byte. start is the position of the data section in the file.
 func (p *parser) checkPlaces(infos []info, start uint64) {
 	size := uint64(len(p.data))
 	for _, in := range infos {

@@ -139,7 +139,8 @@ func TestVersion2(t *testing.T) {
 	require.Equal(t, wantTensors, tensors)
 }
 
-// TestEveryCut checks that no prefix of a file is accepted, unless only the padding after the last tensor is missing.
+// TestEveryCut checks that no prefix of a file is accepted, unless only the padding after the last
+// tensor is missing.
 func TestEveryCut(t *testing.T) {
 	t.Parallel()
 	meta, tensors := sample()
@@ -170,7 +171,8 @@ func TestDamage(t *testing.T) {
 	})
 }
 
-// checkParsed parses data. If that succeeds, it checks that the result is well formed and can be written and read again.
+// checkParsed parses data. If that succeeds, it checks that the result is well formed and can be
+// written and read again.
 func checkParsed(t require.TestingT, data []byte) {
 	meta, tensors, err := parse("x", data)
 	if err != nil {
@@ -225,8 +227,9 @@ func vocabulary(n int) *Metadata {
 	return m
 }
 
-// TestLargeVocabularyTakesLinearTime checks that 16 times as many tokens take less than 64 times as long; the expected factor is about 16.
-// Other load on the machine can only make a try longer, so one good try of several is enough.
+// TestLargeVocabularyTakesLinearTime checks that 16 times as many tokens take less than 64 times as
+// long; the expected factor is about 16. Other load on the machine can only make a try longer, so
+// one good try of several is enough.
 func TestLargeVocabularyTakesLinearTime(t *testing.T) {
 	took := func(m *Metadata) time.Duration {
 		data := encode(t, m, nil)

@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// Quantise writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are the same as those of GGML's Python
-// package (gguf). It returns an error if t is another type, if src is not a whole number of blocks, if len(dst) is not
-// t.RowBytes(len(src)), or if t is Q8_0 or Q4_0 and a weight is not finite.
+// Quantise writes src to dst as whole blocks of type t: F32, F16, BF16, Q8_0 or Q4_0. The bytes are
+// the same as those of GGML's Python package (gguf). It returns an error if t is another type, if
+// src is not a whole number of blocks, if len(dst) is not t.RowBytes(len(src)), or if t is Q8_0 or
+// Q4_0 and a weight is not finite.
 func Quantise(dst []byte, t Type, src []float32) error {
 	n, err := t.RowBytes(len(src))
 	if err != nil {
@@ -74,8 +75,8 @@ func quantQ8_0(b []byte, x []float32) {
 	}
 }
 
-// quantQ4_0 chooses the scale so that the weight with the largest magnitude becomes -8: the format's codes are from -8 to 7. The scale is
-// negative if that weight is positive.
+// quantQ4_0 chooses the scale so that the weight with the largest magnitude becomes -8: the
+// format's codes are from -8 to 7. The scale is negative if that weight is positive.
 func quantQ4_0(b []byte, x []float32) {
 	var extreme float32
 	for _, v := range x {
@@ -87,7 +88,8 @@ func quantQ4_0(b []byte, x []float32) {
 	inverse := reciprocal(d)
 	binary.LittleEndian.PutUint16(b, F32ToF16(d))
 	step := func(v float32) byte {
-		// The product and the sum are rounded to float32 together, once, because the reference uses a fused multiply-add.
+		// The product and the sum are rounded to float32 together, once, because the reference uses
+		// a fused multiply-add.
 		return byte(min(15, int(float32(float64(v)*float64(inverse)+8.5))))
 	}
 	for j := range 16 {

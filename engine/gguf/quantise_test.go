@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestQuantiseFiles quantises the weights of the F16 file. The result must have the same bytes as the files that the reference
-// implementation wrote.
+// TestQuantiseFiles quantises the weights of the F16 file. The result must have the same bytes as
+// the files that the reference implementation wrote.
 func TestQuantiseFiles(t *testing.T) {
 	t.Parallel()
 	exact := openTiny(t, "f16")
@@ -31,8 +31,8 @@ func TestQuantiseFiles(t *testing.T) {
 	}
 }
 
-// TestRequantise dequantises and quantises the weights of files that the reference implementation wrote.
-// The bytes must stay the same.
+// TestRequantise dequantises and quantises the weights of files that the reference implementation
+// wrote. The bytes must stay the same.
 func TestRequantise(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"../../models/tiny-llama.q4_0.gguf", "../../models/tiny-glm.q8_0.gguf", "../model/testdata/micro-llama.gguf"} {
@@ -47,7 +47,8 @@ func TestRequantise(t *testing.T) {
 	}
 }
 
-// TestQuantiseError checks that the error of a weight is within the bound that follows from the format's step.
+// TestQuantiseError checks that the error of a weight is within the bound that follows from the
+// format's step.
 func TestQuantiseError(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,8 +65,9 @@ func TestQuantiseError(t *testing.T) {
 					largest = math.Max(largest, math.Abs(float64(v)))
 				}
 				step := largest / steps
-				// The error is at most half a step. In Q4_0, it is at most a whole step near +8, because +8 has no code. The rounding of
-				// the scale to F16 adds an error, which is absolute for tiny scales.
+				// The error is at most half a step. In Q4_0, it is at most a whole step near +8,
+				// because +8 has no code. The rounding of the scale to F16 adds an error, which is
+				// absolute for tiny scales.
 				bound := step/2 + largest*0x1p-10 + 0x1p-24*steps
 				if typ == TypeQ40 {
 					bound += step / 2

@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 )
 
-// Randomize fills data, which must be whole blocks of type t, with random weights. They have a mean of about zero and about the given
-// standard deviation. Measurements and tests use them instead of a trained model. Blocks are random bytes, so that every code of a type
-// occurs. Scales are positive or negative at random, except in types whose scale is a power of two.
+// Randomize fills data, which must be whole blocks of type t, with random weights. They have a mean
+// of about zero and about the given standard deviation. Measurements and tests use them instead of
+// a trained model. Blocks are random bytes, so that every code of a type occurs. Scales are
+// positive or negative at random, except in types whose scale is a power of two.
 func Randomize(r *rand.Rand, t Type, data []byte, deviation float64) {
 	info := t.info()
 	if info.blockSize == 1 {

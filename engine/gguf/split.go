@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A large model can be divided into several files, NAME-00001-of-00003.gguf and so on. Each is a GGUF file with some of the tensors.
-// The first file has the metadata of the model.
+// A large model can be divided into several files, NAME-00001-of-00003.gguf and so on. Each is a
+// GGUF file with some of the tensors. The first file has the metadata of the model.
 
 const maxParts = 99999
 
@@ -64,7 +64,8 @@ func (f *File) openPart(path string, number, count int) error {
 	return nil
 }
 
-// splitKey reads a number from the metadata of a divided model, such as split.count. It returns 0 if the number is absent or out of range.
+// splitKey reads a number from the metadata of a divided model, such as split.count. It returns 0
+// if the number is absent or out of range.
 func (f *File) splitKey(key string) int {
 	n, err := f.meta.Uint(key)
 	if err != nil || key != "split.tensors.count" && n > maxParts || n > 1<<32 {

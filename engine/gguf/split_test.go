@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// writeParts writes the sample divided into three files, as llama.cpp's gguf-split does: the first has the metadata and no tensors.
-// It returns the paths.
+// writeParts writes the sample divided into three files, as llama.cpp's gguf-split does: the first
+// has the metadata and no tensors. It returns the paths.
 func writeParts(t *testing.T) []string {
 	t.Helper()
 	meta, tensors := sample()

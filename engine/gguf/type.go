@@ -34,25 +34,28 @@ type typeInfo struct {
 	name       string
 	blockSize  int // weights per block
 	blockBytes int // bytes per block; 0 if only the name is known and the type is not readable
-	// dequantise writes the weights of one block. For types with blocks of one weight, it writes any number of weights.
+	// dequantise writes the weights of one block. For types with blocks of one weight, it writes
+	// any number of weights.
 	dequantise func(y []float32, b []byte)
 	// quantise is the inverse of dequantise. It is nil for types that Ingot only reads.
 	quantise func(b []byte, x []float32)
 	scales   []blockScale
-	// exponent reports whether a block's scale is a power of two, stored in one byte as its exponent. The scales of other types are
-	// float16.
+	// exponent reports whether a block's scale is a power of two, stored in one byte as its
+	// exponent. The scales of other types are float16.
 	exponent bool
 }
 
 type blockScale struct {
 	at int // offset in the block
-	// size is for Randomize: the scale with which random blocks have weights with a standard deviation of about 1. For a type with
-	// minimums, the scale of the minimums has the sign that makes the mean of the weights about zero.
+	// size is for Randomize: the scale with which random blocks have weights with a standard
+	// deviation of about 1. For a type with minimums, the scale of the minimums has the sign that
+	// makes the mean of the weights about zero.
 	size float64
 }
 
-// types has every type that has a number in GGML. Types that Ingot cannot read have only a name, for the error. It is an array and not a
-// map, because attention looks up a type's layout for every page. To make a type readable, fill in its element.
+// types has every type that has a number in GGML. Types that Ingot cannot read have only a name,
+// for the error. It is an array and not a map, because attention looks up a type's layout for every
+// page. To make a type readable, fill in its element.
 var types = [...]typeInfo{
 	TypeF32:  {name: "F32", blockSize: 1, blockBytes: 4, dequantise: dequantF32, quantise: quantF32},
 	TypeF16:  {name: "F16", blockSize: 1, blockBytes: 2, dequantise: dequantF16, quantise: quantF16},
@@ -90,8 +93,8 @@ func Types() []Type {
 	return list
 }
 
-// CacheTypes returns the types that a KV cache can have, from the largest to the smallest. Every backend supports all of
-// them.
+// CacheTypes returns the types that a KV cache can have, from the largest to the smallest. Every
+// backend supports all of them.
 func CacheTypes() []Type { return []Type{TypeF32, TypeF16, TypeQ80, TypeQ40} }
 
 // Names lists types for a message, as in "F32, F16 and Q4_0".
@@ -114,7 +117,8 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
-// info returns the type's element in the table types. If GGML has no type with this number, it returns an empty element.
+// info returns the type's element in the table types. If GGML has no type with this number, it
+// returns an empty element.
 func (t Type) info() *typeInfo {
 	if int64(t) < int64(len(types)) {
 		return &types[t]
@@ -124,10 +128,12 @@ func (t Type) info() *typeInfo {
 
 var unknown typeInfo
 
-// readable reports whether Ingot supports the type. Dequantise panics for other types. All tensors of a File have readable types.
+// readable reports whether Ingot supports the type. Dequantise panics for other types. All tensors
+// of a File have readable types.
 func (t Type) readable() bool { return t.info().blockBytes > 0 }
 
-// BlockSize returns the number of weights in a block: 1 for the float types, 0 for a type that is not readable.
+// BlockSize returns the number of weights in a block: 1 for the float types, 0 for a type that is
+// not readable.
 func (t Type) BlockSize() int { return t.info().blockSize }
 
 // BlockBytes returns the number of bytes of a block; 0 for a type that is not readable.
@@ -145,8 +151,8 @@ func (t Type) Scales() []int {
 	return at
 }
 
-// RowBytes returns the number of bytes of a row of n weights. It returns an error if the type is not readable or if n
-// weights are not whole blocks.
+// RowBytes returns the number of bytes of a row of n weights. It returns an error if the type is
+// not readable or if n weights are not whole blocks.
 func (t Type) RowBytes(n int) (int, error) {
 	info := t.info()
 	if info.blockBytes == 0 {

@@ -32,7 +32,8 @@ var kindTypes = [kindCount]reflect.Type{
 	kindF32: reflect.TypeFor[float32](), kindF64: reflect.TypeFor[float64](), kindBool: reflect.TypeFor[bool](), kindString: reflect.TypeFor[string](),
 }
 
-// kindBytes has the size in bytes of a value of each kind. For strings and arrays, it is the minimum size in the file.
+// kindBytes has the size in bytes of a value of each kind. For strings and arrays, it is the
+// minimum size in the file.
 var kindBytes = [kindCount]int{1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8}
 
 func (p *parser) metadata(n int) *Metadata {
@@ -97,7 +98,8 @@ func (p *parser) array(key string) any {
 	return p.fixed(k, n, key, func(i int) string { return fmt.Sprintf("%s[%d]", key, i) })
 }
 
-// fixed reads n values of a kind that has a fixed size, and returns them as a slice. element names the field of a value, for errors.
+// fixed reads n values of a kind that has a fixed size, and returns them as a slice. element names
+// the field of a value, for errors.
 func (p *parser) fixed(k uint32, n int, field string, element func(i int) string) any {
 	at := p.pos
 	b := p.take(n*kindBytes[k], field)
@@ -116,8 +118,8 @@ func (p *parser) fixed(k uint32, n int, field string, element func(i int) string
 	return list
 }
 
-// strings reads n strings. It copies the bytes of all strings at once and returns parts of the copy, because a vocabulary can have 150,000
-// strings.
+// strings reads n strings. It copies the bytes of all strings at once and returns parts of the
+// copy, because a vocabulary can have 150,000 strings.
 func (p *parser) strings(n int, key string) []string {
 	start := p.pos
 	for i := range n {

@@ -7,9 +7,10 @@ import (
 	"io"
 )
 
-// Write writes a GGUF file of version 3: the metadata (nil for none) in order, then the tensors in order. Each tensor starts at a multiple
-// of general.alignment (32 by default). The length of a tensor's Data must match its Shape and Type. If an argument is not valid, Write
-// returns an error and writes nothing.
+// Write writes a GGUF file of version 3: the metadata (nil for none) in order, then the tensors in
+// order. Each tensor starts at a multiple of general.alignment (32 by default). The length of a
+// tensor's Data must match its Shape and Type. If an argument is not valid, Write returns an error
+// and writes nothing.
 func Write(w io.Writer, meta *Metadata, tensors []Tensor) error {
 	if meta == nil {
 		meta = NewMetadata()

@@ -163,8 +163,9 @@ func floatArithmetic(op string, x, y float64) Value {
 	return whole
 }
 
-// joined returns a + b for two lists, for two tuples, and for two strings if at least one of them is markup. For other values, it returns
-// nil. As in Python's markupsafe, a plain string is escaped for HTML, and the result is markup.
+// joined returns a + b for two lists, for two tuples, and for two strings if at least one of them
+// is markup. For other values, it returns nil. As in Python's markupsafe, a plain string is escaped
+// for HTML, and the result is markup.
 func (r *render) joined(a, b Value) Value {
 	s, sOK := text(a)
 	t, tOK := text(b)

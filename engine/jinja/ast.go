@@ -1,7 +1,7 @@
 package jinja
 
-// A template is a tree of statements and expressions. The parser makes the tree, and bind sets the variable to which each name refers.
-// After that, the tree never changes.
+// A template is a tree of statements and expressions. The parser makes the tree, and bind sets the
+// variable to which each name refers. After that, the tree never changes.
 
 type stmt interface {
 	exec(r *render, f *frame) flow
@@ -53,8 +53,8 @@ type (
 		value  expr
 	}
 
-	// captureStmt is {% set target | filter %}body{% endset %}, which assigns the text, or {% filter filter %}body{% endfilter %}, which
-	// writes it.
+	// captureStmt is {% set target | filter %}body{% endset %}, which assigns the text, or {%
+	// filter filter %}body{% endfilter %}, which writes it.
 	captureStmt struct {
 		at
 		target expr        // nil if the text is written
@@ -69,8 +69,8 @@ type (
 		def    *macroDef
 	}
 
-	// generationStmt is {% generation %}body{% endgeneration %}, which marks text for training. Rendering it only writes the text of its
-	// body, which has its own scope.
+	// generationStmt is {% generation %}body{% endgeneration %}, which marks text for training.
+	// Rendering it only writes the text of its body, which has its own scope.
 	generationStmt struct {
 		at
 		def *macroDef
@@ -82,7 +82,8 @@ type (
 	}
 )
 
-// macroDef is the definition of a macro, or the body of a generation statement, which is run like a macro without parameters.
+// macroDef is the definition of a macro, or the body of a generation statement, which is run like a
+// macro without parameters.
 type macroDef struct {
 	name     string
 	params   []*nameExpr

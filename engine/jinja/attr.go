@@ -8,7 +8,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// getAttr returns object.name: a method or attribute that the object's type has in Python or, if there is none, the item whose key is name.
+// getAttr returns object.name: a method or attribute that the object's type has in Python or, if
+// there is none, the item whose key is name.
 func getAttr(object Value, name string) Value {
 	defined(object)
 	if v, ok := ownAttr(object, name); ok {
@@ -22,7 +23,8 @@ func getAttr(object Value, name string) Value {
 	return &undefined{name: name, owner: ownerName(object)}
 }
 
-// getItem returns object[key]: an item or, if there is none and key is a string, the method or attribute whose name is key.
+// getItem returns object[key]: an item or, if there is none and key is a string, the method or
+// attribute whose name is key.
 func (r *render) getItem(object, key Value) Value {
 	defined(object)
 	if v, ok := r.item(object, key); ok {
@@ -46,7 +48,8 @@ func (r *render) item(object, key Value) (Value, bool) {
 	if !ok {
 		return nil, false
 	}
-	// at converts i, which may count from the end, to an index from the start of n elements. It returns false if i is out of range.
+	// at converts i, which may count from the end, to an index from the start of n elements. It
+	// returns false if i is out of range.
 	at := func(n int) (int, bool) {
 		if i < 0 {
 			i += int64(n)
@@ -75,8 +78,8 @@ func (r *render) item(object, key Value) (Value, bool) {
 	return nil, false
 }
 
-// failMarked stops the rendering because of an operation on markup for which Python's markupsafe has special rules. operation is the
-// beginning of the message, such as "an item of".
+// failMarked stops the rendering because of an operation on markup for which Python's markupsafe
+// has special rules. operation is the beginning of the message, such as "an item of".
 func failMarked(operation string) {
 	fail("%s a string that the filter 'safe' has marked is not supported; apply 'safe' last", operation)
 }
@@ -105,14 +108,14 @@ func isDunder(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
-// isPlainKey reports whether d.name is the item whose key is name, for every dictionary d. It is false if Python's dictionaries have an
-// attribute with this name.
+// isPlainKey reports whether d.name is the item whose key is name, for every dictionary d. It is
+// false if Python's dictionaries have an attribute with this name.
 func isPlainKey(name string) bool {
 	return dictMethods[name] == nil && !slices.Contains(dictChangers, name) && !isDunder(name)
 }
 
-// ownAttr returns the attribute with the given name if the object's type has it in Python. If the sandbox refuses access to it, the value
-// is undefined.
+// ownAttr returns the attribute with the given name if the object's type has it in Python. If the
+// sandbox refuses access to it, the value is undefined.
 func ownAttr(object Value, name string) (Value, bool) {
 	ns, isNamespace := object.(*namespace)
 	if isNamespace && !strings.HasPrefix(name, "_") {
@@ -174,7 +177,8 @@ func sliceText(s string, start, step, count int) string {
 	return string(out)
 }
 
-// sliceBounds turns the bounds of a slice of n elements into a first index, a step and a number of elements.
+// sliceBounds turns the bounds of a slice of n elements into a first index, a step and a number of
+// elements.
 func sliceBounds(bounds [3]Value, n int) (start, step, count int) {
 	var at [3]int
 	for i, b := range bounds {

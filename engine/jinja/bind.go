@@ -29,8 +29,8 @@ func (b *binder) contextSlot(name string) int {
 	return i
 }
 
-// scope assigns slots to the variables of s. Scopes inside s refer to these slots and must be bound afterwards. ownFrame is true for the
-// template and for macros, which run in a frame of their own.
+// scope assigns slots to the variables of s. Scopes inside s refer to these slots and must be bound
+// afterwards. ownFrame is true for the template and for macros, which run in a frame of their own.
 func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 	out := &scope{}
 	if ownFrame {
@@ -78,8 +78,9 @@ func (b *binder) name(n *nameExpr, s *symbols) {
 	}
 }
 
-// stmts binds a body in scope s. guarded reports whether the body is inside an if. An unknown filter or test inside an if is an error only
-// when it runs: templates use such an if to test whether the program that renders them has a feature.
+// stmts binds a body in scope s. guarded reports whether the body is inside an if. An unknown
+// filter or test inside an if is an error only when it runs: templates use such an if to test
+// whether the program that renders them has a feature.
 func (b *binder) stmts(body []stmt, s *symbols, guarded bool) {
 	for _, n := range body {
 		b.stmt(n, s, guarded)
@@ -141,8 +142,8 @@ func (b *binder) forLoop(n *forStmt, s *symbols, guarded bool) {
 	b.expr(n.seq, s, guarded)
 	b.expr(n.target, loop, false)
 	if n.test != nil {
-		// If the body uses loop.last, the test of the next element runs in the middle of the body. The test therefore has its own variables
-		// for the target.
+		// If the body uses loop.last, the test of the next element runs in the middle of the body.
+		// The test therefore has its own variables for the target.
 		test := s.inner(nil)
 		n.testTarget = cloneTarget(n.target)
 		test.target(n.testTarget)
@@ -199,7 +200,8 @@ func (b *binder) macro(d *macroDef, s *symbols) {
 	b.stmts(d.body, inner, false)
 }
 
-// expr binds the names, filters and tests in an expression, or in a statement that contains only expressions.
+// expr binds the names, filters and tests in an expression, or in a statement that contains only
+// expressions.
 func (b *binder) expr(n any, s *symbols, guarded bool) {
 	refuseFormat(n)
 	switch n := n.(type) {

@@ -55,7 +55,8 @@ func (a *args) addAll(r *render, v Value) {
 	}
 }
 
-// take removes the argument with the given name and returns its value. If there is no such argument, it returns the marker missing.
+// take removes the argument with the given name and returns its value. If there is no such
+// argument, it returns the marker missing.
 func (a *args) take(name string) Value {
 	for i, n := range a.named {
 		if n.name == name {
@@ -99,8 +100,9 @@ func needText(v Value) string {
 	return s
 }
 
-// builtin is a filter, a test, a method or a global function, with its signature in Python. The parameter self of fn is the value to which
-// the builtin is applied; nil for a global function. The parameter a of fn has the arguments in the order of params.
+// builtin is a filter, a test, a method or a global function, with its signature in Python. The
+// parameter self of fn is the value to which the builtin is applied; nil for a global function. The
+// parameter a of fn has the arguments in the order of params.
 type builtin struct {
 	params         []string
 	required       int  // number of params without a default, which come first
@@ -110,8 +112,9 @@ type builtin struct {
 	fn             func(r *render, self Value, a args) Value
 }
 
-// def makes a builtin. The signature lists the names of the parameters. A ? marks a parameter with a default. A / at the end means that no
-// argument can be given by name. The signature * accepts any arguments.
+// def makes a builtin. The signature lists the names of the parameters. A ? marks a parameter with
+// a default. A / at the end means that no argument can be given by name. The signature * accepts
+// any arguments.
 func def(signature string, fn func(r *render, self Value, a args) Value) *builtin {
 	b := &builtin{fn: fn}
 	for _, word := range strings.Fields(signature) {

@@ -129,7 +129,8 @@ func (r *render) order(a, b Value) ordering {
 	return c
 }
 
-// orderNumbers compares two numbers. The result is exact even for an integer and a float. It returns false if a value is not a number.
+// orderNumbers compares two numbers. The result is exact even for an integer and a float. It
+// returns false if a value is not a number.
 func orderNumbers(a, b Value) (ordering, bool) {
 	x, xInt := integer(a)
 	y, yInt := integer(b)

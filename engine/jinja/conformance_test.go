@@ -14,8 +14,9 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// conformance is the content of testdata/conformance.json, which testdata/conformance.py writes. It has the results of Python's jinja2 for
-// small templates that cover every filter, test, operator and rule.
+// conformance is the content of testdata/conformance.json, which testdata/conformance.py writes. It
+// has the results of Python's jinja2 for small templates that cover every filter, test, operator
+// and rule.
 type conformance struct {
 	Context json.RawMessage
 	Times   []struct {

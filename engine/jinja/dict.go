@@ -8,11 +8,13 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Dictionaries are *ordered.Object, whose keys are strings. Templates also use integers as keys: such a key is stored as intKey
-// followed by the decimal digits. Strings of templates are UTF-8 and so cannot begin with the byte intKey.
+// Dictionaries are *ordered.Object, whose keys are strings. Templates also use integers as keys:
+// such a key is stored as intKey followed by the decimal digits. Strings of templates are UTF-8 and
+// so cannot begin with the byte intKey.
 const intKey = "\xff"
 
-// storedKey converts a key of a template to a key of an ordered.Object. It returns false if the key is neither a string nor an int64.
+// storedKey converts a key of a template to a key of an ordered.Object. It returns false if the key
+// is neither a string nor an int64.
 func storedKey(key Value) (string, bool) {
 	if s, ok := text(key); ok {
 		return s, true

@@ -2,8 +2,8 @@ package jinja
 
 import "github.com/ingot-run/ingot/internal/ordered"
 
-// An expression that can fail first computes its operands and then sets r.at to its own offset. An error therefore has the position of the
-// innermost operation.
+// An expression that can fail first computes its operands and then sets r.at to its own offset. An
+// error therefore has the position of the innermost operation.
 
 func (e *constExpr) eval(*render, *frame) Value { return e.value }
 
@@ -130,7 +130,8 @@ func (e *sliceExpr) eval(r *render, f *frame) Value {
 
 func (e *filterExpr) eval(r *render, f *frame) Value { return e.apply(r, f, nil) }
 
-// apply runs a chain of filters and tests. captured is the input of the first filter if the chain belongs to a block: the text of the block.
+// apply runs a chain of filters and tests. captured is the input of the first filter if the chain
+// belongs to a block: the text of the block.
 func (e *filterExpr) apply(r *render, f *frame, captured Value) Value {
 	v := captured
 	if inner, ok := e.value.(*filterExpr); ok {

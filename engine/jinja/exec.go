@@ -85,7 +85,8 @@ func checkNamespaces(r *render, f *frame, target expr) {
 	}
 }
 
-// assign assigns a value to a target. If the target is a tuple, it assigns each element of the value to one item of the tuple.
+// assign assigns a value to a target. If the target is a tuple, it assigns each element of the
+// value to one item of the tuple.
 func (r *render) assign(f *frame, target expr, v Value) {
 	switch t := target.(type) {
 	case *nameExpr:

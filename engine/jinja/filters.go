@@ -100,8 +100,8 @@ func (g getter) get(r *render, v Value) Value {
 	return v
 }
 
-// filterMap is the filter map, as in map("upper") or map(attribute="id"). It applies a filter to every element, or looks up an attribute of
-// every element.
+// filterMap is the filter map, as in map("upper") or map(attribute="id"). It applies a filter to
+// every element, or looks up an attribute of every element.
 func filterMap(r *render, v Value, a args) Value {
 	if !truth(v) {
 		return &iterator{}
@@ -134,8 +134,9 @@ func filterMap(r *render, v Value, a args) Value {
 	return r.generator(v, func(item Value) (Value, bool) { return b.call(r, name, item, rest), true })
 }
 
-// selecting returns a filter that keeps the elements for which the result of a test equals want. If attr is set, the filter's first
-// argument names the attribute to test. If the filter is called without a test, the element or attribute itself is the condition.
+// selecting returns a filter that keeps the elements for which the result of a test equals want. If
+// attr is set, the filter's first argument names the attribute to test. If the filter is called
+// without a test, the element or attribute itself is the condition.
 func selecting(want, attr bool) func(*render, Value, args) Value {
 	return func(r *render, v Value, a args) Value {
 		if !truth(v) {

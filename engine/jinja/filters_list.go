@@ -44,7 +44,8 @@ func filterLast(r *render, v Value, _ args) Value {
 	return items[len(items)-1]
 }
 
-// filterReverse reverses a string, list or generator. The result for a list is an iterator; the result for a generator is a list.
+// filterReverse reverses a string, list or generator. The result for a list is an iterator; the
+// result for a generator is a list.
 func filterReverse(r *render, v Value, _ args) Value {
 	if s, ok := text(v); ok {
 		chars := []rune(s)
@@ -61,7 +62,8 @@ func filterReverse(r *render, v Value, _ args) Value {
 	return &iterator{cursor{items: items}}
 }
 
-// sorted returns a list of the elements of v, sorted by the results of the function key. Elements with equal results keep their order.
+// sorted returns a list of the elements of v, sorted by the results of the function key. Elements
+// with equal results keep their order.
 func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	type keyed struct{ key, value Value }
 	items := r.items(v)
@@ -83,7 +85,8 @@ func (r *render) sorted(v Value, key func(Value) Value, reverse bool) Value {
 	return out
 }
 
-// filterSort sorts by the elements, or by one or more attributes, whose names are separated by commas.
+// filterSort sorts by the elements, or by one or more attributes, whose names are separated by
+// commas.
 func filterSort(r *render, v Value, a args) Value {
 	attributes := []Value{a.or(2, nil)}
 	if s, ok := text(attributes[0]); ok {

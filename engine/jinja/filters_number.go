@@ -19,7 +19,8 @@ func filterAbs(_ *render, v Value, _ args) Value {
 	return v
 }
 
-// filterInt returns the integer that a value represents, or the default. If a string has a fraction, the fraction is cut off.
+// filterInt returns the integer that a value represents, or the default. If a string has a
+// fraction, the fraction is cut off.
 func filterInt(_ *render, v Value, a args) Value {
 	defined(v)
 	n, ok := integer(v)
@@ -49,7 +50,8 @@ func filterInt(_ *render, v Value, a args) Value {
 	return int64(x)
 }
 
-// parseFloat converts a string as Python's float does. It returns false if the string is not a number.
+// parseFloat converts a string as Python's float does. It returns false if the string is not a
+// number.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, isSpace)
 	if strings.ContainsAny(s, "xXpP_") {
@@ -72,8 +74,8 @@ func filterFloat(_ *render, v Value, a args) Value {
 	return a.or(0, 0.0)
 }
 
-// filterRound rounds to a number of digits after the decimal point. A value halfway between two results is rounded to the one with an even
-// last digit.
+// filterRound rounds to a number of digits after the decimal point. A value halfway between two
+// results is rounded to the one with an even last digit.
 func filterRound(_ *render, v Value, a args) Value {
 	defined(v)
 	precision := a.integer(0, 0)

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// mapped returns a filter or method that applies fn to a string. It converts any other value to a string first.
+// mapped returns a filter or method that applies fn to a string. It converts any other value to a
+// string first.
 func mapped(fn func(string) string) *builtin {
 	return def("/", func(r *render, v Value, _ args) Value {
 		s := fn(r.str(v))
@@ -21,7 +22,8 @@ func filterString(r *render, v Value, _ args) Value {
 	return r.str(v)
 }
 
-// titleWords returns the result of Jinja's filter title. A word starts at the beginning or after white space, - ( { [ or <.
+// titleWords returns the result of Jinja's filter title. A word starts at the beginning or after
+// white space, - ( { [ or <.
 func titleWords(s string) string {
 	isSeparator := func(r rune) bool { return isSpace(r) || strings.ContainsRune("-({[<", r) }
 	var b strings.Builder
@@ -71,7 +73,8 @@ func (r *render) joinText(v Value, sep string, shown func(Value) string) string 
 	}
 }
 
-// filterFormat is the filter format: the operator % with a string on the left and the filter's arguments on the right.
+// filterFormat is the filter format: the operator % with a string on the left and the filter's
+// arguments on the right.
 func filterFormat(r *render, v Value, a args) Value {
 	if len(a.named) > 0 {
 		fail("the filter format with named arguments is not supported")

@@ -19,7 +19,8 @@ type piece struct {
 	last  bool   // the format ends without a field
 }
 
-// percentField matches the supported fields of the operator %. Their flags have the same meaning in Go's fmt.
+// percentField matches the supported fields of the operator %. Their flags have the same meaning in
+// Go's fmt.
 var percentField = regexp.MustCompile(`^%(?:-?\d{0,3}(?:\.\d{1,3})?s|[-+ 0]*\d{0,3}[di]|[-+ 0]*\d{0,3}(?:\.\d{1,3})?f)`)
 
 func percentPieces(format string) ([]piece, error) {
@@ -36,8 +37,9 @@ func percentPieces(format string) ([]piece, error) {
 	})
 }
 
-// formatted splits a format into pieces. A field begins with one of the characters in marks; twice such a character stands for the
-// character itself. read returns the field at the start of a text, and its length.
+// formatted splits a format into pieces. A field begins with one of the characters in marks; twice
+// such a character stands for the character itself. read returns the field at the start of a text,
+// and its length.
 func formatted(format, marks string, read func(rest string) (field piece, length int, err error)) ([]piece, error) {
 	var out []piece
 	var text strings.Builder
@@ -90,7 +92,8 @@ func (r *render) percent(format string, v Value) string {
 	return string(out)
 }
 
-// isConverted reports whether Python's operator % fails if the format uses only some of the values in its right operand v.
+// isConverted reports whether Python's operator % fails if the format uses only some of the values
+// in its right operand v.
 func isConverted(v Value) bool {
 	switch v.(type) {
 	case *undefined, []Value, *ordered.Object:
@@ -117,7 +120,8 @@ func (r *render) converted(verb byte, v Value) any {
 	return int64(x)
 }
 
-// formatField matches the supported fields of the method format: {}, {0} and {name}, with :d for an integer.
+// formatField matches the supported fields of the method format: {}, {0} and {name}, with :d for an
+// integer.
 var formatField = regexp.MustCompile(`^\{(\w*)(:d)?\}`)
 
 func formatPieces(format string) ([]piece, error) {

@@ -2,15 +2,16 @@ package jinja
 
 // Variables at run time. bind has decided in which frame and slot each variable is stored.
 
-// frame has the variables of a running function, which is the template or a macro. outer is the frame of the function in which the macro
-// was defined. The macro can use its variables too.
+// frame has the variables of a running function, which is the template or a macro. outer is the
+// frame of the function in which the macro was defined. The macro can use its variables too.
 type frame struct {
 	vars  []Value
 	outer *frame
 }
 
-// ref refers to a variable: a slot in a frame. up is the number of times that outer is followed from the current frame; 0 is the current
-// frame. If up is -1, slot is the index of a variable of the context.
+// ref refers to a variable: a slot in a frame. up is the number of times that outer is followed
+// from the current frame; 0 is the current frame. If up is -1, slot is the index of a variable of
+// the context.
 type ref struct{ up, slot int }
 
 // in returns the frame that has the variable, for code that runs in frame f.
@@ -35,8 +36,8 @@ type scope struct {
 	loads   []slotLoad
 }
 
-// slotLoad sets the variable in a slot when its scope starts. The value is in the field undefined. If this field is nil, the value is that
-// of another variable, to which the field from refers.
+// slotLoad sets the variable in a slot when its scope starts. The value is in the field undefined.
+// If this field is nil, the value is that of another variable, to which the field from refers.
 type slotLoad struct {
 	slot      int
 	from      ref
@@ -48,7 +49,8 @@ type routine struct {
 	slots int // number of slots in its frame
 }
 
-// enter starts the scope and returns the frame in which it runs. A scope with a routine gets a new frame.
+// enter starts the scope and returns the frame in which it runs. A scope with a routine gets a new
+// frame.
 func (s *scope) enter(r *render, f *frame) *frame {
 	if s.routine != nil {
 		r.spend(s.routine.slots)

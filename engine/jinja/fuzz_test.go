@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// FuzzTemplate parses and renders arbitrary text. The result must be a prompt or an *Error. A second rendering must give the same
-// result, and the context must not change.
+// FuzzTemplate parses and renders arbitrary text. The result must be a prompt or an *Error. A
+// second rendering must give the same result, and the context must not change.
 func FuzzTemplate(f *testing.F) {
 	table, ctx := readConformance(f)
 	for _, c := range table.Cases {

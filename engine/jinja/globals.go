@@ -40,8 +40,8 @@ func newRange(_ *render, _ Value, a args) Value {
 	return s
 }
 
-// newDict returns the result of Python's dict. Its arguments are a dictionary or a list of pairs, which can be left out, and named
-// arguments.
+// newDict returns the result of Python's dict. Its arguments are a dictionary or a list of pairs,
+// which can be left out, and named arguments.
 func newDict(r *render, a args) *ordered.Object {
 	if len(a.pos) > 1 {
 		fail("dict and namespace take at most 1 argument without a name, not %d", len(a.pos))
@@ -87,8 +87,8 @@ var timeLayouts = map[byte]string{
 	'R': "15:04",
 }
 
-// strftime formats a time. A - after the % removes leading zeros, as in %-d. The error names a conversion that is not in
-// timeLayouts.
+// strftime formats a time. A - after the % removes leading zeros, as in %-d. The error names a
+// conversion that is not in timeLayouts.
 func strftime(t time.Time, format string) (string, error) {
 	var b strings.Builder
 	for {

@@ -2,8 +2,8 @@ package jinja
 
 import "github.com/ingot-run/ingot/internal/ordered"
 
-// cursor iterates over the elements of a value. The elements are the results of next until it returns false or, if next is nil, the
-// elements in items.
+// cursor iterates over the elements of a value. The elements are the results of next until it
+// returns false or, if next is nil, the elements in items.
 type cursor struct {
 	items []Value
 	next  func() (Value, bool)
@@ -36,12 +36,13 @@ func (c *cursor) rest() []Value {
 	}
 }
 
-// iterator is a value whose elements can be read only once. Each element is computed when it is needed. Filters such as map return an
-// iterator. In Python, it is a generator.
+// iterator is a value whose elements can be read only once. Each element is computed when it is
+// needed. Filters such as map return an iterator. In Python, it is a generator.
 type iterator struct{ cursor }
 
-// generator returns an iterator over converted elements of v. It calls the function each to convert an element to out, and leaves out the
-// element if keep is false. Nothing is computed before the first result is needed.
+// generator returns an iterator over converted elements of v. It calls the function each to convert
+// an element to out, and leaves out the element if keep is false. Nothing is computed before the
+// first result is needed.
 func (r *render) generator(v Value, each func(Value) (out Value, keep bool)) *iterator {
 	var it *cursor
 	return &iterator{cursor{next: func() (Value, bool) {

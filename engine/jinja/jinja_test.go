@@ -92,7 +92,8 @@ func TestRaiseError(t *testing.T) {
 	require.EqualError(t, err, "gemma:2:19: System role not supported")
 }
 
-// TestConcurrentRendering renders one template on many goroutines. Each goroutine uses a separate context and a shared one in turn.
+// TestConcurrentRendering renders one template on many goroutines. Each goroutine uses a separate
+// context and a shared one in turn.
 func TestConcurrentRendering(t *testing.T) {
 	t.Parallel()
 	tmpl, err := jinja.Parse("t", `{% set ns = namespace(n=0) %}{% macro m(x) %}<{{ x }}>{% endmacro %}`+

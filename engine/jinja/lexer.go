@@ -40,8 +40,9 @@ func (t token) describe() string {
 	return "'" + t.text + "'"
 }
 
-// The patterns of tokens. spaces matches what Python's str.isspace accepts, as isSpace does. A - in a delimiter removes the white space
-// beside it. The end of a block or a comment also removes a newline, unless it has a +.
+// The patterns of tokens. spaces matches what Python's str.isspace accepts, as isSpace does. A - in
+// a delimiter removes the white space beside it. The end of a block or a comment also removes a
+// newline, unless it has a +.
 const (
 	spaces   = `[\t-\r\x1c-\x1f\x{85}\pZ]*`
 	endBlock = `(?:\+%\}|-%\}` + spaces + `|%\}\n?)`
@@ -73,8 +74,9 @@ type lexer struct {
 	tokens []token
 }
 
-// lex splits a whole template into tokens. It removes white space around tags by the rules of trim_blocks (the newline after a block or
-// comment), of lstrip_blocks (spaces between the start of a line and a block or comment) and of the signs - and + in tags.
+// lex splits a whole template into tokens. It removes white space around tags by the rules of
+// trim_blocks (the newline after a block or comment), of lstrip_blocks (spaces between the start of
+// a line and a block or comment) and of the signs - and + in tags.
 func lex(src string) []token {
 	l := lexer{src: src}
 	for l.pos < len(src) {
@@ -135,8 +137,9 @@ func (l *lexer) nextTag() int {
 	}
 }
 
-// textBefore adds the text between the offsets start and open as a token. A tag begins at offset open, and the white space that this tag
-// removes is left out. sign is the sign after the opening of the tag. isBlock is false for {{, before which lstrip_blocks removes nothing.
+// textBefore adds the text between the offsets start and open as a token. A tag begins at offset
+// open, and the white space that this tag removes is left out. sign is the sign after the opening
+// of the tag. isBlock is false for {{, before which lstrip_blocks removes nothing.
 func (l *lexer) textBefore(start, open int, sign string, isBlock bool) {
 	s := l.src[start:open]
 	switch {
@@ -284,8 +287,8 @@ func (l *lexer) quoted(quote byte) {
 	failAt(start, "the string has no closing quote")
 }
 
-// unescape returns the value of a Python string literal. A backslash that does not begin an escape remains in the text. offset is the
-// position of the literal, for errors.
+// unescape returns the value of a Python string literal. A backslash that does not begin an escape
+// remains in the text. offset is the position of the literal, for errors.
 func unescape(s string, offset int) string {
 	if !strings.Contains(s, `\`) {
 		return s

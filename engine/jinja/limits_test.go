@@ -30,8 +30,8 @@ func requireRendered(t *testing.T, want map[string]string) {
 	}
 }
 
-// TestLimits renders templates that would never end or would fill the memory. Each must end soon with an error. The limits are lower than
-// the real limits, so that the tests are fast.
+// TestLimits renders templates that would never end or would fill the memory. Each must end soon
+// with an error. The limits are lower than the real limits, so that the tests are fast.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	grow := func(step string) string {
@@ -127,7 +127,8 @@ func TestRealLimits(t *testing.T) {
 	}
 }
 
-// TestParserLimits parses templates that are nested too deeply or are too long. Parsing must return an error and must not crash.
+// TestParserLimits parses templates that are nested too deeply or are too long. Parsing must return
+// an error and must not crash.
 func TestParserLimits(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -198,7 +199,8 @@ func TestErrorPlaces(t *testing.T) {
 	}
 }
 
-// TestLongTexts renders operations on long texts. The time must not grow with the square of the length.
+// TestLongTexts renders operations on long texts. The time must not grow with the square of the
+// length.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	requireRendered(t, map[string]string{

@@ -14,7 +14,8 @@ type loopContext struct {
 	hasAhead bool
 }
 
-// exec runs the loop. A break or continue in the else branch belongs to an outer loop, so exec returns it.
+// exec runs the loop. A break or continue in the else branch belongs to an outer loop, so exec
+// returns it.
 func (s *forStmt) exec(r *render, f *frame) flow {
 	seq := s.seq.eval(r, f)
 	r.at = int(s.at)
@@ -71,7 +72,8 @@ func (l *loopContext) open(r *render, f *frame, seq Value) {
 	}}
 }
 
-// unpacked returns the element for the loop's body after the test: the value of the target's variable, or a tuple of values for a tuple.
+// unpacked returns the element for the loop's body after the test: the value of the target's
+// variable, or a tuple of values for a tuple.
 func unpacked(r *render, f *frame, target expr, v Value) Value {
 	switch t := target.(type) {
 	case *nameExpr:
@@ -108,7 +110,8 @@ func (l *loopContext) peek() (Value, bool) {
 	return v, ok
 }
 
-// length returns the number of elements. To count the elements of a generator, it computes all of them.
+// length returns the number of elements. To count the elements of a generator, it computes all of
+// them.
 func (l *loopContext) length() int {
 	if l.total < 0 {
 		rest := l.it.rest()

@@ -132,8 +132,8 @@ func strReplace(r *render, self Value, a args) Value {
 	return r.replace(self.(string), a.text(0), a.text(1), a.integer(2, -1))
 }
 
-// replace replaces a part of s: each occurrence of the string in the parameter from becomes the string in the parameter to. If n is not
-// negative, only the first n occurrences are replaced.
+// replace replaces a part of s: each occurrence of the string in the parameter from becomes the
+// string in the parameter to. If n is not negative, only the first n occurrences are replaced.
 func (r *render) replace(s, from, to string, n int64) string {
 	hits := int64(strings.Count(s, from))
 	if n >= 0 {
@@ -157,8 +157,9 @@ func (a *args) separator() string {
 	return sep
 }
 
-// partition returns the method partition or rpartition, which cuts a string into the text before a separator, the separator, and the text
-// after it. index finds the separator: it is strings.Index or strings.LastIndex.
+// partition returns the method partition or rpartition, which cuts a string into the text before a
+// separator, the separator, and the text after it. index finds the separator: it is strings.Index
+// or strings.LastIndex.
 func partition(index func(s, sep string) int) func(*render, Value, args) Value {
 	fromEnd := index("xx", "x") > 0
 	return func(_ *render, self Value, a args) Value {
@@ -174,8 +175,8 @@ func partition(index func(s, sep string) int) func(*render, Value, args) Value {
 	}
 }
 
-// split returns the method split or, if fromEnd is set, rsplit. They split a string at a separator or at white space into at most
-// maxsplit+1 parts.
+// split returns the method split or, if fromEnd is set, rsplit. They split a string at a separator
+// or at white space into at most maxsplit+1 parts.
 func split(fromEnd bool) func(*render, Value, args) Value {
 	return func(r *render, self Value, a args) Value {
 		s, limit := self.(string), a.integer(1, -1)
@@ -225,7 +226,8 @@ func strCount(_ *render, self Value, a args) Value {
 	return int64(strings.Count(self.(string), a.text(0)))
 }
 
-// affix returns the method startswith or endswith. Its argument is a string, or a tuple of strings of which at least one must match.
+// affix returns the method startswith or endswith. Its argument is a string, or a tuple of strings
+// of which at least one must match.
 func affix(has func(s, part string) bool) func(*render, Value, args) Value {
 	return func(r *render, self Value, a args) Value {
 		options, ok := a.pos[0].(tuple)

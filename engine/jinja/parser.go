@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parser makes the tree of a template. Its methods are the rules of Jinja's grammar. The rules of statements are in this file, the
-// rules of expressions in parser_expr.go.
+// parser makes the tree of a template. Its methods are the rules of Jinja's grammar. The rules of
+// statements are in this file, the rules of expressions in parser_expr.go.
 type parser struct {
 	tokens []token
 	pos    int
@@ -39,7 +39,8 @@ func (p *parser) is(text string) bool {
 	return t.text == text && (t.kind == tokName || t.kind == tokOp)
 }
 
-// take moves to the next token if the current one is the given word, operator or delimiter. It reports whether it did.
+// take moves to the next token if the current one is the given word, operator or delimiter. It
+// reports whether it did.
 func (p *parser) take(text string) bool {
 	if !p.is(text) {
 		return false
@@ -68,7 +69,8 @@ func (p *parser) expectName() token {
 	return p.next()
 }
 
-// enter adds a level of nested statements and expressions, and fails if there are too many. Each call needs a call of leave.
+// enter adds a level of nested statements and expressions, and fails if there are too many. Each
+// call needs a call of leave.
 func (p *parser) enter() {
 	if p.depth >= maxNesting {
 		failAt(p.cur().offset, "statements or expressions are nested more than %d levels deep", maxNesting)
@@ -78,7 +80,8 @@ func (p *parser) enter() {
 
 func (p *parser) leave() { p.depth-- }
 
-// link is called for part n of an expression whose parts follow one another, as in a + b + c or x.a.b. It fails if there are too many.
+// link is called for part n of an expression whose parts follow one another, as in a + b + c or
+// x.a.b. It fails if there are too many.
 func (p *parser) link(n int) {
 	if n > maxChain {
 		failAt(p.cur().offset, "an expression has more than %d parts in a row", maxChain)
@@ -87,8 +90,9 @@ func (p *parser) link(n int) {
 
 var blockEnds = []string{"endfor", "endif", "elif", "else", "endset", "endmacro", "endfilter", "endgeneration"}
 
-// statements parses text and statements up to one of blockEnds or to the end of the template. It also consumes and returns the token of
-// this end. opener is the name of the statement whose body is parsed; "" for the whole template.
+// statements parses text and statements up to one of blockEnds or to the end of the template. It
+// also consumes and returns the token of this end. opener is the name of the statement whose body
+// is parsed; "" for the whole template.
 func (p *parser) statements(opener string) ([]stmt, token) {
 	p.enter()
 	defer p.leave()
@@ -117,8 +121,8 @@ func (p *parser) statements(opener string) ([]stmt, token) {
 	}
 }
 
-// body parses the body of a statement, from the end of the opening tag up to one of the given words, such as endif. It also returns this
-// word.
+// body parses the body of a statement, from the end of the opening tag up to one of the given
+// words, such as endif. It also returns this word.
 func (p *parser) body(opener string, ends ...string) ([]stmt, string) {
 	p.take(":")
 	p.expect("%}")
@@ -235,7 +239,8 @@ func (p *parser) macro(start at) *macroStmt {
 	return s
 }
 
-// macroBody parses the body of a macro. Loops around the macro do not count as loops around its body.
+// macroBody parses the body of a macro. Loops around the macro do not count as loops around its
+// body.
 func (p *parser) macroBody(word string) []stmt {
 	outside := p.loops
 	p.loops = 0
@@ -264,7 +269,8 @@ func (p *parser) signature(d *macroDef) {
 	}
 }
 
-// target parses the target of a set or for: an item, or a tuple of items. end is the word that ends the target; "" for none.
+// target parses the target of a set or for: an item, or a tuple of items. end is the word that ends
+// the target; "" for none.
 func (p *parser) target(item func() expr, end string) expr {
 	start := p.cur().offset
 	items, isTuple := p.items(item, end)
@@ -281,7 +287,8 @@ func (p *parser) target(item func() expr, end string) expr {
 	return t
 }
 
-// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for statement cannot assign to attributes.
+// setItem parses an item in the target of a set: a name, or an attribute of a namespace. A for
+// statement cannot assign to attributes.
 func (p *parser) setItem() expr {
 	t, dot := p.cur(), p.ahead()
 	if t.kind != tokName || reserved(t.text) || dot.kind != tokOp || dot.text != "." {
@@ -299,7 +306,8 @@ func reserved(name string) bool {
 	return false
 }
 
-// markStored marks the names of a target as assigned. It fails for an expression that cannot be a target.
+// markStored marks the names of a target as assigned. It fails for an expression that cannot be a
+// target.
 func markStored(e expr, offset int) {
 	switch e := e.(type) {
 	case *nameExpr:

@@ -20,8 +20,9 @@ func (p *parser) expression() expr {
 	return value
 }
 
-// tuple parses an expression, or several expressions separated by commas, which form a tuple. If conditionals is false, the word "if" ends
-// the tuple, as in the head of a loop. The parameter end is another word that ends the tuple; "" for none.
+// tuple parses an expression, or several expressions separated by commas, which form a tuple. If
+// conditionals is false, the word "if" ends the tuple, as in the head of a loop. The parameter end
+// is another word that ends the tuple; "" for none.
 func (p *parser) tuple(conditionals bool, end string) expr {
 	item := p.or
 	if conditionals {
@@ -37,8 +38,9 @@ func (p *parser) tuple(conditionals bool, end string) expr {
 	return items[0]
 }
 
-// items parses expressions that are separated by commas, up to the end of the tag, a closing parenthesis or the word that the parameter end
-// gives ("" for none). isTuple reports whether there is a comma.
+// items parses expressions that are separated by commas, up to the end of the tag, a closing
+// parenthesis or the word that the parameter end gives ("" for none). isTuple reports whether there
+// is a comma.
 func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool) {
 	for {
 		if p.is("}}") || p.is("%}") || p.is(")") || end != "" && p.is(end) {
@@ -52,8 +54,9 @@ func (p *parser) items(item func() expr, end string) (items []expr, isTuple bool
 	}
 }
 
-// chain parses operands with operators of one precedence between them, from left to right. The function operator consumes and returns the
-// next operator, or returns "" if there is none. join makes the expression of an operator and its two operands.
+// chain parses operands with operators of one precedence between them, from left to right. The
+// function operator consumes and returns the next operator, or returns "" if there is none. join
+// makes the expression of an operator and its two operands.
 func (p *parser) chain(operand func() expr, operator func() string, join func(at at, op string, left, right expr) expr) expr {
 	left := operand()
 	for n := 0; ; n++ {
@@ -139,8 +142,8 @@ func (p *parser) product() expr {
 	return e
 }
 
-// unary parses a primary expression with its signs and postfixes. If filters is set, it also parses the filters and tests that follow. They
-// apply to the signed value: -1|abs is (-1)|abs.
+// unary parses a primary expression with its signs and postfixes. If filters is set, it also parses
+// the filters and tests that follow. They apply to the signed value: -1|abs is (-1)|abs.
 func (p *parser) unary(filters bool) expr {
 	p.enter()
 	defer p.leave()
@@ -294,8 +297,8 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// separated parses items that are separated by commas, and the closing bracket after them, which the parameter end gives. There may be a
-// comma before the bracket.
+// separated parses items that are separated by commas, and the closing bracket after them, which
+// the parameter end gives. There may be a comma before the bracket.
 func (p *parser) separated(end string, item func()) {
 	for first := true; !p.take(end); first = false {
 		if !first {

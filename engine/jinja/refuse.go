@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Jinja and Python have more features than published chat templates use. An unsupported feature is refused by name when a template is
-// parsed, even in a branch that never runs, so that a batch does not fail in the middle.
+// Jinja and Python have more features than published chat templates use. An unsupported feature is
+// refused by name when a template is parsed, even in a branch that never runs, so that a batch does
+// not fail in the middle.
 
-// refuse stops parsing because of an unsupported construct. The parameter what is the beginning of the message with its verb, such as "the
-// operator ** is".
+// refuse stops parsing because of an unsupported construct. The parameter what is the beginning of
+// the message with its verb, such as "the operator ** is".
 func refuse(offset int, what string) {
 	failAt(offset, "%s not supported in chat templates", what)
 }
@@ -27,8 +28,9 @@ var (
 	refusedGlobals = []string{"cycler", "joiner", "lipsum"}
 	refusedInMacro = []string{"caller", "kwargs", "varargs"} // variables that Jinja defines inside macros
 	refusedOfLoop  = []string{"changed", "cycle", "depth", "depth0"}
-	// refusedMethods has unsupported methods of Python's strings, lists, dictionaries and numbers. It does not have methods that change a
-	// list or a dictionary: these fail when they are called, as in Jinja's sandbox.
+	// refusedMethods has unsupported methods of Python's strings, lists, dictionaries and numbers.
+	// It does not have methods that change a list or a dictionary: these fail when they are called,
+	// as in Jinja's sandbox.
 	refusedMethods = []string{
 		"casefold", "center", "encode", "expandtabs", "format_map", "isalnum", "isascii", "isdecimal", "isidentifier",
 		"isnumeric", "isprintable", "istitle", "ljust", "maketrans", "rjust", "swapcase", "translate", "zfill", "copy", "fromkeys",
@@ -42,8 +44,8 @@ func refuseName(kind string, name token, refused []string) {
 	}
 }
 
-// refuseMethod refuses a call of an unsupported method. It checks only the method's name, because the type of the value is not known before
-// rendering.
+// refuseMethod refuses a call of an unsupported method. It checks only the method's name, because
+// the type of the value is not known before rendering.
 func refuseMethod(fn expr) {
 	if fn, ok := fn.(*attrExpr); ok && slices.Contains(refusedMethods, fn.name) {
 		refuse(int(fn.at), "the method '"+fn.name+"' is")

@@ -55,8 +55,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNotRefused renders templates that must not be refused: a template may define a name that is refused elsewhere, and it may use an
-// unknown filter in a branch that is not executed.
+// TestNotRefused renders templates that must not be refused: a template may define a name that is
+// refused elsewhere, and it may use an unknown filter in a branch that is not executed.
 func TestNotRefused(t *testing.T) {
 	t.Parallel()
 	requireRendered(t, map[string]string{

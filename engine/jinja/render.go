@@ -82,7 +82,8 @@ func (r *render) spend(cost int) {
 	}
 }
 
-// room is called before a string of n*size bytes is made. It fails if the string is too large, and subtracts its cost from the budget.
+// room is called before a string of n*size bytes is made. It fails if the string is too large, and
+// subtracts its cost from the budget.
 func (r *render) room(size, n int) {
 	if size > 0 && n > r.maxOutput/size {
 		failWith(errOutput)
@@ -90,7 +91,8 @@ func (r *render) room(size, n int) {
 	r.spend(size * max(n, 0))
 }
 
-// list is called before a list of n elements is made. It fails if the list is too large, and subtracts its cost from the budget.
+// list is called before a list of n elements is made. It fails if the list is too large, and
+// subtracts its cost from the budget.
 func (r *render) list(n int) {
 	if n > r.maxOutput/itemCost {
 		failWith(errOutput)
@@ -104,7 +106,8 @@ func (r *render) fits(n int) {
 	}
 }
 
-// nest is called before an element of a value is printed or compared, and unnest afterwards. nest fails if values are nested too deeply.
+// nest is called before an element of a value is printed or compared, and unnest afterwards. nest
+// fails if values are nested too deeply.
 func (r *render) nest() {
 	if r.depth >= maxDepth {
 		failWith(errDepth)

@@ -111,8 +111,8 @@ func (r *render) appendObject(out []byte, o *ordered.Object) []byte {
 	return append(out, '}')
 }
 
-// formatFloat returns Python's repr of a float: the shortest decimal number that parses to the same float. It has an exponent if the
-// magnitude is below 1e-4 or at least 1e16.
+// formatFloat returns Python's repr of a float: the shortest decimal number that parses to the same
+// float. It has an exponent if the magnitude is below 1e-4 or at least 1e16.
 func formatFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):

@@ -2,12 +2,14 @@ package jinja
 
 import "maps"
 
-// Before a template runs, Jinja decides to which scope each name belongs. A name that is set anywhere in a scope belongs to this scope from
-// its start. Until it is set, it has the value of the surrounding scope. This file makes the same decisions, and visits the names in the
-// same order as Jinja. The order matters: if only one branch of an if sets a name, its value in the other branches depends on where the
-// template first reads it.
+// Before a template runs, Jinja decides to which scope each name belongs. A name that is set
+// anywhere in a scope belongs to this scope from its start. Until it is set, it has the value of
+// the surrounding scope. This file makes the same decisions, and visits the names in the same order
+// as Jinja. The order matters: if only one branch of an if sets a name, its value in the other
+// branches depends on where the template first reads it.
 
-// variable is a name in a scope. It is stored in a slot of a frame or, if the template never sets it, among the variables of the context.
+// variable is a name in a scope. It is stored in a slot of a frame or, if the template never sets
+// it, among the variables of the context.
 type variable struct {
 	name    string
 	routine *routine
@@ -29,8 +31,8 @@ type load struct {
 	outer *variable // the source for loadAlias
 }
 
-// symbols has the names of a scope while binder collects them. For an if, the names of each branch are collected in a copy, and join
-// combines the copies.
+// symbols has the names of a scope while binder collects them. For an if, the names of each branch
+// are collected in a copy, and join combines the copies.
 type symbols struct {
 	parent  *symbols
 	routine *routine
@@ -40,7 +42,8 @@ type symbols struct {
 	stores  map[string]bool
 }
 
-// inner returns the symbols of a scope inside s. The parameter in is the routine of that scope; nil for the routine of s.
+// inner returns the symbols of a scope inside s. The parameter in is the routine of that scope; nil
+// for the routine of s.
 func (s *symbols) inner(in *routine) *symbols {
 	if in == nil {
 		in = s.routine
@@ -118,7 +121,8 @@ func (s *symbols) target(e any) {
 	children(e, s.target)
 }
 
-// join combines the names of the branches of an if. If only some branches set a name, the name keeps its earlier value in the others.
+// join combines the names of the branches of an if. If only some branches set a name, the name
+// keeps its earlier value in the others.
 func (s *symbols) join(branches ...*symbols) {
 	set := map[string]bool{}
 	for _, b := range branches {

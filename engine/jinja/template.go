@@ -1,9 +1,12 @@
-// Package jinja renders chat templates: the Jinja programs that models ship to turn messages into a prompt.
+// Package jinja renders chat templates: the Jinja programs that models ship to turn messages into a
+// prompt.
 //
-// The prompt is byte for byte the same as with Hugging Face transformers. The language is therefore the one of Python's jinja2 in an
-// ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks and loop controls, and with transformers' generation tag, tojson filter and
-// functions raise_exception and strftime_now. Values behave as in Python: 7/2 is 3.5, True prints as True, a list prints as its repr, 'é'
-// has length 1. Features that no published chat template uses are not supported, and Parse refuses them by name (refuse.go).
+// The prompt is byte for byte the same as with Hugging Face transformers. The language is therefore
+// the one of Python's jinja2 in an ImmutableSandboxedEnvironment with trim_blocks, lstrip_blocks
+// and loop controls, and with transformers' generation tag, tojson filter and functions
+// raise_exception and strftime_now. Values behave as in Python: 7/2 is 3.5, True prints as True, a
+// list prints as its repr, 'é' has length 1. Features that no published chat template uses are not
+// supported, and Parse refuses them by name (refuse.go).
 //
 // A template passes through these stages, each in the files named after it:
 //
@@ -13,16 +16,17 @@
 //	exec     runs statements, which write the prompt; loop.go runs loops
 //	eval     computes expressions; value.go has the types of values, call.go calls functions, macros and builtins
 //
-// To add a filter, add a line to the table in filters.go and a function to the file of its subject: filters_text.go, filters_number.go or
-// filters_list.go. To add a test, a method or a global function, add a line to tests.go, methods.go or globals.go. Remove the name from
-// refuse.go. Then add cases to testdata/conformance.py and run it. It records the results of Python's jinja2, and TestConformance compares
-// them.
+// To add a filter, add a line to the table in filters.go and a function to the file of its subject:
+// filters_text.go, filters_number.go or filters_list.go. To add a test, a method or a global
+// function, add a line to tests.go, methods.go or globals.go. Remove the name from refuse.go. Then
+// add cases to testdata/conformance.py and run it. It records the results of Python's jinja2, and
+// TestConformance compares them.
 //
-// Inside the package, an error of parsing or rendering is a panic with a value of type failure, as in text/template. Parse and Render
-// recover it and return an *Error.
+// Inside the package, an error of parsing or rendering is a panic with a value of type failure, as
+// in text/template. Parse and Render recover it and return an *Error.
 //
-// A template is a program of unknown origin. It cannot change the values that it is given, and its steps, memory and depth are limited
-// (render.go).
+// A template is a program of unknown origin. It cannot change the values that it is given, and its
+// steps, memory and depth are limited (render.go).
 package jinja
 
 import (
@@ -44,7 +48,8 @@ type Template struct {
 	absent []*undefined // [names] value of a name that the context does not have
 }
 
-// Parse reads a template. name is used only in error messages. An error is an *Error with the position of the mistake.
+// Parse reads a template. name is used only in error messages. An error is an *Error with the
+// position of the mistake.
 func Parse(name, source string) (t *Template, err error) {
 	t = &Template{name: name, source: normalizeNewlines(source)}
 	defer func() {
@@ -65,10 +70,11 @@ func Parse(name, source string) (t *Template, err error) {
 	return t, nil
 }
 
-// Render runs the template with the variables of ctx. It does not change ctx. now is the time for strftime_now.
+// Render runs the template with the variables of ctx. It does not change ctx. now is the time for
+// strftime_now.
 //
-// An error is an *Error with the position in the template. It wraps a *RaiseError if the template itself refused the messages by calling
-// raise_exception.
+// An error is an *Error with the position in the template. It wraps a *RaiseError if the template
+// itself refused the messages by calling raise_exception.
 func (t *Template) Render(ctx *ordered.Object, now time.Time) (string, error) {
 	r := newRender(t, ctx, now)
 	defer r.release()
@@ -127,7 +133,8 @@ func failAt(offset int, format string, args ...any) {
 	panic(failure{fmt.Errorf(format, args...), offset})
 }
 
-// recovered returns the *Error for a failure, at offset if it has no position. If e is not a failure, it panics again.
+// recovered returns the *Error for a failure, at offset if it has no position. If e is not a
+// failure, it panics again.
 func (t *Template) recovered(e any, offset int) error {
 	f, ok := e.(failure)
 	if !ok {
@@ -145,7 +152,8 @@ func (t *Template) recovered(e any, offset int) error {
 	}
 }
 
-// normalizeNewlines replaces all line ends by \n and removes a line end at the end of the text, as Jinja does.
+// normalizeNewlines replaces all line ends by \n and removes a line end at the end of the text, as
+// Jinja does.
 func normalizeNewlines(s string) string {
 	if strings.Contains(s, "\r") {
 		s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)

@@ -45,8 +45,8 @@ func init() {
 	}
 }
 
-// sequences names the types of values that have a length and can be subscripted. As in Jinja, dictionaries and undefined values belong to
-// them.
+// sequences names the types of values that have a length and can be subscripted. As in Jinja,
+// dictionaries and undefined values belong to them.
 var (
 	sequences = []string{"str", "Markup", "list", "tuple", "dict", "range", "Undefined"}
 	iterables = append([]string{"dict_keys", "dict_values", "dict_items", "generator", "LoopContext"}, sequences...)

@@ -12,7 +12,8 @@ import (
 
 // This file has the methods of Python's str that depend on the properties of characters.
 
-// isSpace reports whether Python's str.isspace is true for r: for Go's white space and for the separators U+001C to U+001F.
+// isSpace reports whether Python's str.isspace is true for r: for Go's white space and for the
+// separators U+001C to U+001F.
 func isSpace(r rune) bool { return r >= 0x1c && r <= 0x1f || unicode.IsSpace(r) }
 
 func isASCII(s string) bool {
@@ -27,7 +28,8 @@ func isASCII(s string) bool {
 // runeCount returns the length of s as Python's len does: in characters, not bytes.
 func runeCount(s string) int { return utf8.RuneCountInString(s) }
 
-// runeOffset returns the offset in bytes of the character with the given index; len(s) for an index past the end.
+// runeOffset returns the offset in bytes of the character with the given index; len(s) for an index
+// past the end.
 func runeOffset(s string, index int) int {
 	if index <= 0 {
 		return 0
@@ -41,8 +43,8 @@ func runeOffset(s string, index int) int {
 	return len(s)
 }
 
-// Case mapping follows the full Unicode rules: ß becomes SS, and Σ at the end of a word becomes ς. A Caser has state, so each use makes a
-// new one.
+// Case mapping follows the full Unicode rules: ß becomes SS, and Σ at the end of a word becomes ς.
+// A Caser has state, so each use makes a new one.
 
 func upper(s string) string {
 	if isASCII(s) {
@@ -95,7 +97,8 @@ func title(s string) string {
 	return b.String()
 }
 
-// lowerAt returns the lower case of the character r, which begins at byte i of s. The lower case of a Σ depends on the next character.
+// lowerAt returns the lower case of the character r, which begins at byte i of s. The lower case of
+// a Σ depends on the next character.
 func lowerAt(s string, i int, r rune) string {
 	if r != 'Σ' {
 		return lower(string(r))
@@ -203,7 +206,8 @@ func splitAt(s, sep string, limit int, fromEnd bool) []string {
 	return parts
 }
 
-// splitSpace splits s at white space, at most limit times. It starts from the end of s if fromEnd is set.
+// splitSpace splits s at white space, at most limit times. It starts from the end of s if fromEnd
+// is set.
 func splitSpace(s string, limit int, fromEnd bool) []string {
 	if limit >= len(s) {
 		return strings.FieldsFunc(s, isSpace)

@@ -31,7 +31,8 @@ func (w *jsonWriter) charge() {
 	w.r.spend(n)
 }
 
-// filterToJSON is the filter tojson of transformers. Unlike Jinja's, it does not escape HTML and keeps the order of keys.
+// filterToJSON is the filter tojson of transformers. Unlike Jinja's, it does not escape HTML and
+// keeps the order of keys.
 func filterToJSON(r *render, v Value, a args) Value {
 	w := jsonWriter{r: r, ascii: truth(a.or(0, false)), sorted: truth(a.or(3, false)), comma: ", ", col: ": "}
 	switch indent := a.or(1, nil).(type) {

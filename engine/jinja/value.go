@@ -8,17 +8,19 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Value is a value in a template. A context has values of the types of ordered.Value; dictionaries are *ordered.Object. Rendering does not
-// change them. Using a value of any other Go type is an error. An integer too large for int64 is a *big.Int, which can be printed and
-// compared, but not used in arithmetic.
+// Value is a value in a template. A context has values of the types of ordered.Value; dictionaries
+// are *ordered.Object. Rendering does not change them. Using a value of any other Go type is an
+// error. An integer too large for int64 is a *big.Int, which can be printed and compared, but not
+// used in arithmetic.
 type Value = ordered.Value
 
-// The types of values that a template makes, in addition to those of a context. namespace, macro, function and loopContext are
-// declared in globals.go, call.go and loop.go.
+// The types of values that a template makes, in addition to those of a context. namespace, macro,
+// function and loopContext are declared in globals.go, call.go and loop.go.
 type (
 	// tuple is an immutable sequence that prints with parentheses.
 	tuple []Value
-	// markup is a string marked by the filter safe. A plain string that is added to it with + is escaped for HTML.
+	// markup is a string marked by the filter safe. A plain string that is added to it with + is
+	// escaped for HTML.
 	markup string
 	span   struct{ start, stop, step int64 }
 	// view is the result of a dictionary's methods keys, values and items.
@@ -26,8 +28,9 @@ type (
 		kind string // "dict_keys", "dict_values" or "dict_items"
 		of   *ordered.Object
 	}
-	// undefined is the value of a name or an attribute that does not exist. It prints as an empty string, is false, has no elements and
-	// equals only undefined values. Arithmetic, ordering, attributes, items and calls of it are errors.
+	// undefined is the value of a name or an attribute that does not exist. It prints as an empty
+	// string, is false, has no elements and equals only undefined values. Arithmetic, ordering,
+	// attributes, items and calls of it are errors.
 	undefined struct {
 		name  string // name of the variable or attribute
 		owner string // the type that has no such attribute; empty for a variable
@@ -132,7 +135,8 @@ func elements(v Value) ([]Value, bool) {
 	return nil, false
 }
 
-// bothElements returns the elements of two lists or of two tuples. It returns false for other values.
+// bothElements returns the elements of two lists or of two tuples. It returns false for other
+// values.
 func bothElements(a, b Value) (x, y []Value, ok bool) {
 	x, aOK := elements(a)
 	y, bOK := elements(b)

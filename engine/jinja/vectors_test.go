@@ -16,14 +16,15 @@ import (
 // vectorsNow is the time at which the recorded prompts were rendered.
 var vectorsNow = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
-// TestTemplates renders small templates with the constructs of published templates. testdata/templates/render.py made the expected prompts
-// with jinja2.
+// TestTemplates renders small templates with the constructs of published templates.
+// testdata/templates/render.py made the expected prompts with jinja2.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	renderAll(t, filepath.Join("testdata", "templates"))
 }
 
-// TestModelTemplates renders the templates of real models and compares the prompts with those of Python's jinja2.
+// TestModelTemplates renders the templates of real models and compares the prompts with those of
+// Python's jinja2.
 func TestModelTemplates(t *testing.T) {
 	t.Parallel()
 	root := os.Getenv("INGOT_VECTORS")

@@ -2,7 +2,8 @@ package model_test
 
 import "fmt"
 
-// decoderLayout describes how a decoder's file differs from a Llama file in tensors and settings. A file has two layers.
+// decoderLayout describes how a decoder's file differs from a Llama file in tensors and settings. A
+// file has two layers.
 type decoderLayout struct {
 	arch                                           string
 	qkvBias, outputBias, headNorms, wholeNorms     bool

@@ -192,13 +192,15 @@ type glmLayout struct {
 	kind               gguf.Type
 }
 
-// The sizes of the attention in deepseek2 test files. All sizes are different, so that a mix-up is noticed.
+// The sizes of the attention in deepseek2 test files. All sizes are different, so that a mix-up is
+// noticed.
 const (
 	glmHeads, glmNope, glmRope, glmValue, glmRank = 3, 12, 8, 20, 24
 	glmFFN, glmExperts, glmUsed, glmExpertFFN     = 44, 6, 2, 14
 )
 
-// flash returns a layout like that of GLM-4.7-Flash: three layers, of which one is dense, and an MTP layer.
+// flash returns a layout like that of GLM-4.7-Flash: three layers, of which one is dense, and an
+// MTP layer.
 func flash() glmLayout {
 	return glmLayout{arch: "deepseek2", layers: 3, dense: 1, mtp: 1, qRank: 16, shared: 1, gating: 2, norm: true, bias: true}
 }

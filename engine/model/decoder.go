@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// decoder is a model of layers with attention and a gated feed-forward network or a mixture of experts. All families are decoders. Their
-// files describe how their layers differ: see design.
+// decoder is a model of layers with attention and a gated feed-forward network or a mixture of
+// experts. All families are decoders. Their files describe how their layers differ: see design.
 type decoder struct {
 	trunk
 	embedScale float32 // factor of the embeddings
@@ -19,8 +19,8 @@ type decoder struct {
 	routing compute.Tensor // [rows, 2*used]
 }
 
-// decoderLayer is an attention and a network. Weights that a family does not have are nil. A slice of weights is the argument list of one MatMul,
-// stored so that steps need not allocate it.
+// decoderLayer is an attention and a network. Weights that a family does not have are nil. A slice
+// of weights is the argument list of one MatMul, stored so that steps need not allocate it.
 type decoderLayer struct {
 	attention attention
 	network   network

@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// layers loads the layers and the MTP layer, and makes the memory of the model. attention loads the attention of a layer.
+// layers loads the layers and the MTP layer, and makes the memory of the model. attention loads the
+// attention of a layer.
 func (l *loader) layers(m *decoder, d *design, lim Limits, attention func(i int) attention) Model {
 	c, width := m.config, 1
 	if d.route != nil {

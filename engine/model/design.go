@@ -7,9 +7,11 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// design describes how a family's layers differ from Llama's. A design that only sets freqs describes Llama.
+// design describes how a family's layers differ from Llama's. A design that only sets freqs
+// describes Llama.
 type design struct {
-	// freqs is the rotation (RoPE) of queries and keys. unrotated reports whether a layer has no rotation; nil if all layers rotate.
+	// freqs is the rotation (RoPE) of queries and keys. unrotated reports whether a layer has no
+	// rotation; nil if all layers rotate.
 	freqs     compute.RopeFreqs
 	unrotated func(layer int) bool
 	// scale is the factor of the attention scores; 0 for 1/√keyDim.
@@ -50,7 +52,8 @@ func decoderFamily(read func(l *loader, c Config, lim Limits) design) family {
 	return slidingFamily(read, func(*loader) window { return window{} })
 }
 
-// slidingFamily is decoderFamily for decoders in which some layers have a sliding window. readWindow reads the window from a file.
+// slidingFamily is decoderFamily for decoders in which some layers have a sliding window.
+// readWindow reads the window from a file.
 func slidingFamily(read func(l *loader, c Config, lim Limits) design, readWindow func(l *loader) window) family {
 	config := func(l *loader) Config {
 		c, w := decoderConfig(l), readWindow(l)
@@ -138,7 +141,8 @@ const (
 
 func (l *loader) rotation(pairs ropePairs) compute.RopeFreqs { return l.rotationWith(pairs, false) }
 
-// rotationWith is like rotation. If exactYaRN is true, the limits of YaRN's interpolation are not rounded: see ropeFreqs.
+// rotationWith is like rotation. If exactYaRN is true, the limits of YaRN's interpolation are not
+// rounded: see ropeFreqs.
 func (l *loader) rotationWith(pairs ropePairs, exactYaRN bool) compute.RopeFreqs {
 	freqs, factor := l.ropeFreqs(l.ropeDims(), exactYaRN)
 	if factor > 1 {

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// TestFamilies compares a small model of each family with the results of Hugging Face transformers for the same weights.
+// TestFamilies compares a small model of each family with the results of Hugging Face transformers
+// for the same weights.
 func TestFamilies(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		t.Parallel()
@@ -26,7 +27,8 @@ func TestFamilies(t *testing.T) {
 	})
 }
 
-// TestFamilyTypes compares copies of the models in other types. The weights of a model have the same values in all types.
+// TestFamilyTypes compares copies of the models in other types. The weights of a model have the
+// same values in all types.
 func TestFamilyTypes(t *testing.T) {
 	modeltest.Families(t, func(t *testing.T, f *modeltest.Family) {
 		exact := openFile(t, f.Files[0])
@@ -71,7 +73,8 @@ func loadFamily(t *testing.T, path string) model.Model {
 	return m
 }
 
-// TestRopeFactorsByContext checks that Phi-3 uses the long factors if it is loaded for more positions than the original context.
+// TestRopeFactorsByContext checks that Phi-3 uses the long factors if it is loaded for more
+// positions than the original context.
 func TestRopeFactorsByContext(t *testing.T) {
 	short, long := []float32{1, 1.5, 2, 1}, []float32{3, 4, 5, 6}
 	logits := func(original int, short, long []float32) []float32 {

@@ -6,11 +6,12 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// layers27B is the number of layers of Gemma 3 27B. This model scales its attention scores differently from the other sizes of Gemma 3, and
-// files do not state the scale.
+// layers27B is the number of layers of Gemma 3 27B. This model scales its attention scores
+// differently from the other sizes of Gemma 3, and files do not state the scale.
 const layers27B = 62
 
-// gemma3 is the text model of Gemma 3. Five of six layers have a sliding window. The outputs of attention and network are normed.
+// gemma3 is the text model of Gemma 3. Five of six layers have a sliding window. The outputs of
+// attention and network are normed.
 func gemma3(l *loader, c Config, _ Limits) design {
 	d := design{
 		freqs: l.rotation(halves), headNorms: true, postNorms: true, activation: compute.GELU,
@@ -28,7 +29,8 @@ func gemma3(l *loader, c Config, _ Limits) design {
 	return d
 }
 
-// gemma3Window reads the window. If a file does not state the pattern, every sixth layer has no window.
+// gemma3Window reads the window. If a file does not state the pattern, every sixth layer has no
+// window.
 func gemma3Window(l *loader) window {
 	every := l.sizeOr("attention.sliding_window_pattern", 6)
 	return window{

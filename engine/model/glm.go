@@ -2,13 +2,14 @@ package model
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// latent is multi-head latent attention (MLA) in its absorbed form, as in GLM-4.7-Flash and DeepSeek-V2/V3. Keys and values stay compressed:
-// queries are transformed into the latent space (q' = W_kbᵀ·q) and attend there, and their contexts are transformed back (W_vb).
+// latent is multi-head latent attention (MLA) in its absorbed form, as in GLM-4.7-Flash and
+// DeepSeek-V2/V3. Keys and values stay compressed: queries are transformed into the latent space
+// (q' = W_kbᵀ·q) and attend there, and their contexts are transformed back (W_vb).
 type latent struct {
 	*latentBuffers
 	norm compute.Weight // {hidden}
-	// weights multiply the normed residual stream: q_a {hidden, qA}, or q {hidden, heads*(nope+rope)} if queries are not compressed, and
-	// kv_a {hidden, kvRank+rope}.
+	// weights multiply the normed residual stream: q_a {hidden, qA}, or q {hidden,
+	// heads*(nope+rope)} if queries are not compressed, and kv_a {hidden, kvRank+rope}.
 	weights []compute.Weight
 	qaNorm  compute.Weight   // {qA}, if queries are compressed
 	qb      []compute.Weight // one weight {qA, heads*(nope+rope)}, if queries are compressed
@@ -36,12 +37,13 @@ type mlaShape struct {
 	nope   int // number of values of a head's query and key that are not rotated
 	rope   int // number of values that are rotated; all heads share the rotated values of the keys
 	value  int // number of values in a head's output
-	// attention is the shape of the attention over latents: one key of kvRank+rope values, of which the first
-	// kvRank are also the value.
+	// attention is the shape of the attention over latents: one key of kvRank+rope values, of which
+	// the first kvRank are also the value.
 	attention compute.AttentionShape
 }
 
-// queryCols returns the number of values before the latent in a row of latentBuffers.a: the compressed query, or all queries.
+// queryCols returns the number of values before the latent in a row of latentBuffers.a: the
+// compressed query, or all queries.
 func (m mlaShape) queryCols() int {
 	if m.qA > 0 {
 		return m.qA

@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// loadGLM loads a model of the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture deepseek2): latent attention, dense layers, then
-// layers with mixtures of experts, and optionally an MTP layer.
+// loadGLM loads a model of the family of GLM-4.7-Flash and DeepSeek-V2/V3 (GGUF architecture
+// deepseek2): latent attention, dense layers, then layers with mixtures of experts, and optionally
+// an MTP layer.
 func loadGLM(l *loader, c Config, lim Limits) Model {
 	b, route := &latentBuffers{shape: l.mlaShape()}, l.routeShape(flashGating(c))
 	l.refuse("attention.temperature_scale", 0) // scales queries by position, as in Mistral Large 3
@@ -34,8 +35,9 @@ func loadGLM(l *loader, c Config, lim Limits) Model {
 	return l.layers(m, &d, lim, func(i int) attention { return l.latent(i, c.Hidden, b) })
 }
 
-// mlaShape reads the sizes of the attention. In newer files, made for absorbed MLA, key_length and value_length are the sizes of
-// latents, and *_mla are the sizes of heads. In older files, key_length and value_length are the sizes of heads.
+// mlaShape reads the sizes of the attention. In newer files, made for absorbed MLA, key_length and
+// value_length are the sizes of latents, and *_mla are the sizes of heads. In older files,
+// key_length and value_length are the sizes of heads.
 func (l *loader) mlaShape() mlaShape {
 	s := mlaShape{
 		heads:  l.size("attention.head_count"),
@@ -92,8 +94,8 @@ func flashGating(c Config) compute.Gating {
 	return compute.GatingSoftmax
 }
 
-// yarnScale returns YaRN's factor for the attention scores: the square of 1 + m·ln(factor). The file has m, which is 0.1·mscale_all_dim in
-// the original configuration.
+// yarnScale returns YaRN's factor for the attention scores: the square of 1 + m·ln(factor). The
+// file has m, which is 0.1·mscale_all_dim in the original configuration.
 func (l *loader) yarnScale(factor float64) float64 {
 	m := 1 + l.floatOr("rope.scaling.yarn_log_multiplier", 0)*math.Log(max(factor, 1))
 	return m * m
@@ -127,9 +129,10 @@ func (l *loader) latent(i, hidden int, b *latentBuffers) *latent {
 	return a
 }
 
-// splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank, heads*(nope+value)}. The value part keeps its
-// type. The key part must be transposed, which is not possible in quantised blocks. It becomes float16, or float32 if its type has a larger
-// range than float16.
+// splitKVB makes the two weights of absorbed attention from the older joint weight, {kvRank,
+// heads*(nope+value)}. The value part keeps its type. The key part must be transposed, which is not
+// possible in quantised blocks. It becomes float16, or float32 if its type has a larger range than
+// float16.
 func (l *loader) splitKVB(name string, s mlaShape) (kb, vb compute.Weight) {
 	t := l.tensor(name, s.kvRank, s.heads*(s.nope+s.value))
 	if l.err != nil {

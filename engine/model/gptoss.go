@@ -6,7 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// gptOSS is gpt-oss. Every product has a bias, attention has sinks, and layers 0, 2, 4 and so on have a sliding window.
+// gptOSS is gpt-oss. Every product has a bias, attention has sinks, and layers 0, 2, 4 and so on
+// have a sliding window.
 func gptOSS(l *loader, _ Config, _ Limits) design {
 	route := l.routeShape(softmaxOfChosen)
 	route.BiasLogits = true

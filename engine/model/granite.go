@@ -1,7 +1,7 @@
 package model
 
-// granite is the dense models of Granite 3 and 4: Llama with factors for embeddings, attention scores, branches and logits. A factor of 0
-// means no factor.
+// granite is the dense models of Granite 3 and 4: Llama with factors for embeddings, attention
+// scores, branches and logits. A factor of 0 means no factor.
 func granite(l *loader, _ Config, _ Limits) design {
 	d := design{
 		freqs:      l.rotation(neighbours),

@@ -10,7 +10,8 @@ import (
 type grouped struct {
 	*groupedBuffers
 	norm compute.Weight // {hidden}
-	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}, or one weight with the rows of all three
+	// {hidden, heads*keyDim}, {hidden, kvHeads*keyDim}, {hidden, kvHeads*valueDim}, or one weight
+	// with the rows of all three
 	weights            []compute.Weight
 	queryNorm, keyNorm compute.Weight // {heads*keyDim}, {kvHeads*keyDim}: norms over all heads together
 	projection         compute.Projection
@@ -56,8 +57,9 @@ func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, l
 		m.norm = l.joined(float32(1/d.logitScale), []string{"output_norm.weight"}, c.Hidden)
 	}
 	if r := d.branchScale; r > 0 {
-		// Instead of x + r·branch, a layer computes x/r + branch: the residual stream is divided by the scale r of the branches. Norms of
-		// the divided stream give the same results with eps/r².
+		// Instead of x + r·branch, a layer computes x/r + branch: the residual stream is divided by
+		// the scale r of the branches. Norms of the divided stream give the same results with
+		// eps/r².
 		m.embedScale /= float32(r)
 		m.eps /= float32(r * r)
 	}
@@ -80,7 +82,8 @@ func (l *loader) groupedDecoder(d *design, s compute.AttentionShape, c Config, l
 	})
 }
 
-// grouped loads the attention of layer i. sliding is the rotation of the layers with a sliding window; nil if it is the same.
+// grouped loads the attention of layer i. sliding is the rotation of the layers with a sliding
+// window; nil if it is the same.
 func (l *loader) grouped(d *design, i int, s compute.AttentionShape, m *decoder, sliding compute.Rope) *grouped {
 	name := func(s string) string { return blockTensor(i, s) }
 	hidden, queries, keys, values := m.config.Hidden, s.Heads*s.KeyDim, s.KVHeads*s.KeyDim, s.KVHeads*s.ValueDim

@@ -17,8 +17,9 @@ import (
 // invarianceLimits has room for sequences of up to 40 positions.
 var invarianceLimits = model.Limits{Rows: 64, Outputs: 64, Context: 64, Pages: 40, PageSize: 8}
 
-// TestBatchInvariance computes sequences in different steps: one sequence in one step, one row per step, in chunks, and mixed with other
-// sequences. Logits and drafts must have the same bits in all of them, with any number of threads.
+// TestBatchInvariance computes sequences in different steps: one sequence in one step, one row per
+// step, in chunks, and mixed with other sequences. Logits and drafts must have the same bits in all
+// of them, with any number of threads.
 func TestBatchInvariance(t *testing.T) {
 	half := flash()
 	half.kind = gguf.TypeF16
@@ -65,8 +66,9 @@ func each(left []int, rows func(n int) int) []int {
 	return out
 }
 
-// run computes the sequences in steps. plan gets the number of rows that each sequence has left, and returns the number of rows of each
-// sequence in the next step. run returns the logits of every row, and the MTP layer's logits of every row that is followed by a token.
+// run computes the sequences in steps. plan gets the number of rows that each sequence has left,
+// and returns the number of rows of each sequence in the next step. run returns the logits of every
+// row, and the MTP layer's logits of every row that is followed by a token.
 func run(t *testing.T, path string, threads int, all [][]int32, plan func(left []int) []int) [][][]float32 {
 	t.Helper()
 	f, err := gguf.Open(path)
@@ -142,8 +144,8 @@ func pageTables(n int) [][]int32 {
 	return tables
 }
 
-// TestJointForm rewrites micro-glm to the older layout, which has one tensor for keys and values and no *_mla settings. The logits
-// must have the same bits.
+// TestJointForm rewrites micro-glm to the older layout, which has one tensor for keys and values
+// and no *_mla settings. The logits must have the same bits.
 func TestJointForm(t *testing.T) {
 	b := rebuild(t, "testdata/micro-glm.gguf")
 	const heads, nope, value, rank = 2, 32, 32, 32

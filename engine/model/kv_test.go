@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// TestKVNeedsWholeBlocks checks that a KV cache type with blocks is refused if heads are not whole blocks.
+// TestKVNeedsWholeBlocks checks that a KV cache type with blocks is refused if heads are not whole
+// blocks.
 func TestKVNeedsWholeBlocks(t *testing.T) {
 	t.Parallel()
 	path := llamaLayout{hidden: 64, heads: 4, kvHeads: 2}.build().write(t) // heads of 16 values

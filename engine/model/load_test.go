@@ -53,8 +53,8 @@ func eachBase(t *testing.T, test func(t *testing.T, base func() *build)) {
 	}
 }
 
-// TestRefusals breaks a file in one way at a time. The error must name the cause. It must wrap ErrUnsupported if the file is well
-// formed but needs something that Ingot does not compute.
+// TestRefusals breaks a file in one way at a time. The error must name the cause. It must wrap
+// ErrUnsupported if the file is well formed but needs something that Ingot does not compute.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		name, base  string
@@ -210,7 +210,8 @@ func TestWrongShapes(t *testing.T) {
 	})
 }
 
-// TestSameValuesInOtherDimensions loads files whose tensors have the same rows, but one dimension fewer.
+// TestSameValuesInOtherDimensions loads files whose tensors have the same rows, but one dimension
+// fewer.
 func TestSameValuesInOtherDimensions(t *testing.T) {
 	b := flash().build()
 	for _, name := range []string{"blk.0.attn_k_b.weight", "blk.0.attn_v_b.weight"} {
@@ -220,8 +221,8 @@ func TestSameValuesInOtherDimensions(t *testing.T) {
 	requirePlain(t, b.write(t), floatTolerance)
 }
 
-// TestMissingSettings removes each setting of the architecture in turn. The model must load with the format's default, or the error
-// must name the setting or a tensor.
+// TestMissingSettings removes each setting of the architecture in turn. The model must load with
+// the format's default, or the error must name the setting or a tensor.
 func TestMissingSettings(t *testing.T) {
 	// Optional settings. Other tests check some of the defaults.
 	defaults := []string{
@@ -248,8 +249,8 @@ func TestMissingSettings(t *testing.T) {
 	})
 }
 
-// TestPredictionAnnouncedButAbsent loads files with nextn_predict_layers but without the tensors of an MTP layer, and a file with two MTP
-// layers.
+// TestPredictionAnnouncedButAbsent loads files with nextn_predict_layers but without the tensors of
+// an MTP layer, and a file with two MTP layers.
 func TestPredictionAnnouncedButAbsent(t *testing.T) {
 	t.Run("no tensors", func(t *testing.T) {
 		b := flash().build()
@@ -286,7 +287,8 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 	})
 }
 
-// TestBothForms loads a file that has the weights of keys and values in both forms, joint and split.
+// TestBothForms loads a file that has the weights of keys and values in both forms, joint and
+// split.
 func TestBothForms(t *testing.T) {
 	g := flash()
 	g.joint = true
@@ -300,7 +302,8 @@ func TestBothForms(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestNoPanics changes settings and tensors at random. A file must be refused or must run, with any result.
+// TestNoPanics changes settings and tensors at random. A file must be refused or must run, with any
+// result.
 func TestNoPanics(t *testing.T) {
 	values := []any{
 		uint32(0), uint32(1), uint32(2), uint32(3), uint32(7), uint32(8), uint32(1 << 20), uint32(math.MaxUint32), uint64(math.MaxUint64),

@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// loader reads a model's settings and tensors. The first error is stored in err. After an error, the methods return zero values, so
-// that callers need not check each call.
+// loader reads a model's settings and tensors. The first error is stored in err. After an error,
+// the methods return zero values, so that callers need not check each call.
 type loader struct {
 	be   compute.Backend
 	file *gguf.File
@@ -38,7 +38,8 @@ func (l *loader) key(name string) string { return l.arch + "." + name }
 
 func (l *loader) has(name string) bool { return l.file.Meta().Has(l.key(name)) }
 
-// maxSize is the maximum of every size in a file's settings. It is chosen so that the product of three sizes fits into an int.
+// maxSize is the maximum of every size in a file's settings. It is chosen so that the product of
+// three sizes fits into an int.
 const maxSize = 1 << 20
 
 // size reads a setting that must be present and an integer from 1 to maxSize.
@@ -51,7 +52,8 @@ func (l *loader) size(name string) int {
 	return v
 }
 
-// sizeOr reads a setting that must be an integer from 0 to maxSize. It returns fallback if the setting is absent.
+// sizeOr reads a setting that must be an integer from 0 to maxSize. It returns fallback if the
+// setting is absent.
 func (l *loader) sizeOr(name string, fallback int) int {
 	if _, err := l.file.Meta().Ints(l.key(name)); err == nil {
 		l.fail(fmt.Errorf("%s is an array (layers of different sizes): %w", l.key(name), ErrUnsupported))
@@ -65,7 +67,8 @@ func (l *loader) sizeOr(name string, fallback int) int {
 	return int(v)
 }
 
-// floatOr reads a setting that is finite and at least 0. It returns fallback if the setting is absent.
+// floatOr reads a setting that is finite and at least 0. It returns fallback if the setting is
+// absent.
 func (l *loader) floatOr(name string, fallback float64) float64 {
 	v := settingOr(l, name, fallback, l.file.Meta().Float)
 	if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
@@ -81,7 +84,8 @@ func (l *loader) eps() float32 {
 	return float32(l.floatOr(name, 0))
 }
 
-// refuse refuses a file that has an unsupported setting, unless the setting has no effect because its value equals neutral.
+// refuse refuses a file that has an unsupported setting, unless the setting has no effect because
+// its value equals neutral.
 func (l *loader) refuse(name string, neutral float64) {
 	if v := l.floatOr(name, neutral); v != neutral {
 		l.fail(fmt.Errorf("%s is %g: %w", l.key(name), v, ErrUnsupported))
@@ -96,7 +100,8 @@ func (l *loader) stringOr(name, fallback string) string {
 	return settingOr(l, name, fallback, l.file.Meta().String)
 }
 
-// settingOr reads a setting with the given method of the metadata. It returns fallback if the setting is absent.
+// settingOr reads a setting with the given method of the metadata. It returns fallback if the
+// setting is absent.
 func settingOr[T any](l *loader, name string, fallback T, read func(key string) (T, error)) T {
 	if !l.has(name) {
 		return fallback
@@ -115,8 +120,8 @@ func (l *loader) require(name string) {
 	}
 }
 
-// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may have fewer or more dimensions if its
-// first dimension and its number of values are the same.
+// tensor returns a tensor of the given shape, fastest dimension first. The tensor in the file may
+// have fewer or more dimensions if its first dimension and its number of values are the same.
 func (l *loader) tensor(name string, shape ...int) gguf.Tensor {
 	t, ok := l.file.Tensor(name)
 	if !ok {
@@ -136,7 +141,8 @@ func (l *loader) weight(name string, shape ...int) compute.Weight {
 	return l.place(l.tensor(name, shape...))
 }
 
-// optional is like the method weight, but for a tensor that a file need not have. It returns nil if the file does not have the tensor.
+// optional is like the method weight, but for a tensor that a file need not have. It returns nil if
+// the file does not have the tensor.
 func (l *loader) optional(name string, shape ...int) compute.Weight {
 	if _, ok := l.file.Tensor(name); !ok {
 		return nil
@@ -150,7 +156,8 @@ func (l *loader) vector(name string, shape ...int) compute.Weight {
 	return l.place(t)
 }
 
-// joined loads several vectors as one vector of float32. sizes are their lengths. The values are multiplied by factor.
+// joined loads several vectors as one vector of float32. sizes are their lengths. The values are
+// multiplied by factor.
 func (l *loader) joined(factor float32, names []string, sizes ...int) compute.Weight {
 	var values []float32
 	for i, name := range names {
@@ -172,7 +179,8 @@ func (l *loader) joined(factor float32, names []string, sizes ...int) compute.We
 	return l.place(t)
 }
 
-// headOr loads an output head, as the argument list of MatMul. It returns fallback if the file does not have it.
+// headOr loads an output head, as the argument list of MatMul. It returns fallback if the file does
+// not have it.
 func (l *loader) headOr(fallback compute.Weight, name string, c Config) []compute.Weight {
 	if w := l.optional(name, c.Hidden, c.Vocab); w != nil {
 		return []compute.Weight{w}
@@ -214,8 +222,9 @@ func (l *loader) vocab(hidden int) int {
 	return t.Shape[1]
 }
 
-// unused refuses a file with tensors that the model does not use: ignoring a tensor such as a bias would give wrong results. ignore reports
-// whether a forward pass can do without the tensor with the given name.
+// unused refuses a file with tensors that the model does not use: ignoring a tensor such as a bias
+// would give wrong results. ignore reports whether a forward pass can do without the tensor with
+// the given name.
 func (l *loader) unused(ignore func(name string) bool) {
 	for _, t := range l.file.Tensors() {
 		if !l.used[t.Name] && !ignore(t.Name) {
@@ -245,8 +254,8 @@ func elements(shape []int) int {
 	return n
 }
 
-// derivedTables are tensors in old files whose values follow from the settings. Ingot computes the values and does
-// not read these tensors.
+// derivedTables are tensors in old files whose values follow from the settings. Ingot computes the
+// values and does not read these tensors.
 var derivedTables = []string{"attn_rot_embd.weight", "rope_freqs.weight"}
 
 func isDerived(name string) bool {
@@ -261,7 +270,8 @@ func (l *loader) name() string {
 	return name
 }
 
-// checkCache refuses a KV cache type that does not fit the model: a head's key and value must each be whole blocks of the type.
+// checkCache refuses a KV cache type that does not fit the model: a head's key and value must each
+// be whole blocks of the type.
 func (l *loader) checkCache(c Config, t gguf.Type) {
 	if block := t.BlockSize(); l.err == nil && block > 0 && (c.KeyDim%block != 0 || c.ValueDim%block != 0) {
 		l.fail(fmt.Errorf("%w with a KV cache of type %v: a head with %d values per key and %d per value is not whole blocks of %d; use f16 (--kv)",

@@ -14,7 +14,8 @@ type mixture struct {
 	experts    compute.Experts
 }
 
-// add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are buffers for intermediate results.
+// add routes the normed rows h to experts and adds the experts' outputs to x. routing and ffn are
+// buffers for intermediate results.
 func (e *mixture) add(s compute.Step, route compute.RouteShape, layer int, x, h, routing, ffn compute.Tensor) {
 	s.Route(routing, h, e.router, e.routerBias, route)
 	s.Checkpoint(layer, "routing", routing)
@@ -34,8 +35,8 @@ func (e *mixture) width(route compute.RouteShape) int {
 	return width
 }
 
-// maxExperts and maxUsed are larger than in any known model. They limit the time of routing, which examines all experts once per used
-// expert.
+// maxExperts and maxUsed are larger than in any known model. They limit the time of routing, which
+// examines all experts once per used expert.
 const (
 	maxExperts = 1024
 	maxUsed    = 64
@@ -44,8 +45,8 @@ const (
 // softmaxOfChosen is the expert_gating_func of a softmax over the logits of the chosen experts.
 const softmaxOfChosen compute.Gating = 3
 
-// routeShape reads how routers choose and weight experts. gating is the default for files without expert_gating_func. It is softmaxOfChosen
-// in families that choose experts by their logits alone.
+// routeShape reads how routers choose and weight experts. gating is the default for files without
+// expert_gating_func. It is softmaxOfChosen in families that choose experts by their logits alone.
 func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 	r := compute.RouteShape{
 		Experts:   l.sizeOr("expert_count", 0),
@@ -55,7 +56,8 @@ func (l *loader) routeShape(gating compute.Gating) compute.RouteShape {
 	}
 	r.Gating = compute.Gating(cmp.Or(l.sizeOr("expert_gating_func", 0), int(gating)))
 	if r.Gating == softmaxOfChosen && gating == softmaxOfChosen {
-		// A softmax over the chosen experts equals a softmax over all experts, divided by the sum of the chosen experts' probabilities.
+		// A softmax over the chosen experts equals a softmax over all experts, divided by the sum
+		// of the chosen experts' probabilities.
 		r.Gating, r.Normalise = compute.GatingSoftmax, true
 	}
 	if r.Gating != compute.GatingSoftmax && r.Gating != compute.GatingSigmoid {
@@ -108,7 +110,8 @@ func (l *loader) mixture(layer, hidden int, route compute.RouteShape) (e mixture
 	return e
 }
 
-// expertFFN returns the number of activations of an expert. Mixtral's files have it in the setting for dense layers.
+// expertFFN returns the number of activations of an expert. Mixtral's files have it in the setting
+// for dense layers.
 func (l *loader) expertFFN() int {
 	if l.arch == "llama" && !l.has("expert_feed_forward_length") {
 		return l.size("feed_forward_length")

@@ -1,5 +1,5 @@
-// Package model implements the model families. A family reads its weights from a GGUF file and has one forward pass, which uses package
-// compute and processes any mix of prefill and decode rows.
+// Package model implements the model families. A family reads its weights from a GGUF file and has
+// one forward pass, which uses package compute and processes any mix of prefill and decode rows.
 package model
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// ErrUnsupported is wrapped by errors about files that are well formed but need a computation that Ingot does not have.
+// ErrUnsupported is wrapped by errors about files that are well formed but need a computation that
+// Ingot does not have.
 var ErrUnsupported = errors.New("model is not supported")
 
 // Config has the settings of a model from its file.
@@ -27,14 +28,15 @@ type Config struct {
 	DraftLayers  int // MTP layers
 	Window       int // positions to which layers with a window attend; 0 if there are none
 	Sliding      int // number of layers with a window
-	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see compute.CacheShape.
+	// KeyCols and ValueCols are the numbers of values of one position in a layer of the cache; see
+	// compute.CacheShape.
 	KeyCols, ValueCols int
 	// KeyDim and ValueDim are the numbers of values of one head's key and value.
 	KeyDim, ValueDim int
 }
 
-// PositionBytes returns the bytes of one position in the cache of all layers, with values of type t. The values of a head must fill whole
-// blocks of t.
+// PositionBytes returns the bytes of one position in the cache of all layers, with values of type
+// t. The values of a head must fill whole blocks of t.
 func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	keyBytes, err := t.RowBytes(c.KeyDim)
 	if err != nil {
@@ -56,8 +58,8 @@ func (c Config) PositionBytes(t gguf.Type) (int, error) {
 	return layers * position, nil
 }
 
-// maxPosition is the maximum number of bytes of a position in the cache of all layers. Large models need about a thousandth of it. Its
-// product with a context fits into an int.
+// maxPosition is the maximum number of bytes of a position in the cache of all layers. Large models
+// need about a thousandth of it. Its product with a context fits into an int.
 const maxPosition = 1 << 32
 
 // Limits are the sizes that a model is loaded for. All numbers are at least 1.
@@ -69,37 +71,43 @@ type Limits struct {
 	PageSize int // positions per page
 	// KV is the type in which the cache stores keys and values; see compute.CacheShape.
 	KV gguf.Type
-	// FreeWindows divides the layers into groups with separate page tables, so that pages before a window can be freed: see
-	// Config.Groups. If it is false, all layers share one page table.
+	// FreeWindows divides the layers into groups with separate page tables, so that pages before a
+	// window can be freed: see Config.Groups. If it is false, all layers share one page table.
 	FreeWindows bool
 }
 
 // Model is a language model loaded on a backend. Its methods are not safe for concurrent use.
 type Model interface {
 	Config() Config
-	// Forward runs one step and returns the logits of the rows in b.Outputs: [len(Outputs)][Vocab], valid until the next call. It
-	// stores the keys and values of all rows in the cache.
+	// Forward runs one step and returns the logits of the rows in b.Outputs: [len(Outputs)][Vocab],
+	// valid until the next call. It stores the keys and values of all rows in the cache.
 	Forward(b *compute.Batch) ([][]float32, error)
-	// Decode runs n steps and waits only for the last one. n is at most the backend's MaxInFlight. The first step is b. If n is more than
-	// 1, each sequence must have one row in b, the row must be an output, and b.Top must be at least 1. Each further step has the same rows
-	// at the next position, with the best tokens of the previous step. The page tables must have pages for all these positions.
+	// Decode runs n steps and waits only for the last one. n is at most the backend's MaxInFlight.
+	// The first step is b. If n is more than 1, each sequence must have one row in b, the row must
+	// be an output, and b.Top must be at least 1. Each further step has the same rows at the next
+	// position, with the best tokens of the previous step. The page tables must have pages for all
+	// these positions.
 	Decode(b *compute.Batch, n int) error
-	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs, or of the last Decode of one step. The
-	// call reads them from the device, which is slow on some devices. They are valid until the next call.
+	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs,
+	// or of the last Decode of one step. The call reads them from the device, which is slow on some
+	// devices. They are valid until the next call.
 	Logits() [][]float32
-	// Best returns the result of compute.Step.Top for step i of the last Decode. After Forward or Draft, i must be 0. The result has a row
-	// for each output. If b.Top was not 0, the first 2*b.Top+1 values of a row are set. The rows are valid until the next call.
+	// Best returns the result of compute.Step.Top for step i of the last Decode. After Forward or
+	// Draft, i must be 0. The result has a row for each output. If b.Top was not 0, the first
+	// 2*b.Top+1 values of a row are set. The rows are valid until the next call.
 	Best(i int) [][]float32
 }
 
-// Drafter is a model with an MTP layer (multi-token prediction), which drafts the tokens after the one that the trunk chose.
+// Drafter is a model with an MTP layer (multi-token prediction), which drafts the tokens after the
+// one that the trunk chose.
 type Drafter interface {
 	Model
-	// Draft runs the MTP layer. Afterwards, Logits and Best have the results of the rows in b.Outputs. Without outputs, they keep their
-	// earlier results. The layer computes position p from the token at p+1 (in b.Tokens) and a hidden state. The source is the
-	// trunk's or the layer's hidden states. Row i of b uses number states[i] of the selected ones. For known tokens, this is the trunk's
-	// state at position p. For a draft that follows another draft, it is the state of that draft. The layer uses the page table of the
-	// trunk.
+	// Draft runs the MTP layer. Afterwards, Logits and Best have the results of the rows in
+	// b.Outputs. Without outputs, they keep their earlier results. The layer computes position p
+	// from the token at p+1 (in b.Tokens) and a hidden state. The source is the trunk's or the
+	// layer's hidden states. Row i of b uses number states[i] of the selected ones. For known
+	// tokens, this is the trunk's state at position p. For a draft that follows another draft, it
+	// is the state of that draft. The layer uses the page table of the trunk.
 	Draft(b *compute.Batch, source States, states []int32) error
 }
 
@@ -107,19 +115,22 @@ type Drafter interface {
 type States int
 
 const (
-	// TrunkStates are the states of the trunk after its final norm, one for each row of the last Forward or Decode.
+	// TrunkStates are the states of the trunk after its final norm, one for each row of the last
+	// Forward or Decode.
 	TrunkStates States = iota
 	// DraftStates are the states of the MTP layer, one for each output of the last Draft.
 	DraftStates
 )
 
-// family has the functions that read the settings of a file and load its weights. Both functions report errors through the loader.
+// family has the functions that read the settings of a file and load its weights. Both functions
+// report errors through the loader.
 type family struct {
 	config func(l *loader) Config
 	load   func(l *loader, c Config, lim Limits) Model
 }
 
-// families has the model families by GGUF's general.architecture. To add a family, write a file like qwen.go and add an entry here.
+// families has the model families by GGUF's general.architecture. To add a family, write a file
+// like qwen.go and add an entry here.
 var families = map[string]family{
 	"llama":       decoderFamily(llama),
 	"qwen2":       decoderFamily(qwen2),
@@ -152,7 +163,8 @@ func ReadConfig(f *gguf.File) (Config, error) {
 	return c, nil
 }
 
-// Load reads the weights of f onto a backend. The file must stay open for as long as the model is used.
+// Load reads the weights of f onto a backend. The file must stay open for as long as the model is
+// used.
 func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	l, family, err := open(be, f)
 	if err != nil {
@@ -167,8 +179,8 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	if l.err != nil {
 		return nil, fmt.Errorf("load %s: %w", f.Path(), l.err)
 	}
-	// The backend has packed copies of the weights, so the system can drop the file's pages from memory. The CPU reads embeddings from the
-	// file again.
+	// The backend has packed copies of the weights, so the system can drop the file's pages from
+	// memory. The CPU reads embeddings from the file again.
 	return m, f.Release()
 }
 
@@ -185,13 +197,15 @@ func open(be compute.Backend, f *gguf.File) (*loader, family, error) {
 	return newLoader(be, f, arch), found, nil
 }
 
-// relatives maps unsupported architectures to related supported ones, if the beginnings of the names do not show the relation.
+// relatives maps unsupported architectures to related supported ones, if the beginnings of the
+// names do not show the relation.
 var relatives = map[string]string{
 	"chatglm": "glm4", "glm-dsa": "deepseek2", "mistral3": "llama", "mixtral": "llama", "olmoe": "olmo2", "qwen2moe": "qwen3moe",
 	"qwen35moe": "qwen3moe", "qwen3next": "qwen3moe",
 }
 
-// use returns the advice to use a model of a supported architecture that is similar to arch; "" if there is none.
+// use returns the advice to use a model of a supported architecture that is similar to arch; "" if
+// there is none.
 func use(arch string) string {
 	nearest, length := relatives[arch], 0
 	if nearest == "" {

@@ -6,7 +6,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// mtp has the parts of an MTP layer that all families share: the input, which joins embedding and hidden state, and the output head.
+// mtp has the parts of an MTP layer that all families share: the input, which joins embedding and
+// hidden state, and the output head.
 type mtp struct {
 	enorm, hnorm compute.Weight   // {hidden}
 	ehProj       []compute.Weight // one weight {2*hidden, hidden}
@@ -63,7 +64,8 @@ func (m *mtp) outputs(s compute.Step, b *compute.Batch, x compute.Tensor) comput
 	return out
 }
 
-// end records the output head. It reads the buffer that outputs returned, to which the network has added its output.
+// end records the output head. It reads the buffer that outputs returned, to which the network has
+// added its output.
 func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Tensor) {
 	out, last := m.out.Head(len(b.Outputs)), t.last.Head(len(b.Outputs))
 	if out.Rows > 0 {
@@ -72,7 +74,8 @@ func (m *mtp) end(s compute.Step, t *trunk, b *compute.Batch) (logits compute.Te
 	return t.project(s, last, m.output)
 }
 
-// runDraft runs a pass of an MTP layer. record is the function that records the pass and returns the buffer of its logits.
+// runDraft runs a pass of an MTP layer. record is the function that records the pass and returns
+// the buffer of its logits.
 func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.Tensor) error {
 	s := t.be.Begin(b)
 	logits := record(s)
@@ -85,9 +88,10 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 	return nil
 }
 
-// mtpLayers subtracts the MTP layers, which are the last blocks, from c.Layers, and sets c.DraftLayers to 1 if there are any: only the
-// first MTP layer is used. Some files state a number of MTP layers but do not have the tensors. In some of these files, block_count does
-// not include the MTP layers.
+// mtpLayers subtracts the MTP layers, which are the last blocks, from c.Layers, and sets
+// c.DraftLayers to 1 if there are any: only the first MTP layer is used. Some files state a number
+// of MTP layers but do not have the tensors. In some of these files, block_count does not include
+// the MTP layers.
 func (l *loader) mtpLayers(c *Config) {
 	n := l.sizeOr("nextn_predict_layers", 0)
 	if l.err == nil && n >= c.Layers {

@@ -22,7 +22,8 @@ func (p *plain) glmLayer(i int, x [][]float64) [][]float64 {
 	return out
 }
 
-// latentAttention computes MLA over the normed h. A head's keys are [W_uk·c | k_pe], and its values are W_uv·c.
+// latentAttention computes MLA over the normed h. A head's keys are [W_uk·c | k_pe], and its values
+// are W_uv·c.
 func (p *plain) latentAttention(i int, h [][]float64) [][]float64 {
 	name := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", i, s) }
 	heads, rank, dims := p.count("attention.head_count"), p.count("attention.kv_lora_rank"), p.count("rope.dimension_count")
@@ -31,7 +32,8 @@ func (p *plain) latentAttention(i int, h [][]float64) [][]float64 {
 	inverse := p.inverseFrequencies(dims)
 	scale := 1 / math.Sqrt(float64(keyDim))
 	if factor := p.number("rope.scaling.factor"); factor > 1 {
-		// DeepSeek-V2: softmax_scale·mscale², mscale = 0.1·mscale_all_dim·ln(factor) + 1; files hold 0.1·mscale_all_dim.
+		// DeepSeek-V2: softmax_scale·mscale², mscale = 0.1·mscale_all_dim·ln(factor) + 1; files
+		// hold 0.1·mscale_all_dim.
 		mscale := p.number("rope.scaling.yarn_log_multiplier")*math.Log(factor) + 1
 		scale *= mscale * mscale
 	}
@@ -60,8 +62,8 @@ func (p *plain) latentAttention(i int, h [][]float64) [][]float64 {
 	return out
 }
 
-// expand computes the key and value of one head from latent c. Some files have W_uk and W_uv of each head side by side in one tensor. Other
-// files have two tensors: W_uk, transposed, and W_uv.
+// expand computes the key and value of one head from latent c. Some files have W_uk and W_uv of
+// each head side by side in one tensor. Other files have two tensors: W_uk, transposed, and W_uv.
 func (p *plain) expand(i, head int, c []float64, nope int) (key, value []float64) {
 	valueDim := p.count("attention.value_length_mla", "attention.value_length")
 	rank := len(c)
@@ -79,7 +81,8 @@ func (p *plain) expand(i, head int, c []float64, nope int) (key, value []float64
 	return key, times(p.tensor(fmt.Sprintf("blk.%d.attn_v_b.weight", i))[head*valueDim*rank:(head+1)*valueDim*rank], c)
 }
 
-// mixture returns the weighted sum of the chosen experts' outputs, plus the outputs of the shared experts.
+// mixture returns the weighted sum of the chosen experts' outputs, plus the outputs of the shared
+// experts.
 func (p *plain) mixture(i int, h []float64) []float64 {
 	name := func(s string) string { return fmt.Sprintf("blk.%d.%s", i, s) }
 	scores := times(p.tensor(name("ffn_gate_inp.weight")), h)
@@ -145,8 +148,8 @@ func (p *plain) mixture(i int, h []float64) []float64 {
 	return out
 }
 
-// draft runs the MTP layer over the positions from 0 on. Position p is computed from the token at p+1 and states[p]. draft returns the MTP
-// layer's states and logits.
+// draft runs the MTP layer over the positions from 0 on. Position p is computed from the token at
+// p+1 and states[p]. draft returns the MTP layer's states and logits.
 func (p *plain) draft(tokens []int32, states [][]float64) (own, logits [][]float64) {
 	i := p.count("block_count") - p.count("nextn_predict_layers")
 	name := func(s string) string { return fmt.Sprintf("blk.%d.nextn.%s.weight", i, s) }

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// TestPlain compares the plain forward pass with the reference outputs. Other tests rely on the plain forward pass.
+// TestPlain compares the plain forward pass with the reference outputs. Other tests rely on the
+// plain forward pass.
 func TestPlain(t *testing.T) {
 	const tolerance = 1e-3 // the reference is in float32
 	for _, name := range modeltest.Micros(t) {
@@ -38,8 +39,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// compareDrafts compares a chain of drafts after known tokens with the reference. Each draft continues with the best token of the previous
-// draft.
+// compareDrafts compares a chain of drafts after known tokens with the reference. Each draft
+// continues with the best token of the previous draft.
 func (p *plain) compareDrafts(t *testing.T, tokens []int32, states [][]float64, want [][][2]float64, tolerance float64) {
 	t.Helper()
 	slots, states := slices.Clone(tokens[1:]), slices.Clone(states)
@@ -53,8 +54,8 @@ func (p *plain) compareDrafts(t *testing.T, tokens []int32, states [][]float64, 
 	}
 }
 
-// distance returns the error of a row of logits: the root mean square of the differences over the standard deviation of the
-// expected logits.
+// distance returns the error of a row of logits: the root mean square of the differences over the
+// standard deviation of the expected logits.
 func distance(got []float32, want []float64) float64 {
 	n := float64(len(want))
 	mean, square, off := 0.0, 0.0, 0.0

@@ -12,13 +12,15 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// plain computes models as their papers define them: in float64, over whole sequences, one token at a time and without a cache.
-// Multi-head latent attention is not absorbed: the keys and values of every head are made from the latents.
+// plain computes models as their papers define them: in float64, over whole sequences, one token at
+// a time and without a cache. Multi-head latent attention is not absorbed: the keys and values of
+// every head are made from the latents.
 type plain struct {
 	tb      testing.TB
 	file    *gguf.File
 	tensors map[string][]float64
-	// tie is the smallest difference so far between the scores of a chosen expert and of an expert that was not chosen.
+	// tie is the smallest difference so far between the scores of a chosen expert and of an expert
+	// that was not chosen.
 	tie float64
 }
 
@@ -45,8 +47,8 @@ func (p *plain) arch() string {
 	return arch
 }
 
-// number reads a setting of the architecture. The file may have it under any of the names. It returns 0 if
-// the file has none of them.
+// number reads a setting of the architecture. The file may have it under any of the names. It
+// returns 0 if the file has none of them.
 func (p *plain) number(names ...string) float64 {
 	for _, name := range names {
 		switch v, _ := p.file.Meta().Any(p.arch() + "." + name); v := v.(type) {
@@ -126,8 +128,8 @@ func gatedNetwork(gate, up, down, x []float64) []float64 {
 	return times(down, g)
 }
 
-// inverseFrequencies returns the inverse frequencies of RoPE for dims values. They are unchanged, divided by a factor (linear), or
-// changed by YaRN (Peng et al. 2023) as in DeepSeek-V2's own code.
+// inverseFrequencies returns the inverse frequencies of RoPE for dims values. They are unchanged,
+// divided by a factor (linear), or changed by YaRN (Peng et al. 2023) as in DeepSeek-V2's own code.
 func (p *plain) inverseFrequencies(dims int) []float64 {
 	base, factor := p.number("rope.freq_base"), p.number("rope.scaling.factor")
 	if factor == 0 {
@@ -270,8 +272,9 @@ func (p *plain) llamaLayer(i int, x [][]float64) [][]float64 {
 	return out
 }
 
-// mixtralExperts returns the output of a layer's experts as Mixtral's paper defines it (Jiang et al. 2024): the sum of the experts with the
-// highest logits, weighted by the softmax of these logits.
+// mixtralExperts returns the output of a layer's experts as Mixtral's paper defines it (Jiang et
+// al. 2024): the sum of the experts with the highest logits, weighted by the softmax of these
+// logits.
 func (p *plain) mixtralExperts(layer int, h []float64) []float64 {
 	name := func(s string) string { return fmt.Sprintf("blk.%d.%s.weight", layer, s) }
 	logits := times(p.tensor(name("ffn_gate_inp")), h)

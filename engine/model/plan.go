@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Plan adds the memory that Load would allocate on a backend, except the KV cache, to sums. It reads no weights.
+// Plan adds the memory that Load would allocate on a backend, except the KV cache, to sums. It
+// reads no weights.
 func Plan(be compute.Backend, sums compute.Plan, f *gguf.File, lim Limits) error {
 	counted := &planBackend{Backend: be, plan: sums}
 	l, family, err := open(counted, f)
@@ -41,8 +42,9 @@ func (b *planBackend) Weight(t gguf.Tensor) (compute.Weight, error) {
 	return plannedWeight{t}, b.plan.Weight(t)
 }
 
-// Buffer adds the memory of a buffer. The buffer of logits, which has a column per token of the vocabulary, is not multiplied with weights.
-// All other buffers are counted as if they were multiplied with weights.
+// Buffer adds the memory of a buffer. The buffer of logits, which has a column per token of the
+// vocabulary, is not multiplied with weights. All other buffers are counted as if they were
+// multiplied with weights.
 func (b *planBackend) Buffer(rows, cols int) (compute.Tensor, error) {
 	b.plan.Buffer(rows, cols, cols != b.vocab)
 	return compute.Tensor{Rows: rows, Cols: cols, Stride: cols}, nil

@@ -12,8 +12,8 @@ func qwen3(l *loader, _ Config, _ Limits) design {
 	return design{freqs: l.rotation(halves), headNorms: true}
 }
 
-// qwen3moe is Qwen3 with a mixture of experts in each layer. The weights of the chosen experts always add up to 1; files have no
-// setting for this.
+// qwen3moe is Qwen3 with a mixture of experts in each layer. The weights of the chosen experts
+// always add up to 1; files have no setting for this.
 func qwen3moe(l *loader, c Config, lim Limits) design {
 	d := qwen3(l, c, lim)
 	route := l.routeShape(compute.GatingSoftmax)

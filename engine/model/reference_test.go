@@ -37,7 +37,8 @@ func TestGreedy(t *testing.T) {
 	})
 }
 
-// TestLogprobs compares the log-probabilities of the recorded tokens at every position of prompt and answer.
+// TestLogprobs compares the log-probabilities of the recorded tokens at every position of prompt
+// and answer.
 func TestLogprobs(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
 		t.Helper()
@@ -51,7 +52,8 @@ func TestLogprobs(t *testing.T) {
 	})
 }
 
-// TestCheckpoints compares the sum and the norm of the last position's hidden state after each layer.
+// TestCheckpoints compares the sum and the norm of the last position's hidden state after each
+// layer.
 func TestCheckpoints(t *testing.T) {
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
 		t.Helper()
@@ -77,8 +79,9 @@ func TestCheckpoints(t *testing.T) {
 	})
 }
 
-// TestDrafts fills the MTP layer's cache over prompt and answer and compares the three drafts made after each token of the answer.
-// If two logits differ by less than the margin, either draft is accepted, and the rest of the chain is not compared.
+// TestDrafts fills the MTP layer's cache over prompt and answer and compares the three drafts made
+// after each token of the answer. If two logits differ by less than the margin, either draft is
+// accepted, and the rest of the chain is not compared.
 func TestDrafts(t *testing.T) {
 	const margin = 0.01
 	eachReference(t, func(t *testing.T, m model.Model, cases []modeltest.Case) {
@@ -116,8 +119,8 @@ func TestDrafts(t *testing.T) {
 	})
 }
 
-// drafts returns a chain of n drafts after a known token. The first draft is computed from the model's hidden state at position slot, the
-// position before the token.
+// drafts returns a chain of n drafts after a known token. The first draft is computed from the
+// model's hidden state at position slot, the position before the token.
 func drafts(t *testing.T, m model.Drafter, token int32, slot, n int) []int32 {
 	t.Helper()
 	var out []int32

@@ -13,9 +13,11 @@ const (
 	yarnBetaSlow = 1  // a frequency with fewer rotations than this over the original context is divided by the factor
 )
 
-// ropeFreqs reads the rotation of dims values of a head. It computes the frequencies from the base, applies the file's scaling (none,
-// linear or yarn), and divides them by rope_freqs.weight, which has the scaling of Llama 3. factor is YaRN's factor for the context; 1
-// without YaRN. Most models round the limits of YaRN's interpolation to whole pairs. If exactYaRN is true, the limits are not rounded.
+// ropeFreqs reads the rotation of dims values of a head. It computes the frequencies from the base,
+// applies the file's scaling (none, linear or yarn), and divides them by rope_freqs.weight, which
+// has the scaling of Llama 3. factor is YaRN's factor for the context; 1 without YaRN. Most models
+// round the limits of YaRN's interpolation to whole pairs. If exactYaRN is true, the limits are not
+// rounded.
 func (l *loader) ropeFreqs(dims int, exactYaRN bool) (freqs compute.RopeFreqs, factor float64) {
 	f, base := l.baseFreqs("rope.freq_base", dims)
 	if l.err != nil {
@@ -95,12 +97,14 @@ func (l *loader) divideFreqs(f []float64, name string) {
 	}
 }
 
-// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for those in between. context is the length of
-// the original context. fast is the minimum number of rotations of a high frequency over this length. slow is the maximum number of
-// rotations of a low frequency. Unless exact is true, the limits are rounded to whole pairs.
+// yarn divides low frequencies by factor, does not change high frequencies, and interpolates for
+// those in between. context is the length of the original context. fast is the minimum number of
+// rotations of a high frequency over this length. slow is the maximum number of rotations of a low
+// frequency. Unless exact is true, the limits are rounded to whole pairs.
 func yarn(f []float64, base, factor float64, context int, fast, slow float64, exact bool) {
 	dims := float64(2 * len(f))
-	// pair returns the index of the frequency that has the given number of rotations over the original context.
+	// pair returns the index of the frequency that has the given number of rotations over the
+	// original context.
 	pair := func(turns float64) float64 {
 		return dims * math.Log(float64(context)/(turns*2*math.Pi)) / (2 * math.Log(base))
 	}

@@ -7,10 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestYarnOfDeepSeekV2 checks the frequencies of DeepSeek-V2-Lite's configuration: base 10000, 64 values, factor 40, context 4096, betas 32
-// and 1. The expected values were computed by hand from the formulas of Peng et al. 2023. The correction range is 10.47 to 22.51, which is
-// rounded outwards to 10 and 23. Pairs up to 10 keep their frequency. From pair 23 on, frequencies are divided by 40. Pairs in between are
-// interpolated: pair 16 by 6/13, pair 17 by 7/13.
+// TestYarnOfDeepSeekV2 checks the frequencies of DeepSeek-V2-Lite's configuration: base 10000, 64
+// values, factor 40, context 4096, betas 32 and 1. The expected values were computed by hand from
+// the formulas of Peng et al. 2023. The correction range is 10.47 to 22.51, which is rounded
+// outwards to 10 and 23. Pairs up to 10 keep their frequency. From pair 23 on, frequencies are
+// divided by 40. Pairs in between are interpolated: pair 16 by 6/13, pair 17 by 7/13.
 func TestYarnOfDeepSeekV2(t *testing.T) {
 	const base, factor = 10000.0, 40.0
 	plain := make([]float64, 32)
@@ -34,7 +35,8 @@ func TestYarnOfDeepSeekV2(t *testing.T) {
 	}
 }
 
-// TestYarnScale checks DeepSeek's softmax scale. It is mscale squared, with mscale = 0.1·0.707·ln(40) + 1 = 1.2608.
+// TestYarnScale checks DeepSeek's softmax scale. It is mscale squared, with mscale =
+// 0.1·0.707·ln(40) + 1 = 1.2608.
 func TestYarnScale(t *testing.T) {
 	l := settings(t, map[string]any{"rope.scaling.yarn_log_multiplier": float32(0.0707)})
 	require.InDelta(t, 1.5896, l.yarnScale(40), 1e-4)

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// settings returns a loader for a file that has only the given settings of deepseek2, and no tensors.
+// settings returns a loader for a file that has only the given settings of deepseek2, and no
+// tensors.
 func settings(t *testing.T, values map[string]any) *loader {
 	t.Helper()
 	meta := gguf.NewMetadata()
@@ -30,8 +31,8 @@ func settings(t *testing.T, values map[string]any) *loader {
 	return newLoader(nil, f, "deepseek2")
 }
 
-// TestGatingOfEarlyFlashFiles checks the default gating. Early files of GLM-4.7-Flash do not have expert_gating_func and use
-// sigmoid. All other files without it use softmax.
+// TestGatingOfEarlyFlashFiles checks the default gating. Early files of GLM-4.7-Flash do not have
+// expert_gating_func and use sigmoid. All other files without it use softmax.
 func TestGatingOfEarlyFlashFiles(t *testing.T) {
 	for _, c := range []struct {
 		layers, vocab int

@@ -9,10 +9,12 @@ import (
 // MaxTop is the maximum of compute.Batch.Top.
 const MaxTop = 64
 
-// steps has the methods of Model that run steps: one at a time, or several without waiting between them.
+// steps has the methods of Model that run steps: one at a time, or several without waiting between
+// them.
 type steps struct {
 	be compute.Backend
-	// record is the function that records the forward pass of a batch. It returns the buffer of the logits: [outputs, vocab].
+	// record is the function that records the forward pass of a batch. It returns the buffer of the
+	// logits: [outputs, vocab].
 	record func(s compute.Step, b *compute.Batch) compute.Tensor
 
 	tops   []compute.Tensor // [steps in flight] results of compute.Step.Top, each [outputs, 2*MaxTop+1]

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// severalInFlight is the CPU backend with several steps in flight. Each step still runs when it is submitted. One of the steps can be made
-// to fail.
+// severalInFlight is the CPU backend with several steps in flight. Each step still runs when it is
+// submitted. One of the steps can be made to fail.
 type severalInFlight struct {
 	compute.Backend
 	failing int // the step with this number, counted from 1, fails; 0 for none
@@ -51,8 +51,8 @@ func decoding(k int) *compute.Batch {
 	return b
 }
 
-// TestDecode compares several steps in flight with the same steps one by one. The best tokens and their logits must have the same
-// bits, and must be the best of the logits that Forward returns.
+// TestDecode compares several steps in flight with the same steps one by one. The best tokens and
+// their logits must have the same bits, and must be the best of the logits that Forward returns.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	const steps, k = 5, 7

@@ -2,7 +2,8 @@ package model
 
 import "github.com/ingot-run/ingot/engine/compute"
 
-// trunk is the part of a model that all families share: embedding, output head, cache, and the buffers of the residual stream.
+// trunk is the part of a model that all families share: embedding, output head, cache, and the
+// buffers of the residual stream.
 type trunk struct {
 	steps
 	config Config
@@ -55,7 +56,8 @@ func (t *trunk) project(s compute.Step, last compute.Tensor, output []compute.We
 	return logits
 }
 
-// normed returns x after the norm before a layer's attention or network, or x itself if the layer has no such norm.
+// normed returns x after the norm before a layer's attention or network, or x itself if the layer
+// has no such norm.
 func (t *trunk) normed(s compute.Step, x compute.Tensor, gain compute.Weight) compute.Tensor {
 	if gain == nil {
 		return x
@@ -65,7 +67,8 @@ func (t *trunk) normed(s compute.Step, x compute.Tensor, gain compute.Weight) co
 	return h
 }
 
-// add computes x += w·in. w has one weight. If gain is not nil, the product is normed before it is added.
+// add computes x += w·in. w has one weight. If gain is not nil, the product is normed before it is
+// added.
 func (t *trunk) add(s compute.Step, x, in compute.Tensor, w []compute.Weight, gain compute.Weight) {
 	if gain == nil {
 		s.MatMulAdd(x, in, w[0])

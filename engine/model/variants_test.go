@@ -14,9 +14,11 @@ import (
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 )
 
-// Tolerances for the distance of logits from the plain forward pass. With float weights, the difference comes from rounding and
-// from a float16 cache. With blocks, activations are also rounded to 8 bits in runs of up to 256. The error of a product is then
-// about 1 % if a few activations are large, as with random gains. The logits of an unrelated model have a distance of 1.4.
+// Tolerances for the distance of logits from the plain forward pass. With float weights, the
+// difference comes from rounding and from a float16 cache. With blocks, activations are also
+// rounded to 8 bits in runs of up to 256. The error of a product is then about 1 % if a few
+// activations are large, as with random gains. The logits of an unrelated model have a distance of
+// 1.4.
 const (
 	floatTolerance = 2e-3
 	blockTolerance = 0.15
@@ -47,7 +49,8 @@ type sequence struct {
 	pages            []int32
 }
 
-// draw draws tokens. It avoids near ties in the choice of experts, since rounding could decide them either way.
+// draw draws tokens. It avoids near ties in the choice of experts, since rounding could decide them
+// either way.
 func (p *plain) draw(r *rand.Rand, n int, drafts bool) *sequence {
 	const margin = 2e-3
 	for {
@@ -68,7 +71,8 @@ func (p *plain) draw(r *rand.Rand, n int, drafts bool) *sequence {
 	}
 }
 
-// requirePlain compares a file's model with the plain forward pass. It computes two sequences in steps that mix them, and drafts.
+// requirePlain compares a file's model with the plain forward pass. It computes two sequences in
+// steps that mix them, and drafts.
 func requirePlain(t *testing.T, path string, tolerance float64) {
 	t.Helper()
 	m, err := load(t, path)

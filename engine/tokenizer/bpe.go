@@ -9,8 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. A byte that is a printable Latin-1 character is
-// represented by this character. The other bytes have the characters from U+0100 on, in order.
+// byteRunes is GPT-2's alphabet: the character for each byte in a byte-level vocabulary. A byte
+// that is a printable Latin-1 character is represented by this character. The other bytes have the
+// characters from U+0100 on, in order.
 var byteRunes = func() (t [256]rune) {
 	next := rune(0x100)
 	for b := range t {
@@ -24,7 +25,8 @@ var byteRunes = func() (t [256]rune) {
 	return t
 }()
 
-// runeBytes is the inverse of byteRunes: for each character, the byte that it stands for, or -1 if it stands for none.
+// runeBytes is the inverse of byteRunes: for each character, the byte that it stands for, or -1 if
+// it stands for none.
 var runeBytes = func() (t [0x144]int16) {
 	for i := range t {
 		t[i] = -1
@@ -35,8 +37,8 @@ var runeBytes = func() (t [0x144]int16) {
 	return t
 }()
 
-// bpe is byte-level byte-pair encoding. A symbol is the id of a token, or a higher number for a string that occurs in merges but is not a
-// token.
+// bpe is byte-level byte-pair encoding. A symbol is the id of a token, or a higher number for a
+// string that occurs in merges but is not a token.
 type bpe struct {
 	vocab  *vocabulary
 	rule   splitRule
@@ -61,7 +63,8 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	e.pool.New = func() any { return new(merger) }
 	symbols := newSymbols(v)
 	for rank, text := range merges {
-		// The left part is never empty. It can itself be a space, so the search for the separator starts at the second byte.
+		// The left part is never empty. It can itself be a space, so the search for the separator
+		// starts at the second byte.
 		cut := strings.IndexByte(text[min(1, len(text)):], ' ') + 1
 		if cut == 0 || cut+1 == len(text) {
 			return nil, fmt.Errorf("metadata %smerges: merge %d, %q, does not consist of two parts separated by a space", prefix, rank, text)
@@ -86,7 +89,8 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	return e, nil
 }
 
-// symbols assigns a number to each string: a token's id to its text, a number above all ids to any other string.
+// symbols assigns a number to each string: a token's id to its text, a number above all ids to any
+// other string.
 type symbols struct {
 	vocab *vocabulary
 	more  map[string]int32
@@ -167,8 +171,9 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int3
 	return dst
 }
 
-// appendByte appends the token of one byte. It is called for the bytes of a symbol that is not a token. A byte without a token, such as one
-// that never occurs in valid UTF-8, becomes the unknown token. If the vocabulary has no unknown token, the byte is dropped.
+// appendByte appends the token of one byte. It is called for the bytes of a symbol that is not a
+// token. A byte without a token, such as one that never occurs in valid UTF-8, becomes the unknown
+// token. If the vocabulary has no unknown token, the byte is dropped.
 func (e *bpe) appendByte(dst []int32, b byte) []int32 {
 	switch id := e.bytes[b]; {
 	case id >= 0 && int(id) < len(e.vocab.tokens):
@@ -186,8 +191,8 @@ func (e *bpe) join(left, right textSymbol) (id, rank int32, ok bool) {
 
 func (e *bpe) piece(text string) []byte { return decodeByteLevel(text) }
 
-// decodeByteLevel maps characters of GPT-2's alphabet back to bytes. If the text has any other character, it is returned unchanged: added
-// tokens can have such texts.
+// decodeByteLevel maps characters of GPT-2's alphabet back to bytes. If the text has any other
+// character, it is returned unchanged: added tokens can have such texts.
 func decodeByteLevel(text string) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range text {

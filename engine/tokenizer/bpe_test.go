@@ -95,8 +95,8 @@ func TestBPE(t *testing.T) {
 	require.Equal(t, "Ġh", tok.Token(space))
 }
 
-// TestBPEMergeToNoToken checks merges that make a string that is not a token. If no further merge makes a token of it, the string is
-// encoded as bytes.
+// TestBPEMergeToNoToken checks merges that make a string that is not a token. If no further merge
+// makes a token of it, the string is encoded as bytes.
 func TestBPEMergeToNoToken(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -119,7 +119,8 @@ func TestBPEMissingByte(t *testing.T) {
 	require.Equal(t, []int32{'a', unk, 'b'}, f.tokenizer(t).Encode("a\xffb", EncodeOptions{}))
 }
 
-// TestBPEWholeWords checks that llama-bpe encodes a piece that is a token as this token, even if no merges make it.
+// TestBPEWholeWords checks that llama-bpe encodes a piece that is a token as this token, even if no
+// merges make it.
 func TestBPEWholeWords(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()

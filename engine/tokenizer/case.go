@@ -1,13 +1,15 @@
 package tokenizer
 
-// caseSplit returns a matcher for the following expression, which matches at every position. In the expression, C stands for
-// (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is true, and for nothing otherwise. digits is the maximum number of digits in a piece.
+// caseSplit returns a matcher for the following expression, which matches at every position. In the
+// expression, C stands for (?i:'s|'t|'re|'ve|'m|'ll|'d)? if contractions is true, and for nothing
+// otherwise. digits is the maximum number of digits in a piece.
 //
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+C|
 //	[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*C|
 //	\p{N}{1,digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// The expression splits a word before an upper-case letter that follows lower-case letters, as in foo|Bar.
+// The expression splits a word before an upper-case letter that follows lower-case letters, as in
+// foo|Bar.
 func caseSplit(digits int, contractions bool) matcher {
 	return func(s string, i int) (int, bool) {
 		t := classes()
@@ -32,7 +34,8 @@ func caseSplit(digits int, contractions bool) matcher {
 	}
 }
 
-// casedWord returns the end of a match of the first two alternatives of caseSplit, without a contraction; i if there is no match.
+// casedWord returns the end of a match of the first two alternatives of caseSplit, without a
+// contraction; i if there is no match.
 func casedWord(t *classTable, s string, i int) int {
 	after := i // end of the optional character before the word
 	if c, width := t.at(s, i); c&(letter|number) == 0 && s[i] != '\r' && s[i] != '\n' {
@@ -51,7 +54,8 @@ func casedWord(t *classTable, s string, i int) int {
 	return i
 }
 
-// capitalsThenSmall returns the end of a match of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+; 0 if there is no match.
+// capitalsThenSmall returns the end of a match of
+// [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+; 0 if there is no match.
 func capitalsThenSmall(t *classTable, s string, from int) int {
 	last := 0 // end of the last mark or letter without case before the first small letter
 	for i := from; ; {
@@ -69,7 +73,8 @@ func capitalsThenSmall(t *classTable, s string, from int) int {
 	}
 }
 
-// runOfCase returns the end of the run of letters and marks that begins at i. A letter of the unwanted case ends the run.
+// runOfCase returns the end of the run of letters and marks that begins at i. A letter of the
+// unwanted case ends the run.
 func runOfCase(t *classTable, s string, i int, unwanted class) int {
 	for {
 		c, width := t.at(s, i)

@@ -20,7 +20,8 @@ const (
 	lower                    // \p{Ll}
 )
 
-// classTable has the class of every code point. A byte that is not part of valid UTF-8 counts as U+FFFD, which is a symbol.
+// classTable has the class of every code point. A byte that is not part of valid UTF-8 counts as
+// U+FFFD, which is a symbol.
 type classTable [unicode.MaxRune + 1]class
 
 // classes returns the table, which takes 1.1 MB. The first call makes it.
@@ -46,7 +47,8 @@ var classes = sync.OnceValue(func() *classTable {
 	return t
 })
 
-// at returns the class of the character at s[i:] and its length in bytes. Both are 0 at the end of s.
+// at returns the class of the character at s[i:] and its length in bytes. Both are 0 at the end of
+// s.
 func (t *classTable) at(s string, i int) (c class, width int) {
 	if i >= len(s) {
 		return 0, 0
@@ -58,7 +60,8 @@ func (t *classTable) at(s string, i int) (c class, width int) {
 	return t[r], width
 }
 
-// run returns the end of the longest part at the start of s[i:] whose characters all have one of the wanted properties.
+// run returns the end of the longest part at the start of s[i:] whose characters all have one of
+// the wanted properties.
 func (t *classTable) run(s string, i int, wanted class) int {
 	for {
 		c, width := t.at(s, i)
@@ -69,7 +72,8 @@ func (t *classTable) run(s string, i int, wanted class) int {
 	}
 }
 
-// others returns the end of the longest part at the start of s[i:] without letters, numbers and white space.
+// others returns the end of the longest part at the start of s[i:] without letters, numbers and
+// white space.
 func (t *classTable) others(s string, i int) int {
 	for {
 		c, width := t.at(s, i)

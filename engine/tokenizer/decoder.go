@@ -10,13 +10,15 @@ type Decoder struct {
 	out     []byte // buffer of Next
 }
 
-// NewDecoder returns a decoder for ids that begin at the start of a text. If encoding adds a space there (SentencePiece), the decoder drops
-// it. To decode the continuation of a prompt, first pass the prompt's last id to Next and discard the result.
+// NewDecoder returns a decoder for ids that begin at the start of a text. If encoding adds a space
+// there (SentencePiece), the decoder drops it. To decode the continuation of a prompt, first pass
+// the prompt's last id to Next and discard the result.
 func (t *Tokenizer) NewDecoder() *Decoder { return &Decoder{t: t} }
 
-// Next decodes the next id and returns the characters that it completes. The text can be empty, because a token can end within a character.
-// Bytes that cannot become valid UTF-8 are replaced by U+FFFD: one for each longest sequence of bytes that begins like a character
-// (Unicode's "maximal subpart").
+// Next decodes the next id and returns the characters that it completes. The text can be empty,
+// because a token can end within a character. Bytes that cannot become valid UTF-8 are replaced by
+// U+FFFD: one for each longest sequence of bytes that begins like a character (Unicode's "maximal
+// subpart").
 func (d *Decoder) Next(id int32) string {
 	d.out = d.Append(d.out[:0], id)
 	return string(d.out)
@@ -49,8 +51,9 @@ func (d *Decoder) Append(dst []byte, id int32) []byte {
 	return dst
 }
 
-// badLength is called if b begins with bytes that are not valid UTF-8. It returns the number of bytes that are replaced by one U+FFFD: the
-// longest sequence at the start of b that could begin a character, at least 1 (Unicode's "maximal subpart").
+// badLength is called if b begins with bytes that are not valid UTF-8. It returns the number of
+// bytes that are replaced by one U+FFFD: the longest sequence at the start of b that could begin a
+// character, at least 1 (Unicode's "maximal subpart").
 func badLength(b []byte) int {
 	n := 1
 	for n < len(b) && !utf8.FullRune(b[:n]) {
@@ -62,8 +65,8 @@ func badLength(b []byte) int {
 	return n
 }
 
-// Flush ends the text. It returns U+FFFD if the text ends with an incomplete character, otherwise "". The decoder is then
-// ready for another text.
+// Flush ends the text. It returns U+FFFD if the text ends with an incomplete character, otherwise
+// "". The decoder is then ready for another text.
 func (d *Decoder) Flush() string {
 	incomplete := len(d.pending) > 0
 	d.pending, d.started = d.pending[:0], false

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDecoderSteps feeds bytes one by one. The number of U+FFFD for an ill-formed sequence is from the Unicode standard, section 3.9,
-// tables 3-8 to 3-11.
+// TestDecoderSteps feeds bytes one by one. The number of U+FFFD for an ill-formed sequence is from
+// the Unicode standard, section 3.9, tables 3-8 to 3-11.
 func TestDecoderSteps(t *testing.T) {
 	t.Parallel()
 	tok := byteLevel().tokenizer(t)
@@ -43,7 +43,8 @@ func TestDecoderSteps(t *testing.T) {
 	}
 }
 
-// TestDecoderStreams checks for random ids that the parts are valid UTF-8 and that, concatenated, they are the result of Decode.
+// TestDecoderStreams checks for random ids that the parts are valid UTF-8 and that, concatenated,
+// they are the result of Decode.
 func TestDecoderStreams(t *testing.T) {
 	t.Parallel()
 	tokenizers := byteLevelFiles(t)

@@ -57,7 +57,8 @@ func TestLibraryBPE(t *testing.T) {
 	compareWithLibrary(t, open(t, "../model/testdata/micro-llama.gguf"), v.Texts, v.IDs)
 }
 
-// TestLibrarySentencePiece compares the encoder for vocabularies such as Llama 2's and Mistral's with the same library.
+// TestLibrarySentencePiece compares the encoder for vocabularies such as Llama 2's and Mistral's
+// with the same library.
 func TestLibrarySentencePiece(t *testing.T) {
 	t.Parallel()
 	v := readLibraryVectors(t)

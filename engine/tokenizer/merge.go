@@ -1,8 +1,9 @@
 package tokenizer
 
-// merger does byte-pair encoding: it joins neighbouring symbols of a text until no two can be joined. The pair with the lowest rank is
-// joined first; of pairs with equal ranks, the leftmost one. This takes O(n log n) steps for n symbols. A merger reuses its memory for
-// every text. It is not safe for concurrent use.
+// merger does byte-pair encoding: it joins neighbouring symbols of a text until no two can be
+// joined. The pair with the lowest rank is joined first; of pairs with equal ranks, the leftmost
+// one. This takes O(n log n) steps for n symbols. A merger reuses its memory for every text. It is
+// not safe for concurrent use.
 type merger struct {
 	symbols []textSymbol
 	pairs   []pair // a binary heap, lowest key first
@@ -19,7 +20,8 @@ const (
 	noSymbol int32 = -1
 )
 
-// pair is two neighbours that can be joined. A pair becomes invalid when one of the two is joined with another symbol.
+// pair is two neighbours that can be joined. A pair becomes invalid when one of the two is joined
+// with another symbol.
 type pair struct {
 	key   uint64 // rank, then index of the left neighbour
 	right int32
@@ -32,7 +34,8 @@ func (m *merger) reset() {
 	m.pairs = m.pairs[:0]
 }
 
-// add appends a symbol. Its text begins where the previous symbol ends. end is the index of the byte after its text.
+// add appends a symbol. Its text begins where the previous symbol ends. end is the index of the
+// byte after its text.
 func (m *merger) add(id int32, end int) {
 	n := int32(len(m.symbols))
 	s := textSymbol{id: id, end: int32(end), prev: n - 1, next: none}
@@ -43,8 +46,8 @@ func (m *merger) add(id int32, end int) {
 	m.symbols = append(m.symbols, s)
 }
 
-// run joins neighbours until none can be joined or p.stop returns true. join returns the id and the rank of the symbol that replaces two
-// neighbours. ok is false if the two cannot be joined.
+// run joins neighbours until none can be joined or p.stop returns true. join returns the id and the
+// rank of the symbol that replaces two neighbours. ok is false if the two cannot be joined.
 func (m *merger) run(join func(left, right textSymbol) (id, rank int32, ok bool), p *pacer) {
 	for i := 1; i < len(m.symbols) && !p.stop(); i++ {
 		m.consider(int32(i-1), int32(i), join)

@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMerger compares the merger with the definition: compare all neighbours, join the best pair, repeat.
+// TestMerger compares the merger with the definition: compare all neighbours, join the best pair,
+// repeat.
 func TestMerger(t *testing.T) {
 	t.Parallel()
 	type key struct{ left, right int32 }

@@ -2,15 +2,16 @@ package tokenizer
 
 import "context"
 
-// pacer stops long work when a context is done. It counts the steps of the work. The constant paced is the number of steps between two
-// checks of the context.
+// pacer stops long work when a context is done. It counts the steps of the work. The constant paced
+// is the number of steps between two checks of the context.
 type pacer struct {
 	ctx   context.Context
 	steps int
 	err   error // the context's error; nil until a check finds the context done
 }
 
-// paced is the number of steps between two checks of the context. This number of merge steps takes about 100 µs.
+// paced is the number of steps between two checks of the context. This number of merge steps takes
+// about 100 µs.
 const paced = 1 << 12
 
 func (p *pacer) stop() bool {

@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// splitRule is one of the rules by which a text is split into pieces before encoding. The metadata tokenizer.ggml.pre names the rule.
+// splitRule is one of the rules by which a text is split into pieces before encoding. The metadata
+// tokenizer.ggml.pre names the rule.
 type splitRule struct {
 	passes passes
 	// wholeWords reports whether a piece that is a token is encoded as this token without merging.
@@ -18,8 +19,8 @@ type splitRule struct {
 	addBOS bool
 }
 
-// splitRules has the split rules by their names, as in llama.cpp's llama-vocab.cpp. The expressions come from the models' tokenizer.json
-// files.
+// splitRules has the split rules by their names, as in llama.cpp's llama-vocab.cpp. The expressions
+// come from the models' tokenizer.json files.
 var splitRules = func() map[string]splitRule {
 	rules := map[string]splitRule{
 		"llama-bpe": {passes: passes{llama3(3)}, wholeWords: true, addBOS: true},
@@ -135,7 +136,8 @@ func runeWidth(s string, i int) int {
 	return n
 }
 
-// ranges makes a table of ranges of code points. pairs has the first and the last code point of each range, in ascending order.
+// ranges makes a table of ranges of code points. pairs has the first and the last code point of
+// each range, in ascending order.
 func ranges(pairs ...rune) *unicode.RangeTable {
 	t := new(unicode.RangeTable)
 	for i := 0; i < len(pairs); i += 2 {
@@ -144,7 +146,8 @@ func ranges(pairs ...rune) *unicode.RangeTable {
 	return t
 }
 
-// The character sets of the DeepSeek tokenizers. The first set lists only some of the letters with case.
+// The character sets of the DeepSeek tokenizers. The first set lists only some of the letters with
+// case.
 var (
 	casedLetters = ranges(
 		0x41, 0x5A, 0x61, 0x7A, 0xB5, 0xB5, 0xC0, 0xD6, 0xD8, 0xF6, 0xF8, 0x1BA, 0x1BC, 0x1BF, 0x1C4, 0x293,

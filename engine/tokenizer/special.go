@@ -7,15 +7,17 @@ import (
 	"strings"
 )
 
-// specialTokens finds special tokens in a text before the text is encoded. If several tokens match at one position, the longest is used.
-// The tokens are stored as a trie. A node below which there is only one token is a leaf. It stores the rest of the token's text.
+// specialTokens finds special tokens in a text before the text is encoded. If several tokens match
+// at one position, the longest is used. The tokens are stored as a trie. A node below which there
+// is only one token is a leaf. It stores the rest of the token's text.
 type specialTokens struct {
 	first [256]int32 // node of a token's first byte; 0 for none
 	bytes []byte     // [nodes] last byte on the path to the node
 	nodes []specialNode
 }
 
-// specialNode represents the tokens that have a beginning in common. Its children, one a byte, are nodes child to child+children-1.
+// specialNode represents the tokens that have a beginning in common. Its children, one a byte, are
+// nodes child to child+children-1.
 type specialNode struct {
 	child, children int32
 	id              int32  // id of the token that ends here; none if no token does
@@ -43,8 +45,8 @@ func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	return s
 }
 
-// fill sets a node and makes the nodes below it. tokens must be sorted by their texts. depth is the number of bytes at the beginning that
-// these texts have in common.
+// fill sets a node and makes the nodes below it. tokens must be sorted by their texts. depth is the
+// number of bytes at the beginning that these texts have in common.
 func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	n := specialNode{id: none}
 	switch {
@@ -71,7 +73,8 @@ func (s *specialTokens) fill(node int32, tokens []specialToken, depth int) {
 	}
 }
 
-// find returns the position, length and id of the first special token in the text. If there is none, the position is len(text).
+// find returns the position, length and id of the first special token in the text. If there is
+// none, the position is len(text).
 func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	for i := range len(text) {
 		if node := s.first[text[i]]; node != 0 && !p.stop() {
@@ -83,8 +86,8 @@ func (s *specialTokens) find(text string, p *pacer) (at, length int, id int32) {
 	return len(text), 0, none
 }
 
-// match returns the length in bytes and the id of the longest special token at the beginning of a text. The length is 0 if there is none.
-// node is the node of the text's first byte.
+// match returns the length in bytes and the id of the longest special token at the beginning of a
+// text. The length is 0 if there is none. node is the node of the text's first byte.
 func (s *specialTokens) match(node int32, text string) (length int, id int32) {
 	id = none
 	for depth := 1; ; depth++ {

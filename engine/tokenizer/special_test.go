@@ -36,7 +36,8 @@ func TestFindSpecialTokens(t *testing.T) {
 	})
 }
 
-// The time of a search hardly depends on the number of special tokens that begin with a character of the text.
+// The time of a search hardly depends on the number of special tokens that begin with a character
+// of the text.
 func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel, because it measures time
 	const characters, perCharacter = 10_000, 2 * time.Microsecond // a search takes some nanoseconds per character; a look-up for each length of a token would take 80 µs
 	tokens := make([]string, 1748)
@@ -54,8 +55,8 @@ func TestManySpecialTokensAreFoundFast(t *testing.T) { // not parallel, because 
 	}
 }
 
-// BenchmarkFindSpecial searches 100 KB of two texts: in one, every character begins many special tokens; in the other, few characters do.
-// No special token occurs.
+// BenchmarkFindSpecial searches 100 KB of two texts: in one, every character begins many special
+// tokens; in the other, few characters do. No special token occurs.
 func BenchmarkFindSpecial(b *testing.B) {
 	hostile, usual := make([]string, 1748), make([]string, 256)
 	for i := range hostile {

@@ -5,12 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true. If there is no match at i, it returns
-// false and a later position. No match begins between i and that position.
+// A matcher tries to match a regular expression at s[i:]. It returns the end of the match and true.
+// If there is no match at i, it returns false and a later position. No match begins between i and
+// that position.
 type matcher func(s string, i int) (end int, ok bool)
 
-// passes splits a text like a chain of splits in Hugging Face's tokenizers that have the behavior "isolated". The matches of the first
-// matcher and the text between two matches become pieces. The next matcher splits each of these pieces again.
+// passes splits a text like a chain of splits in Hugging Face's tokenizers that have the behavior
+// "isolated". The matches of the first matcher and the text between two matches become pieces. The
+// next matcher splits each of these pieces again.
 type passes []matcher
 
 // split calls yield with the pieces of s, in order. Concatenated, the pieces are s.
@@ -59,8 +61,8 @@ func gpt2(s string, i int) (int, bool) {
 	}
 }
 
-// llama3 returns a matcher for the following expression, which matches at every position. digits is the maximum number of digits in a
-// piece.
+// llama3 returns a matcher for the following expression, which matches at every position. digits is
+// the maximum number of digits in a piece.
 //
 //	(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
@@ -121,8 +123,8 @@ func deepSeek3(s string, i int) (int, bool) {
 	return i + width, false
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0 if there is none. If fold is true, case is
-// ignored.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0 if
+// there is none. If fold is true, case is ignored.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 || s[0] != '\'' {
 		return 0
@@ -150,8 +152,9 @@ func contraction(s string, fold bool) int {
 	return 0
 }
 
-// spaces returns the end of a match of \s+(?!\S)|\s+ at i, which must be white space. If the white space extends to the end of the text,
-// all of it matches. Otherwise, its last character does not match, unless it is the only one.
+// spaces returns the end of a match of \s+(?!\S)|\s+ at i, which must be white space. If the white
+// space extends to the end of the text, all of it matches. Otherwise, its last character does not
+// match, unless it is the only one.
 func spaces(t *classTable, s string, i int) int {
 	end := t.run(s, i, space)
 	if end == len(s) {
@@ -163,7 +166,8 @@ func spaces(t *classTable, s string, i int) int {
 	return end
 }
 
-// spacesOrLines returns the end of a match of \s*[\r\n]+|\s+(?!\S)|\s+ at i, which must be white space.
+// spacesOrLines returns the end of a match of \s*[\r\n]+|\s+(?!\S)|\s+ at i, which must be white
+// space.
 func spacesOrLines(t *classTable, s string, i int) int {
 	end := t.run(s, i, space)
 	if last := strings.LastIndexAny(s[i:end], "\r\n"); last >= 0 {
@@ -180,7 +184,8 @@ func lineEnds(s string, i int) int {
 	return i
 }
 
-// upTo returns the end of the longest part of s[i:] that has at most n characters, each with one of the wanted properties.
+// upTo returns the end of the longest part of s[i:] that has at most n characters, each with one of
+// the wanted properties.
 func upTo(t *classTable, s string, i int, wanted class, n int) int {
 	for range n {
 		c, width := t.at(s, i)

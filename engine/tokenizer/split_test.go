@@ -60,7 +60,8 @@ var patterns = map[string][]string{
 	},
 }
 
-// splitByPatterns applies the expressions one after another. Each expression splits all pieces that the one before it left.
+// splitByPatterns applies the expressions one after another. Each expression splits all pieces that
+// the one before it left.
 func splitByPatterns(t require.TestingT, expressions []*regexp2.Regexp, s string) []string {
 	pieces := []string{s}
 	for _, e := range expressions {
@@ -91,7 +92,8 @@ func split(rule, s string) []string {
 	return pieces
 }
 
-// texts draws texts of runs of characters that the rules treat differently, and of a few other characters.
+// texts draws texts of runs of characters that the rules treat differently, and of a few other
+// characters.
 func texts() *rapid.Generator[string] {
 	interesting := []rune("   \t\n\r\n''''sStTrReEvVlLmMdD aAzZéßΩЖǅʰªº中文々かなカー한글ก้ាំ०१²½Ⅷ١٢0123456789..,!?-_$+<=>^~|`\"()[]{}#%&*/:;@\\" +
 		"\u00a0\u2003\u3000\u2028\u0085\v\f，。！‘’“”…€©😀\u0301\u0300\u20dd\x00\x01\u200b\u200d\ufeff\ufffdſKꞐ\ua7f7")
@@ -124,7 +126,8 @@ func TestSplitRules(t *testing.T) {
 	}
 }
 
-// TestCharacterSets compares each set with its bracket expression, for all code points that Unicode assigns.
+// TestCharacterSets compares each set with its bracket expression, for all code points that Unicode
+// assigns.
 func TestCharacterSets(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
@@ -183,7 +186,8 @@ func TestSplitExamples(t *testing.T) {
 	}
 }
 
-// TestSplitKeepsEveryByte checks that pieces are never empty and that, concatenated, they are the text, even if it is not valid UTF-8.
+// TestSplitKeepsEveryByte checks that pieces are never empty and that, concatenated, they are the
+// text, even if it is not valid UTF-8.
 func TestSplitKeepsEveryByte(t *testing.T) {
 	t.Parallel()
 	for rule := range splitRules {
@@ -199,7 +203,8 @@ func TestSplitKeepsEveryByte(t *testing.T) {
 	}
 }
 
-// TestSplitIsLinear checks that no text takes a rule long. Other programs can slow a try, so one fast try of several is enough.
+// TestSplitIsLinear checks that no text takes a rule long. Other programs can slow a try, so one
+// fast try of several is enough.
 func TestSplitIsLinear(t *testing.T) {
 	t.Parallel()
 	const n = 50_000

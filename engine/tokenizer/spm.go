@@ -14,8 +14,8 @@ import (
 
 const spaceMark = "▁" // U+2581, which represents a space in SentencePiece vocabularies
 
-// spm is SentencePiece's byte-pair encoding. It joins characters and tokens to longer tokens, the one with the best score first. Characters
-// that are not tokens become byte tokens.
+// spm is SentencePiece's byte-pair encoding. It joins characters and tokens to longer tokens, the
+// one with the best score first. Characters that are not tokens become byte tokens.
 type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // [id] 0 for the best score; equal scores have equal ranks
@@ -23,7 +23,8 @@ type spm struct {
 	bytes          [256]int32       // ids of the tokens <0x00> to <0xFF>
 	hasBytes       bool             // the vocabulary has all 256 byte tokens
 	addSpacePrefix bool
-	// splitAtSpaces reports whether each word can be encoded separately: no token contains a space mark after another character.
+	// splitAtSpaces reports whether each word can be encoded separately: no token contains a space
+	// mark after another character.
 	splitAtSpaces bool
 	pool          sync.Pool // has *merger values
 }
@@ -84,7 +85,8 @@ func rankScores(scores []float32) ([]int32, error) {
 	return ranks, nil
 }
 
-// spansWords reports whether a token's text has a space mark after another character, so that the token extends over two words.
+// spansWords reports whether a token's text has a space mark after another character, so that the
+// token extends over two words.
 func spansWords(text string) bool {
 	return strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark)
 }
@@ -119,7 +121,8 @@ func (e *spm) encode(dst []int32, text string, afterSpecial bool, p *pacer) []in
 	return dst
 }
 
-// wordEnd returns the end of the first word of a text: the position of the first space mark that follows another character.
+// wordEnd returns the end of the first word of a text: the position of the first space mark that
+// follows another character.
 func wordEnd(text string) int {
 	i := 0
 	for strings.HasPrefix(text[i:], spaceMark) {

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sentencePiece returns a small vocabulary: <unk>, <s> and </s>, then the bytes, then tokens with scores.
+// sentencePiece returns a small vocabulary: <unk>, <s> and </s>, then the bytes, then tokens with
+// scores.
 func sentencePiece() *file {
 	f := &file{more: map[string]any{
 		"model": "llama", "bos_token_id": uint32(1), "eos_token_id": uint32(2), "unknown_token_id": uint32(0),
@@ -82,7 +83,8 @@ func TestSPMKeys(t *testing.T) {
 	require.Equal(t, " the", tok.Decode(f.idsOf("▁the")), "the encoder added no space, so none is dropped")
 }
 
-// TestSPMWithoutBytes checks that characters become the unknown token if the vocabulary has no byte tokens.
+// TestSPMWithoutBytes checks that characters become the unknown token if the vocabulary has no byte
+// tokens.
 func TestSPMWithoutBytes(t *testing.T) {
 	t.Parallel()
 	f := sentencePiece()
@@ -93,8 +95,9 @@ func TestSPMWithoutBytes(t *testing.T) {
 	require.Equal(t, f.idsOf("▁", "n"), f.tokenizer(t).Encode("ön", EncodeOptions{}))
 }
 
-// TestSPMAgainstDefinition compares the encoder with the definition: of all neighbours that together are a token, join those with the best
-// score, or the leftmost of several; repeat until there are none.
+// TestSPMAgainstDefinition compares the encoder with the definition: of all neighbours that
+// together are a token, join those with the best score, or the leftmost of several; repeat until
+// there are none.
 func TestSPMAgainstDefinition(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

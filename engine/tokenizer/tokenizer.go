@@ -1,5 +1,6 @@
-// Package tokenizer converts text to a model's token ids and back, with the vocabulary of its GGUF file. It supports byte-level
-// byte-pair encoding ("gpt2") and SentencePiece's byte-pair encoding ("llama").
+// Package tokenizer converts text to a model's token ids and back, with the vocabulary of its GGUF
+// file. It supports byte-level byte-pair encoding ("gpt2") and SentencePiece's byte-pair encoding
+// ("llama").
 package tokenizer
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Tokenizer encodes and decodes text with a model's vocabulary. It is safe for use by many goroutines.
+// Tokenizer encodes and decodes text with a model's vocabulary. It is safe for use by many
+// goroutines.
 type Tokenizer struct {
 	vocab       *vocabulary
 	encoder     encoder
@@ -29,27 +31,32 @@ type Tokenizer struct {
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
-	// encode appends the ids of a part of a text to dst. The part has no special tokens. afterSpecial reports whether the part is at the
-	// start of the whole text or follows a special token. If p.stop returns true, encode returns early, with only some of the ids.
+	// encode appends the ids of a part of a text to dst. The part has no special tokens.
+	// afterSpecial reports whether the part is at the start of the whole text or follows a special
+	// token. If p.stop returns true, encode returns early, with only some of the ids.
 	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
 	piece(text string) []byte
-	// loses reports whether encoding drops some characters, because the vocabulary has no token for them.
+	// loses reports whether encoding drops some characters, because the vocabulary has no token for
+	// them.
 	loses() bool
 }
 
 // EncodeOptions selects what Encode does in addition to encoding plain text.
 type EncodeOptions struct {
-	// Special encodes the texts of control tokens, such as "<|user|>", as these tokens. It is for rendered templates and for prompts of
-	// completions. The texts of user-defined tokens are always encoded as these tokens.
+	// Special encodes the texts of control tokens, such as "<|user|>", as these tokens. It is for
+	// rendered templates and for prompts of completions. The texts of user-defined tokens are
+	// always encoded as these tokens.
 	Special bool
-	// BOS adds the tokens that the file requires around a text: the BOS token at the beginning if AddsBOS returns true, and the EOS token
-	// at the end if the file sets add_eos_token. If the text already begins with the BOS token, no second one is added.
+	// BOS adds the tokens that the file requires around a text: the BOS token at the beginning if
+	// AddsBOS returns true, and the EOS token at the end if the file sets add_eos_token. If the
+	// text already begins with the BOS token, no second one is added.
 	BOS bool
 }
 
-// New makes the tokenizer that the metadata describe. It returns an error if the metadata are incomplete or inconsistent, or if Ingot does
-// not support the tokenizer or its split rule (tokenizer.ggml.pre). Without this key, the rule is "default". New does not replace an
-// unknown rule by another one, because a wrong rule gives wrong ids that are hard to notice.
+// New makes the tokenizer that the metadata describe. It returns an error if the metadata are
+// incomplete or inconsistent, or if Ingot does not support the tokenizer or its split rule
+// (tokenizer.ggml.pre). Without this key, the rule is "default". New does not replace an unknown
+// rule by another one, because a wrong rule gives wrong ids that are hard to notice.
 func New(meta *gguf.Metadata) (*Tokenizer, error) {
 	t, err := load(meta)
 	if err != nil {
@@ -142,15 +149,16 @@ func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
 	return t.encode(text, o, &pacer{ctx: context.Background()})
 }
 
-// EncodeContext is like Encode, but stops and returns ctx's error soon after ctx is done. It is for large texts.
+// EncodeContext is like Encode, but stops and returns ctx's error soon after ctx is done. It is for
+// large texts.
 func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOptions) ([]int32, error) {
 	p := &pacer{ctx: ctx}
 	ids := t.encode(text, o, p)
 	return ids, p.err
 }
 
-// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0 if the tokenizer drops some
-// characters: a text of any length can then become a single id.
+// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0
+// if the tokenizer drops some characters: a text of any length can then become a single id.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
 
 func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
@@ -185,8 +193,9 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	return ids
 }
 
-// Decode converts ids to text. ids must begin at the start of a text, because Decode drops the leading space that encoding adds there
-// (SentencePiece). For the continuation of a prompt, use NewDecoder.
+// Decode converts ids to text. ids must begin at the start of a text, because Decode drops the
+// leading space that encoding adds there (SentencePiece). For the continuation of a prompt, use
+// NewDecoder.
 func (t *Tokenizer) Decode(ids []int32) string {
 	d := t.NewDecoder()
 	var out strings.Builder
@@ -206,8 +215,9 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.vocab.bos, t.vocab.bos != non
 // EOS returns the end-of-sequence token if the file names one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.vocab.eos, t.vocab.eos != none }
 
-// StopIDs returns the ids of the tokens that end an answer, in ascending order: the file's eos, eot and eom tokens, and control tokens with
-// texts known to end an answer, such as "<|im_end|>", because files often do not name them all.
+// StopIDs returns the ids of the tokens that end an answer, in ascending order: the file's eos, eot
+// and eom tokens, and control tokens with texts known to end an answer, such as "<|im_end|>",
+// because files often do not name them all.
 func (t *Tokenizer) StopIDs() []int32 { return slices.Clone(t.vocab.stop) }
 
 // Size returns the number of tokens; ids are 0 to Size-1.
@@ -221,8 +231,9 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.vocab.tokens[id]
 }
 
-// Bytes returns the bytes that a token adds to a text, which can be a part of a character. It returns nil for control, unknown and unused
-// tokens and for an id that is not a token. The slice belongs to the tokenizer: do not change it.
+// Bytes returns the bytes that a token adds to a text, which can be a part of a character. It
+// returns nil for control, unknown and unused tokens and for an id that is not a token. The slice
+// belongs to the tokenizer: do not change it.
 func (t *Tokenizer) Bytes(id int32) []byte {
 	if !t.has(id) {
 		return nil
@@ -245,5 +256,6 @@ func (t *Tokenizer) Lookup(text string) (int32, bool) {
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.vocab.tokens) }
 
-// dropsSpace reports whether a decoder must drop the leading space of a text's first token, because the encoder added it.
+// dropsSpace reports whether a decoder must drop the leading space of a text's first token, because
+// the encoder added it.
 func (t *Tokenizer) dropsSpace(id int32) bool { return t.dropSpace && t.vocab.kinds[id] == kindNormal }

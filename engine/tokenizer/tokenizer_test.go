@@ -79,8 +79,8 @@ func TestBOSAndEOS(t *testing.T) {
 	require.Equal(t, []int32{bos, 'a', bos, eos}, tok.Encode("a<s>", EncodeOptions{BOS: true, Special: true}))
 }
 
-// TestHarmonyStopIDs checks that <|end|> does not end an answer of gpt-oss, even if the file names it as an end: it ends a message within
-// the answer.
+// TestHarmonyStopIDs checks that <|end|> does not end an answer of gpt-oss, even if the file names
+// it as an end: it ends a message within the answer.
 func TestHarmonyStopIDs(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
@@ -166,8 +166,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestOldFiles checks files without token types, in which all tokens are normal, and files without a split rule, which have the default
-// rule.
+// TestOldFiles checks files without token types, in which all tokens are normal, and files without
+// a split rule, which have the default rule.
 func TestOldFiles(t *testing.T) {
 	t.Parallel()
 	m := gguf.NewMetadata()
@@ -196,8 +196,8 @@ func (e *expiring) Err() error {
 	return nil
 }
 
-// Encoding ends soon after the context is done: for a text of many words, for a text of a single word, and for a
-// text of special tokens.
+// Encoding ends soon after the context is done: for a text of many words, for a text of a single
+// word, and for a text of special tokens.
 func TestEncodingIsCancelled(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()

@@ -23,7 +23,8 @@ func open(tb testing.TB, path string) *Tokenizer {
 	return tok
 }
 
-// vectorFile returns the path of a public vocabulary. It skips the test if INGOT_VECTORS is not set.
+// vectorFile returns the path of a public vocabulary. It skips the test if INGOT_VECTORS is not
+// set.
 func vectorFile(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := os.Getenv("INGOT_VECTORS")
@@ -33,7 +34,8 @@ func vectorFile(tb testing.TB, name string) string {
 	return filepath.Join(dir, "tokenizers", name)
 }
 
-// TestVectors encodes llama.cpp's test texts with public vocabularies. The expected ids are from the models' original libraries.
+// TestVectors encodes llama.cpp's test texts with public vocabularies. The expected ids are from
+// the models' original libraries.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"gpt-2", "starcoder", "llama-spm", "phi-3"} {

@@ -92,8 +92,8 @@ func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
 	return kinds, nil
 }
 
-// role reads the id of a token with a special role. It returns none if the key is absent or has the value 2^32-1 or -1, which mean no
-// token.
+// role reads the id of a token with a special role. It returns none if the key is absent or has the
+// value 2^32-1 or -1, which mean no token.
 func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {
 	id, err := meta.Int(prefix + key)
 	if errors.Is(err, gguf.ErrMissing) || err == nil && (id == -1 || id == math.MaxUint32) {
@@ -116,20 +116,23 @@ func flag(meta *gguf.Metadata, key string, fallback bool) (bool, error) {
 	return b, err
 }
 
-// endTexts are the texts of tokens that end a message or a document in supported models. Some files do not name all of these tokens: they
-// were converted before eot_token_id and eom_token_id existed, or they have the eos_token_id of a base model. Without endTexts, a model
-// tuned for chat would then never stop. Only tokens that the file marks as control tokens are used.
+// endTexts are the texts of tokens that end a message or a document in supported models. Some files
+// do not name all of these tokens: they were converted before eot_token_id and eom_token_id
+// existed, or they have the eos_token_id of a base model. Without endTexts, a model tuned for chat
+// would then never stop. Only tokens that the file marks as control tokens are used.
 var endTexts = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|EOT|>",
 	"<end_of_turn>", "<｜end▁of▁sentence｜>",
 }
 
-// glmEndTexts are the texts of tokens that end an answer in GLM's vocabularies. These have no token for the end of a message: the model
-// generates the token with which the next message begins instead.
+// glmEndTexts are the texts of tokens that end an answer in GLM's vocabularies. These have no token
+// for the end of a message: the model generates the token with which the next message begins
+// instead.
 var glmEndTexts = []string{"<|user|>", "<|observation|>"}
 
-// harmonyEnds corrects the stop tokens of gpt-oss's vocabulary. An answer ends with <|return|>, or with <|call|> if a tool is called.
-// <|end|> ends a message within the answer, such as the reasoning before the final message.
+// harmonyEnds corrects the stop tokens of gpt-oss's vocabulary. An answer ends with <|return|>, or
+// with <|call|> if a tool is called. <|end|> ends a message within the answer, such as the
+// reasoning before the final message.
 func (v *vocabulary) harmonyEnds() {
 	control := func(text string) (int32, bool) {
 		id, ok := v.ids[text]

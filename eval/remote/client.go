@@ -19,7 +19,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Options are the settings of a client. A zero value stands for the default that the field's comment names.
+// Options are the settings of a client. A zero value stands for the default that the field's
+// comment names.
 type Options struct {
 	URL         string        // URL of the API, including /v1; required
 	Key         string        // API key, sent as a bearer token; default none
@@ -39,13 +40,15 @@ type Client struct {
 	http    *http.Client
 }
 
-// maxWait is the longest wait between two attempts. The Retry-After header of a response can set a longer wait, up to maxAskedWait.
+// maxWait is the longest wait between two attempts. The Retry-After header of a response can set a
+// longer wait, up to maxAskedWait.
 const (
 	maxWait      = time.Minute
 	maxAskedWait = 10 * time.Minute
 )
 
-// New makes a client. If Options.Model is empty, New requests the list of models from the server, which must have exactly one.
+// New makes a client. If Options.Model is empty, New requests the list of models from the server,
+// which must have exactly one.
 func New(ctx context.Context, o Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
@@ -67,7 +70,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 // Model returns the name of the model on the server.
 func (c *Client) Model() string { return c.options.Model }
 
-// onlyModel returns the name of the server's model. It returns an error if the server has none or several.
+// onlyModel returns the name of the server's model. It returns an error if the server has none or
+// several.
 func (c *Client) onlyModel(ctx context.Context) (string, error) {
 	text, _, err := c.attempt(ctx, "/models", nil)
 	if err != nil {
@@ -105,7 +109,8 @@ type usage struct {
 	Completion int `json:"completion_tokens"`
 }
 
-// refusedError is an HTTP error that the server returned, an answer that cannot be used, or an answer that took too long.
+// refusedError is an HTTP error that the server returned, an answer that cannot be used, or an
+// answer that took too long.
 type refusedError struct {
 	status  int // of the HTTP error; 0 for the other two
 	message string
@@ -127,7 +132,8 @@ func (e *refusedError) fatal() bool {
 	return e.key() || e.status == http.StatusNotFound || e.status == http.StatusMethodNotAllowed
 }
 
-// key reports whether the server refused the request because of its key, or because of the account that the key belongs to.
+// key reports whether the server refused the request because of its key, or because of the account
+// that the key belongs to.
 func (e *refusedError) key() bool {
 	switch e.status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
@@ -158,8 +164,9 @@ func (e *refusedError) asError() *openai.Error {
 	return &openai.Error{Code: code, Message: e.Error()}
 }
 
-// ask sends a request and returns the answer. If an attempt fails for a reason that may be temporary, ask waits and sends the request
-// again. The error wraps a *refusedError, unless the connection failed or ctx ended.
+// ask sends a request and returns the answer. If an attempt fails for a reason that may be
+// temporary, ask waits and sends the request again. The error wraps a *refusedError, unless the
+// connection failed or ctx ended.
 func (c *Client) ask(ctx context.Context, e openai.Endpoint, raw json.RawMessage) (answer, error) {
 	var a answer
 	body, err := c.body(raw)
@@ -217,8 +224,8 @@ func (a *answer) read(text []byte) error {
 	return nil
 }
 
-// attempt sends a request once: a POST if there is a body, else a GET. wait is the minimum time before the next attempt according to the
-// server's Retry-After header; 0 if there is none.
+// attempt sends a request once: a POST if there is a body, else a GET. wait is the minimum time
+// before the next attempt according to the server's Retry-After header; 0 if there is none.
 func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []byte, wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -258,8 +265,8 @@ func (c *Client) attempt(ctx context.Context, path string, body []byte) (text []
 	return text, 0, nil
 }
 
-// broken returns the error of an attempt without an answer. If the attempt took longer than Timeout, the error is a *refusedError. The
-// error leaves out the URL, which callers add.
+// broken returns the error of an attempt without an answer. If the attempt took longer than
+// Timeout, the error is a *refusedError. The error leaves out the URL, which callers add.
 func (c *Client) broken(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &refusedError{message: fmt.Sprintf("the server did not answer within %s", c.options.Timeout)}
@@ -294,8 +301,8 @@ func messageOf(text []byte) string {
 	return fmt.Sprintf("%.300s", bytes.TrimSpace(text))
 }
 
-// retryAfter parses the value of a Retry-After header: a number of seconds, or a date. It returns 0 for an empty or invalid value, and at
-// most maxAskedWait.
+// retryAfter parses the value of a Retry-After header: a number of seconds, or a date. It returns 0
+// for an empty or invalid value, and at most maxAskedWait.
 func retryAfter(value string) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {

@@ -11,16 +11,19 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// ErrNoEcho means that a server does not return the log-probabilities of a prompt's tokens for completions with echo and logprobs.
+// ErrNoEcho means that a server does not return the log-probabilities of a prompt's tokens for
+// completions with echo and logprobs.
 var ErrNoEcho = errors.New("the server does not return the log-probabilities of a prompt (completions with echo and logprobs)")
 
-// ErrWrongEcho means that the log-probabilities that a server returns for a prompt are not those of its model.
+// ErrWrongEcho means that the log-probabilities that a server returns for a prompt are not those of
+// its model.
 var ErrWrongEcho = errors.New("the server's log-probabilities of a prompt are wrong")
 
 const probe = "The capital of Finland is Helsinki, and the capital of France is"
 
-// maxEchoGap is the largest accepted difference between a token's log-probability when the token is generated and when it is part of a
-// prompt. Servers compute the two in different batches and in 16 bits.
+// maxEchoGap is the largest accepted difference between a token's log-probability when the token is
+// generated and when it is part of a prompt. Servers compute the two in different batches and in 16
+// bits.
 const maxEchoGap = 0.25
 
 type completion struct {
@@ -32,9 +35,10 @@ type completion struct {
 	} `json:"logprobs"`
 }
 
-// CheckEcho checks that the server returns the log-probabilities of a prompt's tokens, and that they are right: a generated token must
-// have the same log-probability when it is sent as the end of the prompt. With wrong values, scores of texts would be meaningless. The
-// error is ErrNoEcho, ErrWrongEcho, or an error of the request.
+// CheckEcho checks that the server returns the log-probabilities of a prompt's tokens, and that
+// they are right: a generated token must have the same log-probability when it is sent as the end
+// of the prompt. With wrong values, scores of texts would be meaningless. The error is ErrNoEcho,
+// ErrWrongEcho, or an error of the request.
 func (c *Client) CheckEcho(ctx context.Context) error {
 	first, err := c.echo(ctx, probe)
 	if err != nil {
@@ -58,7 +62,8 @@ func (c *Client) CheckEcho(ctx context.Context) error {
 	return nil
 }
 
-// echo requests the log-probabilities of a prompt and of one generated token. The error is ErrNoEcho if the answer lacks them.
+// echo requests the log-probabilities of a prompt and of one generated token. The error is
+// ErrNoEcho if the answer lacks them.
 func (c *Client) echo(ctx context.Context, prompt string) (*completion, error) {
 	body, err := openai.Marshal(map[string]any{"prompt": prompt, "max_tokens": 1, "temperature": 0, "echo": true, "logprobs": 1})
 	if err != nil {

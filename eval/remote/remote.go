@@ -1,5 +1,6 @@
-// Package remote answers the rows of a file with a server that speaks OpenAI's API. The output file is the only state: a run can be
-// interrupted at any time, and another run answers the remaining rows.
+// Package remote answers the rows of a file with a server that speaks OpenAI's API. The output file
+// is the only state: a run can be interrupted at any time, and another run answers the remaining
+// rows.
 package remote
 
 import (
@@ -48,8 +49,8 @@ func (p Progress) String() string {
 	return text
 }
 
-// RunFile sends the rows of a file and writes the results to another; see Run. show also gets the number of all rows. RunFile returns the
-// numbers of the output's error lines by code.
+// RunFile sends the rows of a file and writes the results to another; see Run. show also gets the
+// number of all rows. RunFile returns the numbers of the output's error lines by code.
 func (c *Client) RunFile(ctx context.Context, requests, answers string, show func(total int, p Progress)) (p Progress, codes map[string]int, err error) {
 	in, err := os.Open(requests)
 	if err != nil {
@@ -71,10 +72,12 @@ func (c *Client) RunFile(ctx context.Context, requests, answers string, show fun
 	return p, out.Codes(), errors.Join(err, out.Close())
 }
 
-// Run reads rows from in, sends them to the server, and writes each result to out when it arrives. The batch id of out must be Batch. Run
-// skips rows whose results out already has. A row that the server refuses, or that fails in all attempts, becomes an error line. Run
-// returns an error if rows cannot be read or results cannot be written, or if the server cannot be reached or refuses all requests, for
-// example because of a missing key. Run calls show, unless it is nil, after each row and every second, one call at a time.
+// Run reads rows from in, sends them to the server, and writes each result to out when it arrives.
+// The batch id of out must be Batch. Run skips rows whose results out already has. A row that the
+// server refuses, or that fails in all attempts, becomes an error line. Run returns an error if
+// rows cannot be read or results cannot be written, or if the server cannot be reached or refuses
+// all requests, for example because of a missing key. Run calls show, unless it is nil, after each
+// row and every second, one call at a time.
 func (c *Client) Run(ctx context.Context, in io.Reader, out *rows.Output, show func(Progress)) (Progress, error) {
 	r := &run{client: c, out: out, show: show, start: time.Now()}
 	ctx, stop := context.WithCancel(ctx)
@@ -166,8 +169,8 @@ type stats struct {
 	Model            string  `json:"model"`
 }
 
-// write writes a result, an error line if there is a failure. It flushes the output, so that the result is in the file before the next
-// request.
+// write writes a result, an error line if there is a failure. It flushes the output, so that the
+// result is in the file before the next request.
 func (r *run) write(row *rows.Row, a *answer, failure *openai.Error) error {
 	l := struct {
 		openai.OutputLine
@@ -202,8 +205,9 @@ func (r *run) write(row *rows.Row, a *answer, failure *openai.Error) error {
 	return nil
 }
 
-// body returns the request of a row, in which the model has its name on the server. A request for only a prompt's log-probabilities
-// generates one token, because some servers do not accept max_tokens 0.
+// body returns the request of a row, in which the model has its name on the server. A request for
+// only a prompt's log-probabilities generates one token, because some servers do not accept
+// max_tokens 0.
 func (c *Client) body(raw json.RawMessage) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {

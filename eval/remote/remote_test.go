@@ -211,7 +211,8 @@ func TestRetries(t *testing.T) {
 	require.Nil(t, lines["bad"]["response"])
 }
 
-// TestRunStops checks that a run ends if the server refuses every request or is gone, and that the output keeps the earlier answers.
+// TestRunStops checks that a run ends if the server refuses every request or is gone, and that the
+// output keeps the earlier answers.
 func TestRunStops(t *testing.T) {
 	t.Parallel()
 	for status, says := range map[int]string{
@@ -239,7 +240,8 @@ func TestRunStops(t *testing.T) {
 	require.Zero(t, s.times()["c"])
 }
 
-// TestInterrupt checks that an interrupted run keeps its answers, and that another run sends only the other requests.
+// TestInterrupt checks that an interrupted run keeps its answers, and that another run sends only
+// the other requests.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -359,7 +361,8 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// TestEchoWithARefusedKey checks that a refused key is not mistaken for a server without log-probabilities of prompts.
+// TestEchoWithARefusedKey checks that a refused key is not mistaken for a server without
+// log-probabilities of prompts.
 func TestEchoWithARefusedKey(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden} {

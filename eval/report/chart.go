@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/internal/chart"
 )
 
-// Natural size of a chart in CSS pixels. One chart fits on a phone; wider pages show several charts side by side.
+// Natural size of a chart in CSS pixels. One chart fits on a phone; wider pages show several charts
+// side by side.
 const (
 	chartWidth  = 380
 	chartHeight = 210
@@ -28,14 +29,16 @@ type point struct {
 }
 
 const (
-	// roomyRuns is the maximum number of runs in a chart that leaves room for the text of a mark between two runs.
+	// roomyRuns is the maximum number of runs in a chart that leaves room for the text of a mark
+	// between two runs.
 	roomyRuns = 7
 	// maxNames is the number of run names that fit under a chart.
 	maxNames = 5
 )
 
-// history draws the scores of runs with their intervals, in the order of points, and marks changes of settings. names are the labels of the
-// runs on the axis: as many as fit are shown, and always the last one.
+// history draws the scores of runs with their intervals, in the order of points, and marks changes
+// of settings. names are the labels of the runs on the axis: as many as fit are shown, and always
+// the last one.
 func history(points []point, names []string, label string) (template.HTML, error) {
 	c := chart.Chart{Width: chartWidth, Height: chartHeight, Label: label}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -63,7 +66,8 @@ func history(points []point, names []string, label string) (template.HTML, error
 
 const bins = 16
 
-// distribution draws histograms of the values of two runs. second may be empty. Values above the 99th percentile count in the last bar.
+// distribution draws histograms of the values of two runs. second may be empty. Values above the
+// 99th percentile count in the last bar.
 func distribution(first, second []float64, unit, label string) (template.HTML, error) {
 	all := append(append([]float64{}, first...), second...)
 	low, high := quantile(all, 0), quantile(all, 0.99)

@@ -11,13 +11,15 @@ import (
 	"github.com/ingot-run/ingot/internal/chart"
 )
 
-// compared is a row of the table that compares candidate and baseline. Its bar shows the interval, on a scale that all rows share.
+// compared is a row of the table that compares candidate and baseline. Its bar shows the interval,
+// on a scale that all rows share.
 type compared struct {
 	eval.Compared
 	Zero, From, To, At, MarginAt float64 // positions on the bar in percent: no difference, ends of the interval, the difference, the margin
 }
 
-// barScale returns the difference that the ends of the bars stand for: the largest absolute value of all intervals and margins, rounded up.
+// barScale returns the difference that the ends of the bars stand for: the largest absolute value
+// of all intervals and margins, rounded up.
 func barScale(list []eval.Compared) float64 {
 	largest := 0.001
 	for i := range list {
@@ -86,8 +88,8 @@ func (c *content) changes(base, cand string, list []eval.Compared) error {
 	return nil
 }
 
-// kindOf returns "won" if a row's score by a metric has risen, "lost" if it has fallen, otherwise "other". Higher scores are better, including
-// log-probabilities.
+// kindOf returns "won" if a row's score by a metric has risen, "lost" if it has fallen, otherwise
+// "other". Higher scores are better, including log-probabilities.
 func kindOf(scores [2]map[string]float64, metric string) string {
 	before, hasBefore := scores[0][metric]
 	after, hasAfter := scores[1][metric]
@@ -100,5 +102,6 @@ func kindOf(scores [2]map[string]float64, metric string) string {
 	return "won"
 }
 
-// Heading returns the heading of the row on the page. Rows are counted from 1, as in error messages.
+// Heading returns the heading of the row on the page. Rows are counted from 1, as in error
+// messages.
 func (c change) Heading() string { return fmt.Sprintf("row %d", c.Row+1) }

@@ -69,8 +69,8 @@ func changesOf(before, after *eval.Results, task string) string {
 
 const maxName = 10
 
-// axisNames returns the labels of runs under a chart: dates, or times if all runs are of one day. If two runs would get the same label, the
-// labels are the names of the runs.
+// axisNames returns the labels of runs under a chart: dates, or times if all runs are of one day.
+// If two runs would get the same label, the labels are the names of the runs.
 func axisNames(runs []eval.Run) map[string]string {
 	form := "Jan 2"
 	first, last := runs[0].Results.Date.UTC(), runs[len(runs)-1].Results.Date.UTC()

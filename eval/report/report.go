@@ -1,5 +1,6 @@
-// Package report writes an HTML page about a folder of evaluation runs: the latest run compared with a baseline, scores over time, answer
-// lengths and latencies, and the rows that changed. The page needs no other file and no network.
+// Package report writes an HTML page about a folder of evaluation runs: the latest run compared
+// with a baseline, scores over time, answer lengths and latencies, and the rows that changed. The
+// page needs no other file and no network.
 package report
 
 import (
@@ -20,7 +21,8 @@ import (
 	"github.com/ingot-run/ingot/eval/statistics"
 )
 
-// Options are the settings of a report. A zero value stands for the default that the field's comment names.
+// Options are the settings of a report. A zero value stands for the default that the field's
+// comment names.
 type Options struct {
 	Baseline  string // name of a pinned baseline or of a run; default: the pinned baseline if there is exactly one, else the oldest run
 	Candidate string // name of a run; default: the latest run that is not the baseline

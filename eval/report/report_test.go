@@ -21,7 +21,8 @@ import (
 // nasty is a text that must not become part of the page's markup.
 const nasty = `<script>alert(1)</script> & "quotes" </pre> {{.Verdict}}`
 
-// run makes a finished run of a task with 40 rows, of which the first right rows have correct answers.
+// run makes a finished run of a task with 40 rows, of which the first right rows have correct
+// answers.
 func run(t *testing.T, runs, name string, right int, change func(*eval.Config)) {
 	t.Helper()
 	folder := t.TempDir()
@@ -124,8 +125,8 @@ func TestReport(t *testing.T) {
 	require.ErrorContains(t, report.Write(new(bytes.Buffer), t.TempDir(), report.Options{}), "the folder has no finished run")
 }
 
-// TestSelfContained checks that a page loads no other files, that texts do not become markup, and that all colours of charts are variables of
-// the theme.
+// TestSelfContained checks that a page loads no other files, that texts do not become markup, and
+// that all colours of charts are variables of the theme.
 func TestSelfContained(t *testing.T) {
 	t.Parallel()
 	runs := t.TempDir()

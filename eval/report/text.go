@@ -45,7 +45,8 @@ func plusMinus(v eval.MetricScore) string {
 	return "±" + shownScore(v.Stderr)
 }
 
-// WriteRuns writes a line for each task of each run, with the names under which the runs are pinned.
+// WriteRuns writes a line for each task of each run, with the names under which the runs are
+// pinned.
 func WriteRuns(w io.Writer, runs []eval.Run, pinned map[string]eval.Baseline) error {
 	names := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(pinned)) {
@@ -74,7 +75,8 @@ func WriteRuns(w io.Writer, runs []eval.Run, pinned map[string]eval.Baseline) er
 	return t.Flush()
 }
 
-// WriteBaselines writes the pinned baselines of a folder of runs, and whether their runs have changed.
+// WriteBaselines writes the pinned baselines of a folder of runs, and whether their runs have
+// changed.
 func WriteBaselines(w io.Writer, folder string, all map[string]eval.Baseline) error {
 	t := textfmt.NewTable(w, "name", "run", "pinned", "state")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -99,7 +101,8 @@ func WriteComparison(w io.Writer, list []eval.Compared) error {
 	return t.Flush()
 }
 
-// WriteVerdict writes the comparisons and the verdict of a gate. If the verdict is inconclusive, it adds how many rows are needed.
+// WriteVerdict writes the comparisons and the verdict of a gate. If the verdict is inconclusive, it
+// adds how many rows are needed.
 func WriteVerdict(w io.Writer, list []eval.Compared) error {
 	if err := WriteComparison(w, list); err != nil {
 		return err

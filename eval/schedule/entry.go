@@ -1,7 +1,8 @@
-// Package schedule runs evaluations at set times. A schedule is a file of entries; an entry names an evaluation and its times. A slot is
-// one scheduled time of an entry. Any number of schedulers, on several machines, may serve one schedule: asynq's PeriodicTaskManager wakes
-// them, and they share a table of slots in Redis. Each slot is added to the table once, is run by the scheduler that holds the entry's
-// lease, and ends with one outcome.
+// Package schedule runs evaluations at set times. A schedule is a file of entries; an entry names
+// an evaluation and its times. A slot is one scheduled time of an entry. Any number of schedulers,
+// on several machines, may serve one schedule: asynq's PeriodicTaskManager wakes them, and they
+// share a table of slots in Redis. Each slot is added to the table once, is run by the scheduler
+// that holds the entry's lease, and ends with one outcome.
 package schedule
 
 import (
@@ -24,7 +25,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// MissedPolicy selects which missed slots are run later. A slot is missed if no scheduler was running at its time.
+// MissedPolicy selects which missed slots are run later. A slot is missed if no scheduler was
+// running at its time.
 type MissedPolicy string
 
 // The values of MissedPolicy.
@@ -46,7 +48,8 @@ type Entry struct {
 	Chat     bool         `yaml:"chat" json:"chat,omitempty"`
 	Missed   MissedPolicy `yaml:"missed" json:"missed"`
 
-	// Deadline is the maximum time of a run. A run that takes longer ends with the answers that it has. 0 means DefaultDeadline.
+	// Deadline is the maximum time of a run. A run that takes longer ends with the answers that it
+	// has. 0 means DefaultDeadline.
 	Deadline time.Duration `yaml:"deadline" json:"deadline"`
 
 	Gate   *Gate   `yaml:"gate" json:"gate,omitempty"`
@@ -206,20 +209,22 @@ func parse(spec, zone string) (cron.Schedule, error) {
 	return times, nil
 }
 
-// spec returns the cron expression with its time zone. Two entries with the same spec have the same times.
+// spec returns the cron expression with its time zone. Two entries with the same spec have the same
+// times.
 func (e *Entry) spec() string { return "CRON_TZ=" + e.TimeZone + " " + e.Cron }
 
 // Next returns the entry's first scheduled time after t.
 func (e *Entry) Next(t time.Time) time.Time { return e.times.Next(t) }
 
-// onTime is the maximum delay of a slot with the policy Skip. A slot that would start later counts as missed.
+// onTime is the maximum delay of a slot with the policy Skip. A slot that would start later counts
+// as missed.
 const onTime = 5 * time.Minute
 
 // maxDue is the maximum number of slots that are added at once. Older slots are dropped.
 const maxDue = 1000
 
-// due returns the entry's slots in the interval (last, now], the oldest first. The state of a slot is Waiting if it must be run, otherwise
-// Missed.
+// due returns the entry's slots in the interval (last, now], the oldest first. The state of a slot
+// is Waiting if it must be run, otherwise Missed.
 func (e *Entry) due(last, now time.Time) []slot {
 	var list []slot
 	for t := e.times.Next(last); !t.IsZero() && !t.After(now); t = e.times.Next(t) {

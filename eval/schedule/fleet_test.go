@@ -24,8 +24,9 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// asScheduler is the environment variable that makes the test binary a scheduler, which a test can kill. Its value is the URL of Redis.
-// The arguments of the process are the schedule and the interval.
+// asScheduler is the environment variable that makes the test binary a scheduler, which a test can
+// kill. Its value is the URL of Redis. The arguments of the process are the schedule and the
+// interval.
 const asScheduler = "INGOT_TEST_AS_SCHEDULER"
 
 func TestMain(m *testing.M) {
@@ -67,7 +68,8 @@ func serve(url, file, interval string) error {
 		},
 		Evaluate: func(ctx context.Context, e *schedule.Entry, run string) (o schedule.Outcome, err error) {
 			slot := "ingot:{:eval}:slot:" + e.Name + "/" + strings.TrimPrefix(run, e.Name+"-")
-			// Read at once: a scheduler that was silent for longer than its lease may begin a run that another has ended.
+			// Read at once: a scheduler that was silent for longer than its lease may begin a run
+			// that another has ended.
 			both, err := rdb.HMGet(ctx, slot, "ended", "owner").Result()
 			if err != nil {
 				return o, err
@@ -116,7 +118,8 @@ type fleet struct {
 
 const everyMinute = "entries:\n- {name: quick, cron: '* * * * *', missed: all, tasks: [none.yaml]}\n"
 
-// often is the interval of schedulers under a fast clock. asynq's ticks follow the real clock and are too slow to wake them.
+// often is the interval of schedulers under a fast clock. asynq's ticks follow the real clock and
+// are too slow to wake them.
 const often = 10 * time.Millisecond
 
 func newFleet(t *testing.T, text string, n int, interval time.Duration) *fleet {
@@ -187,8 +190,9 @@ func (f *fleet) read(log io.Reader) {
 	}
 }
 
-// kill kills a scheduler and starts a new one in its place, as if asynq's leases of the tasks of schedulers that were killed or stopped
-// had ended a while ago: asynq's servers look for such leases when they start.
+// kill kills a scheduler and starts a new one in its place, as if asynq's leases of the tasks of
+// schedulers that were killed or stopped had ended a while ago: asynq's servers look for such
+// leases when they start.
 func (f *fleet) kill(i int) {
 	f.t.Helper()
 	require.NoError(f.t, f.procs[i].Process.Kill())
@@ -250,8 +254,9 @@ func (f *fleet) begun() {
 	}, "the schedulers have read the entry")
 }
 
-// TestEachSlotOnce lets three schedulers serve a schedule under a fast clock. Schedulers are killed during runs and at random times, Redis is
-// restarted, and the clock jumps over slots. Each slot is entered once, ends once, and is not taken again after its end.
+// TestEachSlotOnce lets three schedulers serve a schedule under a fast clock. Schedulers are killed
+// during runs and at random times, Redis is restarted, and the clock jumps over slots. Each slot is
+// entered once, ends once, and is not taken again after its end.
 func TestEachSlotOnce(t *testing.T) {
 	t.Parallel()
 	slots := 100

@@ -25,7 +25,8 @@ type Status struct {
 	Entries    []EntryStatus `json:"entries"`
 }
 
-// List returns the live schedulers and their entries. Each entry has at most the given number of its newest slots.
+// List returns the live schedulers and their entries. Each entry has at most the given number of
+// its newest slots.
 func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
 	now, err := t.Now(ctx)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 const (
 	noticeTime = 30 * time.Second
-	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to maxWait, so the last one is after about
-	// a day.
+	// maxNotices is the maximum number of attempts at a notice. The time between them doubles up to
+	// maxWait, so the last one is after about a day.
 	maxNotices = 30
 	maxWait    = time.Hour
 )
@@ -37,8 +37,9 @@ type notice struct {
 	Ended    string  `json:"ended"`
 }
 
-// announce queues the notice of a slot that has ended, if one is wanted and was not delivered. It is called again if a scheduler dies before
-// it has queued the notice, so a crash cannot lose a notice. But a crash can make a notice arrive twice.
+// announce queues the notice of a slot that has ended, if one is wanted and was not delivered. It
+// is called again if a scheduler dies before it has queued the notice, so a crash cannot lose a
+// notice. But a crash can make a notice arrive twice.
 func (s *Scheduler) announce(ctx context.Context, e *Entry, slot string) error {
 	ended, err := s.table.slot(ctx, e.Name, slot)
 	if err != nil || ended.State != Done || ended.Notified != "" || !e.Notify.wants(ended.Verdict) {
@@ -63,7 +64,8 @@ func (s *Scheduler) adopt(ctx context.Context) error {
 	return failure(err, "queue the notices of verdicts")
 }
 
-// notice handles the task of a notice: it delivers the notice of slot id (ENTRY/SLOT) and records the outcome.
+// notice handles the task of a notice: it delivers the notice of slot id (ENTRY/SLOT) and records
+// the outcome.
 func (s *Scheduler) notice(ctx context.Context, id string, attempt int) error {
 	name, slot, _ := strings.Cut(id, "/")
 	ended, err := s.table.slot(ctx, name, slot)
@@ -144,7 +146,8 @@ func post(ctx context.Context, address, id string, text []byte) error {
 	return nil
 }
 
-// execute runs a command. The command gets the notice on its stdin and the notice's main fields in environment variables.
+// execute runs a command. The command gets the notice on its stdin and the notice's main fields in
+// environment variables.
 func execute(ctx context.Context, command []string, body *notice, text []byte) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own schedule names it
 	cmd.Stdin = bytes.NewReader(text)

@@ -25,9 +25,9 @@ type Outcome struct {
 	Message string // one line for people
 }
 
-// Evaluate runs the evaluation of an entry. run is the name of the run. After a crash or an error, Evaluate is called again with the same
-// name, possibly on another machine, and must continue the run. ctx ends when the scheduler stops, or when another scheduler takes over the
-// run.
+// Evaluate runs the evaluation of an entry. run is the name of the run. After a crash or an error,
+// Evaluate is called again with the same name, possibly on another machine, and must continue the
+// run. ctx ends when the scheduler stops, or when another scheduler takes over the run.
 type Evaluate func(ctx context.Context, e *Entry, run string) (Outcome, error)
 
 // Options are the settings of a scheduler. For times that are 0, the defaults below are used.
@@ -36,7 +36,8 @@ type Options struct {
 	Evaluate Evaluate
 	Logger   *slog.Logger
 
-	// Now returns the time for slots. If nil, it is the time of the Redis server. Tests set a fast clock.
+	// Now returns the time for slots. If nil, it is the time of the Redis server. Tests set a fast
+	// clock.
 	Now func(ctx context.Context) (time.Time, error)
 
 	Interval time.Duration // time between two reads of the file and of the table
@@ -49,10 +50,12 @@ const (
 	DefaultRetry    = 30 * time.Second
 )
 
-// MaxAttempts is the maximum number of attempts at a run. If the last one fails, the run ends with the verdict Error.
+// MaxAttempts is the maximum number of attempts at a run. If the last one fails, the run ends with
+// the verdict Error.
 const MaxAttempts = 5
 
-// maxRuns is the number of runs and notices that a scheduler has at the same time. They mostly wait for workers and servers.
+// maxRuns is the number of runs and notices that a scheduler has at the same time. They mostly wait
+// for workers and servers.
 const maxRuns = 1000
 
 // Scheduler runs the entries of a schedule together with other schedulers.
@@ -67,7 +70,8 @@ type Scheduler struct {
 	broken  string // the last logged error of the file; empty if the file can be read
 }
 
-// New returns a scheduler on a Redis server. It reads the schedule and returns an error if the schedule is not valid.
+// New returns a scheduler on a Redis server. It reads the schedule and returns an error if the
+// schedule is not valid.
 func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	entries, err := Read(o.File)
 	if err != nil {
@@ -87,13 +91,15 @@ func New(rdb redis.UniversalClient, o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// The kinds of tasks besides ticks. Their payload is ENTRY/SLOT, so schedulers together queue each run and each notice once.
+// The kinds of tasks besides ticks. Their payload is ENTRY/SLOT, so schedulers together queue each
+// run and each notice once.
 const (
 	runs    = ticks + ":run"
 	notices = ticks + ":notice"
 )
 
-// Run serves the schedule until ctx ends. It then stops its runs, and other schedulers continue them.
+// Run serves the schedule until ctx ends. It then stops its runs, and other schedulers continue
+// them.
 func (s *Scheduler) Run(ctx context.Context) error {
 	now, err := s.table.Now(ctx)
 	if err == nil {
@@ -123,7 +129,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// periodic returns a tick for each entry. Each call reads the file again. If the file is not valid, the entries do not change.
+// periodic returns a tick for each entry. Each call reads the file again. If the file is not valid,
+// the entries do not change.
 func (s *Scheduler) periodic() (list []chores.Periodic) {
 	switch entries, err := Read(s.options.File); {
 	case err == nil:
@@ -174,8 +181,8 @@ func (s *Scheduler) look(ctx context.Context) {
 	}
 }
 
-// lookAt adds the due slots of an entry to the table, and queues the oldest one that is not finished. asynq would run two slots of an entry at
-// once, so the others wait in the table.
+// lookAt adds the due slots of an entry to the table, and queues the oldest one that is not
+// finished. asynq would run two slots of an entry at once, so the others wait in the table.
 func (s *Scheduler) lookAt(ctx context.Context, e *Entry) error {
 	now, err := s.options.Now(ctx)
 	if err != nil {
@@ -195,8 +202,8 @@ func (s *Scheduler) lookAt(ctx context.Context, e *Entry) error {
 	return chores.Enqueue(ctx, s.rdb, ticks, chores.Task{Kind: runs, Payload: e.Name + "/" + next, Unique: true, Attempts: MaxAttempts})
 }
 
-// owned returns an entry of this scheduler. If only another live scheduler has it, the error puts the task back for that scheduler. If none
-// has it, the entry is nil.
+// owned returns an entry of this scheduler. If only another live scheduler has it, the error puts
+// the task back for that scheduler. If none has it, the entry is nil.
 func (s *Scheduler) owned(ctx context.Context, name string) (*Entry, error) {
 	if e := s.entry(name); e != nil {
 		return e, nil
@@ -242,7 +249,8 @@ func (s *Scheduler) run(ctx context.Context, id string, attempt int) error {
 	return s.unrecorded(ctx, id, err)
 }
 
-// unrecorded handles an error of Redis. It counts no attempt, since a task without attempts left would be archived and its slot stay open.
+// unrecorded handles an error of Redis. It counts no attempt, since a task without attempts left
+// would be archived and its slot stay open.
 func (s *Scheduler) unrecorded(ctx context.Context, id string, err error) error {
 	if err == nil {
 		return nil

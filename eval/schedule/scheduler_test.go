@@ -56,8 +56,8 @@ func (f *fleet) minute(m int, later time.Duration) {
 	f.setClock(start.Add(time.Duration(m)*time.Minute + later))
 }
 
-// TestNothingPilesUp checks a run that takes longer than the time between slots. One slot waits for the end of the run, and later slots are
-// not run.
+// TestNothingPilesUp checks a run that takes longer than the time between slots. One slot waits for
+// the end of the run, and later slots are not run.
 func TestNothingPilesUp(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often)
@@ -79,8 +79,8 @@ func TestNothingPilesUp(t *testing.T) {
 	f.until(func() bool { return strings.HasPrefix(f.states(), "0306 done") }, "the next slot runs")
 }
 
-// TestMissedSlots kills the scheduler during four slots and checks which of them each policy runs later. With skip, a slot still runs within
-// five minutes after its time.
+// TestMissedSlots kills the scheduler during four slots and checks which of them each policy runs
+// later. With skip, a slot still runs within five minutes after its time.
 func TestMissedSlots(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]string{
@@ -105,7 +105,8 @@ func TestMissedSlots(t *testing.T) {
 	}
 }
 
-// TestPause pauses an entry, runs it with RunNow, and resumes it. The slots of the pause are not run later.
+// TestPause pauses an entry, runs it with RunNow, and resumes it. The slots of the pause are not
+// run later.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	_, err := schedule.NewTable(redistest.Start(t).Client).Pause(t.Context(), "quick")
@@ -136,8 +137,8 @@ func TestPause(t *testing.T) {
 	require.ErrorContains(t, err, "the known entries are: quick")
 }
 
-// TestTwoFiles lets two schedulers serve different files. A task that asynq gives to the scheduler without the entry goes to the other one, and
-// this does not count as an attempt.
+// TestTwoFiles lets two schedulers serve different files. A task that asynq gives to the scheduler
+// without the entry goes to the other one, and this does not count as an attempt.
 func TestTwoFiles(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "notices")
@@ -167,8 +168,8 @@ func TestTwoFiles(t *testing.T) {
 	require.Len(t, lines, slots)
 }
 
-// TestStoppedScheduler stops a scheduler during a run, like a machine that sleeps. Another scheduler takes over the run and ends it. When the
-// first scheduler continues, it changes nothing.
+// TestStoppedScheduler stops a scheduler during a run, like a machine that sleeps. Another
+// scheduler takes over the run and ends it. When the first scheduler continues, it changes nothing.
 func TestStoppedScheduler(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often)
@@ -197,8 +198,8 @@ func TestStoppedScheduler(t *testing.T) {
 	require.LessOrEqual(t, f.ended[ended.Name], 1)
 }
 
-// TestTakeover kills the scheduler of a run and waits until asynq gives the run to another one: its lease lasts 30 s, and is missed 30 s to
-// 90 s later.
+// TestTakeover kills the scheduler of a run and waits until asynq gives the run to another one: its
+// lease lasts 30 s, and is missed 30 s to 90 s later.
 func TestTakeover(t *testing.T) {
 	if os.Getenv("INGOT_LONG") == "" {
 		t.Skip("another scheduler takes a run over after one to two minutes: set INGOT_LONG=1")
@@ -221,7 +222,8 @@ func TestTakeover(t *testing.T) {
 	f.untilStates("0301 done")
 }
 
-// TestForgottenEntry checks that an entry is deleted with all its keys when no scheduler has had it for a month. Other entries stay.
+// TestForgottenEntry checks that an entry is deleted with all its keys when no scheduler has had it
+// for a month. Other entries stay.
 func TestForgottenEntry(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 1, often)
@@ -250,7 +252,8 @@ func TestForgottenEntry(t *testing.T) {
 	}
 }
 
-// TestFailedRun checks that a failed run is tried again and that it ends with the verdict error after the last attempt.
+// TestFailedRun checks that a failed run is tried again and that it ends with the verdict error
+// after the last attempt.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, everyMinute, 2, often)
@@ -282,8 +285,9 @@ func TestTicks(t *testing.T) {
 	f.untilStates("0301 done")
 }
 
-// TestReload changes the schedule while a scheduler runs: first to another time and time zone, then to a file that is not valid. A changed
-// time applies from its next slot on. asynq's manager, which enqueues the ticks, has the same entries.
+// TestReload changes the schedule while a scheduler runs: first to another time and time zone, then
+// to a file that is not valid. A changed time applies from its next slot on. asynq's manager, which
+// enqueues the ticks, has the same entries.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "entries: [{name: quick, cron: '0 4 * * *', tasks: [a]}]", 1, often)
@@ -315,8 +319,9 @@ func TestReload(t *testing.T) {
 	require.Equal(t, 4, list.Entries[0].Next.In(time.FixedZone("", 0)).Hour()+map[bool]int{true: 1}[list.Entries[0].Next.IsDST()])
 }
 
-// TestNotices kills a scheduler while it calls a webhook. The webhook answers the next attempt with an error. The notice is repeated with
-// the same key until the webhook accepts it, and not after that. The command receives the same notice.
+// TestNotices kills a scheduler while it calls a webhook. The webhook answers the next attempt with
+// an error. The notice is repeated with the same key until the webhook accepts it, and not after
+// that. The command receives the same notice.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -19,7 +19,8 @@ const (
 	Paused     State = "paused"     // not run: the entry was paused
 )
 
-// slot is a scheduled time of an entry that is to be added to the table in Redis, with the state that it gets there.
+// slot is a scheduled time of an entry that is to be added to the table in Redis, with the state
+// that it gets there.
 type slot struct {
 	at    time.Time
 	state State
@@ -32,8 +33,8 @@ const (
 
 func (s slot) name() string { return s.at.UTC().Format(slotForm) }
 
-// Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read from the table. Times are in the format
-// of RFC 3339.
+// Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read
+// from the table. Times are in the format of RFC 3339.
 type Slot struct {
 	Name     string  `json:"slot" redis:"-"`
 	State    State   `json:"state" redis:"state"`
@@ -47,7 +48,8 @@ type Slot struct {
 	Notified string  `json:"notified,omitempty" redis:"notified"` // time of the notice, or why there was none
 }
 
-// newSlot returns a slot with the fields that Redis has of it. The state of a slot that was deleted is empty.
+// newSlot returns a slot with the fields that Redis has of it. The state of a slot that was deleted
+// is empty.
 func newSlot(entry, name string, fields *redis.MapStringStringCmd) (Slot, error) {
 	s := Slot{Name: name, Run: entry + "-" + name}
 	err := fields.Scan(&s)

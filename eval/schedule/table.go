@@ -13,8 +13,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Table is the history of slots in Redis. asynq runs the slots, but it knows only the tasks that exist now: the rules about missed,
-// overlapping and paused times, and the outcomes, are kept here. These are its keys:
+// Table is the history of slots in Redis. asynq runs the slots, but it knows only the tasks that
+// exist now: the rules about missed, overlapping and paused times, and the outcomes, are kept here.
+// These are its keys:
 //
 //	ingot:{:eval}:entries       hash: each entry, as a scheduler last read it
 //	ingot:{:eval}:schedulers    sorted set: the schedulers by the time of their last heartbeat
@@ -40,16 +41,18 @@ func failure(err error, format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
-// fireScript adds slots. It is a script, not a transaction, since every look at an entry runs it, and the looks of several schedulers would
-// make each other's transactions fail. asynq has no rule about missed, paused and overlapping times.
+// fireScript adds slots. It is a script, not a transaction, since every look at an entry runs it,
+// and the looks of several schedulers would make each other's transactions fail. asynq has no rule
+// about missed, paused and overlapping times.
 var (
 	//go:embed lua/fire.lua
 	fireSource string
 	fireScript = redis.NewScript(fireSource)
 )
 
-// fire adds the due slots of an entry to the table and returns them. It returns none if another scheduler added them first. The slots of a
-// new entry, and those of a new cron expression, begin now.
+// fire adds the due slots of an entry to the table and returns them. It returns none if another
+// scheduler added them first. The slots of a new entry, and those of a new cron expression, begin
+// now.
 func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) (due []slot, err error) {
 	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -91,7 +94,8 @@ func (t *Table) slot(ctx context.Context, entry, name string) (Slot, error) {
 	return newSlot(entry, name, t.rdb.HGetAll(ctx, slotKey(entry, name)))
 }
 
-// watch runs a transaction. It runs it again if another client has changed one of the keys meanwhile.
+// watch runs a transaction. It runs it again if another client has changed one of the keys
+// meanwhile.
 func (t *Table) watch(ctx context.Context, transaction func(tx *redis.Tx) error, keys ...string) error {
 	for {
 		if err := t.rdb.Watch(ctx, transaction, keys...); !errors.Is(err, redis.TxFailedErr) {
@@ -155,8 +159,8 @@ func (t *Table) served(ctx context.Context, entry string) (bool, error) {
 	return err == nil && json.Unmarshal([]byte(text), &k) == nil && now.Sub(k.Seen) <= lostAfter, failure(err, "read entry %s", entry)
 }
 
-// lostAfter is the maximum age of a scheduler's last heartbeat. If the heartbeat is older, the scheduler and its entries are no longer
-// listed.
+// lostAfter is the maximum age of a scheduler's last heartbeat. If the heartbeat is older, the
+// scheduler and its entries are no longer listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.

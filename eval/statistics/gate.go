@@ -16,7 +16,8 @@ const (
 	Inconclusive Verdict = "inconclusive" // the rows are too few or too noisy to decide
 )
 
-// Level is the significance level of a gate over all of its tasks together: the maximum probability of a false alarm.
+// Level is the significance level of a gate over all of its tasks together: the maximum probability
+// of a false alarm.
 const Level = 0.05
 
 // Comparison compares a candidate with a baseline on one task.
@@ -30,9 +31,11 @@ type Comparison struct {
 	Smallest float64 `json:"smallest"` // the smallest loss that a test on these rows is likely to find; see SmallestDifference
 }
 
-// Compare compares the scores of the same rows in two runs. Rows with the same value in cluster count as one observation. If cluster is
-// nil, each row is an observation. The p-values are McNemar's if all scores are 0 or 1 and each cluster has one row. The interval is that
-// of Bootstrap if there are other scores, at least 30 clusters, and unequal differences. Otherwise it is that of Paired.
+// Compare compares the scores of the same rows in two runs. Rows with the same value in cluster
+// count as one observation. If cluster is nil, each row is an observation. The p-values are
+// McNemar's if all scores are 0 or 1 and each cluster has one row. The interval is that of
+// Bootstrap if there are other scores, at least 30 clusters, and unequal differences. Otherwise it
+// is that of Paired.
 func Compare(baseline, candidate []float64, cluster []string) Comparison {
 	d := make([]float64, len(baseline))
 	c := Comparison{Binary: true}
@@ -65,8 +68,9 @@ func Compare(baseline, candidate []float64, cluster []string) Comparison {
 
 func binary(score float64) bool { return score == 0 || score == 1 }
 
-// deviation returns the standard deviation of the clusters' differences. If all clusters have the same difference, it assumes that one
-// cluster differs from the others by 1, so that the result is not 0.
+// deviation returns the standard deviation of the clusters' differences. If all clusters have the
+// same difference, it assumes that one cluster differs from the others by 1, so that the result is
+// not 0.
 func (c *Comparison) deviation() float64 {
 	if c.SE > 0 {
 		return c.SE * math.Sqrt(float64(c.Clusters))
@@ -74,11 +78,12 @@ func (c *Comparison) deviation() float64 {
 	return 1 / math.Sqrt(float64(max(1, c.Clusters)))
 }
 
-// Gate returns the verdict on a comparison. margin is the accepted loss. worse is the p-value Worse, adjusted over all tasks of the gate
-// (Holm). identical means that no row's answer changed.
+// Gate returns the verdict on a comparison. margin is the accepted loss. worse is the p-value
+// Worse, adjusted over all tasks of the gate (Holm). identical means that no row's answer changed.
 //
-// The verdict is Fail if the loss is significant (worse is below Level) and either the whole interval is beyond the margin or the mean loss
-// is more than half the margin. It is Pass if identical is true, or if even the largest loss in the interval is smaller than the margin.
+// The verdict is Fail if the loss is significant (worse is below Level) and either the whole
+// interval is beyond the margin or the mean loss is more than half the margin. It is Pass if
+// identical is true, or if even the largest loss in the interval is smaller than the margin.
 // Otherwise it is Inconclusive.
 func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	switch {
@@ -94,9 +99,9 @@ func (c *Comparison) Gate(margin, worse float64, identical bool) Verdict {
 	return Inconclusive
 }
 
-// RowsToPass estimates how many rows an equally good candidate needs to pass the gate with probability Power. It assumes that the scores of
-// that candidate differ from the baseline's as much as those in c. It returns 0 if no estimate is possible: for a margin of 0, or without
-// rows.
+// RowsToPass estimates how many rows an equally good candidate needs to pass the gate with
+// probability Power. It assumes that the scores of that candidate differ from the baseline's as
+// much as those in c. It returns 0 if no estimate is possible: for a margin of 0, or without rows.
 func (c *Comparison) RowsToPass(margin float64) int {
 	if margin <= 0 || margin >= 1 || c.N == 0 {
 		return 0

@@ -1,6 +1,7 @@
-// Package statistics compares the scores of two runs over the same rows. It computes the difference, its confidence interval and p-values,
-// and the verdict of a gate. The formulas are those of E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), unless a comment
-// names another source.
+// Package statistics compares the scores of two runs over the same rows. It computes the
+// difference, its confidence interval and p-values, and the verdict of a gate. The formulas are
+// those of E. Miller, "Adding Error Bars to Evals" (arXiv 2411.00640), unless a comment names
+// another source.
 package statistics
 
 import (
@@ -18,7 +19,8 @@ type Interval struct {
 	High float64 `json:"high"`
 }
 
-// Difference is the mean, over the rows that both runs have, of the candidate's score minus the baseline's score.
+// Difference is the mean, over the rows that both runs have, of the candidate's score minus the
+// baseline's score.
 type Difference struct {
 	N        int     `json:"n"`        // number of rows
 	Clusters int     `json:"clusters"` // number of independent groups of rows; N if all rows are independent
@@ -30,12 +32,14 @@ type Difference struct {
 // rounding is the maximum relative rounding error of the mean of equal values.
 const rounding = 1e-13
 
-// Paired returns the mean of d and its interval. For each row, d has the candidate's score minus the baseline's. Scores are between 0 and
-// 1. Rows with the same value in cluster, such as questions about one text, count as one observation. If cluster is nil, each row is an
+// Paired returns the mean of d and its interval. For each row, d has the candidate's score minus
+// the baseline's. Scores are between 0 and 1. Rows with the same value in cluster, such as
+// questions about one text, count as one observation. If cluster is nil, each row is an
 // observation. The interval uses Student's t, since there may be few rows.
 //
-// If all observations are equal, the standard error is 0. The interval is then made wide enough for a rare change that none of the
-// observations shows: n observations miss a change of probability p with probability (1-p)^n (Clopper and Pearson's bound for 0 of n).
+// If all observations are equal, the standard error is 0. The interval is then made wide enough for
+// a rare change that none of the observations shows: n observations miss a change of probability p
+// with probability (1-p)^n (Clopper and Pearson's bound for 0 of n).
 func Paired(d []float64, cluster []string) Difference {
 	n := len(d)
 	if n == 0 {
@@ -61,7 +65,8 @@ func Paired(d []float64, cluster []string) Difference {
 	if math.Sqrt(squares) <= rounding*float64(n)*largest { // the observations are equal; only their mean was rounded
 		squares = 0
 	}
-	// With G clusters, the factor G/(G-1) makes the variance unbiased. If each row is a cluster, this is the sample variance divided by n.
+	// With G clusters, the factor G/(G-1) makes the variance unbiased. If each row is a cluster,
+	// this is the sample variance divided by n.
 	half := 0.0
 	if g := float64(r.Clusters); g > 1 {
 		r.SE = math.Sqrt(squares*g/(g-1)) / float64(n)
@@ -75,7 +80,8 @@ func Paired(d []float64, cluster []string) Difference {
 	return r
 }
 
-// clusterSums returns the sum of each cluster's deviations from the mean, in the order in which the clusters first appear.
+// clusterSums returns the sum of each cluster's deviations from the mean, in the order in which the
+// clusters first appear.
 func clusterSums(d []float64, cluster []string, mean float64) []float64 {
 	at := map[string]int{}
 	var sums []float64

@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCompareAgainstR checks Compare for 18 pairs of runs against results of R: t.test, binom.test, the clustered standard errors of
-// package sandwich, and the percentile interval of package boot with 200,000 samples. testdata/reference.R has written them to
-// testdata/reference.json. The pairs include ties, fewer than 10 rows, runs that are all right or all wrong, and clusters.
+// TestCompareAgainstR checks Compare for 18 pairs of runs against results of R: t.test, binom.test,
+// the clustered standard errors of package sandwich, and the percentile interval of package boot
+// with 200,000 samples. testdata/reference.R has written them to testdata/reference.json. The pairs
+// include ties, fewer than 10 rows, runs that are all right or all wrong, and clusters.
 func TestCompareAgainstR(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("testdata", "reference.json"))

@@ -11,8 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The expected values in this file were computed with R 4.2.2: t.test, binom.test, prop.test without correction, and p.adjust. Those for
-// clusters were computed with the formula in the comment next to them. tolerance is the maximum difference.
+// The expected values in this file were computed with R 4.2.2: t.test, binom.test, prop.test
+// without correction, and p.adjust. Those for clusters were computed with the formula in the
+// comment next to them. tolerance is the maximum difference.
 const tolerance = 1e-8
 
 // TestPairedAgainstR compares Paired with t.test(d) and t.test(d, alternative = "less").
@@ -28,7 +29,8 @@ func TestPairedAgainstR(t *testing.T) {
 		"scores, 8 rows": {[]float64{0.1, -0.2, 0.05, 0, -0.3, 0.15, -0.05, -0.1}, nil,
 			-0.04375, 0.05381640416, -0.1710055744, 0.08350557442, 0.2215071545},
 		"nearly all lost, 4 rows": {[]float64{-1, -1, -1, 0}, nil, -0.75, 0.25, -1, 0.04561157632, 0.02883444281}, // R: low is -1.545611576
-		// Standard error of G clusters with sums of deviations s: sqrt(sum(s^2)*G/(G-1))/n. The interval has G-1 degrees of freedom.
+		// Standard error of G clusters with sums of deviations s: sqrt(sum(s^2)*G/(G-1))/n. The
+		// interval has G-1 degrees of freedom.
 		"clusters": {twelve, []string{"a", "a", "a", "b", "b", "c", "c", "c", "c", "d", "e", "e"},
 			-0.1666666667, 0.1850404527, -0.6804213258, 0.3470879925, 0.2093363351},
 	} {
@@ -57,7 +59,8 @@ func TestNoDifference(t *testing.T) {
 	}
 }
 
-// TestMcNemarAgainstR compares McNemar with binom.test(lost, lost + won) and with alternative = "greater".
+// TestMcNemarAgainstR compares McNemar with binom.test(lost, lost + won) and with alternative =
+// "greater".
 func TestMcNemarAgainstR(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -91,14 +94,16 @@ func TestHolmAgainstR(t *testing.T) {
 	}
 }
 
-// TestSmallestDifferenceAgainstR compares SmallestDifference with (qnorm(.95) + qnorm(.8)) * sqrt(.1 / 1319).
+// TestSmallestDifferenceAgainstR compares SmallestDifference with (qnorm(.95) + qnorm(.8)) *
+// sqrt(.1 / 1319).
 func TestSmallestDifferenceAgainstR(t *testing.T) {
 	t.Parallel()
 	require.InDelta(t, 0.02165018815, SmallestDifference(1319, 0.31622776601683794, 0.05), tolerance)
 }
 
-// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and log(.025) / log(1 - margin). It then
-// simulates runs with that many rows, of which a tenth changes in both directions equally. About 80 % of the runs must pass.
+// TestRowsToPassAgainstR compares RowsToPass with ((qnorm(.975) + qnorm(.8)) * sd / margin)^2 and
+// log(.025) / log(1 - margin). It then simulates runs with that many rows, of which a tenth changes
+// in both directions equally. About 80 % of the runs must pass.
 func TestRowsToPassAgainstR(t *testing.T) {
 	t.Parallel()
 	noisy := Comparison{Difference: Difference{N: 1319, Clusters: 1319, SE: 0.31622776601683794 / math.Sqrt(1319)}}
@@ -128,7 +133,8 @@ func TestRowsToPassAgainstR(t *testing.T) {
 	require.InDelta(t, 160, passed, 20)
 }
 
-// TestBootstrapAgreesWithStudent checks that both intervals are nearly equal for many rows with normally distributed differences.
+// TestBootstrapAgreesWithStudent checks that both intervals are nearly equal for many rows with
+// normally distributed differences.
 func TestBootstrapAgreesWithStudent(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a simulation needs no secure random numbers
@@ -156,9 +162,10 @@ func scores(random *rand.Rand, chances []float64) []float64 {
 	return list
 }
 
-// TestFalseAlarms runs gates over three tasks on two equally good models with noisy answers, and counts the gates that fail. McNemar's
-// test has fewer false alarms than Level allows. Student's test has about as many, so two standard errors more are allowed. In a run of
-// 20,000 gates for each of the three cases, 3.9 %, 4.9 % and 5.3 % failed.
+// TestFalseAlarms runs gates over three tasks on two equally good models with noisy answers, and
+// counts the gates that fail. McNemar's test has fewer false alarms than Level allows. Student's
+// test has about as many, so two standard errors more are allowed. In a run of 20,000 gates for
+// each of the three cases, 3.9 %, 4.9 % and 5.3 % failed.
 func TestFalseAlarms(t *testing.T) {
 	t.Parallel()
 	const tasks, rows, margin = 3, 300, 0.02
@@ -221,7 +228,8 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestRealLossesAreFound checks the power of a gate: a model that loses more than SmallestDifference fails in at least 80 of 100 gates.
+// TestRealLossesAreFound checks the power of a gate: a model that loses more than
+// SmallestDifference fails in at least 80 of 100 gates.
 func TestRealLossesAreFound(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 8)) //nolint:gosec // a simulation needs no secure random numbers

@@ -9,9 +9,11 @@ import (
 	"gonum.org/v1/gonum/mathext"
 )
 
-// McNemar is McNemar's exact test (Q. McNemar, 1947) of two runs with right and wrong answers. lost is the number of rows that became wrong,
-// won the number that became right. If the runs are equally good, lost has a binomial distribution with probability 1/2. twoSided is the
-// probability of counts at least as uneven as these. worse is the probability that at least this many rows are lost.
+// McNemar is McNemar's exact test (Q. McNemar, 1947) of two runs with right and wrong answers. lost
+// is the number of rows that became wrong, won the number that became right. If the runs are
+// equally good, lost has a binomial distribution with probability 1/2. twoSided is the probability
+// of counts at least as uneven as these. worse is the probability that at least this many rows are
+// lost.
 func McNemar(lost, won int) (twoSided, worse float64) {
 	n := lost + won
 	if n == 0 {
@@ -26,8 +28,9 @@ func McNemar(lost, won int) (twoSided, worse float64) {
 	return min(1, 2*tail(max(lost, won))), tail(lost)
 }
 
-// Worse returns the one-sided p-value of a loss: the probability of a mean no higher than d's if the runs are equally good. The p-value
-// comes from Student's t-test or, if all observations are equal, from the sign test. Compare uses it if McNemar's test does not apply.
+// Worse returns the one-sided p-value of a loss: the probability of a mean no higher than d's if
+// the runs are equally good. The p-value comes from Student's t-test or, if all observations are
+// equal, from the sign test. Compare uses it if McNemar's test does not apply.
 func (d Difference) Worse() float64 {
 	switch {
 	case d.SE > 0:
@@ -48,9 +51,9 @@ func studentsT(t, freedom float64) float64 {
 
 const draws = 10_000
 
-// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th percentiles of the means of 10,000
-// resamples. Rows with the same value in cluster are drawn together. If cluster is nil, each row is drawn alone. Equal arguments give equal
-// results.
+// Bootstrap returns the percentile interval of the mean of d (B. Efron, 1979): the 2.5th and 97.5th
+// percentiles of the means of 10,000 resamples. Rows with the same value in cluster are drawn
+// together. If cluster is nil, each row is drawn alone. Equal arguments give equal results.
 func Bootstrap(d []float64, cluster []string, seed uint64) Interval {
 	if len(d) == 0 {
 		return Interval{-1, 1}
@@ -97,8 +100,9 @@ func groupsOf(d []float64, cluster []string) []group {
 	return groups
 }
 
-// Holm adjusts the p-values of several tests (S. Holm, 1979). If all adjusted values are compared with a level, the probability of any
-// false alarm is at most that level. The result is in the order of p.
+// Holm adjusts the p-values of several tests (S. Holm, 1979). If all adjusted values are compared
+// with a level, the probability of any false alarm is at most that level. The result is in the
+// order of p.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {
@@ -117,8 +121,9 @@ func Holm(p []float64) []float64 {
 // Power is the probability with which a test finds SmallestDifference.
 const Power = 0.8
 
-// SmallestDifference returns the smallest mean difference that a one-sided test with level alpha finds with probability Power, among n
-// independent rows whose differences have the given standard deviation.
+// SmallestDifference returns the smallest mean difference that a one-sided test with level alpha
+// finds with probability Power, among n independent rows whose differences have the given standard
+// deviation.
 func SmallestDifference(n int, deviation, alpha float64) float64 {
 	if n == 0 {
 		return 1

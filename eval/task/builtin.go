@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// builtin holds task files for the row formats of published benchmarks. Prompts and scores are the same as in the harness's tasks.
+// builtin holds task files for the row formats of published benchmarks. Prompts and scores are the
+// same as in the harness's tasks.
 //
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// Builtin returns the names of the built-in tasks. Read accepts such a name instead of a path. Users supply the rows of these tasks.
+// Builtin returns the names of the built-in tasks. Read accepts such a name instead of a path.
+// Users supply the rows of these tasks.
 func Builtin() []string {
 	files, err := fs.Glob(builtin, "builtin/*.yaml")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Field computes a value from a row. It is the name of a column, a Jinja template over the columns, a constant, or a function of the harness.
-// The zero value is a missing field.
+// Field computes a value from a row. It is the name of a column, a Jinja template over the columns,
+// a constant, or a function of the harness. The zero value is a missing field.
 type Field struct {
 	source   string
 	template *jinja.Template
@@ -27,7 +27,8 @@ type Field struct {
 // Missing reports whether the task has no such field.
 func (f *Field) Missing() bool { return f.template == nil && f.constant == nil && f.function == nil }
 
-// read reads a field from YAML. A text is a column or a template; a list or a whole number is a constant.
+// read reads a field from YAML. A text is a column or a template; a list or a whole number is a
+// constant.
 func (f *Field) read(n *yaml.Node) error {
 	if name, ok := functionName(n); ok {
 		if f.function = fieldFunctions[name]; f.function == nil {
@@ -55,8 +56,8 @@ func (f *Field) read(n *yaml.Node) error {
 	return errors.New("the value must be a text, a list or a whole number")
 }
 
-// column matches a single word, such as question. Such a text can only be the name of a column: as a template, it would give the same text
-// for every row.
+// column matches a single word, such as question. Such a text can only be the name of a column: as
+// a template, it would give the same text for every row.
 var column = regexp.MustCompile(`^\w+$`)
 
 func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
@@ -102,8 +103,8 @@ func textOf(v ordered.Value) string {
 	return fmt.Sprint(v)
 }
 
-// list returns the value of the field for a row as a list of texts. The value is a list, or a text such as "['a', 'b']": templates write a
-// Python list as text.
+// list returns the value of the field for a row as a list of texts. The value is a list, or a text
+// such as "['a', 'b']": templates write a Python list as text.
 func (f *Field) list(row *ordered.Object) ([]string, error) {
 	v, err := f.value(row)
 	if err != nil {

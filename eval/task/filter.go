@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Pipeline is a sequence of filters for the answers to a row. If a task has several pipelines, a row gets separate scores for each.
+// Pipeline is a sequence of filters for the answers to a row. If a task has several pipelines, a
+// row gets separate scores for each.
 type Pipeline struct {
 	Name    string
 	filters []filter
@@ -102,9 +103,10 @@ func each(change func(string) string) filter {
 	}
 }
 
-// regexFilter returns a filter that replaces each answer by one match of a Python regular expression. group is the index of this match (the
-// harness calls it group_select); a negative index counts from the end. If the expression has capture groups, the result is the first group
-// of the match that is not empty. Without a match, the result is fallback.
+// regexFilter returns a filter that replaces each answer by one match of a Python regular
+// expression. group is the index of this match (the harness calls it group_select); a negative
+// index counts from the end. If the expression has capture groups, the result is the first group of
+// the match that is not empty. Without a match, the result is fallback.
 func regexFilter(pattern string, group int, fallback string) (filter, error) {
 	re, err := compile(pattern, regexp2.None)
 	if err != nil {
@@ -143,8 +145,9 @@ func compileAll(patterns []string, o regexp2.RegexOptions) ([]*regexp2.Regexp, e
 	return list, nil
 }
 
-// matches returns the matches of an expression in a text. If the expression has groups, it returns the first non-empty group of each match.
-// It returns no matches if the expression takes longer than regexTime.
+// matches returns the matches of an expression in a text. If the expression has groups, it returns
+// the first non-empty group of each match. It returns no matches if the expression takes longer
+// than regexTime.
 func matches(re *regexp2.Regexp, text string) (list []string) {
 	m, err := re.FindStringMatch(text)
 	for m != nil && err == nil {
@@ -167,7 +170,8 @@ func matches(re *regexp2.Regexp, text string) (list []string) {
 	return list
 }
 
-// majority returns the answer that occurs most often. If several occur equally often, it returns the first of them.
+// majority returns the answer that occurs most often. If several occur equally often, it returns
+// the first of them.
 func majority(answers []string) []string {
 	counts := map[string]int{}
 	for _, a := range answers {

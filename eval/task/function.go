@@ -14,17 +14,19 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// Task files of the harness name Python functions, as module.function. The functions in the tables below are implemented here; all others are
-// not supported.
+// Task files of the harness name Python functions, as module.function. The functions in the tables
+// below are implemented here; all others are not supported.
 
-// functionName returns the name of the Python function that a YAML value refers to. ok is false if it refers to none.
+// functionName returns the name of the Python function that a YAML value refers to. ok is false if
+// it refers to none.
 func functionName(n *yaml.Node) (name string, ok bool) {
 	return n.Value, strings.HasPrefix(n.Tag, "!function")
 }
 
 func unsupportedFunction(name string) error { return unsupported("the Python function %q", name) }
 
-// conversions are the functions for process_docs. Keys are "TASK FUNCTION". Each returns a copy of the row with additional columns.
+// conversions are the functions for process_docs. Keys are "TASK FUNCTION". Each returns a copy of
+// the row with additional columns.
 var conversions = map[string]func(row *ordered.Object) *ordered.Object{
 	"hellaswag utils.process_docs": hellaswag,
 }
@@ -49,8 +51,8 @@ func columnText(row *ordered.Object, name string) (string, error) {
 	return s, nil
 }
 
-// hellaswag adds the columns query (the activity and the beginning of the text) and choices (the endings), without WikiHow's marks such as
-// [header].
+// hellaswag adds the columns query (the activity and the beginning of the text) and choices (the
+// endings), without WikiHow's marks such as [header].
 func hellaswag(row *ordered.Object) *ordered.Object {
 	text := func(name string) string {
 		v, _ := row.Get(name)
@@ -129,8 +131,8 @@ func winograndeBeginnings(row *ordered.Object) (ordered.Value, error) {
 	return list, nil
 }
 
-// wikitextChanges are the replacements that turn WikiText's tokens into plain text, in order. Those with expression set are regular
-// expressions, as in Python's re.sub.
+// wikitextChanges are the replacements that turn WikiText's tokens into plain text, in order. Those
+// with expression set are regular expressions, as in Python's re.sub.
 var wikitextChanges = []struct {
 	from, to   string
 	expression bool
@@ -182,7 +184,8 @@ func wikitextPage(row *ordered.Object) (ordered.Value, error) {
 	return s, nil
 }
 
-// resultFunction replaces a Python function for process_results. Such a function scores rows with metrics of its own.
+// resultFunction replaces a Python function for process_results. Such a function scores rows with
+// metrics of its own.
 type resultFunction struct {
 	metrics map[string]string // aggregation of each metric
 	prepare func(row *ordered.Object, p *Prompt) error

@@ -32,9 +32,9 @@ type GroupMetric struct {
 	BySize  bool     // a task's weight is multiplied by its number of rows
 }
 
-// ReadAll reads tasks and groups of tasks. paths are paths of files or names of built-in tasks. The tasks of a group are found by name in
-// the folder of the group's file, in its subfolders, and among the built-in tasks. Each task is returned once, in the order of first
-// appearance.
+// ReadAll reads tasks and groups of tasks. paths are paths of files or names of built-in tasks. The
+// tasks of a group are found by name in the folder of the group's file, in its subfolders, and
+// among the built-in tasks. Each task is returned once, in the order of first appearance.
 func ReadAll(paths []string) ([]*Task, []Group, error) {
 	c := collection{byPath: map[string]bool{}, folders: map[string]map[string][]string{}}
 	for _, path := range paths {
@@ -153,8 +153,8 @@ func (g *groupReader) metrics(n *yaml.Node) error {
 	return nil
 }
 
-// member adds what an element of the group's task list stands for: a task, the tasks with a tag, or the tasks of another group. n is a
-// name, or a mapping with the keys task and weight.
+// member adds what an element of the group's task list stands for: a task, the tasks with a tag, or
+// the tasks of another group. n is a name, or a mapping with the keys task and weight.
 func (g *groupReader) member(n *yaml.Node) error {
 	m := Member{Weight: 1}
 	if n.Kind == yaml.ScalarNode {

@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// functions holds recorded results of the harness's Python functions. testdata/record.py has recorded them.
+// functions holds recorded results of the harness's Python functions. testdata/record.py has
+// recorded them.
 type functions struct {
 	Winogrande []struct {
 		Row          json.RawMessage   `json:"row"`
@@ -136,7 +137,8 @@ func NewRow(t *testing.T, v any) *ordered.Object {
 	return parse(t, text)
 }
 
-// TestInstructionsOfCase tests the instructions about case. Their checks differ from the harness's, which use NLTK and langdetect.
+// TestInstructionsOfCase tests the instructions about case. Their checks differ from the harness's,
+// which use NLTK and langdetect.
 func TestInstructionsOfCase(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -160,8 +162,8 @@ func TestInstructionsOfCase(t *testing.T) {
 	}
 }
 
-// TestInstructionsThatCannotBeChecked checks that a row with such an instruction is left out, and that the instruction is named. A row
-// without the settings of an instruction is an error.
+// TestInstructionsThatCannotBeChecked checks that a row with such an instruction is left out, and
+// that the instruction is named. A row without the settings of an instruction is an error.
 func TestInstructionsThatCannotBeChecked(t *testing.T) {
 	t.Parallel()
 	task := read(t, "ifeval")
@@ -179,7 +181,8 @@ func TestInstructionsThatCannotBeChecked(t *testing.T) {
 	require.ErrorContains(t, err, `"about"`)
 }
 
-// TestBuiltin compares prompts and scores of the built-in tasks with those of the harness's files of the same names.
+// TestBuiltin compares prompts and scores of the built-in tasks with those of the harness's files
+// of the same names.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
 	folder := harness(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// The metrics of IFEval: the share of rows whose instructions are all followed, and the share of instructions that are followed. The loose
-// metrics also accept an answer that follows an instruction if its first line, its last line or its asterisks are removed.
+// The metrics of IFEval: the share of rows whose instructions are all followed, and the share of
+// instructions that are followed. The loose metrics also accept an answer that follows an
+// instruction if its first line, its last line or its asterisks are removed.
 const (
 	PromptStrict      = "prompt_level_strict_acc"
 	PromptLoose       = "prompt_level_loose_acc"
@@ -29,7 +30,8 @@ type Instruction struct {
 	follows func(answer string) bool
 }
 
-// ErrSkip means that a row cannot be scored, because it needs something that is not supported. The task's other rows can still be scored.
+// ErrSkip means that a row cannot be scored, because it needs something that is not supported. The
+// task's other rows can still be scored.
 var ErrSkip = errors.New("the row is left out")
 
 func readInstructions(row *ordered.Object, p *Prompt) error {
@@ -84,8 +86,8 @@ func (p *Prompt) Follow(answer string) (strict, loose int) {
 	return strict, loose
 }
 
-// instructions holds the settings of one instruction. They are an element of the column kwargs. Settings that the instruction does not use
-// are null.
+// instructions holds the settings of one instruction. They are an element of the column kwargs.
+// Settings that the instruction does not use are null.
 type instructions struct {
 	Keywords     []string `json:"keywords"`
 	Keyword      string   `json:"keyword"`
@@ -114,12 +116,13 @@ type instructions struct {
 // number64 is an integer that a file may write as 3.0.
 type number64 = float64
 
-// errArgument means that a setting of an instruction is missing or out of range. For a missing setting, the harness draws a random value,
-// which the prompt does not mention; here, the row is an error.
+// errArgument means that a setting of an instruction is missing or out of range. For a missing
+// setting, the harness draws a random value, which the prompt does not mention; here, the row is an
+// error.
 var errArgument = errors.New("a setting of the instruction in kwargs is missing or out of range")
 
-// compared returns a check of an answer: count(answer) must be "at least" or "less than" a limit. relation is one of these two texts. The
-// parameter than is the limit.
+// compared returns a check of an answer: count(answer) must be "at least" or "less than" a limit.
+// relation is one of these two texts. The parameter than is the limit.
 func compared(relation string, than number64, count func(answer string) int) (func(string) bool, error) {
 	switch {
 	case than <= 0:
@@ -190,10 +193,12 @@ func atLeast(n number64, count func(string) int) (func(string) bool, error) {
 	return compared("at least", n, count)
 }
 
-// instructionChecks maps the id of an instruction to a function that makes its check from its settings. The checks are the same as in the
-// harness (tasks/ifeval/instructions.py), with these exceptions. Two instructions are missing: language:response_language needs language
-// detection, and length_constraints:number_sentences a trained sentence splitter. change_case:english_capital and english_lowercase check only
-// the case, not the language. change_case:capital_word_frequency splits words at spaces and punctuation; the harness uses NLTK's tokeniser.
+// instructionChecks maps the id of an instruction to a function that makes its check from its
+// settings. The checks are the same as in the harness (tasks/ifeval/instructions.py), with these
+// exceptions. Two instructions are missing: language:response_language needs language detection,
+// and length_constraints:number_sentences a trained sentence splitter. change_case:english_capital
+// and english_lowercase check only the case, not the language. change_case:capital_word_frequency
+// splits words at spaces and punctuation; the harness uses NLTK's tokeniser.
 var instructionChecks = map[string]func(k *instructions) (func(answer string) bool, error){
 	"keywords:existence": func(k *instructions) (func(string) bool, error) {
 		if len(k.Keywords) == 0 {
@@ -331,8 +336,8 @@ func matched(re *regexp2.Regexp, s string) bool {
 	return ok && err == nil
 }
 
-// paragraphs returns the number of paragraphs, which are divided by three asterisks. It returns -1 if a paragraph between the first and the
-// last is empty.
+// paragraphs returns the number of paragraphs, which are divided by three asterisks. It returns -1
+// if a paragraph between the first and the last is empty.
 func paragraphs(s string) number64 {
 	parts := splitAt(dividerRE, s)
 	n := len(parts)
@@ -348,7 +353,8 @@ func paragraphs(s string) number64 {
 	return number64(n)
 }
 
-// startsNth reports whether an answer has k.Paragraphs paragraphs, separated by empty lines, and paragraph k.Nth begins with k.FirstWord.
+// startsNth reports whether an answer has k.Paragraphs paragraphs, separated by empty lines, and
+// paragraph k.Nth begins with k.FirstWord.
 func startsNth(s string, k *instructions) bool {
 	parts := strings.Split(s, "\n\n")
 	n := len(parts)
@@ -372,7 +378,8 @@ func startsNth(s string, k *instructions) bool {
 	return number64(n) == k.Paragraphs && strings.EqualFold(word, k.FirstWord)
 }
 
-// twoResponses reports whether an answer consists of two different texts, separated by six asterisks.
+// twoResponses reports whether an answer consists of two different texts, separated by six
+// asterisks.
 func twoResponses(s string) bool {
 	parts := strings.Split(s, "******")
 	var valid []string
@@ -387,12 +394,14 @@ func twoResponses(s string) bool {
 	return len(valid) == 2 && valid[0] != valid[1]
 }
 
-// isUpper is Python's isupper: it reports whether s has an upper-case letter and no lower-case letter.
+// isUpper is Python's isupper: it reports whether s has an upper-case letter and no lower-case
+// letter.
 func isUpper(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsUpper) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLower(r) || unicode.IsTitle(r) })
 }
 
-// isLower is Python's islower: it reports whether s has a lower-case letter and no upper-case letter.
+// isLower is Python's islower: it reports whether s has a lower-case letter and no upper-case
+// letter.
 func isLower(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsLower) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsUpper(r) || unicode.IsTitle(r) })
 }

@@ -51,14 +51,16 @@ func parsed(answer string) (v any, ok bool) {
 	return v, err == nil
 }
 
-// noSchemas is a schema loader that refuses references to other schemas, since scoring must not access the network.
+// noSchemas is a schema loader that refuses references to other schemas, since scoring must not
+// access the network.
 type noSchemas struct{}
 
 func (noSchemas) Load(url string) (any, error) {
 	return nil, fmt.Errorf("the schema refers to %s: write that schema into this one", url)
 }
 
-// schema reads a JSON Schema. n is the schema as a mapping, or the path of its file relative to the task's folder.
+// schema reads a JSON Schema. n is the schema as a mapping, or the path of its file relative to the
+// task's folder.
 func (r *reader) schema(n *yaml.Node) (*jsonschema.Schema, error) {
 	var text []byte
 	if n.Kind == yaml.ScalarNode {
@@ -98,8 +100,9 @@ func (m *Metric) valid(answer string) bool {
 	return ok && (m.schema == nil || m.schema.Validate(v) == nil)
 }
 
-// fieldsRight returns the share of fields that have the same value in the answer as in the target. Both are JSON. The fields are those that the
-// metric names, or else all top-level fields of the target. Other fields of the answer do not count.
+// fieldsRight returns the share of fields that have the same value in the answer as in the target.
+// Both are JSON. The fields are those that the metric names, or else all top-level fields of the
+// target. Other fields of the answer do not count.
 func (m *Metric) fieldsRight(answer, target string) float64 {
 	want, ok := parsed(target)
 	if !ok {
@@ -177,7 +180,8 @@ func equal(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// paths parses the names of fields. The parts of a name are separated by dots: a.b is field b of object a, a.0 the first element of list a.
+// paths parses the names of fields. The parts of a name are separated by dots: a.b is field b of
+// object a, a.0 the first element of list a.
 func paths(n *yaml.Node) (list [][]string, err error) {
 	var names []string
 	if err := n.Decode(&names); err != nil {

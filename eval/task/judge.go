@@ -25,7 +25,8 @@ type Rubric struct {
 	low, high float64
 }
 
-// defaultScore is the regular expression that finds the score in a judge's reply, if the task sets none.
+// defaultScore is the regular expression that finds the score in a judge's reply, if the task sets
+// none.
 const defaultScore = `(?i)score\W{0,6}(-?\d+(?:\.\d+)?)`
 
 func (r *reader) judge(n *yaml.Node) error {
@@ -61,8 +62,9 @@ func (r *reader) judge(n *yaml.Node) error {
 	return nil
 }
 
-// Prompt returns the judge's prompt. The rubric's template can use the columns of the row and three more variables: prompt (what was asked),
-// answer (the answer to judge) and target (the expected answer, if the task has one).
+// Prompt returns the judge's prompt. The rubric's template can use the columns of the row and three
+// more variables: prompt (what was asked), answer (the answer to judge) and target (the expected
+// answer, if the task has one).
 func (r *Rubric) Prompt(row *ordered.Object, p *Prompt, answer string) (string, error) {
 	all := row.Clone()
 	all.Set("prompt", p.Context)
@@ -75,8 +77,9 @@ func (r *Rubric) Prompt(row *ordered.Object, p *Prompt, answer string) (string, 
 	return r.template.Render(all, time.Time{})
 }
 
-// Score reads the score in a judge's reply and scales it from the rubric's range to [0, 1]. If the expression matches several times, the
-// last match counts. ok is false if the reply has no score, or one outside the range.
+// Score reads the score in a judge's reply and scales it from the rubric's range to [0, 1]. If the
+// expression matches several times, the last match counts. ok is false if the reply has no score,
+// or one outside the range.
 func (r *Rubric) Score(judged string) (score float64, ok bool) {
 	list := matches(r.score, judged)
 	if len(list) == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// literal parses a Python list of texts, numbers, True, False and None. Templates of the harness write lists in this form.
+// literal parses a Python list of texts, numbers, True, False and None. Templates of the harness
+// write lists in this form.
 func literal(s string) (ordered.Value, error) {
 	p := literalParser{rest: strings.TrimSpace(s)}
 	v, err := p.value(0)

@@ -45,7 +45,8 @@ var defaultMetrics = map[Type]string{
 	Generate: "exact_match", Judge: "judge_score", MultipleChoice: "acc", LogLikelihood: "acc", Perplexity: "word_perplexity",
 }
 
-// aggregationFunctions maps the harness's Python functions for aggregation to names of aggregations in this package.
+// aggregationFunctions maps the harness's Python functions for aggregation to names of aggregations
+// in this package.
 var aggregationFunctions = map[string]string{"utils.agg_inst_level_acc": "weighted_mean"}
 
 // metrics reads the key metric_list.
@@ -109,8 +110,8 @@ func (r *reader) metric(n *yaml.Node) ([]Metric, error) {
 	return m.withK(ks)
 }
 
-// withK returns a pass@k metric for each value of k. The values are in ks, unless the name of m has the value, as in pass@5. Without any
-// value, k is 1. If m is another metric, withK returns only m.
+// withK returns a pass@k metric for each value of k. The values are in ks, unless the name of m has
+// the value, as in pass@5. Without any value, k is 1. If m is another metric, withK returns only m.
 func (m Metric) withK(ks []int) ([]Metric, error) {
 	after, ok := strings.CutPrefix(m.Name, "pass@")
 	if !ok {
@@ -155,8 +156,8 @@ func expressions(n *yaml.Node) ([]*regexp2.Regexp, error) {
 	return compileAll(patterns, regexp2.None)
 }
 
-// checkMetrics checks the settings of each metric and sets its aggregation. known has the metrics that the task can use, each with its
-// aggregation. Other metrics are refused.
+// checkMetrics checks the settings of each metric and sets its aggregation. known has the metrics
+// that the task can use, each with its aggregation. Other metrics are refused.
 func (r *reader) checkMetrics(known map[string]string) error {
 	t := r.task
 	if len(t.Metrics) == 0 {
@@ -190,8 +191,9 @@ func (r *reader) checkMetrics(known map[string]string) error {
 	return nil
 }
 
-// Exact reports whether an answer equals one of the targets. Before the comparison, the parts that the metric ignores are removed from
-// both. The order is that of the harness: matches of regular expressions, case, punctuation, digits.
+// Exact reports whether an answer equals one of the targets. Before the comparison, the parts that
+// the metric ignores are removed from both. The order is that of the harness: matches of regular
+// expressions, case, punctuation, digits.
 func (m *Metric) Exact(answer string, targets []string) bool {
 	answer = m.normal(answer)
 	return slices.ContainsFunc(targets, func(t string) bool { return m.normal(t) == answer })
@@ -227,14 +229,16 @@ func without(s, characters string) string {
 	}, s)
 }
 
-// Contains reports whether an answer contains one of the targets, after the parts that the metric ignores are removed from both.
+// Contains reports whether an answer contains one of the targets, after the parts that the metric
+// ignores are removed from both.
 func (m *Metric) Contains(answer string, targets []string) bool {
 	answer = m.normal(answer)
 	return slices.ContainsFunc(targets, func(t string) bool { return strings.Contains(answer, m.normal(t)) })
 }
 
-// PassAtK returns the unbiased estimate of the probability that at least one of k answers is right, from n answers. right is the number of
-// right answers among the n (M. Chen et al., "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, formula 1).
+// PassAtK returns the unbiased estimate of the probability that at least one of k answers is right,
+// from n answers. right is the number of right answers among the n (M. Chen et al., "Evaluating
+// Large Language Models Trained on Code", arXiv 2107.03374, formula 1).
 func PassAtK(n, right, k int) float64 {
 	if n-right < k {
 		return 1
@@ -246,8 +250,8 @@ func PassAtK(n, right, k int) float64 {
 	return 1 - miss
 }
 
-// Likeliest returns the number of the choice with the highest log-probability. Each log-probability is divided by the length of its choice;
-// if length is nil, it is not divided.
+// Likeliest returns the number of the choice with the highest log-probability. Each log-probability
+// is divided by the length of its choice; if length is nil, it is not divided.
 func Likeliest(logprobs []float64, length func(choice int) int) int {
 	best, highest := -1, math.Inf(-1)
 	for i, p := range logprobs {
@@ -266,8 +270,9 @@ var word = regexp.MustCompile(`\s+`)
 // Words returns the number of words of a text as the harness counts them for word_perplexity.
 func Words(s string) int { return len(word.Split(s, -1)) }
 
-// Score returns the score of an answer by a metric of type Generate, from 0 (wrong) to 1 (right). Of several targets, the one with the
-// highest score counts. A pass@k metric scores a single answer by the metric that its setting check names.
+// Score returns the score of an answer by a metric of type Generate, from 0 (wrong) to 1 (right).
+// Of several targets, the one with the highest score counts. A pass@k metric scores a single answer
+// by the metric that its setting check names.
 func (m *Metric) Score(answer string, targets []string) float64 {
 	name := m.Name
 	if m.K > 0 {

@@ -57,7 +57,8 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestPassAtK compares PassAtK with a count over all subsets of k of the n answers: the share of those that have a right answer.
+// TestPassAtK compares PassAtK with a count over all subsets of k of the n answers: the share of
+// those that have a right answer.
 func TestPassAtK(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 7; n++ {

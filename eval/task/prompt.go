@@ -13,12 +13,13 @@ import (
 type Prompt struct {
 	// Context is the text that the model gets: description, examples and the row's own prompt.
 	Context string
-	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in WinoGrande. For "The _ is cold." with the
-	// options sun and moon, Contexts are "The sun" and "The moon", and both Choices are " is cold.". For other rows Contexts is nil, and
-	// Context precedes all choices.
+	// Contexts is set for a MultipleChoice row whose choices are in the middle of a text, as in
+	// WinoGrande. For "The _ is cold." with the options sun and moon, Contexts are "The sun" and
+	// "The moon", and both Choices are " is cold.". For other rows Contexts is nil, and Context
+	// precedes all choices.
 	Contexts []string
-	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For a LogLikelihood row, the target is the
-	// only element.
+	// Choices are the continuations of a MultipleChoice row, each with the delimiter before it. For
+	// a LogLikelihood row, the target is the only element.
 	Choices []string
 	Right   int      // number of the right choice, from 0; -1 if the row has no choices
 	Targets []string // accepted answers of a Generate row; the first is used if the row is an example
@@ -71,9 +72,10 @@ func (t *Task) Prompt(row *ordered.Object, shots []*ordered.Object) (Prompt, err
 	return p, nil
 }
 
-// within reports whether the choices are in the middle of a text, as in WinoGrande. asked is the value of doc_to_text. In such a task,
-// doc_to_text is the number of the right choice, doc_to_choice has the text up to the end of each choice, and doc_to_target is the text
-// after the choice.
+// within reports whether the choices are in the middle of a text, as in WinoGrande. asked is the
+// value of doc_to_text. In such a task, doc_to_text is the number of the right choice,
+// doc_to_choice has the text up to the end of each choice, and doc_to_target is the text after the
+// choice.
 func (t *Task) within(asked ordered.Value) bool {
 	_, number := asked.(int64)
 	return t.Type == MultipleChoice && number
@@ -126,7 +128,8 @@ func (t *Task) example(row *ordered.Object) (text, answer string, err error) {
 	return text, p.Targets[0], nil
 }
 
-// expected returns a Prompt with the choices and the target of a row. asked is the value of doc_to_text.
+// expected returns a Prompt with the choices and the target of a row. asked is the value of
+// doc_to_text.
 func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error) {
 	p := Prompt{Right: -1}
 	if !t.Choices.Missing() {
@@ -155,7 +158,8 @@ func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error
 	return p, nil
 }
 
-// choice returns the number of the choice that a target names. v is the target: the number of a choice, or the text of one.
+// choice returns the number of the choice that a target names. v is the target: the number of a
+// choice, or the text of one.
 func (p *Prompt) choice(v ordered.Value) (int, error) {
 	text := textOf(v)
 	switch v {

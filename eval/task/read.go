@@ -20,8 +20,8 @@ import (
 // maxFile is the maximum size of a task file in bytes.
 const maxFile = 1 << 20
 
-// Read reads a task file. Errors name the file, the line and the key. An error wraps ErrUnsupported if the file uses a feature of the harness
-// that this package lacks.
+// Read reads a task file. Errors name the file, the line and the key. An error wraps ErrUnsupported
+// if the file uses a feature of the harness that this package lacks.
 func Read(path string) (*Task, error) {
 	keys, err := readKeys(path, nil)
 	if err != nil {
@@ -49,8 +49,9 @@ type keyValue struct {
 	file string // path of the file that has the key: the task's file or an included one
 }
 
-// readKeys reads the keys of a file and of the files that it includes. If both have a key, the value is that of the including file. within
-// lists the files through whose "include" this file is read.
+// readKeys reads the keys of a file and of the files that it includes. If both have a key, the
+// value is that of the including file. within lists the files through whose "include" this file is
+// read.
 func readKeys(path string, within []string) (map[string]*keyValue, error) {
 	if slices.Contains(within, path) {
 		return nil, fmt.Errorf("read task %s: the file includes itself", path)
@@ -119,8 +120,8 @@ type reader struct {
 	convert, results string // names of the Python functions of process_docs and process_results; empty for none
 }
 
-// ignored lists keys of the harness that have no effect here: names of data sets, since users give the rows as files, and keys that do not
-// change prompts or scores.
+// ignored lists keys of the harness that have no effect here: names of data sets, since users give
+// the rows as files, and keys that do not change prompts or scores.
 var ignored = []string{
 	"tag", "task_alias", "dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split", "fewshot_split",
 	"should_decontaminate", "doc_to_decontamination_query", "group_alias",
@@ -165,7 +166,8 @@ func (r *reader) targets() map[string]any {
 
 func isGroup(*yaml.Node) error { return errors.New("the file is a group of tasks, not a task") }
 
-// store decodes a value into its target. If the target is a function, store calls it with the value; if it is nil, the value is ignored.
+// store decodes a value into its target. If the target is a function, store calls it with the
+// value; if it is nil, the value is ignored.
 func store(n *yaml.Node, target any) error {
 	switch target := target.(type) {
 	case nil:
@@ -176,7 +178,8 @@ func store(n *yaml.Node, target any) error {
 	return n.Decode(target)
 }
 
-// storeAll stores the values of a YAML mapping. targets has the target of each key that is supported; kind describes the keys in an error.
+// storeAll stores the values of a YAML mapping. targets has the target of each key that is
+// supported; kind describes the keys in an error.
 func storeAll(n *yaml.Node, kind string, targets map[string]any) error {
 	pairs, err := mapping(n)
 	for i := 0; err == nil && i+1 < len(pairs); i += 2 {
@@ -291,7 +294,8 @@ func valueOf(n *yaml.Node) (ordered.Value, error) {
 	return ordered.ParseJSON(text)
 }
 
-// mapping returns the nodes of a YAML mapping: the first key, its value, the second key, and so on. It returns nothing for an empty value.
+// mapping returns the nodes of a YAML mapping: the first key, its value, the second key, and so on.
+// It returns nothing for an empty value.
 func mapping(n *yaml.Node) ([]*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -326,7 +330,8 @@ func texts(n *yaml.Node) ([]string, error) {
 	return list, err
 }
 
-// finish checks the conditions that concern several keys, and sets the fields that depend on several keys.
+// finish checks the conditions that concern several keys, and sets the fields that depend on
+// several keys.
 func (r *reader) finish() error {
 	t := r.task
 	if t.Name == "" {

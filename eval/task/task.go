@@ -1,6 +1,7 @@
-// Package task reads evaluation tasks and makes the prompts of their rows. A task is a YAML file in the format of EleutherAI's
-// lm-evaluation-harness ("the harness"). The package supports a part of that format; an error names any key or value that it does not
-// support. The rows are a JSON Lines file, which the task or the user names.
+// Package task reads evaluation tasks and makes the prompts of their rows. A task is a YAML file in
+// the format of EleutherAI's lm-evaluation-harness ("the harness"). The package supports a part of
+// that format; an error names any key or value that it does not support. The rows are a JSON Lines
+// file, which the task or the user names.
 package task
 
 import (
@@ -22,7 +23,8 @@ const (
 	Judge          Type = "judge"                 // an answer is generated, and a second model scores it
 )
 
-// Generates reports whether answers are generated. Otherwise texts are scored by their log-probabilities.
+// Generates reports whether answers are generated. Otherwise texts are scored by their
+// log-probabilities.
 func (t Type) Generates() bool { return t == Generate || t == Judge }
 
 // Task is an evaluation task.

@@ -43,8 +43,8 @@ func parse(t *testing.T, text []byte) *ordered.Object {
 	return v.(*ordered.Object)
 }
 
-// TestPromptsOfTheHarness compares contexts, continuations, stop strings and right answers of twelve tasks with those of the harness, with
-// and without examples.
+// TestPromptsOfTheHarness compares contexts, continuations, stop strings and right answers of
+// twelve tasks with those of the harness, with and without examples.
 func TestPromptsOfTheHarness(t *testing.T) {
 	t.Parallel()
 	folder := harness(t)

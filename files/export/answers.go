@@ -1,4 +1,5 @@
-// Package export makes tables from files of answers, which runs and batches write. Each answer gets the columns of its row.
+// Package export makes tables from files of answers, which runs and batches write. Each answer gets
+// the columns of its row.
 package export
 
 import (
@@ -16,9 +17,11 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Answers is an opened file of answers with an index by row. The index needs at most 24 bytes of memory per answer.
+// Answers is an opened file of answers with an index by row. The index needs at most 24 bytes of
+// memory per answer.
 type Answers struct {
-	// Model is the value of the column model. If Model is empty, the column has the model that each answer names.
+	// Model is the value of the column model. If Model is empty, the column has the model that each
+	// answer names.
 	Model string
 
 	path      string
@@ -38,8 +41,8 @@ type entry struct {
 	size   int32 // size of the line in bytes, including its line end
 }
 
-// OpenAnswers opens a file of answers and indexes its lines. It ignores an incomplete last line, since a run may be writing it. The
-// caller closes the Answers.
+// OpenAnswers opens a file of answers and indexes its lines. It ignores an incomplete last line,
+// since a run may be writing it. The caller closes the Answers.
 func OpenAnswers(path string) (*Answers, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -116,8 +119,9 @@ func (a *Answers) text(e entry) ([]byte, error) {
 	return a.buf, nil
 }
 
-// of returns the entry of a row. It must be called with the rows of the input in ascending order. If there is an answer to a row between
-// the rows of two calls, the input has no such row. of then returns an error or, if a.selected is set, skips the answer.
+// of returns the entry of a row. It must be called with the rows of the input in ascending order.
+// If there is an answer to a row between the rows of two calls, the input has no such row. of then
+// returns an error or, if a.selected is set, skips the answer.
 func (a *Answers) of(row int) (e entry, found bool, err error) {
 	for a.selected && a.next < len(a.entries) && int(a.entries[a.next].row) < row {
 		a.next++
@@ -133,7 +137,8 @@ func (a *Answers) of(row int) (e entry, found bool, err error) {
 	return e, true, nil
 }
 
-// end returns an error if there are answers to rows after the last row of the input, unless a.selected is set.
+// end returns an error if there are answers to rows after the last row of the input, unless
+// a.selected is set.
 func (a *Answers) end() error {
 	if a.next < len(a.entries) && !a.selected {
 		return a.errNoRow(a.entries[a.next])

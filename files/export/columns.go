@@ -23,8 +23,8 @@ const (
 	failure          = "error"
 )
 
-// Generated lists the columns that follow those of the input. A table has sample_index only if a row has several answers, and reasoning
-// only if an answer has some.
+// Generated lists the columns that follow those of the input. A table has sample_index only if a
+// row has several answers, and reasoning only if an answer has some.
 var Generated = []table.Column{
 	{Name: sampleIndex, Kind: table.Integer},
 	{Name: response, Kind: table.String},
@@ -36,7 +36,8 @@ var Generated = []table.Column{
 	{Name: failure, Kind: table.String},
 }
 
-// CheckColumns returns an error if an input column has the same name as a generated column with its prefix.
+// CheckColumns returns an error if an input column has the same name as a generated column with its
+// prefix.
 func CheckColumns(input []table.Column, prefix string) error {
 	for _, g := range Generated {
 		name := prefix + g.Name
@@ -86,8 +87,8 @@ type sample struct {
 	failure      string
 }
 
-// samplesOf returns the answers in a line. For a line with an error, it returns the error as the only sample. modelName is the value of the
-// column model; empty for the model that the line names.
+// samplesOf returns the answers in a line. For a line with an error, it returns the error as the
+// only sample. modelName is the value of the column model; empty for the model that the line names.
 func samplesOf(l line, modelName string) []sample {
 	if l.Error != nil {
 		return []sample{{model: modelName, failure: l.Error.Code + ": " + l.Error.Message}}

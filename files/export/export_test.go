@@ -145,7 +145,8 @@ func TestColumnsOnlyWhereTheyHaveValues(t *testing.T) {
 	require.Equal(t, []string{`{"id":"a","x_response":"one","x_finish_reason":"stop","x_model":"tiny","x_prompt_tokens":7,"x_completion_tokens":3,"x_error":null}`}, got)
 }
 
-// If a run is repeated with another selection, OUT.answers.jsonl has answers to rows that the new selection leaves out.
+// If a run is repeated with another selection, OUT.answers.jsonl has answers to rows that the new
+// selection leaves out.
 func TestAnswersOfRowsThatAreLeftOut(t *testing.T) {
 	t.Parallel()
 	a := open(t, answer(t, 1, "a", stop("one")), answer(t, 2, "b", stop("two")), answer(t, 3, "c", stop("three")), answer(t, 4, "d", stop("four")))

@@ -24,8 +24,9 @@ type Filter struct {
 	MaxChars      int              // maximum length of the response in characters; 0 for no maximum
 	MinTokens     int              // minimum number of generated tokens; answers with an unknown number are selected
 	MaxTokens     int              // maximum number of generated tokens; 0 for no maximum
-	// Unique lists columns of the table. An answer is dropped if it equals an earlier answer of the table in all of these columns. Texts are
-	// compared in Unicode's NFC form, without white space around them, and with each run of white space as one space.
+	// Unique lists columns of the table. An answer is dropped if it equals an earlier answer of the
+	// table in all of these columns. Texts are compared in Unicode's NFC form, without white space
+	// around them, and with each run of white space as one space.
 	Unique []string
 }
 
@@ -51,7 +52,8 @@ func (f *Filter) IsSet() bool {
 	return len(f.FinishReasons)+len(f.Match)+len(f.NotMatch)+len(f.Unique)+f.MinChars+f.MaxChars+f.MinTokens+f.MaxTokens > 0
 }
 
-// drops returns the reason to drop an answer, or an empty Reason to keep it. It does not look for duplicates.
+// drops returns the reason to drop an answer, or an empty Reason to keep it. It does not look for
+// duplicates.
 func (f *Filter) drops(s *sample) (Reason, error) {
 	if s.failure != "" {
 		if f.IsSet() {
@@ -100,14 +102,16 @@ func (f *Filter) dropsText(response string) Reason {
 	return ""
 }
 
-// unique finds records that equal an earlier record in all of the given columns. It stores 64-bit hashes, about 20 bytes of memory per
-// record. In a million records, the probability that any record is mistaken for a duplicate is below 1e-7.
+// unique finds records that equal an earlier record in all of the given columns. It stores 64-bit
+// hashes, about 20 bytes of memory per record. In a million records, the probability that any
+// record is mistaken for a duplicate is below 1e-7.
 type unique struct {
 	columns []string
 	seen    map[uint64]struct{}
 }
 
-// newUnique returns a unique that compares the given columns of the table. The error names a column that is not in all.
+// newUnique returns a unique that compares the given columns of the table. The error names a column
+// that is not in all.
 func newUnique(columns []string, all []table.Column) (*unique, error) {
 	for _, name := range columns {
 		if !slices.Contains(table.Names(all), name) {
@@ -117,7 +121,8 @@ func newUnique(columns []string, all []table.Column) (*unique, error) {
 	return &unique{columns: columns, seen: map[uint64]struct{}{}}, nil
 }
 
-// isDuplicate adds a record, and reports whether an earlier one has the same values in the columns. Without columns it returns false.
+// isDuplicate adds a record, and reports whether an earlier one has the same values in the columns.
+// Without columns it returns false.
 func (u *unique) isDuplicate(fields []table.Field) bool {
 	if len(u.columns) == 0 {
 		return false
@@ -137,8 +142,8 @@ func (u *unique) isDuplicate(fields []table.Field) bool {
 	return before
 }
 
-// normal returns a value in the form in which isDuplicate compares it. It normalises the Unicode composition and the white space of strings.
-// Other values are unchanged.
+// normal returns a value in the form in which isDuplicate compares it. It normalises the Unicode
+// composition and the white space of strings. Other values are unchanged.
 func normal(value json.RawMessage) []byte {
 	var s string
 	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &s) != nil {

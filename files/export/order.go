@@ -29,8 +29,8 @@ func WriteLines(ctx context.Context, w io.Writer, all []*Answers) error {
 	}
 }
 
-// Order sorts the lines of a file of answers by row. It replaces the file atomically, so that a reader never sees an incomplete file. No
-// other process may write to the file meanwhile.
+// Order sorts the lines of a file of answers by row. It replaces the file atomically, so that a
+// reader never sees an incomplete file. No other process may write to the file meanwhile.
 func Order(ctx context.Context, path string) error {
 	a, err := OpenAnswers(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func Order(ctx context.Context, path string) error {
 	return writeFile(path, func(w io.Writer) error { return WriteLines(ctx, w, []*Answers{a}) })
 }
 
-// lowest returns the index of the answers whose next entry has the lowest row; -1 if no entries are left. next has the index of the next
-// entry of each.
+// lowest returns the index of the answers whose next entry has the lowest row; -1 if no entries are
+// left. next has the index of the next entry of each.
 func lowest(all []*Answers, next []int) int {
 	first := -1
 	for i, a := range all {

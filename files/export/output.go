@@ -18,9 +18,9 @@ import (
 
 const stdout = "-"
 
-// Output is a file of answers that an interrupted command can continue. Batch lines of one model are appended to the file at Path as the
-// answers finish. Otherwise the answers of each model are first appended to a separate file, and the file at Path is made from these files
-// at the end.
+// Output is a file of answers that an interrupted command can continue. Batch lines of one model
+// are appended to the file at Path as the answers finish. Otherwise the answers of each model are
+// first appended to a separate file, and the file at Path is made from these files at the end.
 type Output struct {
 	Path    string // - for stdout
 	Format  Format
@@ -39,7 +39,8 @@ func (o *Output) Appends() bool {
 	return o.Format == Batch && !compressed
 }
 
-// answersPath returns the path of the file to which a model's answers are appended. model is empty if the command uses only one model.
+// answersPath returns the path of the file to which a model's answers are appended. model is empty
+// if the command uses only one model.
 func (o *Output) answersPath(model string) (string, error) {
 	if o.Appends() && model == "" {
 		return o.Path, nil
@@ -68,8 +69,8 @@ func (o *Output) Close() error {
 	return os.RemoveAll(o.temp)
 }
 
-// Guard returns an error if the file at Path exists but no file of answers of models does. Another program made such a file, so it must not
-// be replaced. The model of a command with only one is "".
+// Guard returns an error if the file at Path exists but no file of answers of models does. Another
+// program made such a file, so it must not be replaced. The model of a command with only one is "".
 func (o *Output) Guard(models ...string) error {
 	if !isFile(o.Path) {
 		return nil
@@ -85,7 +86,8 @@ func (o *Output) Guard(models ...string) error {
 	return fmt.Errorf("%s was not made by this command, since %s does not exist: choose another OUT, or remove %[1]s", o.Path, first)
 }
 
-// Open opens the file of a model's answers, to which results of a batch are appended. The model of a command with only one is "".
+// Open opens the file of a model's answers, to which results of a batch are appended. The model of
+// a command with only one is "".
 func (o *Output) Open(model, batch string) (*rows.Output, error) {
 	path, err := o.answersPath(model)
 	if err != nil {
@@ -102,8 +104,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Finish makes the file at Path from the answers of models. in returns a reader of the rows that were answered; it is nil if the rows are
-// not known.
+// Finish makes the file at Path from the answers of models. in returns a reader of the rows that
+// were answered; it is nil if the rows are not known.
 func (o *Output) Finish(ctx context.Context, in func() (table.Reader, error), models ...string) error {
 	if o.Appends() && slices.Equal(models, []string{""}) {
 		if o.Ordered {
@@ -121,13 +123,14 @@ func (o *Output) Finish(ctx context.Context, in func() (table.Reader, error), mo
 	return o.write(ctx, paths, models, in)
 }
 
-// Write makes the file at Path from files of answers. in returns a reader of the rows that were answered; it is nil if the rows are not
-// known.
+// Write makes the file at Path from files of answers. in returns a reader of the rows that were
+// answered; it is nil if the rows are not known.
 func (o *Output) Write(ctx context.Context, paths []string, in func() (table.Reader, error)) error {
 	return o.write(ctx, paths, make([]string, len(paths)), in)
 }
 
-// write makes the file at Path from files of answers. models are the values of the column model, as Answers.Model.
+// write makes the file at Path from files of answers. models are the values of the column model, as
+// Answers.Model.
 func (o *Output) write(ctx context.Context, paths, models []string, in func() (table.Reader, error)) error {
 	var all []*Answers
 	defer func() {
@@ -169,7 +172,8 @@ func (o *Output) write(ctx context.Context, paths, models []string, in func() (t
 	return nil
 }
 
-// to calls write with stdout if path is "-", else with a new file. The file appears at path only when it is complete.
+// to calls write with stdout if path is "-", else with a new file. The file appears at path only
+// when it is complete.
 func (o *Output) to(path string, write func(io.Writer) error) error {
 	if path == stdout {
 		return write(o.Stdout)

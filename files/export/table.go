@@ -16,8 +16,9 @@ import (
 // Options are the settings of a table of answers.
 type Options struct {
 	Answers []*Answers // files of answers; a row has its answers from each file, in this order
-	// Input returns a reader of the rows that were answered, from their start. It is called twice: first for the columns, then for the
-	// rows. If Input is nil, the table has the rows' custom_id instead of the input's columns.
+	// Input returns a reader of the rows that were answered, from their start. It is called twice:
+	// first for the columns, then for the rows. If Input is nil, the table has the rows' custom_id
+	// instead of the input's columns.
 	Input    func() (table.Reader, error)
 	Selected bool   // Input leaves out rows; the table leaves out the answers to these rows
 	Prefix   string // prefix of the names of generated columns
@@ -35,8 +36,9 @@ type Counts struct {
 	Unreadable int            // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
 }
 
-// WriteTable writes a table of answers to w in the order of the rows. It holds only the current row and its answers in memory. The error
-// is rows.ErrOtherFile if there are answers to rows that the input does not have, or to a row with another id in the input.
+// WriteTable writes a table of answers to w in the order of the rows. It holds only the current row
+// and its answers in memory. The error is rows.ErrOtherFile if there are answers to rows that the
+// input does not have, or to a row with another id in the input.
 func WriteTable(ctx context.Context, w io.Writer, o Options) (Counts, error) {
 	t := &tableMaker{options: o, counts: Counts{Dropped: map[Reason]int{}}}
 	columns, err := t.columns()
@@ -73,7 +75,8 @@ type tableMaker struct {
 	fields    []table.Field // fields of a record; reused
 }
 
-// open returns a reader of the input's rows. Without an input, it returns a reader of the answers' custom_ids.
+// open returns a reader of the input's rows. Without an input, it returns a reader of the answers'
+// custom_ids.
 func (t *tableMaker) open() (table.Reader, error) {
 	for _, a := range t.options.Answers {
 		a.next, a.selected = 0, t.options.Selected
@@ -178,7 +181,8 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 
 const madeUpID = "line-"
 
-// nameOf returns the first text that is not empty among a row's fields custom_id and id; empty if the row has none.
+// nameOf returns the first text that is not empty among a row's fields custom_id and id; empty if
+// the row has none.
 func nameOf(record table.Record) string {
 	for _, name := range []string{customID, "id"} {
 		for _, f := range record.Fields {
@@ -223,7 +227,8 @@ func (t *tableMaker) sample(record table.Record, s *sample) error {
 	return t.out.Write(table.Record{Number: record.Number, Fields: t.fields})
 }
 
-// namedRows reads, for a table without an input, the rows that have answers. Each row has only its custom_id.
+// namedRows reads, for a table without an input, the rows that have answers. Each row has only its
+// custom_id.
 type namedRows struct {
 	answers []*Answers
 	next    []int // index of the next entry of each file of answers
@@ -257,7 +262,8 @@ func (r *namedRows) Next() (table.Record, error) {
 
 func (r *namedRows) Close() error { return nil }
 
-// FailedRows is a file of the rows that failed, with the columns of the input, so that ingot run can answer them again.
+// FailedRows is a file of the rows that failed, with the columns of the input, so that ingot run
+// can answer them again.
 type FailedRows struct {
 	w       io.Writer
 	format  Format
@@ -265,8 +271,9 @@ type FailedRows struct {
 	out     table.Writer // nil until a row is written as a record rather than as its line
 }
 
-// NewFailedRows returns a FailedRows that writes to w. If the input consists of lines, Batch and Simple write a failed row as its unchanged
-// line. Otherwise a row is written as a record of its columns.
+// NewFailedRows returns a FailedRows that writes to w. If the input consists of lines, Batch and
+// Simple write a failed row as its unchanged line. Otherwise a row is written as a record of its
+// columns.
 func NewFailedRows(w io.Writer, f Format) *FailedRows {
 	if f == Batch {
 		f = Simple

@@ -34,8 +34,8 @@ func (w *TextWriter) Answers(answers *table.Input) error {
 	return readAnswers(answers, func(a shownAnswer) error { return w.write(a.CustomID, "", &a) })
 }
 
-// Rows prints the rows that open returns with their answers. The answers must fit into memory. The error is rows.ErrOtherFile if the answers
-// are not those of the rows.
+// Rows prints the rows that open returns with their answers. The answers must fit into memory. The
+// error is rows.ErrOtherFile if the answers are not those of the rows.
 func (w *TextWriter) Rows(ctx context.Context, answers *table.Input, open func() (*rows.Reader, error)) error {
 	byRow := map[int]shownAnswer{}
 	if err := readAnswers(answers, func(a shownAnswer) error { byRow[a.row] = a; return nil }); err != nil {
@@ -67,7 +67,8 @@ func (w *TextWriter) Rows(ctx context.Context, answers *table.Input, open func()
 	return fmt.Errorf("%s was %w: ROWS has no row on line %d", answers.Name(), rows.ErrOtherFile, slices.Min(slices.Collect(maps.Keys(byRow))))
 }
 
-// readAnswers calls visit with each line of a file of answers. It ignores an incomplete last line, which a run may be writing.
+// readAnswers calls visit with each line of a file of answers. It ignores an incomplete last line,
+// which a run may be writing.
 func readAnswers(answers *table.Input, visit func(shownAnswer) error) error {
 	in, err := answers.Content()
 	if err != nil {
@@ -102,7 +103,8 @@ func readAnswers(answers *table.Input, visit func(shownAnswer) error) error {
 	}
 }
 
-// write prints a row: its question if it is given, then the answers or the error. a is nil if there is no answer yet.
+// write prints a row: its question if it is given, then the answers or the error. a is nil if there
+// is no answer yet.
 func (w *TextWriter) write(id, question string, a *shownAnswer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "\n%s\n", textfmt.Printable(id))
@@ -130,7 +132,8 @@ func (w *TextWriter) write(id, question string, a *shownAnswer) error {
 	return err
 }
 
-// paragraph appends a text with a mark before its first line. The other lines are indented by the width of the mark.
+// paragraph appends a text with a mark before its first line. The other lines are indented by the
+// width of the mark.
 func paragraph(to *strings.Builder, mark, text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\r\n"), "\n") {
 		to.WriteString(mark + textfmt.Printable(strings.TrimSuffix(line, "\r")) + "\n")
@@ -138,7 +141,8 @@ func paragraph(to *strings.Builder, mark, text string) {
 	}
 }
 
-// question returns the last message of a row's chat, or the prompts of its completion. It is empty if the row cannot be used.
+// question returns the last message of a row's chat, or the prompts of its completion. It is empty
+// if the row cannot be used.
 func question(row rows.Row) string {
 	r, err := openai.ParseRequest(row.Endpoint, row.Body)
 	if row.Err != nil || err != nil {

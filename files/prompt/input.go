@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/files/table"
 )
 
-// Input is an opened input, whose records are read as request lines. Every input except a pipe or a terminal can be read again.
+// Input is an opened input, whose records are read as request lines. Every input except a pipe or a
+// terminal can be read again.
 type Input struct {
 	*Stream
 	Table  *table.Input
@@ -22,7 +23,8 @@ type Input struct {
 	closed  atomic.Bool
 }
 
-// Open opens files, the files that match patterns, or stdin, and decides how their records become requests.
+// Open opens files, the files that match patterns, or stdin, and decides how their records become
+// requests.
 func Open(paths []string, to table.Options, o Options) (*Input, error) {
 	t, err := table.Open(paths, to)
 	if err != nil {
@@ -47,7 +49,8 @@ func Open(paths []string, to table.Options, o Options) (*Input, error) {
 	return in, nil
 }
 
-// Read implements io.Reader. An interrupted run does not wait for a Read that blocks, so Close may be called during a Read.
+// Read implements io.Reader. An interrupted run does not wait for a Read that blocks, so Close may
+// be called during a Read.
 func (in *Input) Read(p []byte) (int, error) {
 	in.reading.Lock()
 	defer func() {
@@ -62,7 +65,8 @@ func (in *Input) Read(p []byte) (int, error) {
 	return in.Stream.Read(p)
 }
 
-// Close closes the files. If a Read is running, Close leaves this to the Read, which closes the files when it ends.
+// Close closes the files. If a Read is running, Close leaves this to the Read, which closes the
+// files when it ends.
 func (in *Input) Close() error {
 	in.closed.Store(true)
 	if !in.reading.TryLock() {
@@ -72,7 +76,8 @@ func (in *Input) Close() error {
 	return errors.Join(in.Stream.Close(), in.Table.Close())
 }
 
-// Hint adds a hint to an error that matches rows.ErrOtherFile: what may have changed since the rows were answered.
+// Hint adds a hint to an error that matches rows.ErrOtherFile: what may have changed since the rows
+// were answered.
 func (in *Input) Hint(err error) error {
 	if errors.Is(err, rows.ErrOtherFile) && in.made {
 		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)

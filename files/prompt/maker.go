@@ -65,8 +65,9 @@ func placeholder(column string) string {
 	return "{{." + column + "}}"
 }
 
-// newMaker decides how records become requests. lines is set if the input consists of lines. columns are the columns of the input, or nil
-// if each record has its own. sample has the first records. notice describes the shape that was guessed, or is empty.
+// newMaker decides how records become requests. lines is set if the input consists of lines.
+// columns are the columns of the input, or nil if each record has its own. sample has the first
+// records. notice describes the shape that was guessed, or is empty.
 func newMaker(o Options, lines bool, columns []table.Column, sample []table.Record) (m *maker, notice string, err error) {
 	m = &maker{o: o, ids: map[uint64]struct{}{}}
 	for _, d := range o.Defaults {
@@ -131,7 +132,8 @@ func (m *maker) asIs() bool {
 	return (m.raw || m.plain) && m.o.System == nil && len(m.o.Defaults) == 0
 }
 
-// line returns the request line of a record, without a line end. It may share the memory of the record.
+// line returns the request line of a record, without a line end. It may share the memory of the
+// record.
 func (m *maker) line(r table.Record) ([]byte, error) {
 	if r.Line != nil && m.asIs() {
 		return r.Line, nil
@@ -241,8 +243,9 @@ func oneLine(text []byte) []byte {
 	return b.Bytes()
 }
 
-// id returns the custom_id of a record: the text or number in its field custom_id or id. It returns an empty string if neither field has a
-// usable value, or if an earlier record has the same custom_id.
+// id returns the custom_id of a record: the text or number in its field custom_id or id. It returns
+// an empty string if neither field has a usable value, or if an earlier record has the same
+// custom_id.
 func (m *maker) id(r table.Record) string {
 	for _, column := range []string{"custom_id", "id"} {
 		v := value(r.Fields, column)

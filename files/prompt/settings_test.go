@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// TestSettingsAreAllFields: every request field can have a default, except the question itself and fields for which a default makes no
-// sense.
+// TestSettingsAreAllFields: every request field can have a default, except the question itself and
+// fields for which a default makes no sense.
 func TestSettingsAreAllFields(t *testing.T) {
 	t.Parallel()
 	ofRows := []string{

@@ -31,14 +31,16 @@ const (
 type shape struct {
 	name Shape
 	help string
-	// claims reports whether a record with these fields has the shape. nil if the shape is never guessed.
+	// claims reports whether a record with these fields has the shape. nil if the shape is never
+	// guessed.
 	claims func(fields []table.Field) bool
-	// body makes a request from a record's fields: the endpoint, and the fields of the body. nil for Requests.
+	// body makes a request from a record's fields: the endpoint, and the fields of the body. nil
+	// for Requests.
 	body func(fields []table.Field) (openai.Endpoint, []table.Field, error)
 }
 
-// shapes lists all shapes. If the records are not requests, Auto tries the first records in order, and selects the first shape that claims
-// one of them.
+// shapes lists all shapes. If the records are not requests, Auto tries the first records in order,
+// and selects the first shape that claims one of them.
 var shapes = []shape{
 	{Requests, `JSON objects that are requests: OpenAI Batch lines, or bodies with "messages" or "prompt"`, nil, nil},
 	{Messages, `column "messages", a list of role and content, without a last answer`, func(f []table.Field) bool { return value(f, "messages") != nil }, messagesBody},
@@ -210,7 +212,8 @@ func shareGPTBody(fields []table.Field) (openai.Endpoint, []table.Field, error) 
 	return chat(messages...)
 }
 
-// withoutAnswer removes the assistant's messages at the end of a chat, which are a data set's answers.
+// withoutAnswer removes the assistant's messages at the end of a chat, which are a data set's
+// answers.
 func withoutAnswer(messages json.RawMessage) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if err := json.Unmarshal(messages, &list); err != nil {

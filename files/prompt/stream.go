@@ -10,8 +10,9 @@ import (
 	"github.com/ingot-run/ingot/files/table"
 )
 
-// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a text file. Line n of the stream is the
-// request of record n; records that a selection leaves out become empty lines. A record that cannot be used becomes a line with its error.
+// Stream reads the records of an input as request lines: JSON Lines, or the unchanged lines of a
+// text file. Line n of the stream is the request of record n; records that a selection leaves out
+// become empty lines. A record that cannot be used becomes a line with its error.
 type Stream struct {
 	in      *table.Input
 	o       Options
@@ -33,15 +34,15 @@ type item struct {
 // NewStream returns the request lines of an input. It reads nothing yet.
 func NewStream(in *table.Input, o Options) *Stream { return &Stream{in: in, o: o} }
 
-// If an input can be read more than once, Start reads at most sampleSize records to guess the shape, and no more after sampleBytes bytes of
-// values. Otherwise it reads one record.
+// If an input can be read more than once, Start reads at most sampleSize records to guess the
+// shape, and no more after sampleBytes bytes of values. Otherwise it reads one record.
 const (
 	sampleSize  = 100
 	sampleBytes = 1 << 20
 )
 
-// Start opens the input and decides how its records become requests. The error is a *UseError if a prompt is missing. Read calls Start if
-// nobody else did.
+// Start opens the input and decides how its records become requests. The error is a *UseError if a
+// prompt is missing. Read calls Start if nobody else did.
 func (s *Stream) Start() (err error) {
 	if s.maker != nil || s.err != nil {
 		return s.err
@@ -95,7 +96,8 @@ func (s *Stream) Start() (err error) {
 	return s.open(lines)
 }
 
-// open opens the file itself if its lines are passed on unchanged and can be read again. Large lines then need not be held in memory.
+// open opens the file itself if its lines are passed on unchanged and can be read again. Large
+// lines then need not be held in memory.
 func (s *Stream) open(lines bool) (err error) {
 	if !lines || !s.maker.asIs() || !s.in.Seekable() {
 		return nil
@@ -120,7 +122,8 @@ func cloneRecord(r table.Record) table.Record {
 	return r
 }
 
-// Text reports whether the lines are those of a text file rather than requests in JSON. Start must have been called before.
+// Text reports whether the lines are those of a text file rather than requests in JSON. Start must
+// have been called before.
 func (s *Stream) Text() bool { return s.maker.plain && s.maker.asIs() }
 
 // Read implements io.Reader.
@@ -188,7 +191,8 @@ func (s *Stream) next() error {
 	return nil
 }
 
-// Seek implements io.Seeker for the current offset and for the start, from which the input is read again.
+// Seek implements io.Seeker for the current offset and for the start, from which the input is read
+// again.
 func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 	switch {
 	case !s.in.Seekable():

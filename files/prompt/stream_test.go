@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-run/ingot/files/table"
 )
 
-// requests returns the rows that package rows reads from an input, as "id endpoint body" or "id error", and the notice about the guessed
-// shape.
+// requests returns the rows that package rows reads from an input, as "id endpoint body" or "id
+// error", and the notice about the guessed shape.
 func requests(t *testing.T, name, text string, to table.Options, o prompt.Options) (list []string, notice string, err error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -127,8 +127,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestALastAnswerIsContinuedOnRequest: an assistant's message at the end of a chat is continued with continue_final_message, and left out
-// otherwise.
+// TestALastAnswerIsContinuedOnRequest: an assistant's message at the end of a chat is continued
+// with continue_final_message, and left out otherwise.
 func TestALastAnswerIsContinuedOnRequest(t *testing.T) {
 	t.Parallel()
 	var defaults []prompt.Default
@@ -158,7 +158,8 @@ func TestTablesWithoutAPrompt(t *testing.T) {
 	}
 }
 
-// TestSelectedLinesStayAsTheyAre: selected lines keep their numbers and checksums, so that a run of all rows can continue a run of some.
+// TestSelectedLinesStayAsTheyAre: selected lines keep their numbers and checksums, so that a run of
+// all rows can continue a run of some.
 func TestSelectedLinesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	const text = `{"prompt": "a",  "id":"x"}` + "\n\n" + `{"prompt":"b"}` + "\nbroken\n" + `{"prompt":"c"}` + "\n"

@@ -1,4 +1,5 @@
-// Package prompt makes requests from the records of tables, with templates over their columns or by known shapes of data sets.
+// Package prompt makes requests from the records of tables, with templates over their columns or by
+// known shapes of data sets.
 package prompt
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// Template makes the messages of a chat from a record. It is safe for concurrent use once all messages are added.
+// Template makes the messages of a chat from a record. It is safe for concurrent use once all
+// messages are added.
 type Template struct {
 	messages []message
 	columns  []string // columns that the templates name
@@ -31,8 +33,8 @@ type message struct {
 // Roles are the roles that messages of a template can have.
 var Roles = []string{"system", "user", "assistant"}
 
-// Add appends a message to a chat. text is a template of package text/template in which .name is the value of a column. The parameter where
-// is the flag or file of the template, for errors.
+// Add appends a message to a chat. text is a template of package text/template in which .name is
+// the value of a column. The parameter where is the flag or file of the template, for errors.
 func (t *Template) Add(role, where, text string) error {
 	parsed, err := template.New(where).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
@@ -43,7 +45,8 @@ func (t *Template) Add(role, where, text string) error {
 	return nil
 }
 
-// plainError removes the prefix "template: " from an error of text/template. The error then begins with the template's name.
+// plainError removes the prefix "template: " from an error of text/template. The error then begins
+// with the template's name.
 func plainError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "template: "))
 }
@@ -51,8 +54,8 @@ func plainError(err error) error {
 // marker is the start of a line in a template file that gives the role of the message below.
 const marker = "--- "
 
-// AddFile appends the messages of a template file. A line such as "--- user" begins a message. A file without such lines is one message
-// of the user. A message does not include its last line end.
+// AddFile appends the messages of a template file. A line such as "--- user" begins a message. A
+// file without such lines is one message of the user. A message does not include its last line end.
 func (t *Template) AddFile(where, text string) error {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	if !strings.HasPrefix(text, marker) {
@@ -128,7 +131,8 @@ func (t *Template) values(r table.Record) (object, error) {
 	return values, nil
 }
 
-// visit collects the columns that a template names. dot reports whether . is the record at this node.
+// visit collects the columns that a template names. dot reports whether . is the record at this
+// node.
 func (t *Template) visit(n parse.Node, dot bool) {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -220,7 +224,8 @@ var functions = template.FuncMap{
 	"index": index,
 }
 
-// index returns an element of a list or object. In contrast to text/template's index, a missing key is an error.
+// index returns an element of a list or object. In contrast to text/template's index, a missing key
+// is an error.
 func index(v any, keys ...any) (any, error) {
 	for _, key := range keys {
 		switch at := v.(type) {
@@ -251,8 +256,9 @@ func index(v any, keys ...any) (any, error) {
 	return v, nil
 }
 
-// Templates read a record's values as strings, int64, bool and the types below. Lists and objects are printed as JSON. A column that is
-// null reads as an empty string, so that it can be compared with strings. Inside lists and objects, null is a *null.
+// Templates read a record's values as strings, int64, bool and the types below. Lists and objects
+// are printed as JSON. A column that is null reads as an empty string, so that it can be compared
+// with strings. Inside lists and objects, null is a *null.
 type (
 	number float64
 	list   []any

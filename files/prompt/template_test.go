@@ -102,7 +102,8 @@ func TestTemplateFile(t *testing.T) {
 	require.EqualError(t, (&Template{}).AddFile("t.txt", "a\n--- user\nb"), `t.txt: the file begins with text that has no role: put a line such as "--- user" before it`)
 }
 
-// TestDefaultsOfRows: a default fills a field that is absent or null under all its names, if the endpoint has the field.
+// TestDefaultsOfRows: a default fills a field that is absent or null under all its names, if the
+// endpoint has the field.
 func TestDefaultsOfRows(t *testing.T) {
 	t.Parallel()
 	setting := func(field string) *openai.Field {

@@ -10,9 +10,10 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// CheckResult returns an error unless text is a valid result of a row: one line of JSON that has the id of the row's result, and either
-// an answer or an error. sum is the row's checksum, as in Row. failed reports whether the result is an error. The error's text calls the
-// result "it", so the caller must name the result before.
+// CheckResult returns an error unless text is a valid result of a row: one line of JSON that has
+// the id of the row's result, and either an answer or an error. sum is the row's checksum, as in
+// Row. failed reports whether the result is an error. The error's text calls the result "it", so
+// the caller must name the result before.
 func CheckResult(text []byte, batch string, line int, sum string) (failed bool, err error) {
 	if len(text) >= openai.MaxOutputLine {
 		return false, fmt.Errorf("it has %d bytes, which is more than %d", len(text), openai.MaxOutputLine-1)

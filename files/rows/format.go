@@ -18,11 +18,12 @@ const (
 	FormatText  Format = "text"  // a prompt per line
 )
 
-// parser reads a row of one format. Its errors are *openai.Error. The row may share the memory of line.
+// parser reads a row of one format. Its errors are *openai.Error. The row may share the memory of
+// line.
 type parser func(line []byte) (openai.InputLine, error)
 
-// detect returns the parser of a file. The file's first non-empty line determines the format for FormatAuto. JSON that is not one object per
-// line is refused.
+// detect returns the parser of a file. The file's first non-empty line determines the format for
+// FormatAuto. JSON that is not one object per line is refused.
 func detect(f Format, first []byte) (parser, error) {
 	array := beginsArray(first)
 	switch {
@@ -46,8 +47,9 @@ func beginsArray(first []byte) bool {
 	return ok && (len(rest) == 0 || rest[0] == '{')
 }
 
-// skipStart removes a UTF-8 byte order mark from part, the first bytes of a file. err is the error of reading part. If the file is not
-// UTF-8 text, for example compressed, skipStart returns an error that says so; otherwise it returns err.
+// skipStart removes a UTF-8 byte order mark from part, the first bytes of a file. err is the error
+// of reading part. If the file is not UTF-8 text, for example compressed, skipStart returns an
+// error that says so; otherwise it returns err.
 func skipStart(part []byte, err error) ([]byte, error) {
 	for _, other := range []struct{ start, name, instead string }{
 		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},

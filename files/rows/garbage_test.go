@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// checkRows reads a file of arbitrary bytes and checks that each line becomes a usable row, or an error that names the line.
+// checkRows reads a file of arbitrary bytes and checks that each line becomes a usable row, or an
+// error that names the line.
 func checkRows(t require.TestingT, input []byte, f Format) {
 	rows, err := readRows(bytes.NewReader(input), f)
 	if err != nil {

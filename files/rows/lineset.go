@@ -7,8 +7,9 @@ import (
 
 const blockLines = 64
 
-// lineSet is a set of line numbers in blocks of blockLines. Some lines have a checksum. The memory depends on the number of lines in the
-// set, not on how large the numbers are, since a file can contain any line number.
+// lineSet is a set of line numbers in blocks of blockLines. Some lines have a checksum. The memory
+// depends on the number of lines in the set, not on how large the numbers are, since a file can
+// contain any line number.
 type lineSet map[int]*lineBlock
 
 type lineBlock struct {
@@ -61,7 +62,8 @@ func (s lineSet) setSum(line int, sum uint32) {
 	b.sums[line%blockLines] = sum
 }
 
-// compare reports whether a line has a checksum (present), and whether this checksum equals sum (same). sum has 8 hex digits.
+// compare reports whether a line has a checksum (present), and whether this checksum equals sum
+// (same). sum has 8 hex digits.
 func (s lineSet) compare(line int, sum string) (present, same bool) {
 	b := s.block(line)
 	if b == nil || b.summed&(1<<(line%blockLines)) == 0 {

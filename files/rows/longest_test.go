@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A line of MaxLine bytes, including its line end, becomes a row. A line with one byte more becomes an error row, and the line after it
-// is read as usual.
+// A line of MaxLine bytes, including its line end, becomes a row. A line with one byte more becomes
+// an error row, and the line after it is read as usual.
 func TestTheLongestLine(t *testing.T) {
 	t.Parallel()
 	const start, end, next = `{"prompt":"`, `"}`, "{\"prompt\":\"a\"}\n"

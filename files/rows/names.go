@@ -8,12 +8,14 @@ import (
 	"strings"
 )
 
-// DefaultID returns the custom_id that a row without one gets. If an earlier row has this custom_id, the row gets another one.
+// DefaultID returns the custom_id that a row without one gets. If an earlier row has this
+// custom_id, the row gets another one.
 func DefaultID(line int) string { return defaultPrefix + strconv.Itoa(line) }
 
 const defaultPrefix = "line-"
 
-// names has the custom_ids of the rows read so far: about 20 bytes for each row with a custom_id, one bit for each without.
+// names has the custom_ids of the rows read so far: about 20 bytes for each row with a custom_id,
+// one bit for each without.
 type names struct {
 	given   map[uint64]struct{} // 64-bit hashes of the custom_ids that rows have in the file
 	unnamed []uint64            // one bit for each line, set if the row's custom_id is DefaultID
@@ -30,7 +32,8 @@ func (n *names) take(id string) bool {
 	return true
 }
 
-// makeUp returns a custom_id for a row without one, and adds it. No earlier row has the same custom_id.
+// makeUp returns a custom_id for a row without one, and adds it. No earlier row has the same
+// custom_id.
 func (n *names) makeUp(line int) string {
 	if n.has(DefaultID(line)) {
 		for i := 2; ; i++ {

@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// A custom_id that Reader makes for a row never equals the custom_id of another row, earlier or later.
+// A custom_id that Reader makes for a row never equals the custom_id of another row, earlier or
+// later.
 func TestMadeUpNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -70,7 +71,8 @@ func TestNamesOfAnyFileAreUnique(t *testing.T) {
 	})
 }
 
-// A custom_id has a maximum length. A row with a longer one is an error row and gets a made-up custom_id.
+// A custom_id has a maximum length. A row with a longer one is an error row and gets a made-up
+// custom_id.
 func TestNamesHaveAMaximumLength(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"custom_id", "id"} {

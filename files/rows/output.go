@@ -15,11 +15,13 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// ErrOtherFile means that results or a batch were made from a different input file than the given one.
+// ErrOtherFile means that results or a batch were made from a different input file than the given
+// one.
 var ErrOtherFile = errors.New("made from a different input file")
 
-// Output is a file of results with at most one result per row. It identifies a row by its line number in the input. It needs about 5 bytes
-// of memory per result if the results are of neighbouring lines. Output is safe for concurrent use.
+// Output is a file of results with at most one result per row. It identifies a row by its line
+// number in the input. It needs about 5 bytes of memory per result if the results are of
+// neighbouring lines. Output is safe for concurrent use.
 type Output struct {
 	path  string
 	batch string
@@ -37,10 +39,11 @@ type Output struct {
 	models  map[string]int       // number of answers that the file had when it was opened, by model_sha256
 }
 
-// OpenOutput opens or creates the file for a batch's results. Results in the file are kept. An incomplete last line is removed, since it
-// comes from a process that died while it wrote. If the file has any other content, OpenOutput returns an error and leaves the file
-// unchanged. Until Close, the file is locked against other writers. A path that is not a regular file, such as a terminal, is only
-// written to.
+// OpenOutput opens or creates the file for a batch's results. Results in the file are kept. An
+// incomplete last line is removed, since it comes from a process that died while it wrote. If the
+// file has any other content, OpenOutput returns an error and leaves the file unchanged. Until
+// Close, the file is locked against other writers. A path that is not a regular file, such as a
+// terminal, is only written to.
 func OpenOutput(path, batch string) (*Output, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -55,7 +58,8 @@ func OpenOutput(path, batch string) (*Output, error) {
 	return o, nil
 }
 
-// NewOutput returns an Output that writes a batch's results to w. It begins without results. Close does not close w.
+// NewOutput returns an Output that writes a batch's results to w. It begins without results. Close
+// does not close w.
 func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 
 func newOutput(w io.Writer, batch string) *Output {
@@ -129,8 +133,8 @@ func (o *Output) scan() (end int64, err error) {
 	}
 }
 
-// ReadResult appends the next line, including its line end, to text. It returns text and the line's size in the file. If the line is longer
-// than a result can be, only its beginning is appended.
+// ReadResult appends the next line, including its line end, to text. It returns text and the line's
+// size in the file. If the line is longer than a result can be, only its beginning is appended.
 func ReadResult(r *bufio.Reader, text []byte) (line []byte, size int64, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -144,8 +148,8 @@ func ReadResult(r *bufio.Reader, text []byte) (line []byte, size int64, err erro
 
 var errNotResult = errors.New("the line is not a result of ingot")
 
-// isCutShort reports whether text can be an incomplete line of this output. After a crash of the machine, the missing part of the line
-// can be zeros.
+// isCutShort reports whether text can be an incomplete line of this output. After a crash of the
+// machine, the missing part of the line can be zeros.
 func (o *Output) isCutShort(text []byte) bool {
 	text = bytes.TrimRight(text, "\x00")
 	start := `{"id":"` + openai.ResultPrefix(o.batch)
@@ -184,8 +188,8 @@ func (o *Output) loadResult(text []byte) error {
 	return nil
 }
 
-// ByOtherModels returns the number of answers that come from other models than the one with the given SHA-256. It counts only answers that
-// the file had when it was opened.
+// ByOtherModels returns the number of answers that come from other models than the one with the
+// given SHA-256. It counts only answers that the file had when it was opened.
 func (o *Output) ByOtherModels(sha string) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,8 +217,8 @@ func (o *Output) Has(line int) bool {
 	return o.lines.has(line)
 }
 
-// Check compares a row with the result that the file had for the row's line when it was opened. The error is ErrOtherFile if the row
-// differs, because the input is another file or was edited.
+// Check compares a row with the result that the file had for the row's line when it was opened. The
+// error is ErrOtherFile if the row differs, because the input is another file or was edited.
 func (o *Output) Check(row Row) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -230,8 +234,9 @@ type otherFileError struct{ error }
 
 func (otherFileError) Is(target error) bool { return target == ErrOtherFile }
 
-// CheckSum compares the checksum of a row with that of the result that the file had for the row's line when it was opened. present reports
-// whether there was such a result. The error is ErrOtherFile if the checksums differ.
+// CheckSum compares the checksum of a row with that of the result that the file had for the row's
+// line when it was opened. present reports whether there was such a result. The error is
+// ErrOtherFile if the checksums differ.
 func (o *Output) CheckSum(line int, sum string) (present bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -298,7 +303,8 @@ func (o *Output) Counts() (results, failed int) {
 	return o.results, o.failed
 }
 
-// Kept returns the number of results that the file had when it was opened, without those that Retract has removed.
+// Kept returns the number of results that the file had when it was opened, without those that
+// Retract has removed.
 func (o *Output) Kept() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -341,8 +347,9 @@ func (o *Output) Close() error {
 }
 
 func closeFile(f *os.File) error {
-	// Closing a file might not unlock the file: between fork and exec, a child process holds all open files and their locks. On file
-	// systems without locks, unlocking fails, as locking did on opening.
+	// Closing a file might not unlock the file: between fork and exec, a child process holds all
+	// open files and their locks. On file systems without locks, unlocking fails, as locking did on
+	// opening.
 	unix.Flock(int(f.Fd()), unix.LOCK_UN) //nolint:errcheck // as the comment above says
 	return f.Close()
 }

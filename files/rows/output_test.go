@@ -100,7 +100,8 @@ func TestOutputHoldsEachRowOnce(t *testing.T) {
 	require.Equal(t, lines(answer(5), failure(2), failure(3), answer(64)), content(t, path))
 }
 
-// If a process is killed while it writes, only the last line can be incomplete. That line is removed, and the lines before it stay.
+// If a process is killed while it writes, only the last line can be incomplete. That line is
+// removed, and the lines before it stay.
 func TestOutputRepairsItsLastLine(t *testing.T) {
 	t.Parallel()
 	whole := lines(answer(1), failure(2), answer(3))
@@ -132,8 +133,8 @@ func TestOutputRepairsATailOfZeros(t *testing.T) {
 	}
 }
 
-// After a crash, a file can end with zeros, even with more of them than any line has bytes. This file is sparse, so that its zeros need no
-// space on the disk.
+// After a crash, a file can end with zeros, even with more of them than any line has bytes. This
+// file is sparse, so that its zeros need no space on the disk.
 func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "out.jsonl")
@@ -145,8 +146,8 @@ func TestOutputRepairsALongTailOfZeros(t *testing.T) {
 	require.Equal(t, lines(answer(1)), content(t, path))
 }
 
-// A last line that is cut anywhere, even inside its id, is removed. Text that is not the beginning of a result of this batch is not
-// removed.
+// A last line that is cut anywhere, even inside its id, is removed. Text that is not the beginning
+// of a result of this batch is not removed.
 func TestOutputRepairsALineCutInsideItsID(t *testing.T) {
 	t.Parallel()
 	const id = `{"id":"batch_req_b-2-00000002"`
@@ -296,7 +297,8 @@ func TestOutputCloseUnlocks(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// A file is written, cut at a random byte and written again, many times. At the end, it has each row once.
+// A file is written, cut at a random byte and written again, many times. At the end, it has each
+// row once.
 func TestOutputAfterManyKills(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

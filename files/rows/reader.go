@@ -1,4 +1,5 @@
-// Package rows reads files of rows and writes files of results. Writing results can be interrupted and continued.
+// Package rows reads files of rows and writes files of results. Writing results can be interrupted
+// and continued.
 package rows
 
 import (
@@ -18,11 +19,12 @@ import (
 	"github.com/ingot-run/ingot/openai"
 )
 
-// MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row and is not held in memory.
+// MaxLine is the maximum length of a line of input, in bytes. A longer line becomes an error row
+// and is not held in memory.
 const MaxLine = 16 << 20
 
-// largeLine is the length, in bytes, from which the memory of a line is freed after its row was handled. The memory of shorter lines is
-// reused for the next line.
+// largeLine is the length, in bytes, from which the memory of a line is freed after its row was
+// handled. The memory of shorter lines is reused for the next line.
 const largeLine = 1 << 20
 
 // Row is a checked line of an input file.
@@ -52,8 +54,8 @@ type Options struct {
 	Models        []string // allowed values of a row's "model"; nil for any
 }
 
-// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row gets an Err. To find such rows, Reader
-// needs about 20 bytes for each row with a custom_id.
+// Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row gets an
+// Err. To find such rows, Reader needs about 20 bytes for each row with a custom_id.
 type Reader struct {
 	src     *bufio.Reader
 	options Options
@@ -69,8 +71,9 @@ func NewReader(r io.Reader, o Options) *Reader {
 	return &Reader{src: bufio.NewReaderSize(r, 64<<10), options: o, names: newNames()}
 }
 
-// Next returns the next row, which may have an Err, or io.EOF. The error is ErrFormat if the file cannot be read as rows, for example
-// because it is one JSON array. All other errors are read errors.
+// Next returns the next row, which may have an Err, or io.EOF. The error is ErrFormat if the file
+// cannot be read as rows, for example because it is one JSON array. All other errors are read
+// errors.
 func (r *Reader) Next() (Row, error) {
 	text, whole, err := r.nextLine()
 	if err != nil {
@@ -123,8 +126,8 @@ func rowError(code, format string, args ...any) *openai.Error {
 	return &openai.Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// nextLine reads the next non-empty line. The first such line determines the format. If whole is false, the line is longer than MaxLine
-// and text is its beginning.
+// nextLine reads the next non-empty line. The first such line determines the format. If whole is
+// false, the line is longer than MaxLine and text is its beginning.
 func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	for {
 		text, whole, err := r.readLine()
@@ -144,8 +147,9 @@ func (r *Reader) nextLine() (text []byte, whole bool, err error) {
 	}
 }
 
-// Rows iterates over the rows and errors of Next until io.EOF. If ctx is done first, the iteration ends with ctx's error. A blocked read,
-// for example on a pipe, then continues in the background, so r must not be used any more.
+// Rows iterates over the rows and errors of Next until io.EOF. If ctx is done first, the iteration
+// ends with ctx's error. A blocked read, for example on a pipe, then continues in the background,
+// so r must not be used any more.
 func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 	type next struct {
 		row Row
@@ -213,8 +217,8 @@ func Count(r io.Reader, f Format) (int, error) {
 	}
 }
 
-// parse sets the fields of a row from its line. If the line has no custom_id, it leaves CustomID empty. The row does not share the memory
-// of text.
+// parse sets the fields of a row from its line. If the line has no custom_id, it leaves CustomID
+// empty. The row does not share the memory of text.
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "the row is not UTF-8 at byte %d", i+1)
@@ -271,8 +275,8 @@ func withHint(err error, hint string) error {
 	return &e
 }
 
-// readLine reads a line without its line end, into memory that the next call reuses. If the line is longer than MaxLine, readLine returns
-// its first MaxLine bytes, and whole is false.
+// readLine reads a line without its line end, into memory that the next call reuses. If the line is
+// longer than MaxLine, readLine returns its first MaxLine bytes, and whole is false.
 func (r *Reader) readLine() (text []byte, whole bool, err error) {
 	r.buf = r.buf[:0]
 	size := 0

@@ -34,7 +34,8 @@ func (o *Output) findError(sum string) (key uint64, e errorLine, found bool) {
 	return key, e, found
 }
 
-// HasError reports whether the output has the error line whose SHA-1 begins with sum, 16 hex digits.
+// HasError reports whether the output has the error line whose SHA-1 begins with sum, 16 hex
+// digits.
 func (o *Output) HasError(sum string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -42,9 +43,10 @@ func (o *Output) HasError(sum string) bool {
 	return found
 }
 
-// Retract removes the error lines with the given sums, as in HasError, because their rows were queued again. It returns how many of these lines the
-// output had. It replaces the file atomically by a copy without the lines, so that the file has each row at most once at any time. Lines
-// cannot be removed from a pipe or terminal; there, the row's next result follows the error line.
+// Retract removes the error lines with the given sums, as in HasError, because their rows were
+// queued again. It returns how many of these lines the output had. It replaces the file atomically
+// by a copy without the lines, so that the file has each row at most once at any time. Lines cannot
+// be removed from a pipe or terminal; there, the row's next result follows the error line.
 func (o *Output) Retract(sums []string) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,7 +111,8 @@ func syncFolder(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// copyWithout copies the file to temp, except for the given error lines. It gives temp the file's mode and locks temp.
+// copyWithout copies the file to temp, except for the given error lines. It gives temp the file's
+// mode and locks temp.
 func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error {
 	info, err := o.file.Stat()
 	if err != nil {

@@ -12,13 +12,14 @@ import (
 	"strings"
 )
 
-// MaxColumns is the maximum number of columns of a table. Without a limit, JSON records whose names are values, such as ids, would each add
-// a column.
+// MaxColumns is the maximum number of columns of a table. Without a limit, JSON records whose names
+// are values, such as ids, would each add a column.
 const MaxColumns = 10_000
 
-// Columns returns the columns of r. If each record has its own columns, Columns reads all records. It then returns all their columns in the
-// order of their first occurrence, with the kind that fits all values of the column. It skips records with errors. More than MaxColumns
-// columns are an error.
+// Columns returns the columns of r. If each record has its own columns, Columns reads all records.
+// It then returns all their columns in the order of their first occurrence, with the kind that fits
+// all values of the column. It skips records with errors. More than MaxColumns columns are an
+// error.
 func Columns(r Reader) ([]Column, error) {
 	if columns := r.Columns(); columns != nil {
 		return columns, nil
@@ -107,8 +108,9 @@ func isNull(value json.RawMessage) bool {
 	return len(value) == 0 || string(bytes.TrimSpace(value)) == "null"
 }
 
-// kindOf returns the kind of a value; empty for null. wide reports whether the value is an integer that float64 cannot represent exactly.
-// A number that neither Integer nor Number represents has the kind JSON.
+// kindOf returns the kind of a value; empty for null. wide reports whether the value is an integer
+// that float64 cannot represent exactly. A number that neither Integer nor Number represents has
+// the kind JSON.
 func kindOf(value json.RawMessage) (kind Kind, wide bool) {
 	text := string(bytes.TrimSpace(value))
 	switch {
@@ -150,7 +152,8 @@ func newLayout(columns []Column) (*layout, error) {
 	return l, nil
 }
 
-// of returns the values of a record in the order of the columns, with nil for null. They are valid until the next call.
+// of returns the values of a record in the order of the columns, with nil for null. They are valid
+// until the next call.
 func (l *layout) of(r Record) ([]json.RawMessage, error) {
 	clear(l.values)
 	for i, f := range r.Fields {

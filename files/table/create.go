@@ -19,7 +19,8 @@ const (
 	zstdExtension = ".zst"
 )
 
-// TrimCompression returns a path without the extension of a compressed file. compressed reports whether the path had one.
+// TrimCompression returns a path without the extension of a compressed file. compressed reports
+// whether the path had one.
 func TrimCompression(path string) (rest string, compressed bool) {
 	switch extension := strings.ToLower(filepath.Ext(path)); extension {
 	case gzipExtension, zstdExtension:
@@ -28,7 +29,8 @@ func TrimCompression(path string) (rest string, compressed bool) {
 	return path, false
 }
 
-// File is a file that appears under its name only when it is complete. If the name ends in .gz or .zst, File compresses what is written.
+// File is a file that appears under its name only when it is complete. If the name ends in .gz or
+// .zst, File compresses what is written.
 type File struct {
 	out    io.Writer
 	packer io.Closer // compresses what is written; nil if the file is not compressed
@@ -36,8 +38,8 @@ type File struct {
 	target string // path that Commit gives the file; empty if the file is written in place
 }
 
-// CreateFile creates a file that Commit puts under its path. Until then, an earlier file with this path stays unchanged. A path that is
-// not a regular file, such as a pipe, is written to directly.
+// CreateFile creates a file that Commit puts under its path. Until then, an earlier file with this
+// path stays unchanged. A path that is not a regular file, such as a pipe, is written to directly.
 func CreateFile(path string) (*File, error) {
 	f, err := create(path)
 	if err != nil {
@@ -89,7 +91,8 @@ func create(path string) (*File, error) {
 // Write appends to the file.
 func (f *File) Write(p []byte) (int, error) { return f.out.Write(p) }
 
-// Commit completes the file, syncs it to the disk and puts it under its path. If it returns an error, the file is discarded.
+// Commit completes the file, syncs it to the disk and puts it under its path. If it returns an
+// error, the file is discarded.
 func (f *File) Commit() (err error) {
 	if f.packer != nil {
 		err = f.packer.Close()

@@ -106,7 +106,8 @@ func plain(s string) bool {
 	return true
 }
 
-// limitedReader limits the number of bytes per record, so that a missing quote cannot make the reader hold a whole file in memory.
+// limitedReader limits the number of bytes per record, so that a missing quote cannot make the
+// reader hold a whole file in memory.
 type limitedReader struct {
 	in   io.Reader
 	left int

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// NewCSVWriter returns a writer of a table as CSV with a header, or as TSV if comma is a tab. A null is written as an empty cell, and
-// arrays and objects as JSON. Close does not close w.
+// NewCSVWriter returns a writer of a table as CSV with a header, or as TSV if comma is a tab. A
+// null is written as an empty cell, and arrays and objects as JSON. Close does not close w.
 func NewCSVWriter(w io.Writer, comma rune, columns []Column) (Writer, error) {
 	l, err := newLayout(columns)
 	if err != nil {
@@ -48,7 +48,8 @@ func (w *csvWriter) Write(r Record) error {
 	return w.writeCells()
 }
 
-// writeCells writes a line. It writes a single empty cell as "", since encoding/csv would write an empty line, which readers skip.
+// writeCells writes a line. It writes a single empty cell as "", since encoding/csv would write an
+// empty line, which readers skip.
 func (w *csvWriter) writeCells() error {
 	if len(w.cells) > 1 || w.cells[0] != "" {
 		return w.csv.Write(w.cells)

@@ -12,13 +12,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxRecord is the maximum length of a record in its file, in bytes. Readers hold at most one record of this length in memory.
+// maxRecord is the maximum length of a record in its file, in bytes. Readers hold at most one
+// record of this length in memory.
 const maxRecord = 16 << 20
 
 // peekSize is the number of bytes at the start of a file from which its format is recognised.
 const peekSize = 4 << 10
 
-// maxWindow is the maximum window of a zstd frame, in bytes, as "zstd --ultra --long=27" uses it. A reader needs this much memory.
+// maxWindow is the maximum window of a zstd frame, in bytes, as "zstd --ultra --long=27" uses it. A
+// reader needs this much memory.
 const maxWindow = 128 << 20
 
 var byteOrderMark = []byte{0xEF, 0xBB, 0xBF}
@@ -50,7 +52,8 @@ func openFile(path string, stdin io.Reader) (*file, error) {
 	return f, nil
 }
 
-// start returns the first bytes of the content: as many as are needed to recognise the format, at most peekSize.
+// start returns the first bytes of the content: as many as are needed to recognise the format, at
+// most peekSize.
 func (f *file) start() ([]byte, error) {
 	for n := 8; ; n *= 2 { // reads no more than needed, since a pipe may have no more bytes yet
 		start, err := f.in.Peek(min(n, peekSize))
@@ -64,8 +67,8 @@ func (f *file) start() ([]byte, error) {
 	}
 }
 
-// decompress makes Read decompress the file if its first bytes are those of gzip or zstd. For binary formats that cannot be read, it
-// returns the error of refuseBinary.
+// decompress makes Read decompress the file if its first bytes are those of gzip or zstd. For
+// binary formats that cannot be read, it returns the error of refuseBinary.
 func (f *file) decompress() error {
 	start, err := f.in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {

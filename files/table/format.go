@@ -29,13 +29,15 @@ type fileFormat struct {
 	name       Format
 	help       string   // one line of help
 	extensions []string // extensions of file names, in lower case
-	// claims reports whether a file with an unknown extension has this format. start is the file's first bytes after a byte order mark
-	// and white space. If claims is nil, no such file has the format.
+	// claims reports whether a file with an unknown extension has this format. start is the file's
+	// first bytes after a byte order mark and white space. If claims is nil, no such file has the
+	// format.
 	claims func(start []byte) bool
 	open   func(f *file) (Reader, error)
 }
 
-// formats lists all formats. If the extension of a file is unknown, Auto selects the first format that claims the file.
+// formats lists all formats. If the extension of a file is unknown, Auto selects the first format
+// that claims the file.
 var formats []fileFormat
 
 func init() { // a literal would be an initialisation cycle, since opening a file reads formats
@@ -88,7 +90,8 @@ func lookup(f Format) *fileFormat {
 	return nil
 }
 
-// formatOf returns the format that the extension of a path selects, or nil if no format has this extension.
+// formatOf returns the format that the extension of a path selects, or nil if no format has this
+// extension.
 func formatOf(path string) *fileFormat {
 	path, _ = TrimCompression(path)
 	extension := strings.ToLower(filepath.Ext(path))
@@ -100,7 +103,8 @@ func formatOf(path string) *fileFormat {
 	return nil
 }
 
-// detect returns the format f or, if f is Auto, the one chosen by path and start, the beginning of the decompressed content.
+// detect returns the format f or, if f is Auto, the one chosen by path and start, the beginning of
+// the decompressed content.
 func detect(f Format, path string, start []byte) *fileFormat {
 	if found := lookup(f); found != nil {
 		return found
@@ -122,7 +126,8 @@ func detect(f Format, path string, start []byte) *fileFormat {
 	return found
 }
 
-// beginsArray reports whether JSON begins with an array of objects, or with an object of several lines.
+// beginsArray reports whether JSON begins with an array of objects, or with an object of several
+// lines.
 func beginsArray(start []byte) bool {
 	if rest, ok := bytes.CutPrefix(start, []byte("[")); ok {
 		rest = bytes.TrimSpace(rest)

@@ -37,8 +37,8 @@ type Input struct {
 	sample  *sample  // the records that Options.Select.Sample selects; nil before they are drawn
 }
 
-// Open finds the files of an input. A path can be a pattern such as data/*.csv.gz, or Stdin. Files are read in the order of the paths;
-// the files of a pattern are read in alphabetical order.
+// Open finds the files of an input. A path can be a pattern such as data/*.csv.gz, or Stdin. Files
+// are read in the order of the paths; the files of a pattern are read in alphabetical order.
 func Open(paths []string, o Options) (*Input, error) {
 	in := &Input{options: o}
 	for _, path := range paths {
@@ -56,7 +56,8 @@ func Open(paths []string, o Options) (*Input, error) {
 	return in, nil
 }
 
-// check returns an error if a file does not exist or is a folder. It sets in.once if the file can be read only once.
+// check returns an error if a file does not exist or is a folder. It sets in.once if the file can
+// be read only once.
 func (in *Input) check(path string) error {
 	if path == Stdin {
 		f, ok := in.options.Stdin.(*os.File)
@@ -100,7 +101,8 @@ func checkDevice(path string) error {
 	return fmt.Errorf("open %s: it is a device: give a file or a pipe", path)
 }
 
-// SameFile reports whether two paths lead to the same file. Stdin and stdout, which - means, are no files.
+// SameFile reports whether two paths lead to the same file. Stdin and stdout, which - means, are no
+// files.
 func SameFile(a, b string) bool {
 	if a == Stdin || b == Stdin {
 		return false
@@ -149,7 +151,8 @@ func (in *Input) Name() string {
 // Seekable reports whether the input can be read more than once.
 func (in *Input) Seekable() bool { return in.once == "" || in.copied != nil }
 
-// Copy copies a file that can be read only once to a temporary file, so that it can be read again. It must be called before Records.
+// Copy copies a file that can be read only once to a temporary file, so that it can be read again.
+// It must be called before Records.
 func (in *Input) Copy() error {
 	if in.Seekable() {
 		return nil
@@ -193,8 +196,8 @@ func (in *Input) Close() error {
 	return err
 }
 
-// Records returns a reader of the selected records from the start. Records are numbered across files, and the selection does not change
-// their numbers.
+// Records returns a reader of the selected records from the start. Records are numbered across
+// files, and the selection does not change their numbers.
 func (in *Input) Records() (Reader, error) {
 	s := in.options.Select
 	if s.Sample > 0 && in.sample == nil {
@@ -213,7 +216,8 @@ func (in *Input) Records() (Reader, error) {
 	return in.selected(s)
 }
 
-// selected returns a reader of the records that s selects. If s has a sample, in.sample must have been drawn.
+// selected returns a reader of the records that s selects. If s has a sample, in.sample must have
+// been drawn.
 func (in *Input) selected(s Selection) (Reader, error) {
 	if in.read && !in.Seekable() {
 		return nil, fmt.Errorf("%s cannot be read a second time: write it to a file first", in.once)
@@ -243,11 +247,12 @@ func (in *Input) selected(s Selection) (Reader, error) {
 	return r, nil
 }
 
-// sampled is the number of records from which knownColumns takes the columns of a file without a header, such as JSON Lines.
+// sampled is the number of records from which knownColumns takes the columns of a file without a
+// header, such as JSON Lines.
 const sampled = 100
 
-// knownColumns returns the names of the columns. Without a header, it takes them from the first records. It returns nil if the columns
-// cannot be known before reading, as for stdin.
+// knownColumns returns the names of the columns. Without a header, it takes them from the first
+// records. It returns nil if the columns cannot be known before reading, as for stdin.
 func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	if files.columns != nil {
 		return Names(files.columns), nil
@@ -281,8 +286,8 @@ func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 	}
 }
 
-// Content returns a reader of the decompressed content of an input of one file. The error is errors.ErrUnsupported if there are several
-// files or a selection.
+// Content returns a reader of the decompressed content of an input of one file. The error is
+// errors.ErrUnsupported if there are several files or a selection.
 func (in *Input) Content() (io.ReadCloser, error) {
 	if len(in.paths) > 1 || in.options.Select != (Selection{}) {
 		return nil, errors.ErrUnsupported

@@ -7,8 +7,9 @@ import (
 	"io"
 )
 
-// NewJSONWriter returns a writer of a table as JSON Lines. Each record is an object with all columns in order, and null for a missing
-// value. In arrays and objects, white space between tokens is removed. Close does not close w.
+// NewJSONWriter returns a writer of a table as JSON Lines. Each record is an object with all
+// columns in order, and null for a missing value. In arrays and objects, white space between tokens
+// is removed. Close does not close w.
 func NewJSONWriter(w io.Writer, columns []Column) (Writer, error) {
 	l, err := newLayout(columns)
 	if err != nil {

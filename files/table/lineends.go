@@ -6,8 +6,9 @@ import (
 	"io"
 )
 
-// lineEnds is a reader of CSV text for encoding/csv. It preserves line ends in quoted cells: encoding/csv drops the \r of each \r\n, so
-// lineEnds replaces each \r\n in a quoted cell by \r\r\n.
+// lineEnds is a reader of CSV text for encoding/csv. It preserves line ends in quoted cells:
+// encoding/csv drops the \r of each \r\n, so lineEnds replaces each \r\n in a quoted cell by
+// \r\r\n.
 type lineEnds struct {
 	in        *bufio.Reader
 	separator byte

@@ -22,7 +22,8 @@ type lineReader struct {
 	fields  []Field
 }
 
-// largeLine is the length, in bytes, from which the memory of a line is not reused for the next line.
+// largeLine is the length, in bytes, from which the memory of a line is not reused for the next
+// line.
 const largeLine = 1 << 20
 
 func newJSONLines(f *file) (Reader, error) {
@@ -60,8 +61,8 @@ func (r *lineReader) Next() (Record, error) {
 	return Record{Number: r.number, Fields: r.fields, Line: line}, nil
 }
 
-// read returns the next non-empty line without its line end. If the line is longer than maxRecord, whole is false and read returns the
-// first maxRecord+1 bytes.
+// read returns the next non-empty line without its line end. If the line is longer than maxRecord,
+// whole is false and read returns the first maxRecord+1 bytes.
 func (r *lineReader) read() (line []byte, whole bool, err error) {
 	if cap(r.buf) > largeLine {
 		r.buf = nil

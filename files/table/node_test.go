@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadsWhatOtherSoftwareWrote: the readers return the values of each kind that Node's libraries wrote.
+// TestReadsWhatOtherSoftwareWrote: the readers return the values of each kind that Node's libraries
+// wrote.
 func TestReadsWhatOtherSoftwareWrote(t *testing.T) {
 	t.Parallel()
 	requireNode(t)

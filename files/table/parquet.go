@@ -28,13 +28,15 @@ type parquetReader struct {
 
 const batchRows = 64
 
-// indexColumn matches the names of columns in which pandas stores the index of its rows. These columns are omitted.
+// indexColumn matches the names of columns in which pandas stores the index of its rows. These
+// columns are omitted.
 var indexColumn = regexp.MustCompile(`^__index_level_\d+__$`)
 
 // errDamaged means that the library panicked on a file.
 var errDamaged = errors.New("the Parquet file is damaged")
 
-// guard turns a panic of the library on a damaged file into an error of the function that defers guard.
+// guard turns a panic of the library on a damaged file into an error of the function that defers
+// guard.
 func guard(err *error) { //nolint:gocritic // sets the error of the function that defers guard
 	if p := recover(); p != nil { //nolint:revive // guard is deferred
 		*err = fmt.Errorf("%w: %.200s", errDamaged, fmt.Sprint(p))
@@ -69,7 +71,8 @@ func newParquet(f *file) (r Reader, err error) {
 	return p, nil
 }
 
-// random returns a file that can be read at any offset, and its size. It copies stdin, pipes and compressed files to a temporary file.
+// random returns a file that can be read at any offset, and its size. It copies stdin, pipes and
+// compressed files to a temporary file.
 func (f *file) random() (*os.File, int64, error) {
 	if f.plain != nil && isRegular(f.plain) {
 		info, err := f.plain.Stat()

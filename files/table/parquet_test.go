@@ -59,7 +59,8 @@ func object(t *testing.T, r table.Record) string {
 	return text + "}"
 }
 
-// TestReadsWhatDuckDBWrote compares columns of all types with what DuckDB reads in the same file. testdata/kinds.mjs has made both files.
+// TestReadsWhatDuckDBWrote compares columns of all types with what DuckDB reads in the same file.
+// testdata/kinds.mjs has made both files.
 func TestReadsWhatDuckDBWrote(t *testing.T) {
 	t.Parallel()
 	columns, got, failed := readAll(t, "testdata/kinds.parquet")

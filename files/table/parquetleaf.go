@@ -22,8 +22,8 @@ type leafType struct {
 	append func(dst []byte, v parquet.Value) ([]byte, error)
 }
 
-// newLeafType returns the kind and the JSON form of a column's values. Times and decimals become strings, since JSON has no types for
-// them.
+// newLeafType returns the kind and the JSON form of a column's values. Times and decimals become
+// strings, since JSON has no types for them.
 func newLeafType(t parquet.Type) (leafType, error) {
 	text := func(value func(v parquet.Value) (string, error)) (leafType, error) {
 		return leafType{String, func(dst []byte, v parquet.Value) ([]byte, error) {
@@ -101,8 +101,8 @@ func utf8Text(v parquet.Value) (string, error) {
 	return string(b), nil
 }
 
-// bytesText returns a byte array whose type is not text. UTF-8 is returned unchanged, since old writers do not mark texts as such. Other
-// bytes are written in Base64.
+// bytesText returns a byte array whose type is not text. UTF-8 is returned unchanged, since old
+// writers do not mark texts as such. Other bytes are written in Base64.
 func bytesText(v parquet.Value) (string, error) {
 	if s, err := utf8Text(v); err == nil {
 		return s, nil
@@ -193,7 +193,8 @@ func timeOf(v parquet.Value, unit format.TimeUnit) time.Time {
 	return time.Unix(n/1e9, n%1e9).UTC()
 }
 
-// int96Time returns the time of the deprecated type INT96: nanoseconds of the day, followed by the Julian day number.
+// int96Time returns the time of the deprecated type INT96: nanoseconds of the day, followed by the
+// Julian day number.
 func int96Time(v parquet.Value) time.Time {
 	const epoch = 2440588 // the Julian day of 1970-01-01
 	i := v.Int96()

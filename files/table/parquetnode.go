@@ -9,9 +9,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// rowValues has the values of a row that are not read yet, by leaf column. Parquet stores nested values as lists with two levels per
-// value. The definition level is the number of optional and repeated nodes on the path to the value that are present. The repetition level
-// is the depth of the list on the path in which the value begins a new element; 0 if it is the first value of the row.
+// rowValues has the values of a row that are not read yet, by leaf column. Parquet stores nested
+// values as lists with two levels per value. The definition level is the number of optional and
+// repeated nodes on the path to the value that are present. The repetition level is the depth of
+// the list on the path in which the value begins a new element; 0 if it is the first value of the
+// row.
 type rowValues struct{ left [][]parquet.Value }
 
 func (r *rowValues) set(row parquet.Row, leaves int) {
@@ -59,7 +61,8 @@ const (
 
 const maxDepth = 64
 
-// newNode describes a column below a parent. leaves is the number of leaf columns before this column; newNode adds those of the column.
+// newNode describes a column below a parent. leaves is the number of leaf columns before this
+// column; newNode adds those of the column.
 func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	if c.Depth() > maxDepth {
 		return nil, fmt.Errorf("the column is nested more than %d levels deep", maxDepth)
@@ -105,7 +108,8 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	return n, nil
 }
 
-// annotate sets the form of a group to a list or a map if the group has the annotation and the structure of one.
+// annotate sets the form of a group to a list or a map if the group has the annotation and the
+// structure of one.
 func (n *node) annotate(c *parquet.Column) {
 	if len(n.children) != 1 || n.children[0].form != repeatedForm {
 		return

@@ -10,14 +10,16 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The writer holds a row group in memory. The group ends at groupRows rows or groupBytes bytes, whichever comes first.
+// The writer holds a row group in memory. The group ends at groupRows rows or groupBytes bytes,
+// whichever comes first.
 const (
 	groupRows  = 50_000
 	groupBytes = 32 << 20 // bytes of values before compression
 )
 
-// NewParquetWriter returns a writer of a table as Parquet, compressed with Snappy, which all readers support. All columns are optional. A
-// JSON column has Parquet's type JSON. The writer holds a row group in memory. Close does not close w.
+// NewParquetWriter returns a writer of a table as Parquet, compressed with Snappy, which all
+// readers support. All columns are optional. A JSON column has Parquet's type JSON. The writer
+// holds a row group in memory. Close does not close w.
 func NewParquetWriter(w io.Writer, columns []Column) (Writer, error) {
 	l, err := newLayout(columns)
 	if err != nil {
@@ -38,7 +40,8 @@ func NewParquetWriter(w io.Writer, columns []Column) (Writer, error) {
 	}, nil
 }
 
-// orderedGroup is a group whose fields have the order of the table's columns. A parquet.Group sorts its fields by name.
+// orderedGroup is a group whose fields have the order of the table's columns. A parquet.Group sorts
+// its fields by name.
 type orderedGroup struct {
 	parquet.Group
 	index map[string]int

@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// Selection selects records of a table. Its conditions apply in the order of the fields. Records that cannot be read satisfy Where.
+// Selection selects records of a table. Its conditions apply in the order of the fields. Records
+// that cannot be read satisfy Where.
 type Selection struct {
 	Where  string // an expression over the columns, such as lang == "de" (see expr-lang.org); empty for all records
 	Skip   int    // number of records to leave out at the beginning
@@ -55,8 +56,8 @@ func (s *selected) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// sample is a random draw of records: those whose numbers have the smallest hashes. The draw depends only on the seed and the record
-// numbers. It needs 16 bytes for each drawn record.
+// sample is a random draw of records: those whose numbers have the smallest hashes. The draw
+// depends only on the seed and the record numbers. It needs 16 bytes for each drawn record.
 type sample struct {
 	seed uint64
 	size int
@@ -92,7 +93,8 @@ func (s *sample) add(number int) {
 	}
 }
 
-// has reports whether a record is in the sample. It must be called only after add was called for all records.
+// has reports whether a record is in the sample. It must be called only after add was called for
+// all records.
 func (s *sample) has(number int) bool {
 	return len(s.keys) > 0 && !s.keys[0].less(s.key(number))
 }

@@ -109,7 +109,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsOnRecordsWithDifferentColumns: a condition can use the names in the first records, and an absent value is nil.
+// TestConditionsOnRecordsWithDifferentColumns: a condition can use the names in the first records,
+// and an absent value is nil.
 func TestConditionsOnRecordsWithDifferentColumns(t *testing.T) {
 	t.Parallel()
 	path := put(t, t.TempDir(), "a.jsonl", `{"a":1}`+"\n"+`{"b":2}`+"\nnot JSON\n"+`{"a":null,"b":3.5}`+"\n")

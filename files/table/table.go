@@ -1,4 +1,5 @@
-// Package table reads and writes tables: files of records with named values, such as CSV, Parquet and JSON.
+// Package table reads and writes tables: files of records with named values, such as CSV, Parquet
+// and JSON.
 package table
 
 import (
@@ -58,10 +59,11 @@ type Record struct {
 
 // Reader reads the records of a table in order.
 type Reader interface {
-	// Columns returns the columns that all records have. It returns nil if each record has its own columns, as in JSON Lines.
+	// Columns returns the columns that all records have. It returns nil if each record has its own
+	// columns, as in JSON Lines.
 	Columns() []Column
-	// Next returns the next record, or io.EOF. After a *RecordError, which concerns only one record, reading can continue. A record is
-	// valid until the next call.
+	// Next returns the next record, or io.EOF. After a *RecordError, which concerns only one
+	// record, reading can continue. A record is valid until the next call.
 	Next() (Record, error)
 	Close() error
 }

@@ -1,5 +1,6 @@
-// Package hubtest is a server for tests that behaves as Hugging Face does where models are downloaded: its API with pages, redirects of
-// large files to another host with signed addresses, hashes in headers, ranges, and its error codes.
+// Package hubtest is a server for tests that behaves as Hugging Face does where models are
+// downloaded: its API with pages, redirects of large files to another host with signed addresses,
+// hashes in headers, ranges, and its error codes.
 package hubtest
 
 import (
@@ -27,9 +28,9 @@ import (
 type Server struct {
 	URL, CDN string
 
-	// Tests set these functions before the first request, to inject faults. API is called for requests of the API, Resolve for
-	// addresses of files, and Bytes for downloads from the CDN. A function returns true if it has answered the request. Otherwise the
-	// server answers as usual.
+	// Tests set these functions before the first request, to inject faults. API is called for
+	// requests of the API, Resolve for addresses of files, and Bytes for downloads from the CDN. A
+	// function returns true if it has answered the request. Otherwise the server answers as usual.
 	API, Resolve, Bytes func(w http.ResponseWriter, r *http.Request) bool
 
 	healed atomic.Bool
@@ -99,7 +100,8 @@ func (s *Server) Expire() {
 // Heal makes the server ignore API, Resolve and Bytes, so that it no longer injects faults.
 func (s *Server) Heal() { s.healed.Store(true) }
 
-// fails calls fault, unless fault is nil or Heal was called. It reports whether fault has written the response.
+// fails calls fault, unless fault is nil or Heal was called. It reports whether fault has written
+// the response.
 func (s *Server) fails(fault func(http.ResponseWriter, *http.Request) bool, w http.ResponseWriter, r *http.Request) bool {
 	return fault != nil && !s.healed.Load() && fault(w, r)
 }
@@ -178,7 +180,8 @@ func (s *Server) repo(w http.ResponseWriter, r *http.Request, parts []string) *R
 	return repo
 }
 
-// at reports whether a revision in a request's path, where it may be escaped, is at the commit of the repository.
+// at reports whether a revision in a request's path, where it may be escaped, is at the commit of
+// the repository.
 func (repo *Repo) at(escaped string) bool {
 	return escaped == "main" || escaped == repo.Commit || slices.Contains(repo.Branches, strings.ReplaceAll(escaped, "%2F", "/"))
 }

@@ -1,5 +1,6 @@
-// Package chart draws bars, points and lines between two axes, as SVG elements of HTML pages. Colours are values of CSS, such as
-// var(--ink), so that the page's style sheet sets them; the page defines --muted for texts and --grid for lines.
+// Package chart draws bars, points and lines between two axes, as SVG elements of HTML pages.
+// Colours are values of CSS, such as var(--ink), so that the page's style sheet sets them; the page
+// defines --muted for texts and --grid for lines.
 package chart
 
 import (
@@ -98,7 +99,8 @@ func (c *Chart) AtY(v float64) float64 {
 // rounded rounds to 1/100 pixel, so that the text of the element stays short.
 func rounded(v float64) float64 { return math.Round(100*v) / 100 }
 
-// Anchor returns how the label of the x axis at a value is aligned: labels at the ends of the axis do not reach over them.
+// Anchor returns how the label of the x axis at a value is aligned: labels at the ends of the axis
+// do not reach over them.
 func (c *Chart) Anchor(v float64) string {
 	switch v {
 	case c.X.Low:
@@ -127,7 +129,8 @@ func (c *Chart) SVG() (template.HTML, error) {
 	return template.HTML(b.String()), nil //nolint:gosec // the template escapes all texts
 }
 
-// RoundUp returns the smallest number not below v that is 1, 2 or 5 times a power of ten, such as 200 for 130. It returns 1 if v is 0.
+// RoundUp returns the smallest number not below v that is 1, 2 or 5 times a power of ten, such as
+// 200 for 130. It returns 1 if v is 0.
 func RoundUp(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -141,7 +144,8 @@ func RoundUp(v float64) float64 {
 	return 10 * power
 }
 
-// Ticks returns two to five labelled ticks for an axis: multiples of 1, 2 or 5 times a power of ten.
+// Ticks returns two to five labelled ticks for an axis: multiples of 1, 2 or 5 times a power of
+// ten.
 func Ticks(low, high float64) []Tick {
 	step := RoundUp((high - low) / 4.5)
 	digits := max(0, int(-math.Floor(math.Log10(step)+1e-9)))

@@ -33,7 +33,8 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// TestBars checks that bars stand on the x axis, that their heights are proportional to their values, and that they end below the top.
+// TestBars checks that bars stand on the x axis, that their heights are proportional to their
+// values, and that they end below the top.
 func TestBars(t *testing.T) {
 	t.Parallel()
 	c := Chart{Width: 720, Height: 200, X: Axis{High: 3}, Y: Axis{High: 200, Ticks: Ticks(0, 200)}, Bars: []Bar{{To: 1}, {From: 1, To: 2, Value: 130}, {From: 2, To: 3, Value: 65}}}

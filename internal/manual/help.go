@@ -15,7 +15,8 @@ type Help struct {
 	Sections []string // titles of the sections of flags, in the order of the help; flags without a section come first
 }
 
-// KeepOrder makes the help list flags in the order in which they were added, for cmd and all commands below it.
+// KeepOrder makes the help list flags in the order in which they were added, for cmd and all
+// commands below it.
 func KeepOrder(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.PersistentFlags().SortFlags = false
@@ -35,7 +36,8 @@ func Section(flags *pflag.FlagSet, title string, names ...string) {
 	}
 }
 
-// synopsis returns the forms of a command line: the command itself, if it can run without a subcommand, and the form with a subcommand.
+// synopsis returns the forms of a command line: the command itself, if it can run without a
+// subcommand, and the form with a subcommand.
 func synopsis(cmd *cobra.Command) []string {
 	var forms []string
 	if cmd.Use != cmd.Name() || !cmd.HasAvailableSubCommands() { // cmd can be run without a subcommand

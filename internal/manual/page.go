@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// WritePages writes the manual page of cmd and of every command below it, except hidden ones. date is the date of the pages.
+// WritePages writes the manual page of cmd and of every command below it, except hidden ones. date
+// is the date of the pages.
 func (h *Help) WritePages(folder string, cmd *cobra.Command, version, date string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -36,7 +37,8 @@ func (h *Help) WritePages(folder string, cmd *cobra.Command, version, date strin
 // PageName returns the name of a command's manual page, such as ingot-eval-run.
 func PageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// roffText formats text for man(7). Indented lines keep their line breaks, and other paragraphs are filled.
+// roffText formats text for man(7). Indented lines keep their line breaks, and other paragraphs are
+// filled.
 func roffText(text string) string {
 	var b strings.Builder
 	asIs := false

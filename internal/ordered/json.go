@@ -16,8 +16,8 @@ const (
 	maxDigits = 4300 // digits of an integer, as in Python
 )
 
-// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. An unpaired surrogate becomes U+FFFD. An error in the JSON
-// gives the offset in bytes at which it was found.
+// ParseJSON reads one JSON text. If a key occurs twice, the last value counts. An unpaired
+// surrogate becomes U+FFFD. An error in the JSON gives the offset in bytes at which it was found.
 func ParseJSON(data []byte) (Value, error) {
 	p := jsonParser{text: string(data)}
 	if !utf8.ValidString(p.text) {
@@ -203,7 +203,8 @@ func (p *jsonParser) digits() bool {
 	return p.pos > start
 }
 
-// str reads a string, with pos at its opening quote. A string without escapes shares the memory of the text.
+// str reads a string, with pos at its opening quote. A string without escapes shares the memory of
+// the text.
 func (p *jsonParser) str() (string, error) {
 	start, escapes := p.pos, false
 	for p.pos++; p.pos < len(p.text); p.pos++ {

@@ -1,5 +1,6 @@
-// Package ordered has JSON values whose objects keep the order of their keys. Chat templates compute with these values, and the order of
-// keys determines the prompt. The package does not import other packages of this module.
+// Package ordered has JSON values whose objects keep the order of their keys. Chat templates
+// compute with these values, and the order of keys determines the prompt. The package does not
+// import other packages of this module.
 package ordered
 
 import "iter"
@@ -16,8 +17,8 @@ import "iter"
 //	*Object    an object
 type Value = any
 
-// Object is a JSON object whose keys stay in the order in which they were first set. It is safe for concurrent use as long as no
-// goroutine calls Set.
+// Object is a JSON object whose keys stay in the order in which they were first set. It is safe for
+// concurrent use as long as no goroutine calls Set.
 type Object struct {
 	entries []entry
 	index   map[string]int // index of each key in entries; nil if there are fewer than minIndexed entries
@@ -28,7 +29,8 @@ type entry struct {
 	value Value
 }
 
-// minIndexed is the number of entries from which an Object has an index. In smaller objects, a linear search is faster.
+// minIndexed is the number of entries from which an Object has an index. In smaller objects, a
+// linear search is faster.
 const minIndexed = 9
 
 // NewObject returns an empty object.
@@ -65,7 +67,8 @@ func (o *Object) Get(key string) (Value, bool) {
 	return nil, false
 }
 
-// Set sets the value of a key. A new key is added at the end; the position of an existing key does not change.
+// Set sets the value of a key. A new key is added at the end; the position of an existing key does
+// not change.
 func (o *Object) Set(key string, value Value) {
 	if i := o.find(key); i >= 0 {
 		o.entries[i].value = value

@@ -5,10 +5,11 @@ import (
 	"iter"
 )
 
-// The functions of this file split valid JSON into parts, which share its memory. They are faster than encoding/json, which would read each
-// part twice.
+// The functions of this file split valid JSON into parts, which share its memory. They are faster
+// than encoding/json, which would read each part twice.
 
-// Members returns the keys and values of an object, which must be valid JSON. A key that occurs twice is passed twice.
+// Members returns the keys and values of an object, which must be valid JSON. A key that occurs
+// twice is passed twice.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		i := skipSpace(object, 0) + 1
@@ -60,8 +61,8 @@ func keyOf(quoted []byte) string {
 	return s
 }
 
-// Plain returns the text of a string, which must be valid JSON. ok is false if the value is not a string, or if the string has escapes or
-// characters other than printable ASCII.
+// Plain returns the text of a string, which must be valid JSON. ok is false if the value is not a
+// string, or if the string has escapes or characters other than printable ASCII.
 func Plain(value []byte) (text string, ok bool) {
 	if value[0] != '"' {
 		return "", false

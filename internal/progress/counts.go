@@ -1,5 +1,6 @@
-// Package progress shows the progress of a batch or a download: the counts, the speed over the last minute, and the time left. On a
-// terminal, it draws a bar. Otherwise, it writes lines at intervals.
+// Package progress shows the progress of a batch or a download: the counts, the speed over the last
+// minute, and the time left. On a terminal, it draws a bar. Otherwise, it writes lines at
+// intervals.
 package progress
 
 import (
@@ -50,7 +51,8 @@ func (m *Meter) Add(at time.Time, c Counts) {
 	m.samples = append(m.samples[:0], m.samples[old:]...)
 }
 
-// Speed returns the rows and tokens per second over the last minute. They are 0 until Add was called with two different times.
+// Speed returns the rows and tokens per second over the last minute. They are 0 until Add was
+// called with two different times.
 func (m *Meter) Speed() (rows, tokens float64) {
 	if len(m.samples) == 0 {
 		return 0, 0
@@ -64,7 +66,8 @@ func (m *Meter) Speed() (rows, tokens float64) {
 	return max(0, float64(finished)/seconds), max(0, float64(m.last.counts.Tokens-first.counts.Tokens)/seconds)
 }
 
-// text describes the last counts, the speed and the time left. tokens reports whether rows generate tokens; the rows of a producer do not.
+// text describes the last counts, the speed and the time left. tokens reports whether rows generate
+// tokens; the rows of a producer do not.
 func (m *Meter) text(tokens bool) string {
 	c := m.last.counts
 	text := fmt.Sprintf("%d rows", c.finished())
@@ -82,14 +85,16 @@ func (m *Meter) text(tokens bool) string {
 	return text + m.left(rows)
 }
 
-// bytesText describes the last counts, the speed and the time left of a download, with counts in bytes.
+// bytesText describes the last counts, the speed and the time left of a download, with counts in
+// bytes.
 func (m *Meter) bytesText() string {
 	c := m.last.counts
 	speed, _ := m.Speed()
 	return fmt.Sprintf("%s of %s, %s/s", humanize.Bytes(uint64(max(0, c.finished()))), humanize.Bytes(uint64(c.Total)), humanize.Bytes(uint64(speed))) + m.left(speed)
 }
 
-// left returns the estimated time left as text, for a speed in rows or bytes per second; empty if it is unknown.
+// left returns the estimated time left as text, for a speed in rows or bytes per second; empty if
+// it is unknown.
 func (m *Meter) left(speed float64) string {
 	c := m.last.counts
 	if c.Total == 0 || speed <= 0 {

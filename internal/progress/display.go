@@ -15,8 +15,8 @@ const (
 	lineInterval = 30 * time.Second
 )
 
-// Display shows the progress of one batch. Log lines that are written to it appear above the bar. It is safe for concurrent use. Errors
-// of writing to the output are ignored.
+// Display shows the progress of one batch. Log lines that are written to it appear above the bar.
+// It is safe for concurrent use. Errors of writing to the output are ignored.
 type Display struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -46,7 +46,8 @@ func New(out io.Writer, o Options) *Display {
 	return d
 }
 
-// newBar makes a bar for total rows; 0 means that the number is not known. The bar draws nothing until it is given counts.
+// newBar makes a bar for total rows; 0 means that the number is not known. The bar draws nothing
+// until it is given counts.
 func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	if total == 0 {
 		total = -1
@@ -71,8 +72,9 @@ func (d *Display) Phase(text string) {
 	}
 }
 
-// Show shows the current counts. On a terminal, it shows them at once. Otherwise, it writes a line if lineInterval has passed since the
-// last line. Call it at least every few seconds, even while no row finishes.
+// Show shows the current counts. On a terminal, it shows them at once. Otherwise, it writes a line
+// if lineInterval has passed since the last line. Call it at least every few seconds, even while no
+// row finishes.
 func (d *Display) Show(c Counts) { d.show(time.Now(), c) }
 
 func (d *Display) show(now time.Time, c Counts) {
@@ -94,7 +96,8 @@ func (d *Display) show(now time.Time, c Counts) {
 	_ = d.bar.Set(c.finished())
 }
 
-// writeLine writes a line. The first line is written one interval after the first counts, so that short runs write no line.
+// writeLine writes a line. The first line is written one interval after the first counts, so that
+// short runs write no line.
 func (d *Display) writeLine(now time.Time) {
 	if d.shown.IsZero() {
 		d.shown = now

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Printable escapes the characters of a text that control a terminal or change the direction of text. It uses Go's escapes, such as \x1b.
+// Printable escapes the characters of a text that control a terminal or change the direction of
+// text. It uses Go's escapes, such as \x1b.
 func Printable(s string) string {
 	const joiners = "\u200c\u200d" // parts of words in some scripts, and of emoji
 	var b strings.Builder
@@ -44,8 +45,8 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, english.PluralWord(n, thing, ""))
 }
 
-// Window describes how many of the cache's bytes per token are kept only for the tokens in a sliding window. It returns an empty string
-// if the model has no window.
+// Window describes how many of the cache's bytes per token are kept only for the tokens in a
+// sliding window. It returns an empty string if the model has no window.
 func Window(windowed uint64, window int) string {
 	if window == 0 {
 		return ""

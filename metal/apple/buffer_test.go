@@ -60,7 +60,8 @@ func TestUpload(t *testing.T) {
 	require.Equal(t, size+10, d.Counters().UploadedBytes)
 }
 
-// TestUploadOfBrokenWords checks that an upload to a private buffer can have a partial word only at the end of the buffer.
+// TestUploadOfBrokenWords checks that an upload to a private buffer can have a partial word only at
+// the end of the buffer.
 func TestUploadOfBrokenWords(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// StartCapture implements metal.Device. The path must end in .gputrace, and the file must not exist.
+// StartCapture implements metal.Device. The path must end in .gputrace, and the file must not
+// exist.
 func (d *Device) StartCapture(path string) error {
 	if d.closed {
 		return fmt.Errorf("capture the GPU's work to %s: %w", path, ErrClosed)

@@ -30,7 +30,8 @@ const (
 	captureToFile = 2 // MTLCaptureDestinationGPUTraceDocument
 )
 
-// Limits of all families from Apple7 on. They are not properties of MTLDevice; see Apple's Metal feature set tables.
+// Limits of all families from Apple7 on. They are not properties of MTLDevice; see Apple's Metal
+// feature set tables.
 const (
 	maxThreads = 1024    // maximum threads of a threadgroup
 	maxBuffers = 31      // maximum number of buffers that are bound to a kernel

@@ -1,9 +1,10 @@
-// Package apple implements metal.Device with Apple's Metal on Apple silicon. It needs no cgo: it opens the system's libraries and sends
-// messages through the Objective-C runtime.
+// Package apple implements metal.Device with Apple's Metal on Apple silicon. It needs no cgo: it
+// opens the system's libraries and sends messages through the Objective-C runtime.
 //
-// One goroutine, locked to its thread, owns the device. Each function that is sent to the goroutine runs in a separate autorelease
-// pool. Only the compilation of libraries runs on other threads. The driver counts its references to objects, and Close reports
-// leaks. Submit and Wait allocate nothing.
+// One goroutine, locked to its thread, owns the device. Each function that is sent to the goroutine
+// runs in a separate autorelease pool. Only the compilation of libraries runs on other threads. The
+// driver counts its references to objects, and Close reports leaks. Submit and Wait allocate
+// nothing.
 //
 // Environment variables, which Metal reads when a process starts, turn on Metal's own checks:
 //
@@ -11,7 +12,8 @@
 //	MTL_DEBUG_LAYER=1         checks every call against Metal's rules; a violation ends the process with the reason
 //	MTL_SHADER_VALIDATION=1   checks the memory accesses of kernels; a violation is an error of Wait
 //
-// metal.Debug compiles with INGOT_DEBUG defined and precise arithmetic. Metal's compiler always optimises.
+// metal.Debug compiles with INGOT_DEBUG defined and precise arithmetic. Metal's compiler always
+// optimises.
 package apple
 
 import (
@@ -61,8 +63,8 @@ type features struct {
 
 var _ metal.Device = (*Device)(nil)
 
-// Open opens the system's default GPU. The error wraps metal.ErrUnsupported on systems other than macOS on Apple silicon and on
-// machines without a GPU that can run the kernels.
+// Open opens the system's default GPU. The error wraps metal.ErrUnsupported on systems other than
+// macOS on Apple silicon and on machines without a GPU that can run the kernels.
 func Open() (*Device, error) { return open(systemLibraries) }
 
 // open opens the default GPU of the given libraries, if it can run the kernels.
@@ -78,7 +80,8 @@ func open(libraries []string) (*Device, error) {
 	return d, nil
 }
 
-// openAny opens the default GPU of the given libraries, even if it cannot run the kernels. Such a GPU can still compile them.
+// openAny opens the default GPU of the given libraries, even if it cannot run the kernels. Such a
+// GPU can still compile them.
 func openAny(libraries []string) (*Device, error) {
 	if len(libraries) == 0 {
 		return nil, metal.Unsupported("Metal requires macOS on Apple silicon")
@@ -166,7 +169,8 @@ func (d *Device) newQueue() error {
 // Info implements metal.Device. LanguageVersion and MathMode are empty until Compile is called.
 func (d *Device) Info() metal.Info { return d.info }
 
-// Memory implements metal.Device. It counts all memory of this process on the device, including the memory of pipelines.
+// Memory implements metal.Device. It counts all memory of this process on the device, including the
+// memory of pipelines.
 func (d *Device) Memory() int {
 	if d.closed {
 		return 0

@@ -34,7 +34,8 @@ func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 	require.NoError(t, run(d, one(p, make([]byte, 8), b, b)))
 }
 
-// TestNoDefaultDevice checks that the first device is used if there is no default device, as in a session without a screen.
+// TestNoDefaultDevice checks that the first device is used if there is no default device, as in a
+// session without a screen.
 func TestNoDefaultDevice(t *testing.T) {
 	t.Parallel()
 	s := fakemetal.Start(t, nil)

@@ -36,7 +36,8 @@ func generate(t *testing.T, eng *engine.Engine, c modeltest.Case) ([]int32, erro
 	return done.Choices[0].Tokens, nil
 }
 
-// TestGeneration runs whole generations with both micro models, from the mapped file to the last token.
+// TestGeneration runs whole generations with both micro models, from the mapped file to the last
+// token.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"micro-llama", "micro-glm"} {
@@ -55,8 +56,8 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestGenerationGoesOnAfterAFault checks that a fault fails only the requests of one step. The step has a prompt, or is one of several in
-// flight.
+// TestGenerationGoesOnAfterAFault checks that a fault fails only the requests of one step. The step
+// has a prompt, or is one of several in flight.
 func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -75,7 +76,8 @@ func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	require.Empty(t, s.Live())
 }
 
-// TestGenerationWaits checks that a generation waits for the GPU once in eight steps and has a command buffer per step.
+// TestGenerationWaits checks that a generation waits for the GPU once in eight steps and has a
+// command buffer per step.
 func TestGenerationWaits(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -87,7 +89,8 @@ func TestGenerationWaits(t *testing.T) {
 	require.LessOrEqual(t, s.Sent("MTLCommandBuffer", "waitUntilCompleted")-waits, 2+len(tokens)/8)
 }
 
-// TestModelTooLarge checks that a model that does not fit into the GPU's memory is refused, and that no object leaks.
+// TestModelTooLarge checks that a model that does not fit into the GPU's memory is refused, and
+// that no object leaks.
 func TestModelTooLarge(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -100,8 +103,9 @@ func TestModelTooLarge(t *testing.T) {
 	require.Empty(t, s.Live())
 }
 
-// TestDriverConformance runs the conformance suite of backends with this driver: on a Mac's GPU or, on other machines, with the fake.
-// `make test` runs it without the race detector, which would slow down the computation of expected values.
+// TestDriverConformance runs the conformance suite of backends with this driver: on a Mac's GPU or,
+// on other machines, with the fake. `make test` runs it without the race detector, which would slow
+// down the computation of expected values.
 func TestDriverConformance(t *testing.T) {
 	t.Parallel()
 	suite := computetest.RunBrief // package metal runs the whole suite with the same kernels on the emulator

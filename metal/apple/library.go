@@ -16,7 +16,8 @@ type pipeline struct {
 	info  metal.PipelineInfo
 }
 
-// Compile implements metal.Device. Each call runs on its own thread, since Metal can compile on several threads at once.
+// Compile implements metal.Device. Each call runs on its own thread, since Metal can compile on
+// several threads at once.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if d.closed {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, ErrClosed)
@@ -71,9 +72,10 @@ func (d *Device) compile(o *objc, src metal.Source, mode metal.Mode) (compiled, 
 	return compiled{library, versionText(version), d.mathText(o, options)}, nil
 }
 
-// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode, which handles infinities, as attention needs. Systems
-// without modes have a fast arithmetic that does not handle infinities, so there the driver always uses precise arithmetic. Functions such as
-// exp are always precise, since Apple does not document how the fast versions handle infinities.
+// setMath sets the precision of arithmetic. metal.FastMath is Metal's relaxed mode, which handles
+// infinities, as attention needs. Systems without modes have a fast arithmetic that does not handle
+// infinities, so there the driver always uses precise arithmetic. Functions such as exp are always
+// precise, since Apple does not document how the fast versions handle infinities.
 func (d *Device) setMath(o *objc, options id, mode metal.Mode) {
 	if !d.features.mathMode {
 		o.send(options, optionsSetFastMath, flag(false))

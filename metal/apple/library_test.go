@@ -28,7 +28,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestKernelsCompile compiles all kernels in all modes with Apple's compiler, even on a GPU that cannot run them.
+// TestKernelsCompile compiles all kernels in all modes with Apple's compiler, even on a GPU that
+// cannot run them.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
 	d, err := openAny(systemLibraries)
@@ -47,7 +48,8 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestConcurrentCompilation compiles on several threads at once. The fake checks that each thread has an autorelease pool.
+// TestConcurrentCompilation compiles on several threads at once. The fake checks that each thread
+// has an autorelease pool.
 func TestConcurrentCompilation(t *testing.T) {
 	t.Parallel()
 	d, _ := carriedOut(t)
@@ -73,7 +75,8 @@ func TestConcurrentCompilation(t *testing.T) {
 	}
 }
 
-// TestCompileError checks that the error has the compiler's messages, and that the device remains usable.
+// TestCompileError checks that the error has the compiler's messages, and that the device remains
+// usable.
 func TestCompileError(t *testing.T) {
 	t.Parallel()
 	d, _ := carriedOut(t)

@@ -87,7 +87,8 @@ const (
 	messageCount
 )
 
-// messages has the selector of each message and the class or protocol under which Apple documents it.
+// messages has the selector of each message and the class or protocol under which Apple documents
+// it.
 var messages = [messageCount]struct{ class, selector string }{
 	objectAlloc:       {"NSObject", "alloc"},
 	objectInit:        {"NSObject", "init"},

@@ -25,7 +25,8 @@ func signatures(t *testing.T) map[string]fakemetal.Signature {
 	return byName
 }
 
-// TestMessagesAreApples checks that the driver's list of messages is the same as the list of Apple's declarations in signatures.tsv.
+// TestMessagesAreApples checks that the driver's list of messages is the same as the list of
+// Apple's declarations in signatures.tsv.
 func TestMessagesAreApples(t *testing.T) {
 	declared := signatures(t)
 	for _, m := range messages {
@@ -56,8 +57,8 @@ func TestKindsOfArguments(t *testing.T) {
 	require.Equal(t, 4, declared["MTLComputeCommandEncoder setBuffers:offsets:withRange:"].Words())
 }
 
-// TestCallsPassAllWords parses the driver's source. It checks that every message is sent with the number of words in its declaration, and with
-// the Go method for its kind of result.
+// TestCallsPassAllWords parses the driver's source. It checks that every message is sent with the
+// number of words in its declaration, and with the Go method for its kind of result.
 func TestCallsPassAllWords(t *testing.T) {
 	declared := signatures(t)
 	seen := map[string]int{}

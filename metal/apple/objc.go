@@ -10,9 +10,10 @@ import (
 // id is an object or a class of the Objective-C runtime; 0 is nil.
 type id uintptr
 
-// objc is the Objective-C runtime for one thread. It sends a message by calling objc_msgSend with the arguments as words in registers. This is
-// correct for integers, pointers, an NSRange (two words) and, on arm64, the address of a struct of more than 16 bytes. The driver passes no
-// other arguments. sendDouble is for messages that return a double.
+// objc is the Objective-C runtime for one thread. It sends a message by calling objc_msgSend with
+// the arguments as words in registers. This is correct for integers, pointers, an NSRange (two
+// words) and, on arm64, the address of a struct of more than 16 bytes. The driver passes no other
+// arguments. sendDouble is for messages that return a double.
 type objc struct {
 	runtime  uintptr // handle of the runtime's library
 	metal    uintptr // handle of Metal's library
@@ -67,7 +68,8 @@ func (o *objc) forThread() *objc {
 	}
 }
 
-// call calls a C function. Arguments that are addresses must point to live memory outside the Go stack.
+// call calls a C function. Arguments that are addresses must point to live memory outside the Go
+// stack.
 func (o *objc) call(function uintptr, words ...uintptr) uintptr {
 	n := copy(o.frame[:], words)
 	result, _, _ := purego.SyscallN(function, o.frame[:n]...)
@@ -94,7 +96,8 @@ func (o *objc) sendDouble(to id, m message) float64 {
 	return *(*float64)(unsafe.Pointer(&bits))
 }
 
-// responds reports whether an object has a method. The driver checks this before it calls methods that only newer systems have.
+// responds reports whether an object has a method. The driver checks this before it calls methods
+// that only newer systems have.
 func (o *objc) responds(to id, m message) bool {
 	return o.sendBool(to, objectResponds, o.selectors[m])
 }
@@ -106,7 +109,8 @@ func (o *objc) instance(class string) id {
 	return o.own(id(o.send(id(o.send(o.classOf(class), objectAlloc)), objectInit)))
 }
 
-// own counts a reference that the driver must release. The results of alloc, new... and retain are such references.
+// own counts a reference that the driver must release. The results of alloc, new... and retain are
+// such references.
 func (o *objc) own(object id) id {
 	if object != 0 {
 		o.owned++

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// idleTime is the time without submissions after which residency is requested again. Meanwhile, the system may have ended the residency;
-// Metal does not document when that happens.
+// idleTime is the time without submissions after which residency is requested again. Meanwhile, the
+// system may have ended the residency; Metal does not document when that happens.
 const idleTime = time.Second
 
-// residency is a residency set with all buffers, so that the system neither checks them at every submission nor evicts them between
-// submissions. On systems without residency sets (before macOS 15), it is the zero value, whose methods do nothing.
+// residency is a residency set with all buffers, so that the system neither checks them at every
+// submission nor evicts them between submissions. On systems without residency sets (before macOS
+// 15), it is the zero value, whose methods do nothing.
 type residency struct {
 	set     id
 	changed bool      // whether the set has changed since it was committed
@@ -52,8 +53,8 @@ func (r *residency) remove(d *Device, buffer id) {
 	}
 }
 
-// commit makes changes of the set effective. After a change, and after idleTime without submissions, it requests residency. It is called
-// before each submission.
+// commit makes changes of the set effective. After a change, and after idleTime without
+// submissions, it requests residency. It is called before each submission.
 func (r *residency) commit(d *Device) {
 	if r.set == 0 {
 		return

@@ -12,18 +12,20 @@ import (
 const (
 	// maxSubmissions is the maximum number of submissions in flight.
 	maxSubmissions = 32
-	// maxParts is the number of command buffers in flight at which splitting stops: the work that follows gets one command buffer per
-	// submission. At most maxSubmissions more command buffers can then follow, so there are fewer than 64. Metal blocks when 64 command
-	// buffers of a queue are in flight.
+	// maxParts is the number of command buffers in flight at which splitting stops: the work that
+	// follows gets one command buffer per submission. At most maxSubmissions more command buffers
+	// can then follow, so there are fewer than 64. Metal blocks when 64 command buffers of a queue
+	// are in flight.
 	maxParts = 28
-	// minPart is the minimum number of dispatches in a command buffer before the work is split. The gap between two command buffers is
-	// negligible compared with the time of this many dispatches.
+	// minPart is the minimum number of dispatches in a command buffer before the work is split. The
+	// gap between two command buffers is negligible compared with the time of this many dispatches.
 	minPart = 24
 )
 
 var errNoEncoder = errors.New("the queue returned no command buffer, or the command buffer no encoder")
 
-// submission is a command buffer in flight. If the work was split, several consecutive command buffers have the same ticket.
+// submission is a command buffer in flight. If the work was split, several consecutive command
+// buffers have the same ticket.
 type submission struct {
 	ticket   metal.Ticket
 	commands id
@@ -32,8 +34,9 @@ type submission struct {
 // size has the layout of MTLSize.
 type size [3]uintptr
 
-// encoding holds the arguments and results that Submit and Wait exchange with the device's thread, and the arrays to which messages point. It is
-// part of the device, so that Submit and Wait allocate nothing.
+// encoding holds the arguments and results that Submit and Wait exchange with the device's thread,
+// and the arrays to which messages point. It is part of the device, so that Submit and Wait
+// allocate nothing.
 type encoding struct {
 	run, wait func()
 
@@ -135,8 +138,8 @@ func (d *Device) commit(work []metal.Dispatch) error {
 	return d.commitPart(work[from:])
 }
 
-// commitPart encodes work into one command buffer of the last submission. Metal's hazard tracking makes the writes of earlier command buffers
-// visible to it.
+// commitPart encodes work into one command buffer of the last submission. Metal's hazard tracking
+// makes the writes of earlier command buffers visible to it.
 func (d *Device) commitPart(work []metal.Dispatch) error {
 	o := d.objc
 	commands := o.retain(id(o.send(d.queue, queueCommandBuffer)))
@@ -165,7 +168,8 @@ func (d *Device) commitPart(work []metal.Dispatch) error {
 	return nil
 }
 
-// dispatch encodes a dispatch. It sets all bindings, since the encoder would otherwise use those of earlier dispatches.
+// dispatch encodes a dispatch. It sets all bindings, since the encoder would otherwise use those of
+// earlier dispatches.
 func (d *Device) dispatch(encoder id, w *metal.Dispatch) {
 	o, e := d.objc, &d.encoding
 	if d.capturing {

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
-// checkIncrease runs a chain of dispatches. Each reads the values that the previous dispatch has written.
+// checkIncrease runs a chain of dispatches. Each reads the values that the previous dispatch has
+// written.
 func checkIncrease(t *testing.T, d *Device, p metal.Pipeline) {
 	t.Helper()
 	const n = 1000
@@ -89,7 +90,8 @@ func TestEncoding(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTimes checks the times of submissions. Metal returns them as doubles, in another register than integers.
+// TestTimes checks the times of submissions. Metal returns them as doubles, in another register
+// than integers.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	d, _ := recorded(t)
@@ -166,7 +168,8 @@ func TestSeveralUnderWay(t *testing.T) {
 	require.Equal(t, 3, d.Counters().Waits)
 }
 
-// TestLongWorkIsSeveralCommandBuffers checks that work is split where dispatches allow it, but not into parts that are too small.
+// TestLongWorkIsSeveralCommandBuffers checks that work is split where dispatches allow it, but not
+// into parts that are too small.
 func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -201,7 +204,8 @@ func TestLongWorkIsSeveralCommandBuffers(t *testing.T) {
 	require.Equal(t, 2, d.Counters().Waits)
 }
 
-// TestFaultInAPart checks that a fault in one command buffer of a split submission is reported for the submission.
+// TestFaultInAPart checks that a fault in one command buffer of a split submission is reported for
+// the submission.
 func TestFaultInAPart(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -223,7 +227,8 @@ func TestFaultInAPart(t *testing.T) {
 	}
 }
 
-// TestResidencyAfterIdling checks that residency is requested only when buffers have changed and after idle times.
+// TestResidencyAfterIdling checks that residency is requested only when buffers have changed and
+// after idle times.
 func TestResidencyAfterIdling(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
@@ -238,8 +243,8 @@ func TestResidencyAfterIdling(t *testing.T) {
 	}
 }
 
-// TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory and makes no buffers or pipelines. The only Metal
-// objects it makes are two per submission.
+// TestSteadyWorkAllocatesNothing checks that steady work allocates no Go memory and makes no
+// buffers or pipelines. The only Metal objects it makes are two per submission.
 func TestSteadyWorkAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("allocations are not tested: the race detector allocates memory, too")
@@ -295,7 +300,8 @@ func TestGPUFault(t *testing.T) {
 	require.Equal(t, 2, s.Sent("MTLDevice", "newCommandQueue"))
 }
 
-// TestGPUFaultAmongSeveral checks that the wait for a later submission returns the fault, and that no object leaks.
+// TestGPUFaultAmongSeveral checks that the wait for a later submission returns the fault, and that
+// no object leaks.
 func TestGPUFaultAmongSeveral(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
@@ -330,7 +336,8 @@ func TestGPUOutOfMemory(t *testing.T) {
 	require.ErrorContains(t, err, "Insufficient Memory")
 }
 
-// TestNoQueueAfterAFault checks that the next submission tries again to make a queue if that has failed.
+// TestNoQueueAfterAFault checks that the next submission tries again to make a queue if that has
+// failed.
 func TestNoQueueAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)

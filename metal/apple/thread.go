@@ -2,8 +2,9 @@ package apple
 
 import "runtime"
 
-// thread is a goroutine locked to its OS thread. It runs one function at a time, each in a separate autorelease pool. A pool
-// belongs to an OS thread, and a goroutine that is not locked can move to another OS thread between push and pop.
+// thread is a goroutine locked to its OS thread. It runs one function at a time, each in a separate
+// autorelease pool. A pool belongs to an OS thread, and a goroutine that is not locked can move to
+// another OS thread between push and pop.
 type thread struct {
 	calls chan func()
 	done  chan struct{}
@@ -27,7 +28,8 @@ func (t *thread) run(o *objc) {
 	close(t.done)
 }
 
-// do runs f on the thread and waits until f returns. On hot paths, callers should reuse f, since making a closure allocates memory.
+// do runs f on the thread and waits until f returns. On hot paths, callers should reuse f, since
+// making a closure allocates memory.
 func (t *thread) do(f func()) {
 	t.calls <- f
 	<-t.done

@@ -7,7 +7,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// stagingBytes is the size of each of the two staging buffers: the CPU fills one while the GPU copies the other.
+// stagingBytes is the size of each of the two staging buffers: the CPU fills one while the GPU
+// copies the other.
 const stagingBytes = 8 << 20
 
 // staging is the memory through which uploads pass. The first upload allocates it.
@@ -72,8 +73,8 @@ func (s *staging) upload(d *Device, to id, offset int, src []byte) error {
 	return err
 }
 
-// open makes sure that both halves have at least the given number of bytes. If they are smaller, open frees them and allocates larger ones.
-// The number of bytes must not exceed stagingBytes.
+// open makes sure that both halves have at least the given number of bytes. If they are smaller,
+// open frees them and allocates larger ones. The number of bytes must not exceed stagingBytes.
 func (s *staging) open(d *Device, bytes int) error {
 	if s.halves[0].buffer.bytes >= bytes {
 		d.residency.commit(d)
@@ -104,7 +105,8 @@ func (s *staging) free(d *Device) {
 	}
 }
 
-// copy starts a copy of the first n bytes of the half to a buffer. n must be a multiple of 4, except at the end of the buffer.
+// copy starts a copy of the first n bytes of the half to a buffer. n must be a multiple of 4,
+// except at the end of the buffer.
 func (h *half) copy(d *Device, to id, offset, n int) error {
 	o := d.objc
 	h.commands = o.retain(id(o.send(d.queue, queueCommandBuffer)))

@@ -8,7 +8,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// Wait implements metal.Device. A submission can be waited for once, and not after a later submission was waited for.
+// Wait implements metal.Device. A submission can be waited for once, and not after a later
+// submission was waited for.
 func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	if d.closed {
 		return metal.Timing{}, fmt.Errorf("wait for submission %d: %w", t, ErrClosed)
@@ -22,8 +23,9 @@ func (d *Device) Wait(t metal.Ticket) (metal.Timing, error) {
 	return e.timing, nil
 }
 
-// await is the part of Wait that runs on the device's thread. The command buffers of a queue end in order, so await waits only for the last one.
-// If a command buffer has failed, await sets encoding.ticket to the ticket of its submission.
+// await is the part of Wait that runs on the device's thread. The command buffers of a queue end in
+// order, so await waits only for the last one. If a command buffer has failed, await sets
+// encoding.ticket to the ticket of its submission.
 func (d *Device) await() {
 	o, e := d.objc, &d.encoding
 	n := 0
@@ -58,9 +60,11 @@ func (d *Device) await() {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// outcome returns the error of a command buffer, or nil. The caller must have waited for this command buffer or a later one. Metal does not
-// document that a wait for a later command buffer sets the status of this one, so outcome waits for this one if its status is not final.
-// waitUntilCompleted also returns after a fault. The error's text is copied, since the NSError belongs to the autorelease pool.
+// outcome returns the error of a command buffer, or nil. The caller must have waited for this
+// command buffer or a later one. Metal does not document that a wait for a later command buffer
+// sets the status of this one, so outcome waits for this one if its status is not final.
+// waitUntilCompleted also returns after a fault. The error's text is copied, since the NSError
+// belongs to the autorelease pool.
 func (d *Device) outcome(commands id) error {
 	o := d.objc
 	status := o.send(commands, commandsStatus)
@@ -80,8 +84,8 @@ func (d *Device) outcome(commands id) error {
 	return fmt.Errorf("the GPU failed: %s (status %d, code %d)", o.failureText(), status, code)
 }
 
-// recover makes a new queue after a fault, since Metal may ignore further work of the old queue. To preserve the order of work, it first waits
-// for the old queue's work in flight.
+// recover makes a new queue after a fault, since Metal may ignore further work of the old queue. To
+// preserve the order of work, it first waits for the old queue's work in flight.
 func (d *Device) recover() error {
 	if !d.faulted {
 		return nil

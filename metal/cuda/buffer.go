@@ -14,10 +14,12 @@ type buffer struct {
 	storage metal.Storage
 }
 
-// hostMapped are the flags CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP of cuMemHostAlloc. They let the GPU access the memory.
+// hostMapped are the flags CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP of cuMemHostAlloc.
+// They let the GPU access the memory.
 const hostMapped = 1 | 2
 
-// NewBuffer implements metal.Device. Shared buffers are in the CPU's memory, which the GPU reads slowly.
+// NewBuffer implements metal.Device. Shared buffers are in the CPU's memory, which the GPU reads
+// slowly.
 func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, error) {
 	if bytes < 1 {
 		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
@@ -61,7 +63,8 @@ func (d *Device) buffer(b metal.Buffer) *buffer {
 	return &d.buffers[b-1]
 }
 
-// FreeBuffer implements metal.Device. After Close, it does nothing, since Close has freed all buffers.
+// FreeBuffer implements metal.Device. After Close, it does nothing, since Close has freed all
+// buffers.
 func (d *Device) FreeBuffer(b metal.Buffer) {
 	if d.closed {
 		return
@@ -93,7 +96,8 @@ func (d *Device) Contents(b metal.Buffer) []byte {
 	return unsafe.Slice((*byte)(pointer(m.address)), m.bytes)
 }
 
-// within returns a buffer. It returns an error unless the given number of bytes, beginning at offset, lie inside the buffer.
+// within returns a buffer. It returns an error unless the given number of bytes, beginning at
+// offset, lie inside the buffer.
 func (d *Device) within(b metal.Buffer, offset, bytes int) (*buffer, error) {
 	m := d.buffer(b)
 	if m == nil {

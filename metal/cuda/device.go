@@ -1,6 +1,7 @@
-// Package cuda implements metal.Device for NVIDIA's GPUs of compute capability 8.0 and later. It translates kernels in Metal's language to CUDA
-// C++, compiles them with NVRTC for the installed GPU, and launches them through libcuda. It loads both libraries when a device is opened;
-// the program is not linked with them.
+// Package cuda implements metal.Device for NVIDIA's GPUs of compute capability 8.0 and later. It
+// translates kernels in Metal's language to CUDA C++, compiles them with NVRTC for the installed
+// GPU, and launches them through libcuda. It loads both libraries when a device is opened; the
+// program is not linked with them.
 package cuda
 
 import (
@@ -17,11 +18,12 @@ import (
 // ErrClosed is wrapped by the errors of a closed device's methods.
 var ErrClosed = errors.New("the device is closed")
 
-// minCapability is the minimum compute capability, times 10. The kernels use warp reductions of integers, which exist since 8.0.
+// minCapability is the minimum compute capability, times 10. The kernels use warp reductions of
+// integers, which exist since 8.0.
 const minCapability = 80
 
-// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local memory and the driver. Graphs take memory besides
-// this; see graphLimit.
+// reserved is the number of bytes of the GPU's memory that is left for code, the threads' local
+// memory and the driver. Graphs take memory besides this; see graphLimit.
 const reserved = 512 << 20
 
 // Device implements metal.Device.
@@ -55,7 +57,8 @@ type Device struct {
 
 var _ metal.Device = (*Device)(nil)
 
-// Open opens a GPU by its number, counted from 0. The error wraps metal.ErrUnsupported if there is no GPU that can run the kernels.
+// Open opens a GPU by its number, counted from 0. The error wraps metal.ErrUnsupported if there is
+// no GPU that can run the kernels.
 func Open(ordinal int) (*Device, error) {
 	c, err := openDriver()
 	if err != nil {
@@ -131,8 +134,8 @@ func (d *Device) open() error {
 	return d.openQueue(graphs)
 }
 
-// describe reads the properties of the device. It returns an error if the device is too old. arch is the architecture for which code is
-// compiled, such as "sm_90".
+// describe reads the properties of the device. It returns an error if the device is too old. arch
+// is the architecture for which code is compiled, such as "sm_90".
 func (d *Device) describe() (arch string, err error) {
 	c := d.driver
 	c.text = make([]byte, 256)
@@ -164,7 +167,8 @@ func (d *Device) describe() (arch string, err error) {
 	return d.info.Family, nil
 }
 
-// do runs f on a thread with the device's context. If f fails in a way that destroys the context, later calls return that error.
+// do runs f on a thread with the device's context. If f fails in a way that destroys the context,
+// later calls return that error.
 func (d *Device) do(f func() error) error {
 	if d.closed {
 		return ErrClosed

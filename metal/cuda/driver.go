@@ -89,8 +89,8 @@ const (
 	functionMaxDynShared = 8
 )
 
-// Values of CUresult that callers distinguish. After a call has returned resultDeinitialized or a value below it, the context cannot be
-// used.
+// Values of CUresult that callers distinguish. After a call has returned resultDeinitialized or a
+// value below it, the context cannot be used.
 const (
 	resultOutOfMemory = 2
 	resultNoDevice    = 100
@@ -115,8 +115,8 @@ const (
 	resultUnknown              = 999
 )
 
-// driver is libcuda. Its fields frame, out and text are the memory that calls read and write, because such memory must be on the heap and
-// stay alive.
+// driver is libcuda. Its fields frame, out and text are the memory that calls read and write,
+// because such memory must be on the heap and stay alive.
 type driver struct {
 	at    [functionCount]uintptr
 	frame [12]uintptr // the arguments of a call
@@ -139,7 +139,8 @@ func openDriver() (*driver, error) {
 	return d, nil
 }
 
-// call calls a function of libcuda. Arguments that are addresses must point to live memory outside the Go stack.
+// call calls a function of libcuda. Arguments that are addresses must point to live memory outside
+// the Go stack.
 func (d *driver) call(f function, words ...uintptr) error {
 	n := copy(d.frame[:], words)
 	result, _, _ := purego.SyscallN(d.at[f], d.frame[:n]...)
@@ -183,7 +184,8 @@ func (d *driver) failure(f function, result uint32) error {
 	return e
 }
 
-// lost reports whether the GPU's context cannot be used after err, because a kernel faulted or the device disappeared.
+// lost reports whether the GPU's context cannot be used after err, because a kernel faulted or the
+// device disappeared.
 func lost(err error) bool {
 	var e *resultError
 	if !errors.As(err, &e) {
@@ -205,7 +207,8 @@ func (d *driver) outAt(i int) uintptr {
 	return uintptr(unsafe.Pointer(&d.out[i]))
 }
 
-// value calls a function whose first argument is the address of its result, and returns that result.
+// value calls a function whose first argument is the address of its result, and returns that
+// result.
 func (d *driver) value(f function, words ...uintptr) (uint64, error) {
 	var all [6]uintptr
 	all[0] = d.outAt(0)

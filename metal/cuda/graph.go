@@ -8,16 +8,20 @@ import (
 )
 
 const (
-	// launchBytes is the memory of the GPU that a launch takes in a graph: 7.1 KB on an H100 with CUDA 12.
+	// launchBytes is the memory of the GPU that a launch takes in a graph: 7.1 KB on an H100 with
+	// CUDA 12.
 	launchBytes = 8 << 10
-	// maxGraphLaunches is the maximum number of launches in all graphs together. A step of 64 sequences of different lengths is one of several
-	// hundred submissions: with fewer graphs, they are made again and again.
+	// maxGraphLaunches is the maximum number of launches in all graphs together. A step of 64
+	// sequences of different lengths is one of several hundred submissions: with fewer graphs, they
+	// are made again and again.
 	maxGraphLaunches = 64 << 10
-	// graphShare sets how much of the GPU's free memory the graphs may take: that memory divided by graphShare.
+	// graphShare sets how much of the GPU's free memory the graphs may take: that memory divided by
+	// graphShare.
 	graphShare = 64
 )
 
-// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four times as long as a launch in a graph.
+// graphs holds earlier submissions as CUDA graphs. A launch in a stream takes the GPU about four
+// times as long as a launch in a graph.
 type graphs struct {
 	seed     maphash.Seed
 	all      map[uint64]*graph
@@ -31,10 +35,12 @@ func newGraphs(limit int) graphs {
 	return graphs{seed: maphash.MakeSeed(), all: map[uint64]*graph{}, limit: limit}
 }
 
-// graphLimit returns the maximum number of launches in all graphs on a GPU with the given free memory in bytes.
+// graphLimit returns the maximum number of launches in all graphs on a GPU with the given free
+// memory in bytes.
 func graphLimit(memory int) int { return min(memory/graphShare/launchBytes, maxGraphLaunches) }
 
-// building holds the memory that is used to make a graph. Calls get addresses in it, so it must not move.
+// building holds the memory that is used to make a graph. Calls get addresses in it, so it must not
+// move.
 type building struct {
 	before, stage []uintptr // nodes of the previous and of the current stage
 	node          nodeParams
@@ -48,13 +54,14 @@ type edgeData struct {
 	_                      [5]byte
 }
 
-// programmatic is an edge from one kernel to the next (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC). The second
-// kernel is launched as soon as every threadgroup of the first one has called ingot_wait. It then waits, in its own call of ingot_wait, until
-// the first kernel has ended. So the launch of a kernel overlaps with the kernel before it.
+// programmatic is an edge from one kernel to the next (CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+// CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC). The second kernel is launched as soon as every
+// threadgroup of the first one has called ingot_wait. It then waits, in its own call of ingot_wait,
+// until the first kernel has ended. So the launch of a kernel overlaps with the kernel before it.
 var programmatic = edgeData{fromPort: 1, kind: 1}
 
-// graph is a submission that may be repeated. The first time, its kernels are launched one by one in the stream. The second time, it becomes a
-// CUDA graph.
+// graph is a submission that may be repeated. The first time, its kernels are launched one by one
+// in the stream. The second time, it becomes a CUDA graph.
 type graph struct {
 	launches launches
 	count    int     // number of dispatches; nearly all are one launch
@@ -70,8 +77,8 @@ type nodeParams struct {
 	parameters, extra uintptr
 }
 
-// find returns the graph of a submission with the given number of launches, and makes it if necessary. It returns nil for a submission that
-// comes for the first time.
+// find returns the graph of a submission with the given number of launches, and makes it if
+// necessary. It returns nil for a submission that comes for the first time.
 func (g *graphs) find(d *Device, l launches, count int) (*graph, error) {
 	g.uses++
 	key := maphash.Bytes(g.seed, l)
@@ -89,7 +96,8 @@ func (g *graphs) find(d *Device, l launches, count int) (*graph, error) {
 	return have, nil
 }
 
-// add adds a graph. It first drops the graph with the same key, if there is one, and the least recently used graphs if there are too many.
+// add adds a graph. It first drops the graph with the same key, if there is one, and the least
+// recently used graphs if there are too many.
 func (g *graphs) add(d *Device, key uint64, added *graph) error {
 	if g.all[key] != nil {
 		if err := g.drop(d, key); err != nil {
@@ -130,8 +138,9 @@ func (d *Device) destroy(g *graph) error {
 	return d.driver.call(cuGraphExecDestroy, g.exec)
 }
 
-// build makes a graph. Each barrier begins a new stage. The launches of a stage run concurrently and depend on all launches of the previous
-// stage. Between two stages with one launch each, the edge is programmatic if the device supports that.
+// build makes a graph. Each barrier begins a new stage. The launches of a stage run concurrently
+// and depend on all launches of the previous stage. Between two stages with one launch each, the
+// edge is programmatic if the device supports that.
 func (d *Device) build(l launches) (exec uintptr, err error) {
 	c := d.driver
 	made, err := c.value(cuGraphCreate, 0)

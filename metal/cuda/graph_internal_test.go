@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A submission is kept until the launches of all submissions exceed the limit. The least recently used ones are then dropped.
+// A submission is kept until the launches of all submissions exceed the limit. The least recently
+// used ones are then dropped.
 func TestSubmissionsAreKeptWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	g := newGraphs(100)

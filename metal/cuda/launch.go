@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// launches holds the launches of a submission as bytes, so that submissions can be compared. Each launch is a launchHeader followed by the
-// kernel's parameters.
+// launches holds the launches of a submission as bytes, so that submissions can be compared. Each
+// launch is a launchHeader followed by the kernel's parameters.
 type launches []byte
 
 // launchHeader describes a launch, except for its parameters.
@@ -26,14 +26,16 @@ type launchHeader struct {
 
 const launchHeaderBytes = int(unsafe.Sizeof(launchHeader{}))
 
-// add adds the launches of a dispatch. A dispatch needs several launches if its grid has too many threadgroups in y.
+// add adds the launches of a dispatch. A dispatch needs several launches if its grid has too many
+// threadgroups in y.
 func (l launches) add(d *Device, w *metal.Dispatch, dispatch int) launches {
 	p := &d.pipelines[w.Pipeline-1]
 	for y := 0; y < w.Groups[1]; y += maxGroups {
 		at := len(l)
 		l = append(l, make([]byte, launchHeaderBytes)...)
-		// The kernel's parameters are the addresses of the buffers, then the argument struct. A translated kernel also has the number of
-		// the first threadgroup in y as its last parameter: see source.go.
+		// The kernel's parameters are the addresses of the buffers, then the argument struct. A
+		// translated kernel also has the number of the first threadgroup in y as its last
+		// parameter: see source.go.
 		for _, b := range w.Buffers {
 			l = binary.NativeEndian.AppendUint64(l, uint64(d.buffers[b.Buffer-1].address)+uint64(b.Offset))
 		}
@@ -66,7 +68,8 @@ func (l launches) next() (h *launchHeader, parameters, rest launches) {
 // begins reports whether the first launch has a barrier.
 func (l launches) begins() bool { return (*launchHeader)(unsafe.Pointer(&l[0])).barrier != 0 }
 
-// extra is the argument of a launch that gives CUDA the address and size of the parameters. It must not move in memory.
+// extra is the argument of a launch that gives CUDA the address and size of the parameters. It must
+// not move in memory.
 type extra struct {
 	size  uint64
 	words [5]uintptr

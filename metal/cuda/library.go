@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// library is a source of kernels with its compiled modules: one for each set of function constants that was requested.
+// library is a source of kernels with its compiled modules: one for each set of function constants
+// that was requested.
 type library struct {
 	name      string
 	text      string // CUDA C++
@@ -41,9 +42,10 @@ type pipeline struct {
 // constantUse matches sources that have function constants.
 var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 
-// Compile implements metal.Device. A source with function constants is compiled later, when their values are known. Kernels in
-// CUDA C++ are extern "C" functions without function constants. Their parameters are a pointer for each buffer of the dispatch, followed by the
-// argument struct by value.
+// Compile implements metal.Device. A source with function constants is compiled later, when their
+// values are known. Kernels in CUDA C++ are extern "C" functions without function constants. Their
+// parameters are a pointer for each buffer of the dispatch, followed by the argument struct by
+// value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if src.CUDA {
 		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), isCUDA: true}, mode)
@@ -93,13 +95,15 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 	return m, nil
 }
 
-// symbols maps the name of each kernel in compiled code to its symbol. For a kernel that INSTANTIATE has named, the name is stored as data in
-// the code (see library.h). For other kernels, the name is the symbol.
+// symbols maps the name of each kernel in compiled code to its symbol. For a kernel that
+// INSTANTIATE has named, the name is stored as data in the code (see library.h). For other kernels,
+// the name is the symbol.
 func symbols(code []byte) (map[string]string, error) {
 	if len(code) < 64 {
 		return nil, fmt.Errorf("read compiled kernels: the code has only %d bytes, so it is not an ELF file", len(code))
 	}
-	// NVIDIA stores its own numbers in the fields for ELF's version. Package elf refuses these numbers.
+	// NVIDIA stores its own numbers in the fields for ELF's version. Package elf refuses these
+	// numbers.
 	plain := slices.Clone(code)
 	plain[elf.EI_VERSION] = byte(elf.EV_CURRENT)
 	binary.LittleEndian.PutUint32(plain[20:], uint32(elf.EV_CURRENT))

@@ -1,5 +1,6 @@
-// The part of Metal's library that needs NVIDIA's own functions. It follows msl.h of package translate. A simdgroup is a warp. All of its lanes
-// take part in simdgroup operations, so kernels may return early only for whole simdgroups.
+// The part of Metal's library that needs NVIDIA's own functions. It follows msl.h of package
+// translate. A simdgroup is a warp. All of its lanes take part in simdgroup operations, so kernels
+// may return early only for whole simdgroups.
 
 namespace metal {
 
@@ -49,8 +50,9 @@ template <class T> inline T simd_prefix_exclusive_sum(T v) {
     return sum - v;
 }
 
-// An 8 by 8 matrix. Each lane holds two elements, in the same layout as on Apple's GPUs. simdgroup_load only records where the matrix is in
-// threadgroup memory, and the multiplication reads it there. Kernels do both between the same two barriers, so the matrix does not change
+// An 8 by 8 matrix. Each lane holds two elements, in the same layout as on Apple's GPUs.
+// simdgroup_load only records where the matrix is in threadgroup memory, and the multiplication
+// reads it there. Kernels do both between the same two barriers, so the matrix does not change
 // meanwhile.
 template <class T> struct simdgroup_matrix {
     alignas(2 * sizeof(T)) T e[2];
@@ -76,7 +78,8 @@ template <class T> inline void simdgroup_store(const simdgroup_matrix<T>& m, T* 
     UNROLL for (uint i = 0; i < 2; i++) to[r * stride + c + i] = m.e[i];
 }
 
-// simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused multiply-adds in order.
+// simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused
+// multiply-adds in order.
 template <class T>
 inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<T>& a, const simdgroup_matrix<T>& b, const simdgroup_matrix<T>& c) {
     uint lane = threadIdx.x % 32, row = a.row(lane), col = a.col(lane);
@@ -92,10 +95,12 @@ inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgrou
 
 }  // namespace metal
 
-// kernels/defs.h explains CONSTANT and INSTANTIATE. Each set of function constants is compiled separately, with the macros INGOT_CONSTANT_0
-// and so on. An instance is a kernel whose symbol consists of the names of its template and arguments. The name that INSTANTIATE gives to
-// it need not be an identifier and is stored as data. source.go defines the macro INGOT_PARAMETERS_function for each kernel. If a source
-// has function constants, its kernels that are not templates are compiled once, without constants, since they do not use them.
+// kernels/defs.h explains CONSTANT and INSTANTIATE. Each set of function constants is compiled
+// separately, with the macros INGOT_CONSTANT_0 and so on. An instance is a kernel whose symbol
+// consists of the names of its template and arguments. The name that INSTANTIATE gives to it need
+// not be an identifier and is stored as data. source.go defines the macro INGOT_PARAMETERS_function
+// for each kernel. If a source has function constants, its kernels that are not templates are
+// compiled once, without constants, since they do not use them.
 #if defined(INGOT_NO_CONSTANTS)
 #define CONSTANT(type, name, index) constexpr type name = 0;
 #define INSTANTIATE(name, function, ...)

@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/metal/internal/kernelcache"
 )
 
-// compiler is NVRTC, NVIDIA's compiler library, with the folder in which compiled kernels are cached.
+// compiler is NVRTC, NVIDIA's compiler library, with the folder in which compiled kernels are
+// cached.
 type compiler struct {
 	version string // such as "13.0"
 	arch    string // architecture of the device, such as "sm_90"
@@ -29,11 +30,13 @@ var libraries = []struct {
 	name  string
 }{{13, "libnvrtc.so.13"}, {12, "libnvrtc.so.12"}, {11, "libnvrtc.so.11.2"}}
 
-// toolkit is the folder in which NVIDIA's packages install NVRTC. Not all systems search this folder for libraries.
+// toolkit is the folder in which NVIDIA's packages install NVRTC. Not all systems search this
+// folder for libraries.
 const toolkit = "/usr/local/cuda/lib64/"
 
-// openCompiler opens the newest installed NVRTC that is not newer than the driver. arch is the architecture for which it compiles, such as
-// "sm_90". driverMajor is the major version of CUDA that the driver supports, such as 12.
+// openCompiler opens the newest installed NVRTC that is not newer than the driver. arch is the
+// architecture for which it compiles, such as "sm_90". driverMajor is the major version of CUDA
+// that the driver supports, such as 12.
 func openCompiler(arch string, driverMajor int) (*compiler, error) {
 	var tried []string
 	var handle uintptr
@@ -82,8 +85,8 @@ func mathMode(mode metal.Mode) string {
 	return "safe"
 }
 
-// flags returns the compiler options of a mode. Only FastMath fuses operations that the kernels do not fuse explicitly. All modes handle
-// infinities.
+// flags returns the compiler options of a mode. Only FastMath fuses operations that the kernels do
+// not fuse explicitly. All modes handle infinities.
 func (c *compiler) flags(mode metal.Mode) []string {
 	common := []string{"--gpu-architecture=" + c.arch, "--std=c++17", "--device-as-default-execution-space"}
 	if mode == metal.FastMath {
@@ -92,7 +95,8 @@ func (c *compiler) flags(mode metal.Mode) []string {
 	return append(common, "--fmad=false")
 }
 
-// cubin compiles CUDA C++ for the device and returns the code. If the cache has the code, it compiles nothing.
+// cubin compiles CUDA C++ for the device and returns the code. If the cache has the code, it
+// compiles nothing.
 func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	path, err := kernelcache.File(c.cache, kernelcache.Key(text, "nvrtc", c.version, flags)+".cubin", func(path string) error {
 		code, err := c.build(name, text, flags)
@@ -107,7 +111,8 @@ func (c *compiler) cubin(name, text string, flags []string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// call calls a function of NVRTC. It is safe for concurrent use. Arguments that are addresses must point to live memory outside the Go stack.
+// call calls a function of NVRTC. It is safe for concurrent use. Arguments that are addresses must
+// point to live memory outside the Go stack.
 func (c *compiler) call(f uintptr, words ...uintptr) error {
 	result, _, _ := purego.SyscallN(f, words...)
 	if uint32(result) == 0 {
@@ -126,7 +131,8 @@ type program struct {
 	version [2]int32
 }
 
-// newProgram makes a program on the heap. noinline is needed since escape analysis does not see that the address is passed to C.
+// newProgram makes a program on the heap. noinline is needed since escape analysis does not see
+// that the address is passed to C.
 //
 //go:noinline
 func newProgram() *program { return &program{} }

@@ -1,5 +1,5 @@
-// Declarations of integers and half, which come before msl.h of package translate. They need no headers, since NVRTC has none on systems
-// where only the driver is installed.
+// Declarations of integers and half, which come before msl.h of package translate. They need no
+// headers, since NVRTC has none on systems where only the driver is installed.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -9,8 +9,9 @@ typedef signed int int32_t;
 #define INFINITY __int_as_float(0x7f800000)
 #define UNROLL _Pragma("unroll")
 
-// ingot_wait lets the next kernel start and waits until the kernels before this one have ended. A kernel of a graph may start while the kernel
-// before it is running (see metal/cuda/graph.go), so every kernel calls ingot_wait before it reads or writes memory that other kernels write.
+// ingot_wait lets the next kernel start and waits until the kernels before this one have ended. A
+// kernel of a graph may start while the kernel before it is running (see metal/cuda/graph.go), so
+// every kernel calls ingot_wait before it reads or writes memory that other kernels write.
 inline void ingot_wait() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");

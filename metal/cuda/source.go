@@ -15,7 +15,8 @@ var (
 	libraryHeader string
 )
 
-// indices are the CUDA expressions for Metal's position and size attributes. Threadgroups have one dimension.
+// indices are the CUDA expressions for Metal's position and size attributes. Threadgroups have one
+// dimension.
 var indices = map[string]string{
 	"threadgroup_position_in_grid":   "uint3{blockIdx.x, blockIdx.y + ingot_y, blockIdx.z}",
 	"threadgroups_per_grid":          "uint3{gridDim.x, gridDim.y, gridDim.z}",
@@ -40,8 +41,9 @@ func source(text string) (string, error) {
 	return "#line 1 \"prelude.h\"\n" + prelude + "#line 1 \"msl.h\"\n" + translate.Header + "#line 1 \"library.h\"\n" + libraryHeader + declared.String() + body + "\n" + single.String() + "}\n", nil
 }
 
-// declare writes the macros that INSTANTIATE uses for a kernel: its parameters, the arguments of the call of its template, and its maximum number
-// of threads. The parameters are the buffers, the argument struct, and the number of the launch's first threadgroup in y, since a launch has at
+// declare writes the macros that INSTANTIATE uses for a kernel: its parameters, the arguments of
+// the call of its template, and its maximum number of threads. The parameters are the buffers, the
+// argument struct, and the number of the launch's first threadgroup in y, since a launch has at
 // most 65,535 threadgroups in y.
 func declare(w *strings.Builder, k *translate.Kernel) {
 	var parameters, pass []string

@@ -33,7 +33,8 @@ type compileOnly struct {
 	tickets metal.Ticket
 }
 
-// otherTypes matches the instances for types that the micro models do not use. The test removes them, since compiling all types takes minutes.
+// otherTypes matches the instances for types that the micro models do not use. The test removes
+// them, since compiling all types takes minutes.
 var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0),.*\n`)
 
 func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
@@ -66,8 +67,8 @@ func (d *compileOnly) Submit([]metal.Dispatch) (metal.Ticket, error) {
 func (d *compileOnly) Wait(metal.Ticket) (metal.Timing, error) { return metal.Timing{}, nil }
 func (d *compileOnly) Close() error                            { return nil }
 
-// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads models, once without and once with those of
-// NVIDIA.
+// TestKernelsCompile compiles the kernels that the backend needs when it starts and when it loads
+// models, once without and once with those of NVIDIA.
 func TestKernelsCompile(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)
@@ -104,7 +105,8 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
-// TestSymbols checks that kernels are found by the names that INSTANTIATE gives, and kernels in CUDA C++ by the names of their functions.
+// TestSymbols checks that kernels are found by the names that INSTANTIATE gives, and kernels in
+// CUDA C++ by the names of their functions.
 func TestSymbols(t *testing.T) {
 	t.Parallel()
 	c := nvrtc(t)

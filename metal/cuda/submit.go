@@ -14,12 +14,14 @@ const (
 	maxInFlight = 32
 	// maxParameters is the maximum number of bytes of a kernel's parameters.
 	maxParameters = 4 << 10
-	// maxGroups is the maximum number of threadgroups in the second and in the third dimension of a launch.
+	// maxGroups is the maximum number of threadgroups in the second and in the third dimension of a
+	// launch.
 	maxGroups = 65535
 )
 
-// queue holds the submissions in flight, and the arguments and results that Submit and Wait exchange with the thread that has the context.
-// The arguments and results are fields, so that Submit and Wait allocate nothing.
+// queue holds the submissions in flight, and the arguments and results that Submit and Wait
+// exchange with the thread that has the context. The arguments and results are fields, so that
+// Submit and Wait allocate nothing.
 type queue struct {
 	run, wait func() error
 
@@ -37,7 +39,8 @@ type queue struct {
 	elapsed  float32 // result of cuEventElapsedTime in ms
 }
 
-// openQueue makes the events of the queue. The parameter graphLaunches is the maximum number of launches in all graphs.
+// openQueue makes the events of the queue. The parameter graphLaunches is the maximum number of
+// launches in all graphs.
 func (d *Device) openQueue(graphLaunches int) error {
 	q := &d.queue
 	q.graphs = newGraphs(graphLaunches)
@@ -53,8 +56,9 @@ func (d *Device) openQueue(graphLaunches int) error {
 	return nil
 }
 
-// Submit implements metal.Device. The first time that a list of dispatches is submitted, its dispatches run one after another. When the same
-// list is submitted again, dispatches without a barrier run concurrently with the dispatches before them; see graph.go.
+// Submit implements metal.Device. The first time that a list of dispatches is submitted, its
+// dispatches run one after another. When the same list is submitted again, dispatches without a
+// barrier run concurrently with the dispatches before them; see graph.go.
 func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	q := &d.queue
 	if q.submitted-q.waited == maxInFlight {

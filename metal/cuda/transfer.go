@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// stagingBytes is the size of each staging area for transfers. Uploads use two areas: the CPU fills one while the GPU copies the other. Read uses
-// the third one.
+// stagingBytes is the size of each staging area for transfers. Uploads use two areas: the CPU fills
+// one while the GPU copies the other. Read uses the third one.
 const stagingBytes = 8 << 20
 
 // staging is pinned memory, from and to which the GPU can copy without the CPU.
@@ -37,8 +37,8 @@ func (d *Device) openStaging() error {
 	return nil
 }
 
-// Upload implements metal.Device. Small uploads are placed one after another in an area, so that the uploads of steps in flight do not wait for
-// each other.
+// Upload implements metal.Device. Small uploads are placed one after another in an area, so that
+// the uploads of steps in flight do not wait for each other.
 func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	m, err := d.within(b, offset, len(src))
 	if err != nil {
@@ -54,7 +54,8 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	return nil
 }
 
-// upload holds the arguments of Upload for the thread with the device's context. Unlike a closure, it is not allocated for each call.
+// upload holds the arguments of Upload for the thread with the device's context. Unlike a closure,
+// it is not allocated for each call.
 type upload struct {
 	run func() error
 	to  uintptr

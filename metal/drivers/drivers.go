@@ -1,5 +1,6 @@
-// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check of the setting "backend" and ingot doctor
-// use it. In Go code, a new driver needs only its package and a row in this table.
+// Package drivers is the table of the drivers of metal.Device. The choice of a backend, the check
+// of the setting "backend" and ingot doctor use it. In Go code, a new driver needs only its package
+// and a row in this table.
 package drivers
 
 import (
@@ -17,13 +18,13 @@ import (
 // Driver is a row of the table.
 type Driver struct {
 	Name string // name of the backend in settings, and Info.Driver of the driver's devices
-	// Auto reports whether the driver can be chosen automatically. The other drivers are for tests, and compiling their
-	// kernels can take minutes.
+	// Auto reports whether the driver can be chosen automatically. The other drivers are for tests,
+	// and compiling their kernels can take minutes.
 	Auto     bool
 	Note     string // warning to users of a driver for tests; empty for other drivers
 	Captures bool   // whether StartCapture works
-	// Open opens a device by its number, counted from 0. The error does not name the driver. It wraps metal.ErrUnsupported if this
-	// machine has no GPU that can run the kernels.
+	// Open opens a device by its number, counted from 0. The error does not name the driver. It
+	// wraps metal.ErrUnsupported if this machine has no GPU that can run the kernels.
 	Open func(number int) (metal.Device, error)
 }
 
@@ -68,7 +69,8 @@ func Find(name string) (d Driver, ok bool) {
 	return table[i], true
 }
 
-// Names returns the names of the drivers that can be chosen automatically or, if auto is false, of the other drivers.
+// Names returns the names of the drivers that can be chosen automatically or, if auto is false, of
+// the other drivers.
 func Names(auto bool) (names []string) {
 	for i := range table {
 		if table[i].Auto == auto {
@@ -95,9 +97,10 @@ func named(name string, err error) error {
 	return fmt.Errorf("backend %s: %w", name, err)
 }
 
-// OpenAuto tries the drivers that can be chosen automatically, in order. It opens the device with the given number of the first driver that
-// finds a GPU. If no driver finds one, the error wraps metal.ErrUnsupported and contains each driver's reason. If a driver finds a GPU but
-// cannot open it, OpenAuto returns its error and tries no other driver.
+// OpenAuto tries the drivers that can be chosen automatically, in order. It opens the device with
+// the given number of the first driver that finds a GPU. If no driver finds one, the error wraps
+// metal.ErrUnsupported and contains each driver's reason. If a driver finds a GPU but cannot open
+// it, OpenAuto returns its error and tries no other driver.
 func OpenAuto(number int) (metal.Device, error) {
 	var reasons []error
 	for i := range table {

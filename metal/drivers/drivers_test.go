@@ -27,7 +27,8 @@ func TestTable(t *testing.T) {
 	require.ErrorContains(t, err, `no driver "auto"`)
 }
 
-// TestOpen opens a device of every driver. Info must name the driver. Without a GPU, the error must give the reason.
+// TestOpen opens a device of every driver. Info must name the driver. Without a GPU, the error must
+// give the reason.
 func TestOpen(t *testing.T) {
 	for _, d := range All() {
 		dev, err := Open(d.Name, 0)
@@ -41,8 +42,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenAuto checks that OpenAuto skips drivers without a GPU, stops at the first driver that opens a GPU or fails, and reports all reasons if
-// no driver has a GPU.
+// TestOpenAuto checks that OpenAuto skips drivers without a GPU, stops at the first driver that
+// opens a GPU or fails, and reports all reasons if no driver has a GPU.
 func TestOpenAuto(t *testing.T) {
 	broken, none := errors.New("broken"), errors.Join(metal.ErrUnsupported, errors.New("not here"))
 	row := func(auto bool, err error) Driver {

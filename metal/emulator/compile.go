@@ -42,7 +42,8 @@ func (c *compiler) key(text string, mode metal.Mode) string {
 	return kernelcache.Key(text, c.path, c.version, c.flags(mode), cpu.X86)
 }
 
-// compile returns the path of the shared library of a source. It compiles the source only if the cache does not have the library.
+// compile returns the path of the shared library of a source. It compiles the source only if the
+// cache does not have the library.
 func (c *compiler) compile(src metal.Source, mode metal.Mode) (path string, err error) {
 	body, err := translated(src.Text)
 	if err != nil {

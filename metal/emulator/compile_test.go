@@ -8,7 +8,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// TestKey checks that sources have the same key if they differ only in comments, and different keys otherwise.
+// TestKey checks that sources have the same key if they differ only in comments, and different keys
+// otherwise.
 func TestKey(t *testing.T) {
 	c := &compiler{}
 	key := func(text string) string { return c.key(text, metal.Release) }

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// ErrNoCompiler is wrapped by the error of Open on a machine without a C++ compiler that can compile the kernels.
+// ErrNoCompiler is wrapped by the error of Open on a machine without a C++ compiler that can
+// compile the kernels.
 var ErrNoCompiler = errors.New("no C++ compiler can compile the kernels")
 
 // compiler is a C++ compiler with the cache folder of compiled kernels.
@@ -28,7 +29,8 @@ type program struct {
 	version string // output of --version
 }
 
-// findCompiler returns the first compiler that can compile kernels. It tries $CXX or, if CXX is not set, compilers with the usual names.
+// findCompiler returns the first compiler that can compile kernels. It tries $CXX or, if CXX is not
+// set, compilers with the usual names.
 func findCompiler(cache string) (*compiler, error) {
 	names := []string{"c++", "g++", "clang++"}
 	if name := os.Getenv("CXX"); name != "" {
@@ -53,10 +55,12 @@ func findCompiler(cache string) (*compiler, error) {
 	return nil, fmt.Errorf("%w: %s: %s", ErrNoCompiler, strings.Join(unfit, ", "), wanted)
 }
 
-// wanted is the advice for users whose compiler is missing or too old. The versions are the first ones that support _Float16 in C++.
+// wanted is the advice for users whose compiler is missing or too old. The versions are the first
+// ones that support _Float16 in C++.
 const wanted = "install g++ (12 or later; 13 on arm64) or clang++ (15 or later), or name one in CXX"
 
-// examined caches the results of examine by path for the whole process, which may open many devices.
+// examined caches the results of examine by path for the whole process, which may open many
+// devices.
 var examined sync.Map
 
 // examine gets the version of a compiler and checks that it supports _Float16.
@@ -84,11 +88,13 @@ func (p *program) name() string {
 	return line
 }
 
-// maxFrame is the compiler's limit for a stack frame, so that frames fit into the stack of a fibre (stackBytes in runtime.h).
+// maxFrame is the compiler's limit for a stack frame, so that frames fit into the stack of a fibre
+// (stackBytes in runtime.h).
 const maxFrame = "frame-larger-than=49152"
 
-// flags returns the compiler flags of a mode. The compiler refuses kernels that do not fit into the stack of a fibre. It fuses operations only
-// in FastMath. FastMath does not use -ffast-math, which ignores infinities and turns off subnormal numbers in the thread that loads the library.
+// flags returns the compiler flags of a mode. The compiler refuses kernels that do not fit into the
+// stack of a fibre. It fuses operations only in FastMath. FastMath does not use -ffast-math, which
+// ignores infinities and turns off subnormal numbers in the thread that loads the library.
 func (p *program) flags(mode metal.Mode) []string {
 	common := []string{"-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-Wno-attributes", "-x", "c++"}
 	if strings.Contains(p.version, "clang") {

@@ -1,7 +1,9 @@
-// Package emulator implements metal.Device without a GPU, to test kernels and bindings on any machine. It compiles the kernels for the CPU with
-// a C++ compiler and a prelude that implements Metal's language and library, and runs each thread of a threadgroup as a fibre. It finds
-// mistakes: threadgroup memory is poisoned, the order of fibres can be shuffled, and mode Debug checks memory accesses. Wait returns an error
-// for a barrier that not all threads reach, and for a simdgroup operation that not all lanes reach. The emulator is slow.
+// Package emulator implements metal.Device without a GPU, to test kernels and bindings on any
+// machine. It compiles the kernels for the CPU with a C++ compiler and a prelude that implements
+// Metal's language and library, and runs each thread of a threadgroup as a fibre. It finds
+// mistakes: threadgroup memory is poisoned, the order of fibres can be shuffled, and mode Debug
+// checks memory accesses. Wait returns an error for a barrier that not all threads reach, and for a
+// simdgroup operation that not all lanes reach. The emulator is slow.
 package emulator
 
 import (
@@ -18,14 +20,16 @@ import (
 
 // Options are the settings of a device. The zero value gives the defaults.
 type Options struct {
-	// Cache is the folder of compiled kernels. The default is in the user's cache folder or, if that folder cannot be written to, in
-	// the system's folder of temporary files.
+	// Cache is the folder of compiled kernels. The default is in the user's cache folder or, if
+	// that folder cannot be written to, in the system's folder of temporary files.
 	Cache string
-	// Seed, if not 0, shuffles the order of fibres and the order of dispatches between two barriers.
+	// Seed, if not 0, shuffles the order of fibres and the order of dispatches between two
+	// barriers.
 	Seed uint32
 	// Memory is the maximum number of bytes of all buffers. The default is the machine's memory.
 	Memory int
-	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with dedicated memory.
+	// Discrete makes a device whose private memory the CPU cannot access, like a GPU with dedicated
+	// memory.
 	Discrete bool
 	// Workers is the number of threadgroups that run in parallel. The default is one per processor.
 	Workers int
@@ -257,7 +261,8 @@ func (d *Device) Submit(work []metal.Dispatch) (metal.Ticket, error) {
 	return d.ticket, nil
 }
 
-// arrange returns the order in which to run work: as given or, with a seed, shuffled between barriers.
+// arrange returns the order in which to run work: as given or, with a seed, shuffled between
+// barriers.
 func (d *Device) arrange(work []metal.Dispatch) []int {
 	d.order = d.order[:0]
 	for i := range work {

@@ -70,8 +70,8 @@ func newBench(t *testing.T, o emulator.Options, mode metal.Mode, file, kernel st
 	return b
 }
 
-// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The kernel's argument struct has only the
-// number of values.
+// run runs the kernel with the given numbers of threadgroups and of threads per threadgroup. The
+// kernel's argument struct has only the number of values.
 func (b *bench) run(t *testing.T, groups, threads, shared int) error {
 	t.Helper()
 	ticket, err := b.submit(groups, threads, shared)
@@ -109,7 +109,8 @@ func TestCompileErrors(t *testing.T) {
 	require.ErrorContains(t, err, "numbered from 0")
 }
 
-// TestCache checks that a source is compiled once for each mode, and that another device uses the same libraries.
+// TestCache checks that a source is compiled once for each mode, and that another device uses the
+// same libraries.
 func TestCache(t *testing.T) {
 	dir := t.TempDir()
 	count := func() int {
@@ -127,7 +128,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestCacheWithoutAHome checks that, if the user has no cache folder, the cache is in a folder to which no other user can write.
+// TestCacheWithoutAHome checks that, if the user has no cache folder, the cache is in a folder to
+// which no other user can write.
 func TestCacheWithoutAHome(t *testing.T) {
 	t.Setenv("HOME", filepath.Join(os.DevNull, "none"))
 	t.Setenv("XDG_CACHE_HOME", "")
@@ -144,7 +146,8 @@ func TestCacheWithoutAHome(t *testing.T) {
 	require.ErrorContains(t, err, "does not belong to this user alone")
 }
 
-// TestCompilesOnce checks that a source is compiled once if several devices compile it at the same time, as in tests of several packages.
+// TestCompilesOnce checks that a source is compiled once if several devices compile it at the same
+// time, as in tests of several packages.
 func TestCompilesOnce(t *testing.T) {
 	compiler, err := exec.LookPath("c++")
 	if err != nil {
@@ -169,7 +172,8 @@ func TestCompilesOnce(t *testing.T) {
 	require.Equal(t, "compiled\n", string(logged))
 }
 
-// TestNoCompiler checks the advice in the error if there is no compiler, and if the compiler is too old.
+// TestNoCompiler checks the advice in the error if there is no compiler, and if the compiler is too
+// old.
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("CXX", "no-such-compiler")
 	_, err := emulator.Open(emulator.Options{})

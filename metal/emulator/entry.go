@@ -17,8 +17,8 @@ var indices = map[string]string{
 	"simdgroups_per_threadgroup":     "f.worker->launch->threads / ingot::lanes",
 }
 
-// entry returns C++ code for a kernel: a function that describes the kernel and calls it with the buffers and indices of a fibre. If the kernel
-// is not a template, the code also registers it.
+// entry returns C++ code for a kernel: a function that describes the kernel and calls it with the
+// buffers and indices of a fibre. If the kernel is not a template, the code also registers it.
 func entry(k *translate.Kernel) string {
 	var pass []string
 	size, buffers := "0", 0

@@ -44,7 +44,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestBarriersOrderMemory checks that no race is reported, in any order of threads, for kernels with sufficient barriers.
+// TestBarriersOrderMemory checks that no race is reported, in any order of threads, for kernels
+// with sufficient barriers.
 func TestBarriersOrderMemory(t *testing.T) {
 	for _, kernel := range []string{"reverse", "neighbour_after_barrier"} {
 		for seed := range uint32(4) {
@@ -54,7 +55,8 @@ func TestBarriersOrderMemory(t *testing.T) {
 	}
 }
 
-// TestDeviceGoesOnAfterFault checks that a correct kernel runs on the same fibres after a faulty one.
+// TestDeviceGoesOnAfterFault checks that a correct kernel runs on the same fibres after a faulty
+// one.
 func TestDeviceGoesOnAfterFault(t *testing.T) {
 	b := newBench(t, emulator.Options{}, metal.Release, "faults.metal", "diverging_lanes", 128)
 	require.Error(t, b.run(t, 4, 64, 256))
@@ -65,7 +67,8 @@ func TestDeviceGoesOnAfterFault(t *testing.T) {
 	require.Equal(t, float32(63), b.floats()[0])
 }
 
-// TestConcurrentDevices runs the same kernels on several devices at once and checks that their memory is separate.
+// TestConcurrentDevices runs the same kernels on several devices at once and checks that their
+// memory is separate.
 func TestConcurrentDevices(t *testing.T) {
 	const groups = 64
 	var all errgroup.Group
@@ -101,8 +104,9 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestShuffleShowsMissingBarrier runs a kernel that is correct only in one order of threads. Shuffled orders must give wrong results. With a
-// barrier, the same kernel must be correct for all seeds.
+// TestShuffleShowsMissingBarrier runs a kernel that is correct only in one order of threads.
+// Shuffled orders must give wrong results. With a barrier, the same kernel must be correct for all
+// seeds.
 func TestShuffleShowsMissingBarrier(t *testing.T) {
 	wrong := func(kernel string, seed uint32) int {
 		b := newBench(t, emulator.Options{Seed: seed}, metal.Release, "faults.metal", kernel, 128)
@@ -126,8 +130,8 @@ func TestShuffleShowsMissingBarrier(t *testing.T) {
 	require.GreaterOrEqual(t, caught, 6, "number of seeds, of 8, that show a race between simdgroups")
 }
 
-// TestShuffledDispatches submits two dispatches of which the second depends on the first. With a barrier, the result must be correct in every
-// run; without one, it must be wrong in some runs.
+// TestShuffledDispatches submits two dispatches of which the second depends on the first. With a
+// barrier, the result must be correct in every run; without one, it must be wrong in some runs.
 func TestShuffledDispatches(t *testing.T) {
 	for _, barrier := range []bool{true, false} {
 		wrong := 0

@@ -89,7 +89,8 @@ func TestInfinities(t *testing.T) {
 	}
 }
 
-// TestSubnormalsStay checks that loading kernels of mode FastMath does not turn off subnormal numbers in the thread.
+// TestSubnormalsStay checks that loading kernels of mode FastMath does not turn off subnormal
+// numbers in the thread.
 func TestSubnormalsStay(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

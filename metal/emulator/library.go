@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-run/ingot/metal"
 )
 
-// library is a loaded library of compiled kernels. It has no state, so devices can share it; workers belong to one device.
+// library is a loaded library of compiled kernels. It has no state, so devices can share it;
+// workers belong to one device.
 type library struct {
 	run        uintptr // ingot_run
 	newWorker  func() uintptr
@@ -34,7 +35,8 @@ type entryC struct {
 	_                         uint32
 }
 
-// loaded holds the libraries that the process has loaded. They are never unloaded, so that later devices can use them.
+// loaded holds the libraries that the process has loaded. They are never unloaded, so that later
+// devices can use them.
 var loaded = struct {
 	sync.Mutex
 	byPath map[string]*library
@@ -73,7 +75,8 @@ func load(path string) (*library, error) {
 	return l, nil
 }
 
-// makeWorkers makes n workers with their fibres and stacks. The caller must free them with freeWorkers.
+// makeWorkers makes n workers with their fibres and stacks. The caller must free them with
+// freeWorkers.
 func (l *library) makeWorkers(n int) ([]uintptr, error) {
 	made := make([]uintptr, 0, n)
 	for range n {

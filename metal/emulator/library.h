@@ -1,10 +1,12 @@
-// The part of Metal's language and library that the kernels use, in C++ for the CPU. It follows msl.h of package translate. The translation
-// has removed address spaces. It has replaced pointers to device and threadgroup memory by types that check accesses if INGOT_DEBUG is defined.
+// The part of Metal's language and library that the kernels use, in C++ for the CPU. It follows
+// msl.h of package translate. The translation has removed address spaces. It has replaced pointers
+// to device and threadgroup memory by types that check accesses if INGOT_DEBUG is defined.
 
 namespace ingot {
 
 #if defined(INGOT_DEBUG)
-// checked is a pointer that checks the bounds of its memory and, in threadgroup memory, finds races.
+// checked is a pointer that checks the bounds of its memory and, in threadgroup memory, finds
+// races.
 template <class T, bool inThreadgroup>
 struct checked {
     T* at;
@@ -62,7 +64,8 @@ inline uint3 groups(Fibre& f) {
 template <class T> T constant(uint i) { return (T)__builtin_bit_cast(T, self().worker->launch->constants[i]); }
 template <> inline bool constant<bool>(uint i) { return self().worker->launch->constants[i] != 0; }
 
-// meet publishes a value to the simdgroup and waits until all lanes of the simdgroup have published a value.
+// meet publishes a value to the simdgroup and waits until all lanes of the simdgroup have published
+// a value.
 template <class T>
 inline const char (*meet(const T& v, const char* file, int line))[16] {
     static_assert(sizeof(T) <= 16);
@@ -138,8 +141,8 @@ template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T
 template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
 #if !defined(INGOT_DEBUG)
-// tree_sums of kernels/defs.h as one operation: the first lane that continues computes the sums of all lanes. Debug kernels use the version in
-// defs.h. A test compares both versions.
+// tree_sums of kernels/defs.h as one operation: the first lane that continues computes the sums of
+// all lanes. Debug kernels use the version in defs.h. A test compares both versions.
 #define TREE_SUMS
 template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     const char(*slots)[16] = ingot::meet(v, file, line);
@@ -191,7 +194,8 @@ template <class T, class P> inline void simdgroup_store(const simdgroup_matrix<T
     for (uint i = 0; i < 2; i++) to[(origin.y + r) * stride + origin.x + c + i] = m.e[i];
 }
 
-// simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused multiply-adds in order.
+// simdgroup_multiply_accumulate computes d = a·b + c. Each element is a chain of fused
+// multiply-adds in order.
 template <class T, class A, class B>
 inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<A>& a, const simdgroup_matrix<B>& b, const simdgroup_matrix<T>& c, INGOT_SITE) {
     struct { float a[2], b[2]; } own = {{(float)a.e[0], (float)a.e[1]}, {(float)b.e[0], (float)b.e[1]}};

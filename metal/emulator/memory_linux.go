@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// physical returns the bytes of memory of the machine, or the limit of its control group if that is less.
+// physical returns the bytes of memory of the machine, or the limit of its control group if that is
+// less.
 func physical() (int, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

@@ -1,9 +1,11 @@
-// Detection of races in threadgroup memory: two threads use the same byte, at least one of them writes it, and there is no barrier in
-// between. A GPU may run the two accesses in either order, even if there is a shuffle in between. Fibres run in a fixed order, so results
-// do not show the race.
+// Detection of races in threadgroup memory: two threads use the same byte, at least one of them
+// writes it, and there is no barrier in between. A GPU may run the two accesses in either order,
+// even if there is a shuffle in between. Fibres run in a fixed order, so results do not show the
+// race.
 //
-// A checked pointer cannot distinguish reads from writes. So when a fibre stops, examine compares the bytes that the fibre has used with
-// their earlier values. A byte that has changed was written. A write that does not change a byte counts as a read.
+// A checked pointer cannot distinguish reads from writes. So when a fibre stops, examine compares
+// the bytes that the fibre has used with their earlier values. A byte that has changed was written.
+// A write that does not change a byte counts as a read.
 #include <stdint.h>
 #include <string.h>
 

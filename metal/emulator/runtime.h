@@ -1,5 +1,6 @@
-// The runtime of kernels on the CPU. Each thread of a kernel is a fibre. Fibres are switched at barriers and simdgroup operations.
-// Go mirrors the layout of Launch and Binding (workers.go) and of Entry (library.go).
+// The runtime of kernels on the CPU. Each thread of a kernel is a fibre. Fibres are switched at
+// barriers and simdgroup operations. Go mirrors the layout of Launch and Binding (workers.go) and
+// of Entry (library.go).
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -125,8 +126,8 @@ inline void wait(Fibre& f, State state, const char* file, int line) {
     ingot_switch(&f.sp, f.worker->sp);
 }
 
-// fault records the message of the launch's first fault. After a fault, no further threadgroup starts. faultHere also stops the calling
-// fibre, so it does not return.
+// fault records the message of the launch's first fault. After a fault, no further threadgroup
+// starts. faultHere also stops the calling fibre, so it does not return.
 template <class... A>
 __attribute__((noinline, cold)) void fault(Worker& w, const char* format, A... a) {
     if (!__atomic_exchange_n(&w.launch->failed, 1, __ATOMIC_ACQ_REL)) {
@@ -180,7 +181,8 @@ static void describe(char* text, size_t size, const Fibre& f) {
     }
 }
 
-// stopped is called when a fibre has stopped. It returns false if the fibre has faulted or has a race.
+// stopped is called when a fibre has stopped. It returns false if the fibre has faulted or has a
+// race.
 static bool stopped(Worker& w, Fibre& f) {
     if (f.state == Faulted) return false;
 #if defined(INGOT_DEBUG)
@@ -194,8 +196,9 @@ static bool stopped(Worker& w, Fibre& f) {
     return true;
 }
 
-// advance runs the fibres of a simdgroup until all of them wait, and completes the simdgroup operation for which they wait. It returns false if
-// no fibre can continue: all are at a barrier, all have returned, or there was a fault.
+// advance runs the fibres of a simdgroup until all of them wait, and completes the simdgroup
+// operation for which they wait. It returns false if no fibre can continue: all are at a barrier,
+// all have returned, or there was a fault.
 static bool advance(Worker& w, uint32_t simdgroup) {
     Fibre* f = w.fibres + simdgroup * lanes;
     uchar order[lanes];
@@ -297,7 +300,8 @@ INGOT_EXPORT void ingot_worker_free(ingot::Worker* w) {
     free(w->shared), free(w->stacks), free(w);
 }
 
-// ingot_worker_new allocates a worker for threadgroups of this library's kernels. It returns null if memory is exhausted.
+// ingot_worker_new allocates a worker for threadgroups of this library's kernels. It returns null
+// if memory is exhausted.
 INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     using namespace ingot;
     Worker* w = (Worker*)calloc(1, sizeof(Worker));
@@ -314,8 +318,8 @@ INGOT_EXPORT ingot::Worker* ingot_worker_new() {
     return nullptr;
 }
 
-// ingot_run runs threadgroups of a launch until none is left or one has failed. Calls with different workers may run
-// concurrently.
+// ingot_run runs threadgroups of a launch until none is left or one has failed. Calls with
+// different workers may run concurrently.
 INGOT_EXPORT void ingot_run(ingot::Launch* l, uint32_t entry, ingot::Worker* worker) {
     using namespace ingot;
     Worker& w = *worker;

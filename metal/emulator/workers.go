@@ -72,7 +72,8 @@ func (w *workers) call(i int) {
 	purego.SyscallN(w.run, a[:]...)
 }
 
-// do runs the launch that was set up. The caller must keep alive all memory to which the launch points.
+// do runs the launch that was set up. The caller must keep alive all memory to which the launch
+// points.
 func (w *workers) do() error {
 	l := &w.launch
 	l.message, l.messageSize, l.next, l.failed = &w.message[0], uint32(len(w.message)), 0, 0

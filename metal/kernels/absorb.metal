@@ -1,4 +1,5 @@
-// Projection of MLA's queries into the latent space. The backend instantiates the templates that its geometry chooses.
+// Projection of MLA's queries into the latent space. The backend instantiates the templates that
+// its geometry chooses.
 #include "quants.h"
 #include "pages.h"
 #include "rope.h"
@@ -14,7 +15,8 @@ struct AbsorbArgs {
     uint groups;     // number of threadgroups that multiply; one more threadgroup rotates
 };
 
-// absorb turns the query [nope | rope] of each head into [W_kb[head]·nope | rotated rope]. Grid: (groups + 1, rows / N, heads).
+// absorb turns the query [nope | rope] of each head into [W_kb[head]·nope | rotated rope]. Grid:
+// (groups + 1, rows / N, heads).
 template <typename W, uint R, uint N>
 kernel void absorb(
     device const uchar* kb [[buffer(0)]],

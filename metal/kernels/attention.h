@@ -1,8 +1,9 @@
 // Code that the attention kernels share.
 //
-// The keys of a row are processed in splits of split_keys positions, and each split in blocks of 32. The result of a split is its largest score m, the
-// sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in order. Every kernel computes in this order, so
-// that a row has the same bits in all of them.
+// The keys of a row are processed in splits of split_keys positions, and each split in blocks
+// of 32. The result of a split is its largest score m, the sum l of the weights exp(score-m), and
+// the weighted sum of the values. Splits are joined in order. Every kernel computes in this order,
+// so that a row has the same bits in all of them.
 #include "pages.h"
 
 struct AttentionArgs {
@@ -25,8 +26,8 @@ inline uint first_of(constant AttentionArgs& args, uint n) { return args.window 
 
 constant uint split_keys = SPLIT_KEYS;
 
-// join merges a split into a running result with maximum m and sum l. It updates m and l and returns the factors (f, g): the merged weighted
-// sum of values is result·f + split·g.
+// join merges a split into a running result with maximum m and sum l. It updates m and l and
+// returns the factors (f, g): the merged weighted sum of values is result·f + split·g.
 inline float2 join(thread float& m, thread float& l, float split_m, float split_l) {
     float larger = max(m, split_m);
     float f = exp(m - larger), g = exp(split_m - larger);
@@ -35,8 +36,8 @@ inline float2 join(thread float& m, thread float& l, float split_m, float split_
     return float2(f, g);
 }
 
-// sink_factor adds the weight of a head's sink to l, the sum of a row's weights. It returns the factor for the row's weighted sum of
-// values.
+// sink_factor adds the weight of a head's sink to l, the sum of a row's weights. It returns the
+// factor for the row's weighted sum of values.
 inline float sink_factor(constant AttentionArgs& args, device const float* sinks, uint head, float m, thread float& l) {
     if (args.sinks == 0) return 1.0f;
     return join(m, l, sinks[head], 1.0f).x;

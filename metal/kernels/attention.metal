@@ -1,9 +1,11 @@
-// Attention over KV pages for rows of any sequences. A simdgroup processes a few query heads of a row, and each lane one key at a time. If each
-// split has its own threadgroup, attention_join joins the splits. Otherwise, attention itself does.
+// Attention over KV pages for rows of any sequences. A simdgroup processes a few query heads of a
+// row, and each lane one key at a time. If each split has its own threadgroup, attention_join joins
+// the splits. Otherwise, attention itself does.
 #include "attention.h"
 
-// attention takes Q query heads of one key head at a time, so that keys and values are read once for all of them. Values have up to
-// 32·V dimensions. Grid: (splits or 1, heads / Q / simdgroups, rows).
+// attention takes Q query heads of one key head at a time, so that keys and values are read once
+// for all of them. Values have up to 32·V dimensions. Grid: (splits or 1, heads / Q / simdgroups,
+// rows).
 template <typename P, uint V, uint Q>
 kernel void attention(
     device const float* q [[buffer(0)]],
@@ -29,7 +31,8 @@ kernel void attention(
     uint value_bytes = args.latent != 0 ? key_bytes : P::row_bytes(args.value_dim);
     device const int* pages = tables + at.pages;
 
-    // The simdgroup's memory: its queries, the weights of a block of keys, and the page rows of that block.
+    // The simdgroup's memory: its queries, the weights of a block of keys, and the page rows of
+    // that block.
     uint padded = (args.key_dim + 3) / 4 * 4;
     threadgroup float* query = shared + simdgroup * (Q * (padded + 32) + 32);
     threadgroup float* weights = query + Q * padded;
@@ -54,7 +57,8 @@ kernel void attention(
             split_l[h] = 0;
             UNROLL for (uint i = 0; i < V; i++) sums[h][i] = 0;
         }
-        // A block can begin before the first position of the window. Lanes for earlier positions read the key of the first position, with weight 0.
+        // A block can begin before the first position of the window. Lanes for earlier positions
+        // read the key of the first position, with weight 0.
         for (uint first = max(split, low / 32 * 32); first < min(split + split_keys, n); first += 32) {
             uint count = min(n - first, 32u), p = max(first + lane, low);
             bool seen = lane < count && first + lane >= low;
@@ -100,7 +104,8 @@ kernel void attention(
                 split_l[h] = fma(split_l[h], by[h], added[h]);
                 UNROLL for (uint i = 0; i < V; i++) sums[h][i] *= by[h];
             }
-            // Issue the reads of several keys' values before the first use. Reads past the last key read that key again and are not used.
+            // Issue the reads of several keys' values before the first use. Reads past the last key
+            // read that key again and are not used.
             constexpr uint together = 32 / V;
             for (uint j = 0; j < count; j += together) {
                 device const uchar* row[together];

@@ -1,14 +1,15 @@
-// Attention of few rows, for which one simdgroup per head would not occupy the whole GPU. A threadgroup of eight simdgroups
-// takes a split of the keys and some of the query heads of a key head. A simdgroup scores a block of 32 keys, one key per
-// lane; then each thread sums one or more columns of the values over all keys. Every sum has the same order as in
-// attention.metal, so that a row has the same bits.
+// Attention of few rows, for which one simdgroup per head would not occupy the whole GPU. A
+// threadgroup of eight simdgroups takes a split of the keys and some of the query heads of a key
+// head. A simdgroup scores a block of 32 keys, one key per lane; then each thread sums one or more
+// columns of the values over all keys. Every sum has the same order as in attention.metal, so that
+// a row has the same bits.
 #include "attention.h"
 
 constant uint blocks = split_keys / 32;  // per split
 constant uint threads = split_keys;      // one simdgroup per block
 
-// attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512 values. Grid: (splits or 1,
-// key heads · (their query heads / Q), rows).
+// attention_split takes up to Q query heads of one key head at a time, and value heads of up to 512
+// values. Grid: (splits or 1, key heads · (their query heads / Q), rows).
 template <typename P, uint Q>
 kernel void attention_split(
     device const float* q [[buffer(0)]],
@@ -46,7 +47,8 @@ kernel void attention_split(
         for (uint d = tid; d < args.key_dim; d += threads) query[h * padded + d] = q[min(h, heads - 1) * args.key_dim + d];
     }
 
-    // column is the first column of the values that a thread sums. The thread sums only for the heads h with h % together == turn.
+    // column is the first column of the values that a thread sums. The thread sums only for the
+    // heads h with h % together == turn.
     uint together = args.value_dim <= 64 ? 4 : args.value_dim <= 128 ? 2 : 1, wide = threads / together;
     uint turn = tid / wide, column = tid % wide;
     float total[Q][2], m[Q], l[Q];
@@ -121,7 +123,8 @@ kernel void attention_split(
                 sums[h][0] *= f;
                 sums[h][1] *= f;
             }
-            // Issue the reads of several keys' values before the first use. Reads past the last key read that key again and are not used.
+            // Issue the reads of several keys' values before the first use. Reads past the last key
+            // read that key again and are not used.
             for (uint j = 0; j < count; j += 8) {
                 UNROLL for (uint i = 0; i < 2; i++) {
                     uint d = column + i * wide;

@@ -1,5 +1,6 @@
-// Attention of many rows of a sequence, such as a prompt, with simdgroup matrices. A threadgroup of four simdgroups processes 16 pairs, each of a
-// row and a query head. All pairs of a threadgroup read the keys of the same key head.
+// Attention of many rows of a sequence, such as a prompt, with simdgroup matrices. A threadgroup of
+// four simdgroups processes 16 pairs, each of a row and a query head. All pairs of a threadgroup
+// read the keys of the same key head.
 #include "attention.h"
 
 // AttentionTile describes up to 16 pairs of a sequence. The pairs are numbered row by row.
@@ -12,7 +13,8 @@ struct AttentionTile {
 constant uint pairs = ATTENTION_PAIRS;
 constant uint stride = TILE_STRIDE;  // distance of rows of 32 values in threadgroup memory
 
-// stage_eight copies eight of a row's n values, from column d on. Past the end of the row it writes zeros.
+// stage_eight copies eight of a row's n values, from column d on. Past the end of the row it writes
+// zeros.
 template <typename P>
 inline void stage_eight(device const uchar* row, uint d, uint n, threadgroup float* to) {
     UNROLL for (uint i = 0; i < 8; i += 4) {

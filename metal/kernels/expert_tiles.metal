@@ -1,5 +1,5 @@
-// The mixture of experts for many rows. Choices (a row and one of its experts) are grouped by expert, so that an expert's weights are read once
-// per tile of choices.
+// The mixture of experts for many rows. Choices (a row and one of its experts) are grouped by
+// expert, so that an expert's weights are read once per tile of choices.
 #include "tile.h"
 
 struct GroupArgs {
@@ -23,8 +23,9 @@ inline uint chosen(device const float* routing, constant GroupArgs& args, uint i
     return uint(routing[i / args.used * args.routing_stride + i % args.used]) == expert ? 1 : 0;
 }
 
-// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The choices of an expert stay in order. The
-// grid is one threadgroup. Each simdgroup processes one expert at a time and scans 32 choices at once. counts has an integer per expert.
+// group_experts sorts a routing's choices (row*used + k) by expert and divides them into tiles. The
+// choices of an expert stay in order. The grid is one threadgroup. Each simdgroup processes one
+// expert at a time and scans 32 choices at once. counts has an integer per expert.
 [[max_total_threads_per_threadgroup(GROUP_THREADS)]] kernel void group_experts(
     device const float* routing [[buffer(0)]],
     device uint* choices [[buffer(1)]],
@@ -78,8 +79,8 @@ struct ExpertTileArgs {
     uint biased;      // 1 if the experts have biases
 };
 
-// expert_gated_tile writes the activations of gate·x and up·x of a tile's choices to dst. The result of a choice is at the choice's index. Grid:
-// (rows of weights / (tile_rows/2), tiles).
+// expert_gated_tile writes the activations of gate·x and up·x of a tile's choices to dst. The
+// result of a choice is at the choice's index. Grid: (rows of weights / (tile_rows/2), tiles).
 template <typename W>
 kernel void expert_gated_tile(
     device const uchar* gate [[buffer(0)]],
@@ -114,8 +115,8 @@ kernel void expert_gated_tile(
     }
 }
 
-// expert_down_tile writes the down products of a tile's choices, and their biases, with a row per choice: [rows*used, out]. Grid: (rows of
-// weights / tile_rows, tiles).
+// expert_down_tile writes the down products of a tile's choices, and their biases, with a row per
+// choice: [rows*used, out]. Grid: (rows of weights / tile_rows, tiles).
 template <typename W>
 kernel void expert_down_tile(
     device const uchar* down [[buffer(0)]],
@@ -152,7 +153,8 @@ struct WeighArgs {
     uint dst_stride;
 };
 
-// weigh_experts adds the weighted down products of a row's choices to dst, as experts_add does. Grid: (columns / 64, rows).
+// weigh_experts adds the weighted down products of a row's choices to dst, as experts_add does.
+// Grid: (columns / 64, rows).
 kernel void weigh_experts(
     device const float* products [[buffer(0)]],
     device const float* routing [[buffer(1)]],

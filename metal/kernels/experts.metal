@@ -1,5 +1,5 @@
-// The mixture of experts: routing, and the products of the chosen experts. The backend instantiates the templates that its geometry
-// chooses.
+// The mixture of experts: routing, and the products of the chosen experts. The backend instantiates
+// the templates that its geometry chooses.
 #include "quants.h"
 
 struct RouteArgs {
@@ -17,8 +17,8 @@ struct RouteArgs {
 
 constant float min_score = -3.0e38f;  // lowest score of an expert that can be chosen; also replaces NaN
 
-// route writes the indices of a row's experts, best first, and then their weights. A threadgroup processes a row, and each of its simdgroups R
-// experts at once. shared has two floats per expert.
+// route writes the indices of a row's experts, best first, and then their weights. A threadgroup
+// processes a row, and each of its simdgroups R experts at once. shared has two floats per expert.
 template <typename W, uint R>
 kernel void route(
     device const uchar* router [[buffer(0)]],
@@ -108,8 +108,8 @@ struct GatedExpertsArgs {
     uint biased;        // 1 if the routed experts have biases
 };
 
-// gated_experts writes the activations of gate·x and up·x of a row's chosen experts one after another, then of the shared experts. Grid:
-// (used*groups + groups of the shared experts, rows).
+// gated_experts writes the activations of gate·x and up·x of a row's chosen experts one after
+// another, then of the shared experts. Grid: (used*groups + groups of the shared experts, rows).
 template <typename W, uint R>
 kernel void gated_experts(
     device const uchar* gate [[buffer(0)]],
@@ -163,8 +163,8 @@ struct ExpertsAddArgs {
     uint biased;           // 1 if the routed experts have biases
 };
 
-// experts_add adds the weighted down products of a row's experts, and their biases, to dst, in the order of the routing. The shared experts are last.
-// Grid: (groups of rows of weights, rows).
+// experts_add adds the weighted down products of a row's experts, and their biases, to dst, in the
+// order of the routing. The shared experts are last. Grid: (groups of rows of weights, rows).
 template <typename W, uint R>
 kernel void experts_add(
     device const uchar* down [[buffer(0)]],

@@ -1,8 +1,8 @@
 // The root mean square of a row, computed by a whole threadgroup.
 #include "defs.h"
 
-// rms_scale returns 1/sqrt(mean(x²)+eps) of n values. shared has a float per simdgroup. All threads of the threadgroup must call rms_scale. They
-// must not change x before the next barrier.
+// rms_scale returns 1/sqrt(mean(x²)+eps) of n values. shared has a float per simdgroup. All threads
+// of the threadgroup must call rms_scale. They must not change x before the next barrier.
 inline float rms_scale(device const float* x, uint n, float eps, threadgroup float* shared, uint tid, uint lane, uint simdgroup, uint simdgroups) {
     float sum = 0;
     for (uint i = tid; i < n; i += simdgroups * 32) sum = fma(x[i], x[i], sum);

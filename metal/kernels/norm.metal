@@ -1,4 +1,5 @@
-// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain, or dst += src/sqrt(mean(src²)+eps)·gain. A threadgroup processes a row.
+// RMSNorm: dst = src/sqrt(mean(src²)+eps)·gain, or dst += src/sqrt(mean(src²)+eps)·gain. A
+// threadgroup processes a row.
 #include "norm.h"
 
 struct NormArgs {

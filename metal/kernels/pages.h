@@ -1,5 +1,6 @@
-// The layout of KV pages. The pages of a layer are consecutive. For each head, a page has one row per position. The number of a row is
-// (page*heads + head)*page_size + slot. Keys and values may be quantised.
+// The layout of KV pages. The pages of a layer are consecutive. For each head, a page has one row
+// per position. The number of a row is (page*heads + head)*page_size + slot. Keys and values may be
+// quantised.
 //
 // Each type of pages has these members:
 //   row_bytes(dims)            bytes of a row
@@ -65,7 +66,8 @@ struct PageQ4_0 {
     }
     static inline void store(device uchar* row, device const float* src, uint dims, uint lane) {
         for (uint i = 0; i < dims / 32; i++) {
-            // The value with the largest magnitude is stored as -8, so the scale has the opposite sign of that value.
+            // The value with the largest magnitude is stored as -8, so the scale has the opposite
+            // sign of that value.
             float v = src[32 * i + lane];
             float highest = simd_max(v), lowest = simd_min(v);
             float scale = (highest > -lowest ? highest : lowest) / -8.0f;

@@ -1,4 +1,5 @@
-// Products of weights with few rows of activations, and gated products. The backend instantiates the templates that its geometry chooses.
+// Products of weights with few rows of activations, and gated products. The backend instantiates
+// the templates that its geometry chooses.
 #include "quants.h"
 
 struct ProductArgs {
@@ -14,8 +15,9 @@ struct ProductArgs {
     uint groups0, groups1;   // threadgroups of the first two weights
 };
 
-// product writes W·x for up to three weights, one after another in a row of dst, or for the matrices of one weight. A simdgroup multiplies R rows
-// of weights with N rows of activations. Grid: (groups of rows of weights, rows / N, matrices).
+// product writes W·x for up to three weights, one after another in a row of dst, or for the
+// matrices of one weight. A simdgroup multiplies R rows of weights with N rows of activations.
+// Grid: (groups of rows of weights, rows / N, matrices).
 template <typename W, uint R, uint N>
 kernel void product(
     device const uchar* w0 [[buffer(0)]],
@@ -70,7 +72,8 @@ struct GatedArgs {
     uint activation;
 };
 
-// gated_product writes the activations of gate·x and up·x. Grid: (groups of rows of weights, rows / N).
+// gated_product writes the activations of gate·x and up·x. Grid: (groups of rows of weights, rows /
+// N).
 template <typename W, uint R, uint N>
 kernel void gated_product(
     device const uchar* gate [[buffer(0)]],
@@ -105,7 +108,8 @@ struct GateArgs {
     uint activation;
 };
 
-// gate computes the gated activation from gate and up products that another kernel has written. Grid: (columns / 64, rows).
+// gate computes the gated activation from gate and up products that another kernel has written.
+// Grid: (columns / 64, rows).
 kernel void gate(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],

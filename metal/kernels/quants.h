@@ -1,11 +1,13 @@
-// The types of weights in GGUF files. A row of weights is read in chunks of 16. Chunk c belongs to lane c%32 of a simdgroup; the
-// chunks of a lane form a strand. Every kernel sums the weights of a strand in the same order, and strands in the same tree, so that
-// a product has the same bits in all kernels.
+// The types of weights in GGUF files. A row of weights is read in chunks of 16. Chunk c belongs to
+// lane c%32 of a simdgroup; the chunks of a lane form a strand. Every kernel sums the weights of a
+// strand in the same order, and strands in the same tree, so that a product has the same bits in
+// all kernels.
 //
 // Each type has these members:
 //   load(row, c, n, w)  writes the 16 weights of chunk c of a row of n weights to w, in the order of the sum
 //   at(c, i)            position in the row at which weights 4i to 4i+3 of chunk c begin
-// If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in types without blocks.
+// If a chunk extends past the end of a row, its weights past the end are zeros. This occurs only in
+// types without blocks.
 #include "bits.h"
 
 inline void put(float4 v, thread float* w) {
@@ -57,7 +59,8 @@ struct BF16 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// In blocks of 32 with two weights per byte, a chunk is 8 bytes: first the weights in their low halves, then those in their high halves.
+// In blocks of 32 with two weights per byte, a chunk is 8 bytes: first the weights in their low
+// halves, then those in their high halves.
 inline uint nibbles_at(uint c, uint i) { return 32 * (c / 2) + 8 * (c & 1) + 4 * (i & 1) + 16 * (i / 2); }
 
 struct Q4_0 {
@@ -76,7 +79,8 @@ struct Q4_0 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// nibbles unpacks 16 four-bit numbers in the order of blocks of 32: d·q+m for the low halves of bytes, then e·q+k for the high halves.
+// nibbles unpacks 16 four-bit numbers in the order of blocks of 32: d·q+m for the low halves of
+// bytes, then e·q+k for the high halves.
 inline void nibbles(ushort4 q, float d, float m, float e, float k, thread float* w) {
     float d8 = d * by_256, e4 = e * by_16, e12 = e * by_4096;
     UNROLL for (uint i = 0; i < 4; i++) {
@@ -97,7 +101,8 @@ struct Q4_1 {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// five returns v - zero for a five-bit number v. The low four bits of v are bits at to at+3 of q. Its high bit is bit i of high.
+// five returns v - zero for a five-bit number v. The low four bits of v are bits at to at+3 of q.
+// Its high bit is bit i of high.
 inline float five(uint q, uint at, uint high, uint i, uint zero) { return number(((q >> at) & 15) | (((high >> i) & 1) << 4), 31, zero); }
 
 struct Q5_0 {
@@ -146,9 +151,10 @@ struct Q8_0 {
     static inline uint at(uint c, uint i) { return 16 * c + 4 * i; }
 };
 
-// k_scales returns the 6-bit scale and minimum of sub-block 2j (x, y) and of sub-block 2j+1 (z, w). q are the 12 bytes of scales of a Q4_K or Q5_K
-// block. Scales and minima of the first four sub-blocks are the low bits of bytes 0 to 7; the others are in bytes 8 to 11 and in the high bits of
-// bytes 0 to 7.
+// k_scales returns the 6-bit scale and minimum of sub-block 2j (x, y) and of sub-block 2j+1 (z, w).
+// q are the 12 bytes of scales of a Q4_K or Q5_K block. Scales and minima of the first four
+// sub-blocks are the low bits of bytes 0 to 7; the others are in bytes 8 to 11 and in the high bits
+// of bytes 0 to 7.
 inline float4 k_scales(device const uchar* q, uint j) {
     q += 2 * (j & 1);
     uint low = *(device const ushort*)q, next = *(device const ushort*)(q + 4), high = *(device const ushort*)(q + 8);
@@ -157,8 +163,8 @@ inline float4 k_scales(device const uchar* q, uint j) {
     return float4(number(scales, 0x3f, 0), number(minima, 0x3f, 0), number(scales, 0x3f00, 0) * by_256, number(minima, 0x3f00, 0) * by_256);
 }
 
-// In blocks of 256, 32 bytes hold two sub-blocks of 32 weights: one in the low halves of the bytes, one in the high halves. A chunk is 8 of
-// these bytes.
+// In blocks of 256, 32 bytes hold two sub-blocks of 32 weights: one in the low halves of the bytes,
+// one in the high halves. A chunk is 8 of these bytes.
 inline uint k_at(uint c, uint i) { return 256 * (c / 16) + 64 * (c % 16 / 4) + 8 * (c & 3) + 4 * (i & 1) + 32 * (i / 2); }
 
 struct Q4_K {
@@ -191,8 +197,9 @@ struct Q5_K {
     static inline uint at(uint c, uint i) { return k_at(c, i); }
 };
 
-// sixteenth returns the position in the row at which weights 4i to 4i+3 of chunk c begin. It is for blocks of 256 weights in which the
-// weights of one byte are 32 positions apart. A chunk is 4 bytes of a half-block of 128 weights.
+// sixteenth returns the position in the row at which weights 4i to 4i+3 of chunk c begin. It is for
+// blocks of 256 weights in which the weights of one byte are 32 positions apart. A chunk is 4 bytes
+// of a half-block of 128 weights.
 inline uint sixteenth(uint c, uint i) { return 256 * (c / 16) + 128 * (c % 16 / 8) + 4 * (c & 7) + 32 * i; }
 
 // sixes writes four weights d·(q-32) to w, where the bytes of v are the six-bit numbers q.
@@ -204,8 +211,9 @@ inline void sixes(uint v, float d, thread float* w) {
     w[3] = d8 * number(v >> 16, 0x3f00, 0x2000);
 }
 
-// A Q6_K block has two halves of 128 weights. Each half has 64 bytes of low bits, 32 bytes of high bits and 8 scales. A chunk is 4 bytes of the
-// high bits, with 4 weights in each quarter of the half.
+// A Q6_K block has two halves of 128 weights. Each half has 64 bytes of low bits, 32 bytes of high
+// bits and 8 scales. A chunk is 4 bytes of the high bits, with 4 weights in each quarter of the
+// half.
 struct Q6_K {
     enum { block = 256, bytes = 210 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -222,7 +230,8 @@ struct Q6_K {
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
-// A Q2_K block has two halves with 32 bytes of weights each. Each byte of scales has a scale and a minimum for 16 weights.
+// A Q2_K block has two halves with 32 bytes of weights each. Each byte of scales has a scale and a
+// minimum for 16 weights.
 struct Q2_K {
     enum { block = 256, bytes = 84 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -239,8 +248,8 @@ struct Q2_K {
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
-// A Q3_K block has the weights' third bits, then two low bits per weight as in Q2_K, then 16 six-bit scales: their four low bits in bytes 0 to 7,
-// their two high bits in bytes 8 to 11.
+// A Q3_K block has the weights' third bits, then two low bits per weight as in Q2_K, then 16
+// six-bit scales: their four low bits in bytes 0 to 7, their two high bits in bytes 8 to 11.
 struct Q3_K {
     enum { block = 256, bytes = 110 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -259,8 +268,9 @@ struct Q3_K {
     static inline uint at(uint c, uint i) { return sixteenth(c, i); }
 };
 
-// A four-bit code is an index into a table of 16 values, stored as bytes plus 128. The table is not an array in constant memory, since drivers
-// for languages other than Metal's do not have that address space.
+// A four-bit code is an index into a table of 16 values, stored as bytes plus 128. The table is not
+// an array in constant memory, since drivers for languages other than Metal's do not have that
+// address space.
 struct Codes4 {
     static inline uint word(uint i) { return i < 2 ? (i < 1 ? 0x3f2d1801 : 0x766a5d4f) : (i < 3 ? 0xa6998d81 : 0xf1d9c5b5); }
 };
@@ -271,7 +281,8 @@ struct CodesMX {
 template <typename T>
 inline float code(uint v) { return number(T::word(v / 4 & 3) >> (8 * (v & 3)), 255, 128); }
 
-// codes unpacks 8 bytes of codes: first the values of their low halves, then those of their high halves.
+// codes unpacks 8 bytes of codes: first the values of their low halves, then those of their high
+// halves.
 template <typename T>
 inline void codes(device const uchar* q, float d, thread float* w) {
     UNROLL for (uint i = 0; i < 8; i++) {
@@ -289,7 +300,8 @@ struct IQ4_NL {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// IQ4_XS has a six-bit scale for each 32 weights: its two high bits are in bytes 2 and 3, its four low bits in bytes 4 to 7.
+// IQ4_XS has a six-bit scale for each 32 weights: its two high bits are in bytes 2 and 3, its four
+// low bits in bytes 4 to 7.
 struct IQ4_XS {
     enum { block = 256, bytes = 136 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -301,7 +313,8 @@ struct IQ4_XS {
     static inline uint at(uint c, uint i) { return nibbles_at(c, i); }
 };
 
-// The first byte of an MXFP4 block is the exponent of its scale, a power of two. Blocks are not aligned.
+// The first byte of an MXFP4 block is the exponent of its scale, a power of two. Blocks are not
+// aligned.
 struct MXFP4 {
     enum { block = 32, bytes = 17 };
     static inline void load(device const uchar* row, uint c, uint, thread float* w) {
@@ -331,10 +344,11 @@ inline float add_chunk(thread const float* weights, thread const float* inputs, 
     return sum;
 }
 
-// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r of weights times row j of activations. A lane
-// dequantises its chunks once for all N rows. If w_rows < R or x_rows < N, the missing rows repeat the last row. If there are fewer rows of
-// weights than of activations, the weights are held in registers and the activations are read row by row. Otherwise, the activations are held
-// in registers and the weights are read row by row.
+// products multiplies R rows of weights with N rows of activations: sums[r*N+j] is row r of weights
+// times row j of activations. A lane dequantises its chunks once for all N rows. If w_rows < R or
+// x_rows < N, the missing rows repeat the last row. If there are fewer rows of weights than of
+// activations, the weights are held in registers and the activations are read row by row.
+// Otherwise, the activations are held in registers and the weights are read row by row.
 template <typename W, uint R, uint N>
 inline void products(device const uchar* w, uint row_bytes, uint w_rows, device const float* x, uint x_stride, uint x_rows, uint n, uint lane, thread float* sums) {
     UNROLL for (uint i = 0; i < R * N; i++) sums[i] = 0;

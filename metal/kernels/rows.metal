@@ -8,8 +8,8 @@ struct EmbedArgs {
     uint dst_stride;
 };
 
-// embed dequantises the row of each token. A thread dequantises a chunk. Tokens are floats, like those that top writes. Grid: (chunks / threads,
-// rows).
+// embed dequantises the row of each token. A thread dequantises a chunk. Tokens are floats, like
+// those that top writes. Grid: (chunks / threads, rows).
 template <typename W>
 kernel void embed(
     device const uchar* table [[buffer(0)]],

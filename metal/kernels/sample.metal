@@ -15,7 +15,8 @@ struct Place {
 };
 constant uint none = 0xffffffff;  // Place.index if there is no value
 
-// before reports whether value a at index i comes before value b at index j: larger values come first, and among equal values the lower index.
+// before reports whether value a at index i comes before value b at index j: larger values come
+// first, and among equal values the lower index.
 inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
 // value_at returns value i of src, or -infinity if it is NaN.
@@ -31,7 +32,8 @@ inline Place better(Place p, device const float* src, uint i) {
     return p;
 }
 
-// best_of returns the first place among the places p of all threads. values and indices have an element per simdgroup.
+// best_of returns the first place among the places p of all threads. values and indices have an
+// element per simdgroup.
 inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indices, uint lane, uint simdgroup, uint simdgroups) {
     float top = simd_max(p.value);
     uint index = simd_min(p.value == top ? p.index : none);
@@ -51,13 +53,16 @@ inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indic
     return best;
 }
 
-// is_finite tests the bits of the exponent, since fast arithmetic may assume that all values are finite.
+// is_finite tests the bits of the exponent, since fast arithmetic may assume that all values are
+// finite.
 inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f800000; }
 
-// top writes a row's k largest values: their indices, best first, then the values, then the logarithm of the sum of all
-// exponentials: [k | k | 1]. Indices are stored as floats, exact below 2^24. NaN counts as the smallest value. If a value is not finite, the
-// sum is infinite. Each thread holds the best value of its share of the row. When this value is written, all threads together search the share
-// for its next best value. A threadgroup processes a row. shared has two values per simdgroup.
+// top writes a row's k largest values: their indices, best first, then the values, then the
+// logarithm of the sum of all exponentials: [k | k | 1]. Indices are stored as floats, exact below
+// 2^24. NaN counts as the smallest value. If a value is not finite, the sum is infinite. Each
+// thread holds the best value of its share of the row. When this value is written, all threads
+// together search the share for its next best value. A threadgroup processes a row. shared has two
+// values per simdgroup.
 [[max_total_threads_per_threadgroup(TOP_THREADS)]] kernel void top(
     device const float* src [[buffer(0)]],
     device float* dst [[buffer(1)]],
@@ -84,7 +89,8 @@ inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f8
         }
         if (k == 0) largest = best.value;
         if (k + 1 == args.k) break;
-        // All threads search for the next best value in the share of the thread that held the best one.
+        // All threads search for the next best value in the share of the thread that held the best
+        // one.
         uint owner = best.index % threads;
         Place next = {-INFINITY, none};
         for (uint i = owner + tid * threads; i < args.cols; i += threads * threads) {

@@ -1,4 +1,5 @@
-// Writing of keys and values to the KV pages, with the operations before it: biases, norms and rotations.
+// Writing of keys and values to the KV pages, with the operations before it: biases, norms and
+// rotations.
 #include "norm.h"
 #include "pages.h"
 #include "rope.h"
@@ -17,8 +18,9 @@ struct RopeStoreArgs {
     float eps;
 };
 
-// rope_store adds the bias to a row [queries | keys | values], normalises and rotates the heads of queries and keys, all in place, and stores keys
-// and values. A threadgroup processes a row, and each simdgroup some of its heads.
+// rope_store adds the bias to a row [queries | keys | values], normalises and rotates the heads of
+// queries and keys, all in place, and stores keys and values. A threadgroup processes a row, and
+// each simdgroup some of its heads.
 template <typename P>
 kernel void rope_store(
     device float* qkv [[buffer(0)]],
@@ -76,8 +78,9 @@ struct LatentsArgs {
     float eps;
 };
 
-// latents processes a row [query | latent | key]: it writes the normalised query to dst, normalises the latent and rotates the key in
-// place, and stores latent and key. A threadgroup processes a row.
+// latents processes a row [query | latent | key]: it writes the normalised query to dst, normalises
+// the latent and rotates the key in place, and stores latent and key. A threadgroup processes a
+// row.
 template <typename P>
 kernel void latents(
     device float* a [[buffer(0)]],
@@ -103,7 +106,8 @@ kernel void latents(
         float scale = rms_scale(q, args.q, args.eps, shared, tid, lane, simdgroup, simdgroups);
         for (uint i = tid; i < args.q; i += threads) dst[group.x * args.dst_stride + i] = q[i] * scale * q_gain[i];
     }
-    // The norm of the latent uses other threadgroup memory than the norm of the query, which a simdgroup may still read.
+    // The norm of the latent uses other threadgroup memory than the norm of the query, which a
+    // simdgroup may still read.
     float scale = rms_scale(latent, args.latent, args.eps, shared + simdgroups, tid, lane, simdgroup, simdgroups);
     for (uint i = tid; i < args.latent; i += threads) latent[i] = latent[i] * scale * kv_gain[i];
     rotate(key, key, table + at.position * args.dims, args.dims / 2, false, tid, threads);

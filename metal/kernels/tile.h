@@ -1,14 +1,16 @@
-// Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of activations. Each simdgroup
-// computes 16 by 16 results.
+// Products of many rows: a threadgroup multiplies a tile of rows of weights with a tile of rows of
+// activations. Each simdgroup computes 16 by 16 results.
 //
-// The results have the same bits as those of the function products (quants.h). There, lane s of a simdgroup sums strand s: the chunks s,
-// s+32, s+64 and so on. A tree adds the lanes. Here, a simdgroup sums one strand after another, in the order in which the tree pairs them.
-// A sum is stored, at its level of the tree, until the other sum of its pair is computed. Level k holds a sum if bit k of the number of
-// finished strands is 1.
+// The results have the same bits as those of the function products (quants.h). There, lane s of a
+// simdgroup sums strand s: the chunks s, s+32, s+64 and so on. A tree adds the lanes. Here, a
+// simdgroup sums one strand after another, in the order in which the tree pairs them. A sum is
+// stored, at its level of the tree, until the other sum of its pair is computed. Level k holds a
+// sum if bit k of the number of finished strands is 1.
 #include "quants.h"
 
-// plain_tiles is 1 if simdgroup matrices are not used. Matrices are faster, but Metal does not specify the order of their sums. When the backend
-// starts, it compares results with and without matrices, and uses matrices if the bits agree.
+// plain_tiles is 1 if simdgroup matrices are not used. Matrices are faster, but Metal does not
+// specify the order of their sums. When the backend starts, it compares results with and without
+// matrices, and uses matrices if the bits agree.
 CONSTANT(uint, plain_tiles, 0)
 CONSTANT(uint, tile_rows, 1)    // rows of weights: 32 or 64
 CONSTANT(uint, tile_inputs, 2)  // rows of activations: 32 or 64
@@ -17,13 +19,16 @@ constant uint tile_stride = TILE_STRIDE;  // floats per row in threadgroup memor
 
 inline uint tile_threads() { return tile_rows * tile_inputs / 8; }
 
-// tile_weight returns the row of the tile's weights that thread tid loads, or the last row if the thread loads activations.
+// tile_weight returns the row of the tile's weights that thread tid loads, or the last row if the
+// thread loads activations.
 inline uint tile_weight(uint tid) { return min(tid / 2, tile_rows - 1); }
 
-// tile_input returns the row of activations, among the first count ones, that thread tid loads, or 0 if the thread loads weights.
+// tile_input returns the row of activations, among the first count ones, that thread tid loads, or
+// 0 if the thread loads weights.
 inline uint tile_input(uint tid, uint count) { return tid / 2 < tile_rows ? 0 : min(tid / 2 - tile_rows, count - 1); }
 
-// tile_result returns the index in shared at which tile leaves the product of a row of activations and a row of weights.
+// tile_result returns the index in shared at which tile leaves the product of a row of activations
+// and a row of weights.
 inline uint tile_result(uint input, uint weight) { return input * (tile_rows + 4) + weight; }
 
 // strand_of returns the i-th strand in the order of the tree: the five bits of i reversed.
@@ -31,9 +36,10 @@ inline uint strand_of(uint i) {
     return (i & 1) << 4 | (i & 2) << 2 | (i & 4) | (i & 8) >> 2 | (i & 16) >> 4;
 }
 
-// tile computes the products of a tile and leaves them in shared; see tile_result. Two threads load each row: the first threads load rows
-// of weights, the others rows of activations. w_row and x_row are the rows that tile_weight and tile_input return for the thread. All
-// threads of the threadgroup must call tile. It ends with a barrier.
+// tile computes the products of a tile and leaves them in shared; see tile_result. Two threads load
+// each row: the first threads load rows of weights, the others rows of activations. w_row and x_row
+// are the rows that tile_weight and tile_input return for the thread. All threads of the
+// threadgroup must call tile. It ends with a barrier.
 template <typename W>
 inline void tile(device const uchar* w_row, device const float* x_row, uint n, threadgroup float* shared, uint tid, uint lane, uint simdgroup) {
     uint weights = tile_rows, bringing = weights + tile_inputs, plain = plain_tiles, across = weights / 16;

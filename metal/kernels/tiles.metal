@@ -14,7 +14,8 @@ struct TileArgs {
     uint activation;  // compute.Activation for gated_tile
 };
 
-// product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / tile_rows, rows / tile_inputs, matrices).
+// product_tile writes W·x for the matrices of a weight. Grid: (rows of weights / tile_rows, rows /
+// tile_inputs, matrices).
 template <typename W>
 kernel void product_tile(
     device const uchar* w [[buffer(0)]],
@@ -41,8 +42,8 @@ kernel void product_tile(
     }
 }
 
-// gated_tile writes the activations of gate·x and up·x. Half of a tile's rows belong to gate, half to up. Grid: (rows of weights /
-// (tile_rows/2), rows / tile_inputs).
+// gated_tile writes the activations of gate·x and up·x. Half of a tile's rows belong to gate, half
+// to up. Grid: (rows of weights / (tile_rows/2), rows / tile_inputs).
 template <typename W>
 kernel void gated_tile(
     device const uchar* gate [[buffer(0)]],

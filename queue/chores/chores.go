@@ -1,9 +1,10 @@
-// Package chores does the work of a fleet that is scheduled, done once, retried, and seen by operators with asynq's tools. Each member of the
-// fleet that has chores runs one asynq server and one asynq scheduler, on connections of their own. They serve a queue of chores, never a
-// queue of rows.
+// Package chores does the work of a fleet that is scheduled, done once, retried, and seen by
+// operators with asynq's tools. Each member of the fleet that has chores runs one asynq server and
+// one asynq scheduler, on connections of their own. They serve a queue of chores, never a queue of
+// rows.
 //
-// If a member dies, asynq gives its tasks to another one: asynq's lease lasts 30 s, and each member looks once a minute for leases that
-// ended 30 s ago. So a task continues after one to two minutes.
+// If a member dies, asynq gives its tasks to another one: asynq's lease lasts 30 s, and each member
+// looks once a minute for leases that ended 30 s ago. So a task continues after one to two minutes.
 package chores
 
 import (
@@ -35,7 +36,8 @@ func (t Task) options(queue string) []asynq.Option {
 	if t.Timeout == 0 {
 		t.Timeout = noTimeout
 	}
-	// asynq would archive a task that its last attempt gives back, so it is told of one attempt more.
+	// asynq would archive a task that its last attempt gives back, so it is told of one attempt
+	// more.
 	list := []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(max(1, t.Attempts)), asynq.Timeout(t.Timeout)}
 	if t.Unique {
 		list = append(list, asynq.TaskID(t.Kind+":"+t.Payload))
@@ -43,7 +45,8 @@ func (t Task) options(queue string) []asynq.Option {
 	return list
 }
 
-// Periodic is a task that is queued at each time of a cron expression. Each member with the expression queues it.
+// Periodic is a task that is queued at each time of a cron expression. Each member with the
+// expression queues it.
 type Periodic struct {
 	Cron string
 	Task Task
@@ -51,9 +54,10 @@ type Periodic struct {
 
 // Handler does the tasks of one kind.
 type Handler struct {
-	// Do does a task. attempt counts from 1; it is above Task.Attempts if a member died in the last one. ctx ends with the timeout, when
-	// asynq's lease of the task is lost, and when the member stops. An error means another attempt. An error of a stopping member does
-	// not count as an attempt.
+	// Do does a task. attempt counts from 1; it is above Task.Attempts if a member died in the last
+	// one. ctx ends with the timeout, when asynq's lease of the task is lost, and when the member
+	// stops. An error means another attempt. An error of a stopping member does not count as an
+	// attempt.
 	Do func(ctx context.Context, payload string, attempt int) error
 	// Wait returns the time between a failed attempt and the next one. nil means none.
 	Wait func(attempt int) time.Duration
@@ -97,7 +101,8 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, queue string, t Tas
 	return nil
 }
 
-// Run does chores until ctx ends. It then interrupts the handlers, and other members continue their tasks.
+// Run does chores until ctx ends. It then interrupts the handlers, and other members continue their
+// tasks.
 func (c *Chores) Run(ctx context.Context) error {
 	c.stopping = ctx
 	log := logger{c.Logger}
@@ -139,7 +144,8 @@ type later struct{ wait time.Duration }
 
 func (l later) Error() string { return fmt.Sprintf("put back for %v", l.wait) }
 
-// Later returns an error with which a handler gives its task back: a member gets it after the wait, and this attempt does not count.
+// Later returns an error with which a handler gives its task back: a member gets it after the wait,
+// and this attempt does not count.
 func Later(wait time.Duration) error { return later{wait} }
 
 // final is the error of a last attempt: asynq archives the task.

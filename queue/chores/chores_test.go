@@ -78,8 +78,8 @@ func TestUnique(t *testing.T) {
 	require.Empty(t, done)
 }
 
-// TestAttempts lets a handler fail, panic, and give its task back. Only the first two count. After the last attempt, operators see the task
-// in the archive.
+// TestAttempts lets a handler fail, panic, and give its task back. Only the first two count. After
+// the last attempt, operators see the task in the archive.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	rdb, inspector, start := setup(t)
@@ -116,7 +116,8 @@ func TestAttempts(t *testing.T) {
 	require.Contains(t, log.String(), "no such thing")
 }
 
-// TestStop stops a member during a task. Another member continues the task, and the interrupted attempt does not count.
+// TestStop stops a member during a task. Another member continues the task, and the interrupted
+// attempt does not count.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	rdb, _, start := setup(t)

@@ -15,7 +15,8 @@ type alias struct {
 	waiting map[queue.Priority]*turns
 	tasks   map[row]*task // the tasks that are waiting, delayed or running
 	weight  func(batch string) int
-	// These are signalled when a task is added to waiting, and broadcast when a call of Serve stops.
+	// These are signalled when a task is added to waiting, and broadcast when a call of Serve
+	// stops.
 	arrived, interactive *sync.Cond // for tasks of batches, and of priority Interactive
 }
 
@@ -132,7 +133,8 @@ func (a *alias) drain(batch string) {
 	}
 }
 
-// take waits for a task of the priorities that choose returns and takes it, or returns nil when ctx is done or the server takes no more rows.
+// take waits for a task of the priorities that choose returns and takes it, or returns nil when ctx
+// is done or the server takes no more rows.
 func (s *server) take(ctx context.Context, arrived *sync.Cond, choose func() *turns) *task {
 	arrived.L.Lock()
 	defer arrived.L.Unlock()
@@ -155,8 +157,8 @@ func (a *alias) chooseInteractive() *turns {
 	return a.waiting[queue.Interactive]
 }
 
-// choose chooses one of the batch priorities that have waiting tasks: one drawn by weight. It returns the
-// tasks of that priority, or nil if no task waits.
+// choose chooses one of the batch priorities that have waiting tasks: one drawn by weight. It
+// returns the tasks of that priority, or nil if no task waits.
 func (a *alias) choose() *turns {
 	var chosen *turns
 	sum := 0

@@ -32,7 +32,8 @@ type batch struct {
 	grown  chan struct{} // closed when an entry is added; nil if nobody waits
 }
 
-// find returns a batch. If the retention of the batch is over, find deletes it and returns queue.ErrNoBatch.
+// find returns a batch. If the retention of the batch is over, find deletes it and returns
+// queue.ErrNoBatch.
 func (q *Queue) find(id string) (*batch, error) {
 	b := q.batches[id]
 	if b == nil {
@@ -45,8 +46,8 @@ func (q *Queue) find(id string) (*batch, error) {
 	return b, nil
 }
 
-// open returns the batch with an id, or an error if the batch does not accept a result of the line. file is the FileID of the job's file;
-// an empty file is not checked.
+// open returns the batch with an id, or an error if the batch does not accept a result of the line.
+// file is the FileID of the job's file; an empty file is not checked.
 func (q *Queue) open(id, file string, line int) (*batch, error) {
 	b, err := q.find(id)
 	switch {
@@ -97,10 +98,12 @@ func deadline(b queue.Batch) *time.Time {
 	return new(b.Deadline.UTC().Truncate(time.Millisecond))
 }
 
-// aliasOf returns the alias under which a row is queued. named is the alias that the row names, empty for none.
+// aliasOf returns the alias under which a row is queued. named is the alias that the row names,
+// empty for none.
 func (b *batch) aliasOf(named string) string { return cmp.Or(named, b.Alias) }
 
-// takes returns an error if the batch does not accept answers of a model with this pin to rows of an alias.
+// takes returns an error if the batch does not accept answers of a model with this pin to rows of
+// an alias.
 func (b *batch) takes(alias, pin string) error {
 	if first := b.pins[alias]; pin == "" || first == "" || pin == first || b.MixModels {
 		return nil

@@ -26,7 +26,8 @@ func (q *Queue) Expire(ctx context.Context, id string) (n int, err error) {
 	return n, nil
 }
 
-// overdue returns the overdue tasks of a batch, or none if the batch's deadline has not passed or the batch has ended.
+// overdue returns the overdue tasks of a batch, or none if the batch's deadline has not passed or
+// the batch has ended.
 func (q *Queue) overdue(id string) (tasks []*task) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

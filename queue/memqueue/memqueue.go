@@ -1,5 +1,5 @@
-// Package memqueue is a queue inside a process, for `ingot run`. It holds jobs and results in memory, and they are lost when the
-// process ends. It passes jobs to workers without encoding them.
+// Package memqueue is a queue inside a process, for `ingot run`. It holds jobs and results in
+// memory, and they are lost when the process ends. It passes jobs to workers without encoding them.
 package memqueue
 
 import (

@@ -19,8 +19,8 @@ func (q *Queue) Recorded(_ context.Context, id string) (queue.Lines, error) {
 	return slices.Clone(b.recorded), nil
 }
 
-// delivery implements queue.Recorder. A worker dies only together with this queue, so no delivery is superseded, and a checkpoint is used only
-// after the row was handed back or its attempt failed.
+// delivery implements queue.Recorder. A worker dies only together with this queue, so no delivery
+// is superseded, and a checkpoint is used only after the row was handed back or its attempt failed.
 type delivery struct {
 	queue *Queue
 	job   *queue.Job

@@ -61,8 +61,9 @@ func (q *Queue) Read(ctx context.Context, id string, p queue.Page) ([]queue.Reco
 	return rows, nil
 }
 
-// page returns the next page of a batch's recordings. after is the number of the last entry of the previous page. If rows is empty, the
-// channel grown is closed when the next row is recorded. If the batch does not exist, grown is nil.
+// page returns the next page of a batch's recordings. after is the number of the last entry of the
+// previous page. If rows is empty, the channel grown is closed when the next row is recorded. If
+// the batch does not exist, grown is nil.
 func (q *Queue) page(id string, after uint64, p queue.Page) (rows []queue.Recording, grown <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,8 +2,9 @@ package memqueue
 
 import "container/list"
 
-// turns are the waiting tasks of one priority. Tasks that were handed back come first. The other tasks are in one list per batch, and the
-// batches take turns: the next task comes from the batch whose next turn is the lowest number. This number then grows by 1/weight.
+// turns are the waiting tasks of one priority. Tasks that were handed back come first. The other
+// tasks are in one list per batch, and the batches take turns: the next task comes from the batch
+// whose next turn is the lowest number. This number then grows by 1/weight.
 type turns struct {
 	first   *list.List
 	batches map[string]*turn
@@ -17,7 +18,8 @@ type turn struct {
 
 func newTurns() *turns { return &turns{first: list.New(), batches: map[string]*turn{}} }
 
-// put adds a task at the end of its batch. A batch that had no waiting tasks gets the lowest turn of the other batches.
+// put adds a task at the end of its batch. A batch that had no waiting tasks gets the lowest turn
+// of the other batches.
 func (w *turns) put(t *task) {
 	id := t.job.Batch
 	if w.batches[id] == nil {
@@ -38,7 +40,8 @@ func (w *turns) putFirst(t *task) {
 	t.waiting = t.list.PushFront(t)
 }
 
-// take removes the next task. It returns nil if there is none. weight returns the weight of a batch.
+// take removes the next task. It returns nil if there is none. weight returns the weight of a
+// batch.
 func (w *turns) take(weight func(batch string) int) *task {
 	if e := w.first.Front(); e != nil {
 		return unlink(e.Value.(*task))

@@ -63,7 +63,8 @@ func testAddMany(t *testing.T, q queue.Queue) {
 	}
 }
 
-// Jobs that an earlier batch with the same id left in the queue do not count as jobs of a new batch.
+// Jobs that an earlier batch with the same id left in the queue do not count as jobs of a new
+// batch.
 func testReplaced(t *testing.T, q queue.Queue) {
 	add(t, q, queue.Default, newJobs(3)...)
 	other := newJob(2)

@@ -51,7 +51,8 @@ func addUnder(t testing.TB, q queue.Queue, n int, deadline time.Time) {
 	require.NotContains(t, added, false)
 }
 
-// Workers of each alias get the rows of that alias, and the batch ends with the last row of any alias.
+// Workers of each alias get the rows of that alias, and the batch ends with the last row of any
+// alias.
 func testSeveralAliases(t *testing.T, q queue.Queue) {
 	const n = 20
 	create(t, q)
@@ -92,7 +93,8 @@ func testByModel(t *testing.T, q queue.Queue) {
 	}
 }
 
-// The first answer to a row of an alias pins the alias to its model. Other aliases of the batch are not affected.
+// The first answer to a row of an alias pins the alias to its model. Other aliases of the batch are
+// not affected.
 func testPins(t *testing.T, q queue.Queue) {
 	create(t, q)
 	workers := map[string]*Worker{"": Hold(t, q, "m"), "other": Hold(t, q, "other")}
@@ -134,7 +136,8 @@ func testCancelAliases(t *testing.T, q queue.Queue) {
 	Take(t, q, "other", queue.Bulk, 0)
 }
 
-// A producer that has not noticed that its batch was cancelled can still add rows, even of a new alias.
+// A producer that has not noticed that its batch was cancelled can still add rows, even of a new
+// alias.
 func testPurgeAliases(t *testing.T, q queue.Queue) {
 	const n = 500
 	create(t, q)
@@ -179,7 +182,8 @@ func testLostAliases(t *testing.T, q queue.Queue) {
 	require.Zero(t, lost())
 }
 
-// If all rows of a batch name other aliases, the batch's own alias is not among the aliases of its rows.
+// If all rows of a batch name other aliases, the batch's own alias is not among the aliases of its
+// rows.
 func testUnusedAlias(t *testing.T, q queue.Queue) {
 	create(t, q)
 	_, err := q.Add(t.Context(), "other", queue.Bulk, []*queue.Job{under("other", 1)})

@@ -48,7 +48,8 @@ func testDeadline(t *testing.T, q queue.Queue) {
 	require.True(t, err == nil || errors.Is(err, queue.ErrNoBatch), "%v", err)
 }
 
-// Overdue rows without a result are recorded as errors. Recorded rows and rows of other batches do not change.
+// Overdue rows without a result are recorded as errors. Recorded rows and rows of other batches do
+// not change.
 func testExpire(t *testing.T, q queue.Queue) {
 	createWithDeadline(t, q, time.Now().Add(-time.Minute), 5)
 	record(t, q, result(2, false))
@@ -78,7 +79,8 @@ func testExpire(t *testing.T, q queue.Queue) {
 	require.Equal(t, "b2", Take(t, q, "m", queue.Bulk, 1)[0].Batch)
 }
 
-// A row that a worker has taken expires as well, because the worker may be dead. Later calls of that worker have no effect.
+// A row that a worker has taken expires as well, because the worker may be dead. Later calls of
+// that worker have no effect.
 func testExpireRunning(t *testing.T, q queue.Queue) {
 	createWithDeadline(t, q, time.Now().Add(-time.Minute), 1)
 	taken, finish := make(chan struct{}), make(chan struct{})

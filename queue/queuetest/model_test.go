@@ -32,7 +32,8 @@ func newModel() *model {
 	return &model{attempts: map[int]int{}, freed: map[int]bool{}, dropped: map[int]bool{}, held: map[int]*Held{}, queued: map[string]bool{}, pins: map[string]string{}}
 }
 
-// otherModel returns queue.ErrOtherModel if the batch refuses answers of a worker with this pin to rows of an alias.
+// otherModel returns queue.ErrOtherModel if the batch refuses answers of a worker with this pin to
+// rows of an alias.
 func (m *model) otherModel(alias, pin string) error {
 	if first := m.pins[alias]; pin != "" && first != "" && pin != first {
 		return queue.ErrOtherModel
@@ -61,7 +62,8 @@ func (m *model) refusal(file string) error {
 
 const otherFile = "ffffffffffffffff"
 
-// testRandomOperations applies random operations to a queue and to a model. After each one it compares the results and the batch.
+// testRandomOperations applies random operations to a queue and to a model. After each one it
+// compares the results and the batch.
 func testRandomOperations(outer *testing.T, q queue.Queue) {
 	outer.Helper()
 	ctx, batches := outer.Context(), 0
@@ -179,7 +181,8 @@ func testRandomOperations(outer *testing.T, q queue.Queue) {
 	})
 }
 
-// drawPin draws the pin of a worker's model. Few of the pins are those of another model, since refused rows are delivered again a second later.
+// drawPin draws the pin of a worker's model. Few of the pins are those of another model, since
+// refused rows are delivered again a second later.
 func (m *model) drawPin(t *rapid.T, alias string) string {
 	pin := rapid.SampledFrom([]string{"", "one", "two"}).Draw(t, "pin")
 	if m.otherModel(alias, pin) != nil && rapid.IntRange(0, 20).Draw(t, "rarely") > 0 {
@@ -188,7 +191,8 @@ func (m *model) drawPin(t *rapid.T, alias string) string {
 	return pin
 }
 
-// take waits for a row that was queued, and checks that it is begun or refused as the model expects.
+// take waits for a row that was queued, and checks that it is begun or refused as the model
+// expects.
 func (m *model) take(t *rapid.T, w *Worker, j *queue.Job, pin string) {
 	h := w.Next(t)
 	require.Equal(t, j, h.Job)

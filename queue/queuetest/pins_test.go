@@ -28,8 +28,9 @@ func testNoRow(t *testing.T, q queue.Queue) {
 	require.LessOrEqual(t, len(recorded), 1)
 }
 
-// requireBegun queues a row for a worker whose model has a pin. It checks that the row is begun or, if want is not nil, refused. A row that
-// is begun leaves the queue; a row that is refused is delivered again every second.
+// requireBegun queues a row for a worker whose model has a pin. It checks that the row is begun or,
+// if want is not nil, refused. A row that is begun leaves the queue; a row that is refused is
+// delivered again every second.
 func requireBegun(t testing.TB, q queue.Queue, w *Worker, pin string, j *queue.Job, want error) {
 	t.Helper()
 	w.Pin.Store(&pin)
@@ -53,8 +54,8 @@ func answerBy(pin string, line int) queue.Result {
 	return r
 }
 
-// After its first answer a batch refuses answers of other models. An error does not pin the batch to a model, and errors are accepted
-// from any worker.
+// After its first answer a batch refuses answers of other models. An error does not pin the batch
+// to a model, and errors are accepted from any worker.
 func testPin(t *testing.T, q queue.Queue) {
 	create(t, q)
 	w := Hold(t, q, "m")

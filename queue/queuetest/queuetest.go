@@ -1,4 +1,5 @@
-// Package queuetest runs tests on every implementation of queue.Queue. Its own tests are the suite that each of them must pass.
+// Package queuetest runs tests on every implementation of queue.Queue. Its own tests are the suite
+// that each of them must pass.
 package queuetest
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// OnEach runs a test on each implementation: with a new queue in Redis, and with a new queue in memory.
+// OnEach runs a test on each implementation: with a new queue in Redis, and with a new queue in
+// memory.
 func OnEach(t *testing.T, test func(t *testing.T, q queue.Queue)) {
 	t.Helper()
 	t.Run("redis", func(t *testing.T) {

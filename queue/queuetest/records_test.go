@@ -25,7 +25,8 @@ var recordTests = map[string]func(*testing.T, queue.Queue){
 	"ABatchMayMixModels":            testMixModels,
 }
 
-// A batch starts with the first delivery of one of its rows. Later deliveries do not change the start time.
+// A batch starts with the first delivery of one of its rows. Later deliveries do not change the
+// start time.
 func testStart(t *testing.T, q queue.Queue) {
 	create(t, q)
 	require.Nil(t, status(t, q).Started)

@@ -33,7 +33,8 @@ func page(t testing.TB, q queue.Queue, after string, count int) []queue.Recordin
 	return rows
 }
 
-// readAll reads batch "b" to its end in pages. It checks that each line appears once, with its result.
+// readAll reads batch "b" to its end in pages. It checks that each line appears once, with its
+// result.
 func readAll(t testing.TB, q queue.Queue, count int) (lines []int) {
 	t.Helper()
 	seen := map[int]bool{}
@@ -82,7 +83,8 @@ func testWanted(t *testing.T, q queue.Queue) {
 	require.Len(t, rows, 4)
 }
 
-// A page ends before the result that would exceed the page's size. A result that is larger than a page is a page by itself.
+// A page ends before the result that would exceed the page's size. A result that is larger than a
+// page is a page by itself.
 func testPageBytes(t *testing.T, q queue.Queue) {
 	create(t, q)
 	sizes := []int{400, 400, 300, 5000, 1, 2000, 999, 1, 1, 0}

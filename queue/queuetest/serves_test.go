@@ -228,7 +228,8 @@ func testHandBack(t *testing.T, q queue.Queue) {
 	}
 }
 
-// When Serve stops, it ends the deliveries whose handlers do not finish in time, and returns their jobs to the head of their queues.
+// When Serve stops, it ends the deliveries whose handlers do not finish in time, and returns their
+// jobs to the head of their queues.
 func testAbandon(t *testing.T, q queue.Queue) {
 	create(t, q)
 	add(t, q, queue.Default, newJobs(5)...)

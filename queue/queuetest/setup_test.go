@@ -68,7 +68,8 @@ func newJobs(lines int) []*queue.Job {
 	return jobs
 }
 
-// add queues jobs of alias "m", and creates their batches if they do not exist. It reports for each job whether it was added.
+// add queues jobs of alias "m", and creates their batches if they do not exist. It reports for each
+// job whether it was added.
 func add(t testing.TB, q queue.Queue, p queue.Priority, jobs ...*queue.Job) []bool {
 	t.Helper()
 	for i, j := range jobs {

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Take takes n jobs of a model alias from a queue without answering them, and checks that the queue has no more jobs. The jobs are in
-// the order of delivery.
+// Take takes n jobs of a model alias from a queue without answering them, and checks that the queue
+// has no more jobs. The jobs are in the order of delivery.
 func Take(t testing.TB, q queue.Queue, alias string, p queue.Priority, n int) []*queue.Job {
 	t.Helper()
 	var jobs []*queue.Job

@@ -39,8 +39,9 @@ func addTo(t testing.TB, q queue.Queue, batch string, line, n int) {
 	add(t, q, queue.Default, jobs...)
 }
 
-// shares counts the deliveries of each batch in the period in which all batches have rows. The period starts with the first delivery of the
-// batch that begins last, and ends with the last delivery of the batch that ends first.
+// shares counts the deliveries of each batch in the period in which all batches have rows. The
+// period starts with the first delivery of the batch that begins last, and ends with the last
+// delivery of the batch that ends first.
 func shares(ids []string, batches ...string) map[string]int {
 	from, to := 0, len(ids)
 	for _, b := range batches {
@@ -63,7 +64,8 @@ func shares(ids []string, batches ...string) map[string]int {
 	return counts
 }
 
-// A batch that is queued after a large one of the same priority shares the workers with the large one.
+// A batch that is queued after a large one of the same priority shares the workers with the large
+// one.
 func testWeights(t *testing.T, q queue.Queue) {
 	const n = 400
 	createWeighted(t, q, "one", 0, n)
@@ -114,7 +116,8 @@ func testNewWeight(t *testing.T, q queue.Queue) {
 	require.InEpsilon(t, 4*counts["one"], counts["four"], 0.1, "%v", counts)
 }
 
-// A batch that is queued a few rows at a time gets no more than its share, even if it has no waiting rows at times.
+// A batch that is queued a few rows at a time gets no more than its share, even if it has no
+// waiting rows at times.
 func testParts(t *testing.T, q queue.Queue) {
 	const n, parts = 600, 100
 	createWeighted(t, q, "whole", 0, n)

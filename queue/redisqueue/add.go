@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// maxAddTries is the maximum number of attempts to queue a job while a dead task (see removeDead) has its id.
+	// maxAddTries is the maximum number of attempts to queue a job while a dead task (see
+	// removeDead) has its id.
 	maxAddTries = 3
-	// One call of the script adds at most addedAtOnce tasks, and stops after addedBytes bytes of messages, so that Redis can answer other
-	// clients between two calls.
+	// One call of the script adds at most addedAtOnce tasks, and stops after addedBytes bytes of
+	// messages, so that Redis can answer other clients between two calls.
 	addedAtOnce = 256
 	addedBytes  = 512 << 10
 )
 
-// Add implements queue.Queue. It queues many tasks with one script, because asynq's own call queues only one.
+// Add implements queue.Queue. It queues many tasks with one script, because asynq's own call queues
+// only one.
 func (q *Queue) Add(ctx context.Context, alias string, p queue.Priority, jobs []*queue.Job) (added []bool, err error) {
 	added = make([]bool, len(jobs))
 	a := adding{Queue: q, queue: queueName(alias, p), added: added}
@@ -68,7 +70,8 @@ func (a *adding) append(index int, j *queue.Job, id string) error {
 	return nil
 }
 
-// flush adds a.tasks to Redis. It replaces tasks in Redis that have the same ids but are dead (see removeDead).
+// flush adds a.tasks to Redis. It replaces tasks in Redis that have the same ids but are dead (see
+// removeDead).
 func (a *adding) flush(ctx context.Context) error {
 	for range maxAddTries {
 		dead, err := a.try(ctx)
@@ -86,8 +89,9 @@ func (a *adding) flush(ctx context.Context) error {
 	return fmt.Errorf("queue line %d of batch %s: another producer queues the same line: try again when it has ended", first.Line, first.Batch)
 }
 
-// try runs the script once. It does not add a task whose id exists in Redis. If the existing task is dead (see removeDead), try removes it,
-// and returns the new task so that the caller can add it with another call.
+// try runs the script once. It does not add a task whose id exists in Redis. If the existing task
+// is dead (see removeDead), try removes it, and returns the new task so that the caller can add it
+// with another call.
 func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	c := with(addScript, "queue", a.queue, "now_ns", time.Now().UnixNano()).rows(len(a.tasks), "id", "message")
 	for _, t := range a.tasks {
@@ -109,8 +113,9 @@ func (a *adding) try(ctx context.Context) (again []newTask, err error) {
 	return a.removeDead(ctx, known)
 }
 
-// removeDead removes dead tasks from Redis. known has new tasks whose ids exist in Redis. A task in Redis is dead if it is archived, or if
-// it is left over from an earlier batch with the same batch id. removeDead returns the tasks of known whose ids are free now.
+// removeDead removes dead tasks from Redis. known has new tasks whose ids exist in Redis. A task in
+// Redis is dead if it is archived, or if it is left over from an earlier batch with the same batch
+// id. removeDead returns the tasks of known whose ids are free now.
 func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTask, err error) {
 	if len(known) == 0 {
 		return nil, nil
@@ -142,7 +147,8 @@ func (a *adding) removeDead(ctx context.Context, known []newTask) (dead []newTas
 	return dead, nil
 }
 
-// fileOf returns the FileID of the job in a message. If there is none, it returns a text that is not a FileID.
+// fileOf returns the FileID of the job in a message. If there is none, it returns a text that is
+// not a FileID.
 func fileOf(message []byte) string {
 	payload, err := payloadOf(message)
 	var j struct {

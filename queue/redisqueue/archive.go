@@ -18,8 +18,9 @@ const (
 	archivePage = 16
 )
 
-// unarchiver queues archived jobs of a model alias again. This package archives no job, but an operator can with asynq's tools, and a batch with an
-// archived job would never end. The worker drops the queued job if its row needs no answer. Tasks that are not jobs stay archived.
+// unarchiver queues archived jobs of a model alias again. This package archives no job, but an
+// operator can with asynq's tools, and a batch with an archived job would never end. The worker
+// drops the queued job if its row needs no answer. Tasks that are not jobs stay archived.
 type unarchiver struct {
 	loop
 	queue  *Queue

@@ -1,7 +1,8 @@
 package redisqueue
 
-// What this package keeps of asynq's layout in Redis, in the form of the version in go.mod, so that asynq's Inspector, its command line and asynqmon
-// list, pause, run, archive and delete rows. No asynq server serves these queues: the scripts of this package take and end the tasks.
+// What this package keeps of asynq's layout in Redis, in the form of the version in go.mod, so that
+// asynq's Inspector, its command line and asynqmon list, pause, run, archive and delete rows. No
+// asynq server serves these queues: the scripts of this package take and end the tasks.
 //
 //	asynq:queues              set: the queues, ALIAS:PRIORITY
 //	asynq:{QUEUE}:t:ID        hash: a task; msg, state and pending_since are asynq's fields
@@ -12,20 +13,25 @@ package redisqueue
 //	asynq:{QUEUE}:processed, :failed            counts, in total and for each day
 //	asynq:cancel              channel: ids of running tasks to be cancelled
 //
-// Of a task's hash, the fields owner (the worker that runs the row), begun (the worker that has counted an attempt) and orphan (when the task was first
-// seen running without an owner, in ms) are ours, and so is the state "waiting": see waiting.go.
+// Of a task's hash, the fields owner (the worker that runs the row), begun (the worker that has
+// counted an attempt) and orphan (when the task was first seen running without an owner, in ms) are
+// ours, and so is the state "waiting": see waiting.go.
 //
 // Invariants:
-//   - A task is a protobuf message of asynq with a job as its payload. Its id is BATCH:LINE for its whole life, so a row is queued once. Earlier
-//     versions appended the number of the delivery after a hand-over; such tasks are served under the id that they have.
-//   - A task is in exactly one list or set, the one that its field state names, or in the list of its batch's waiting rows. Each script moves a task in one
-//     step, after any write that can fail.
-//   - asynq may archive or delete a task in any state but active, at any time. So scripts skip ids without a task, archived jobs are queued again, and
-//     a deleted row is lost until its file is queued again, which Lost reports.
-//   - asynq counts failures and would archive a task after its last retry. So a message allows as many retries as there can be, and a timeout that is
-//     longer than the worker's.
-//   - asynq's leases, unique locks, groups, results and servers are not used. A row's lease is its owner's heartbeat: see reaper.go. asynq's tools
-//     therefore list no servers, and show no running task as orphaned.
+//   - A task is a protobuf message of asynq with a job as its payload. Its id is BATCH:LINE for its
+//     whole life, so a row is queued once. Earlier versions appended the number of the delivery
+//     after a hand-over; such tasks are served under the id that they have.
+//   - A task is in exactly one list or set, the one that its field state names, or in the list of
+//     its batch's waiting rows. Each script moves a task in one step, after any write that can
+//     fail.
+//   - asynq may archive or delete a task in any state but active, at any time. So scripts skip ids
+//     without a task, archived jobs are queued again, and a deleted row is lost until its file is
+//     queued again, which Lost reports.
+//   - asynq counts failures and would archive a task after its last retry. So a message allows as
+//     many retries as there can be, and a timeout that is longer than the worker's.
+//   - asynq's leases, unique locks, groups, results and servers are not used. A row's lease is its
+//     owner's heartbeat: see reaper.go. asynq's tools therefore list no servers, and show no
+//     running task as orphaned.
 
 import (
 	"errors"
@@ -151,7 +157,8 @@ func eachField(message []byte, visit func(field protowire.Number, kind protowire
 	return nil
 }
 
-// failedMessage returns a task's message with the failure that ended its delivery. If counted is true, it also adds 1 to the number of failures.
+// failedMessage returns a task's message with the failure that ended its delivery. If counted is
+// true, it also adds 1 to the number of failures.
 func failedMessage(message string, at time.Time, failure error, counted bool) string {
 	m := make([]byte, 0, len(message)+64)
 	err := eachField([]byte(message), func(field protowire.Number, kind protowire.Type, value []byte) {
@@ -184,6 +191,7 @@ func retried(message string) int {
 	return int(min(n, 1<<20))
 }
 
-// today returns the day (UTC) in the form of asynq's daily counts, and statsEnd the Unix time, in seconds, until which they are kept.
+// today returns the day (UTC) in the form of asynq's daily counts, and statsEnd the Unix time, in
+// seconds, until which they are kept.
 func today(at time.Time) string   { return at.UTC().Format(time.DateOnly) }
 func statsEnd(at time.Time) int64 { return at.Add(asynqStatsTTL).Unix() }

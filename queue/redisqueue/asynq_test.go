@@ -30,8 +30,8 @@ func addJobs(t testing.TB, q *redisqueue.Queue, lines ...int) []bool {
 	return added
 }
 
-// Add writes the same bytes as asynq's client. The timeout and the number of retries are larger than the worker's, since asynq itself
-// must never end or archive a job.
+// Add writes the same bytes as asynq's client. The timeout and the number of retries are larger
+// than the worker's, since asynq itself must never end or archive a job.
 func TestAddWritesWhatAsynqWrites(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)
@@ -96,7 +96,8 @@ func TestArchivedJobsAreAddedAgain(t *testing.T) {
 	require.Equal(t, []int{3, 0}, []int{info.Pending, info.Archived})
 }
 
-// Serve queues all archived jobs again, even if they are more than archivePage. It leaves tasks that are not jobs.
+// Serve queues all archived jobs again, even if they are more than archivePage. It leaves tasks
+// that are not jobs.
 func TestArchivedJobsAreServed(t *testing.T) {
 	t.Parallel()
 	r, q := open(t)

@@ -50,9 +50,10 @@ func usedMemory(b testing.TB, c *redis.Client) int {
 	return n
 }
 
-// BenchmarkBytesPerRow reports the memory that Redis takes for a row with a chat of 200 bytes and an answer of 64 bytes: while the row
-// waits for a worker, while its result waits for a collector, and after the collector has stored the result. The entry that remains
-// then prevents a second recording, and lets collectors compare outputs with the batch.
+// BenchmarkBytesPerRow reports the memory that Redis takes for a row with a chat of 200 bytes and
+// an answer of 64 bytes: while the row waits for a worker, while its result waits for a collector,
+// and after the collector has stored the result. The entry that remains then prevents a second
+// recording, and lets collectors compare outputs with the batch.
 func BenchmarkBytesPerRow(b *testing.B) {
 	const n = 50_000
 	r := redistest.Start(b)

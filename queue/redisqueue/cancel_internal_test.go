@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// A row that runs while its batch is cancelled leaves no task, even if its worker stops before the task is delivered again.
+// A row that runs while its batch is cancelled leaves no task, even if its worker stops before the
+// task is delivered again.
 func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -33,8 +34,8 @@ func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	f.requireNoTask()
 }
 
-// A worker has died with rows, and their batch is cancelled before another worker starts. The rows then leave no tasks, even if Redis has
-// no memory left, or if the rows are handed over later.
+// A worker has died with rows, and their batch is cancelled before another worker starts. The rows
+// then leave no tasks, even if Redis has no memory left, or if the rows are handed over later.
 func TestRowsOfADeadWorkerLeaveNoTasks(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(f *fleet) error{

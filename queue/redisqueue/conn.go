@@ -13,12 +13,14 @@ import (
 const (
 	// writeChunk is the number of bytes of a request that must be written within one timeout.
 	writeChunk = 64 << 10
-	// minSpeed is the speed, in bytes per second, at which the operating system is expected to send a written request.
+	// minSpeed is the speed, in bytes per second, at which the operating system is expected to send
+	// a written request.
 	minSpeed = 1 << 20
 )
 
-// dialSteady changes the meaning of o's timeouts: they limit the time without progress instead of the time of a whole request or
-// reply. A result of many megabytes then passes through a slow link, and a server that does not answer is still noticed.
+// dialSteady changes the meaning of o's timeouts: they limit the time without progress instead of
+// the time of a whole request or reply. A result of many megabytes then passes through a slow link,
+// and a server that does not answer is still noticed.
 func dialSteady(o *redis.Options) {
 	dial := redis.NewDialer(o)
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -34,15 +36,16 @@ func dialSteady(o *redis.Options) {
 	}
 }
 
-// steadyConn is a connection that renews its deadline whenever part of a request or reply was sent or received.
+// steadyConn is a connection that renews its deadline whenever part of a request or reply was sent
+// or received.
 type steadyConn struct {
 	net.Conn
 	read, write atomic.Int64 // timeouts as time.Duration; 0 for none
 	sent        atomic.Int64 // bytes written since the last byte was read
 }
 
-// steadyRawConn is a steadyConn with access to its socket. The client uses the socket to check whether the server has closed the
-// connection.
+// steadyRawConn is a steadyConn with access to its socket. The client uses the socket to check
+// whether the server has closed the connection.
 type steadyRawConn struct {
 	*steadyConn
 	syscall.Conn
@@ -82,7 +85,8 @@ func (c *steadyConn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// SetReadDeadline implements net.Conn. It extends the deadline by the time that the system needs to send the written request at minSpeed.
+// SetReadDeadline implements net.Conn. It extends the deadline by the time that the system needs to
+// send the written request at minSpeed.
 func (c *steadyConn) SetReadDeadline(t time.Time) error {
 	remember(&c.read, t)
 	if !t.IsZero() {

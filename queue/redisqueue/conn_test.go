@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// throttled returns the address of a proxy to a server. The proxy pauses after each part of the data, in both directions.
+// throttled returns the address of a proxy to a server. The proxy pauses after each part of the
+// data, in both directions.
 func throttled(t *testing.T, server string, part int, pause time.Duration) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -53,7 +54,8 @@ func throttled(t *testing.T, server string, part int, pause time.Duration) strin
 	return l.Addr().String()
 }
 
-// A timeout limits the time without progress, so a value whose transfer takes longer than the timeout passes in both directions.
+// A timeout limits the time without progress, so a value whose transfer takes longer than the
+// timeout passes in both directions.
 func TestALargeValuePassesThroughASlowLink(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

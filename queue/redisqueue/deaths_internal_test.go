@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// A worker that was only suspended subtracts the deaths that were counted for it, and continues under another id.
+// A worker that was only suspended subtracts the deaths that were counted for it, and continues
+// under another id.
 func TestASleepIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -68,7 +69,8 @@ func TestASleepIsNoDeath(t *testing.T) {
 	require.Len(t, all, 1, "a worker that shuts down leaves no record")
 }
 
-// If a worker takes a task and dies before it owns the task, the task returns to the queue, and no death is counted.
+// If a worker takes a task and dies before it owns the task, the task returns to the queue, and no
+// death is counted.
 func TestAnOrphanGoesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -126,7 +128,8 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A row that runs without an owner returns to the queue. No death is counted, since its worker is alive.
+// A row that runs without an owner returns to the queue. No death is counted, since its worker is
+// alive.
 func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

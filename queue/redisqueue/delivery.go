@@ -12,11 +12,13 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// held is a delivery of a row to this worker, from the time when the worker takes the row until its handler has returned.
+// held is a delivery of a row to this worker, from the time when the worker takes the row until its
+// handler has returned.
 //
-// number is the fencing number of the delivery: how often the row was taken from silent workers before. Scripts refuse all writes of a delivery
-// whose number is not the row's present one. The worker becomes the row's owner when the row begins, or with the next heartbeat if the row
-// has not begun by then.
+// number is the fencing number of the delivery: how often the row was taken from silent workers
+// before. Scripts refuse all writes of a delivery whose number is not the row's present one. The
+// worker becomes the row's owner when the row begins, or with the next heartbeat if the row has not
+// begun by then.
 type held struct {
 	queue.Delivery
 	queue   string // name of the queue
@@ -87,7 +89,8 @@ func jobOf(task, message string) (*queue.Job, error) {
 	return j, nil
 }
 
-// own makes the member the owner of the row and returns the worker id to write to Redis. ok is false if the member was declared lost.
+// own makes the member the owner of the row and returns the worker id to write to Redis. ok is
+// false if the member was declared lost.
 func (h *held) own() (worker string, ok bool) {
 	h.member.mu.Lock()
 	defer h.member.mu.Unlock()
@@ -98,7 +101,8 @@ func (h *held) own() (worker string, ok bool) {
 	return h.owner, true
 }
 
-// admit admits the rows that can begin without a wait and returns them. The others are left to their handlers.
+// admit admits the rows that can begin without a wait and returns them. The others are left to
+// their handlers.
 func (s *server) admit(tasks []*held) (admitted []*held) {
 	for _, h := range tasks {
 		if h.Job == nil || h.ctx.Err() != nil {
@@ -114,7 +118,8 @@ func (s *server) admit(tasks []*held) (admitted []*held) {
 	return admitted
 }
 
-// prepare makes the member the owner of an admitted row. It returns false if the member was declared lost.
+// prepare makes the member the owner of an admitted row. It returns false if the member was
+// declared lost.
 func (s *server) prepare(h *held) bool {
 	var ok bool
 	if h.worker, ok = h.own(); !ok {
@@ -133,7 +138,8 @@ func beginCall(rows []*held) *call {
 	return c
 }
 
-// setBegun reads the reply of begin.lua. If it is an error of Redis, the row's handler begins the row again.
+// setBegun reads the reply of begin.lua. If it is an error of Redis, the row's handler begins the
+// row again.
 func setBegun(rows []*held, reply *redis.Cmd) {
 	list, err := reply.Slice()
 	for i, h := range rows {
@@ -198,7 +204,8 @@ func (h *held) Save(ctx context.Context, checkpoint []byte) error {
 	return failure(err, "store the progress of line %d of batch %s", h.Line, h.Batch)
 }
 
-// Record implements queue.Recorder. Results of several rows are recorded together, unless they are large.
+// Record implements queue.Recorder. Results of several rows are recorded together, unless they are
+// large.
 func (h *held) Record(ctx context.Context, r queue.Result) (first bool, err error) {
 	row := h.toRecord(r)
 	if row.size() <= maxGroupedResult {

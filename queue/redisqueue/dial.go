@@ -13,14 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// moreConnections is the number of connections for producers, collectors and asynq. In addition, there is one for each running row.
+// moreConnections is the number of connections for producers, collectors and asynq. In addition,
+// there is one for each running row.
 const moreConnections = 16
 
-// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for TLS, or unix://path) and checks that it
-// answers, is a single primary (no replica, Sentinel or cluster) and has version 6.2 or later. rows is the number of rows that run at the
-// same time; it determines the number of connections. warnings describes settings of the server that can lose jobs. If the server is
-// loading its data, Dial calls the function waiting once, with a message for the user, and waits until the data is loaded. If waiting is
-// nil, Dial returns an error instead.
+// Dial connects to the Redis server of a URL (redis://[user:password@]host:port[/db], rediss:// for
+// TLS, or unix://path) and checks that it answers, is a single primary (no replica, Sentinel or
+// cluster) and has version 6.2 or later. rows is the number of rows that run at the same time; it
+// determines the number of connections. warnings describes settings of the server that can lose
+// jobs. If the server is loading its data, Dial calls the function waiting once, with a message for
+// the user, and waits until the data is loaded. If waiting is nil, Dial returns an error instead.
 func Dial(ctx context.Context, url string, rows int, waiting func(reason string)) (q *Queue, warnings []string, err error) {
 	redis.SetLogger(clientLog{})
 	opts, err := redis.ParseURL(url)
@@ -57,7 +59,8 @@ func Dial(ctx context.Context, url string, rows int, waiting func(reason string)
 // loadingInterval is the time between two checks of a server that loads its data.
 const loadingInterval = 250 * time.Millisecond
 
-// waitUntilLoaded reads a server's INFO repeatedly until the server has loaded its data. It returns the last INFO.
+// waitUntilLoaded reads a server's INFO repeatedly until the server has loaded its data. It returns
+// the last INFO.
 func waitUntilLoaded(ctx context.Context, c *redis.Client, info map[string]string) (map[string]string, error) {
 	for info["loading"] == "1" {
 		select {
@@ -88,7 +91,8 @@ func hint(opts *redis.Options, err error) string {
 	return ""
 }
 
-// clientLog passes the Redis client's log on at debug level. The client also returns everything important as an error.
+// clientLog passes the Redis client's log on at debug level. The client also returns everything
+// important as an error.
 type clientLog struct{}
 
 func (clientLog) Printf(ctx context.Context, format string, args ...any) {

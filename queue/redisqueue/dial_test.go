@@ -57,7 +57,8 @@ func TestDialSuggestsAnotherURL(t *testing.T) {
 	require.NoError(t, c.Close())
 }
 
-// answering returns the address of a server that is not Redis: it sends reply to each client and closes the connection.
+// answering returns the address of a server that is not Redis: it sends reply to each client and
+// closes the connection.
 func answering(t *testing.T, reply string) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -14,8 +14,9 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Versions before deliveries were values ran asynq's server beside the workers: running tasks had leases in asynq's sorted set. After a hand-over,
-// a row's task got the id BATCH:LINE:NUMBER, as a second id field at the end of its message. A batch that such a version has left is served in
+// Versions before deliveries were values ran asynq's server beside the workers: running tasks had
+// leases in asynq's sorted set. After a hand-over, a row's task got the id BATCH:LINE:NUMBER, as a
+// second id field at the end of its message. A batch that such a version has left is served in
 // whatever state its rows are.
 func TestABatchOfAnEarlierVersionIsServed(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,8 @@ func (q *Queue) Announce(ctx context.Context, channel string, message []byte) er
 	return failure(q.rdb.Publish(ctx, eventChannel(channel), message).Err(), "announce an event")
 }
 
-// Listen implements queue.Queue. The client connects and subscribes again when the connection is lost.
+// Listen implements queue.Queue. The client connects and subscribes again when the connection is
+// lost.
 func (q *Queue) Listen(ctx context.Context, channel string, onReady func(), onMessage func(message []byte)) error {
 	s := q.rdb.Subscribe(ctx, eventChannel(channel))
 	defer s.Close() //nolint:errcheck // the connection is only for this subscription

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// expiredAtOnce is the number of rows that expire concurrently. Most of the time is spent on round trips to Redis.
+// expiredAtOnce is the number of rows that expire concurrently. Most of the time is spent on round
+// trips to Redis.
 const expiredAtOnce = 16
 
 // Expire implements queue.Queue.
@@ -52,8 +53,8 @@ func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) 
 	return int(ended.Load()), failure(err, "end the overdue rows of batch %s", batch)
 }
 
-// tasksOf returns the ids of a batch's tasks. It reads the queue's lists in the order in which a task passes through them, so that it
-// does not miss a task that moves on meanwhile.
+// tasksOf returns the ids of a batch's tasks. It reads the queue's lists in the order in which a
+// task passes through them, so that it does not miss a task that moves on meanwhile.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
 	list := func(key string, start int64) ([]string, error) {
@@ -91,8 +92,9 @@ func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string,
 	return ids, nil
 }
 
-// expireTask records the row of a task as expired, then deletes the task unless it is running. The worker of a running task finds out later
-// that the row is recorded. first reports whether the row was not recorded before.
+// expireTask records the row of a task as expired, then deletes the task unless it is running. The
+// worker of a running task finds out later that the row is recorded. first reports whether the row
+// was not recorded before.
 func (q *Queue) expireTask(ctx context.Context, name, id, batch string) (first bool, err error) {
 	message, err := q.rdb.HGet(ctx, taskKey(name, id), "msg").Result()
 	if isNil(err) {

@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
-// Overdue rows expire in every state: waiting, held by a worker that may be dead, taken from a worker, or waiting for a retry.
+// Overdue rows expire in every state: waiting, held by a worker that may be dead, taken from a
+// worker, or waiting for a retry.
 func TestOverdueRowsExpireInEveryState(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -15,12 +15,13 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// announcedPoll is the minimum time between two requests to the empty queue of Interactive jobs. Their arrival is announced; only those
-// that return to the queue are not.
+// announcedPoll is the minimum time between two requests to the empty queue of Interactive jobs.
+// Their arrival is announced; only those that return to the queue are not.
 const announcedPoll = 2 * time.Second
 
-// feed takes rows from queues for a number of handlers. In one round trip, it records the results of rows, begins the rows of the reserve, and
-// takes rows for the reserve. So many rows share a round trip. A result waits a moment for other results while rows are being answered.
+// feed takes rows from queues for a number of handlers. In one round trip, it records the results
+// of rows, begins the rows of the reserve, and takes rows for the reserve. So many rows share a
+// round trip. A result waits a moment for other results while rows are being answered.
 type feed struct {
 	server *server
 	queues map[string]int // weight of each queue
@@ -59,7 +60,8 @@ func (f *feed) start(ctx context.Context) {
 	}
 }
 
-// shutdown waits for the handlers, which end after start's ctx, and returns the rows that no handler has received to their queues.
+// shutdown waits for the handlers, which end after start's ctx, and returns the rows that no
+// handler has received to their queues.
 func (f *feed) shutdown() {
 	f.working.Wait()
 	close(f.handled)
@@ -94,8 +96,9 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// noPoll means that no request is planned. The feed polls only while a handler is free and the last request found too few rows. Otherwise
-// the next request follows when wake signals that a handler is free.
+// noPoll means that no request is planned. The feed polls only while a handler is free and the last
+// request found too few rows. Otherwise the next request follows when wake signals that a handler
+// is free.
 const noPoll = time.Hour
 
 // untilPoll returns the time until the next request for rows.
@@ -108,8 +111,8 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// round records results, begins rows of the reserve and takes rows, in one round trip. If the engine would be short of rows, rows that were
-// taken begin at once, in a second round trip.
+// round records results, begins rows of the reserve and takes rows, in one round trip. If the
+// engine would be short of rows, rows that were taken begin at once, in a second round trip.
 func (f *feed) round(ctx context.Context) {
 	f.mu.Lock()
 	results := f.nextResults()
@@ -166,7 +169,8 @@ func (f *feed) wanted(ctx context.Context) int {
 	return min(n, maxGroup)
 }
 
-// due removes from the reserve the rows for which handlers are free or will soon be free, and returns them.
+// due removes from the reserve the rows for which handlers are free or will soon be free, and
+// returns them.
 func (f *feed) due() []*held {
 	f.mu.Lock()
 	free := f.capacity.free(len(f.reserve))
@@ -186,8 +190,8 @@ func (f *feed) takeCall(n int) *call {
 	return c
 }
 
-// order returns the order in which queues are tried until one has a row: their numbers, from 1, as digits, such as "213". The order is
-// random according to the weights.
+// order returns the order in which queues are tried until one has a row: their numbers, from 1, as
+// digits, such as "213". The order is random according to the weights.
 func (f *feed) order(queues []string) string {
 	if len(queues) == 1 {
 		return "1"
@@ -205,9 +209,10 @@ func (f *feed) order(queues []string) string {
 	return string(digits)
 }
 
-// taken adds rows to the reserve, and starts them if the engine is short of rows. If there are fewer rows than wanted, the queues are empty,
-// and the feed waits before the next request. It does not wait if ask was called after the request began. asks is the value of f.asks when
-// the request began.
+// taken adds rows to the reserve, and starts them if the engine is short of rows. If there are
+// fewer rows than wanted, the queues are empty, and the feed waits before the next request. It does
+// not wait if ask was called after the request began. asks is the value of f.asks when the request
+// began.
 func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int) {
 	s := f.server
 	list, err := reply.Slice()
@@ -298,7 +303,8 @@ func (f *feed) ask() {
 	signal(f.wake)
 }
 
-// giveBack returns rows that no handler has received to the heads of their queues, in the order in which they were there.
+// giveBack returns rows that no handler has received to the heads of their queues, in the order in
+// which they were there.
 func (f *feed) giveBack(tasks []*held) {
 	for _, h := range slices.Backward(tasks) {
 		f.server.giveBack(h)
@@ -334,7 +340,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// newFeeds returns the feed of the queues of batches and, if the worker takes Interactive jobs, the feed of their queue.
+// newFeeds returns the feed of the queues of batches and, if the worker takes Interactive jobs, the
+// feed of their queue.
 func newFeeds(s *server) []*feed {
 	o := s.options
 	queues := map[string]int{}

@@ -138,7 +138,8 @@ func TestTheOrderOfQueues(t *testing.T) {
 	require.InDelta(t, n*6/10*3/4, counts["31"], 300, "b after a")
 }
 
-// One request takes many tasks. Each task comes from the first queue in its order that has a task. A paused queue is skipped.
+// One request takes many tasks. Each task comes from the first queue in its order that has a task.
+// A paused queue is skipped.
 func TestTasksAreTakenTogether(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 300)
@@ -173,8 +174,9 @@ func TestTasksAreTakenTogether(t *testing.T) {
 	require.Empty(t, ask("12"))
 }
 
-// A feed takes as many rows ahead as the engine computes in prefetchTime, within limits. Results wait for each other until three quarters of
-// these rows are used up. The reserve has as many rows as results are recorded together, and none if rows are long.
+// A feed takes as many rows ahead as the engine computes in prefetchTime, within limits. Results
+// wait for each other until three quarters of these rows are used up. The reserve has as many rows
+// as results are recorded together, and none if rows are long.
 func TestRowsAhead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -205,8 +207,8 @@ func TestRowsAhead(t *testing.T) {
 	}
 }
 
-// Tasks of the reserve count no attempt until handlers are free for them. Then they begin in the round trip that takes more tasks. When the
-// server stops, they return to the head of their queue.
+// Tasks of the reserve count no attempt until handlers are free for them. Then they begin in the
+// round trip that takes more tasks. When the server stops, they return to the head of their queue.
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	fl := newFleet(t, 20)
@@ -233,7 +235,8 @@ func TestReserve(t *testing.T) {
 	require.Equal(t, []string{"b:13", "b:12", "b:11"}, pending[len(pending)-3:])
 }
 
-// While no row ends, a server takes a quarter more rows than run at once, however many it may take ahead.
+// While no row ends, a server takes a quarter more rows than run at once, however many it may take
+// ahead.
 func TestLongRowsAreNotTakenFarAhead(t *testing.T) {
 	t.Parallel()
 	const runs = 8

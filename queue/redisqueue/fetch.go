@@ -10,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// answers records when the server last answered. The field any is for all commands. The field fetch is only for requests for tasks, even if
-// there were no tasks. answers is a hook of the Redis client, which sets any. The feeds set fetch.
+// answers records when the server last answered. The field any is for all commands. The field fetch
+// is only for requests for tasks, even if there were no tasks. answers is a hook of the Redis
+// client, which sets any. The feeds set fetch.
 type answers struct {
 	any, fetch moment
 }

@@ -28,7 +28,8 @@ func (q *Queue) lose(ctx context.Context, id, beat string) (lost bool, err error
 	return n == 1, failure(err, "declare a worker lost")
 }
 
-// beats returns the time of the last heartbeat of each worker that is not lost, in ms, by worker id.
+// beats returns the time of the last heartbeat of each worker that is not lost, in ms, by worker
+// id.
 func (q *Queue) beats(ctx context.Context) (map[string]string, error) {
 	beats, err := q.rdb.HGetAll(ctx, fleetKey("beats")).Result()
 	return beats, failure(err, "read the heartbeats of workers")
@@ -60,7 +61,8 @@ func (q *Queue) Fleet(ctx context.Context) ([]queue.Worker, error) {
 	return all, nil
 }
 
-// Silent reports whether a worker's last heartbeat is so old that any live worker would have declared this worker lost.
+// Silent reports whether a worker's last heartbeat is so old that any live worker would have
+// declared this worker lost.
 func (q *Queue) Silent(w queue.Worker) bool { return time.Since(w.Beat) >= 2*q.Leases.Silence }
 
 // Workers implements queue.Queue.

@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Rows that are recorded together do not affect each other: each has a separate reply, even if other rows fail.
+// Rows that are recorded together do not affect each other: each has a separate reply, even if
+// other rows fail.
 func TestRowsOfAGroupAreRecordedApart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 9)
@@ -116,7 +117,8 @@ func (f *fleet) running(batch string, line int) *held {
 	return &held{Delivery: queue.Delivery{Job: fleetJob(batch, line)}, queue: "m:default", task: id, member: f.member("w")}
 }
 
-// A call of Begin that is repeated because its reply was lost counts one attempt. After the row is taken again, Begin counts another.
+// A call of Begin that is repeated because its reply was lost counts one attempt. After the row is
+// taken again, Begin counts another.
 func TestARepeatedBeginningCountsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -131,8 +133,8 @@ func TestARepeatedBeginningCountsOnce(t *testing.T) {
 	}
 }
 
-// A server begins the jobs that are admitted, and leaves the others to their handlers. Results that arrive at the same time are recorded
-// together.
+// A server begins the jobs that are admitted, and leaves the others to their handlers. Results that
+// arrive at the same time are recorded together.
 func TestAServerWorksInGroups(t *testing.T) {
 	t.Parallel()
 	const rows, handlers, ahead = 400, 20, 10

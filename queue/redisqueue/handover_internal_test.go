@@ -15,8 +15,9 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// The rows of a silent worker go to another worker, in their order and before rows that were queued later. When the silent worker wakes, it
-// cannot change these rows: its results have no effect, and neither have the scripts that it runs when its handlers return.
+// The rows of a silent worker go to another worker, in their order and before rows that were queued
+// later. When the silent worker wakes, it cannot change these rows: its results have no effect, and
+// neither have the scripts that it runs when its handlers return.
 func TestASleepingWorkerLosesItsRows(t *testing.T) {
 	t.Parallel()
 	for _, outcome := range []string{"record", "fail", "hand back"} {
@@ -96,8 +97,8 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 	}
 }
 
-// A row goes from a sleeping worker to a second one. When the first worker wakes, its writes do not change the row, and the row's task
-// stays in the queue in case the second worker dies too.
+// A row goes from a sleeping worker to a second one. When the first worker wakes, its writes do not
+// change the row, and the row's task stays in the queue in case the second worker dies too.
 func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -139,7 +140,8 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 	f.requireEmptyQueue()
 }
 
-// A row is handed over while its worker still runs and then ends the delivery. The row is delivered once more.
+// A row is handed over while its worker still runs and then ends the delivery. The row is delivered
+// once more.
 func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -161,7 +163,8 @@ func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 	f.requireEmptyQueue()
 }
 
-// A worker that could not give up a row because Redis was unreachable does so with its next heartbeat. Otherwise it would stay the row's owner.
+// A worker that could not give up a row because Redis was unreachable does so with its next
+// heartbeat. Otherwise it would stay the row's owner.
 func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)

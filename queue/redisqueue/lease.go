@@ -2,7 +2,8 @@ package redisqueue
 
 import "time"
 
-// Leases are the intervals of workers: those of their requests, and those with which they watch each other's heartbeats.
+// Leases are the intervals of workers: those of their requests, and those with which they watch
+// each other's heartbeats.
 type Leases struct {
 	Beat    time.Duration // time between two heartbeats of a worker, and between two checks of the other workers' heartbeats
 	Stop    time.Duration // a stopping worker no longer waits for Redis after this time without an answer
@@ -10,12 +11,13 @@ type Leases struct {
 	Silence time.Duration // a worker's rows go to other workers after this time without a heartbeat
 }
 
-// DefaultLeases let other workers take the rows of a killed worker within 20 s: Silence, two checks, and one poll interval.
+// DefaultLeases let other workers take the rows of a killed worker within 20 s. Usually it takes
+// less: Silence, at most two checks (Beat each), and one poll interval.
 var DefaultLeases = Leases{Beat: 2 * time.Second, Poll: 250 * time.Millisecond, Silence: 12 * time.Second, Stop: 4 * time.Second}
 
-// watch finds silent workers: those whose last heartbeat has not changed for some time. It does not compare clocks of different machines,
-// and it counts only time in which it could read heartbeats. So neither a restart of Redis nor a pause of the watching process makes a
-// worker silent.
+// watch finds silent workers: those whose last heartbeat has not changed for some time. It does not
+// compare clocks of different machines, and it counts only time in which it could read heartbeats.
+// So neither a restart of Redis nor a pause of the watching process makes a worker silent.
 type watch struct {
 	Leases
 	last time.Time // time of the last call of look
@@ -28,7 +30,8 @@ type sighting struct {
 	since time.Time
 }
 
-// look compares the heartbeats of all workers with those of the last call, and returns the ids of silent workers.
+// look compares the heartbeats of all workers with those of the last call, and returns the ids of
+// silent workers.
 func (w *watch) look(now time.Time, beats map[string]string) (silent []string) {
 	rested := now.Sub(w.last) > 3*w.Beat
 	w.last = now

@@ -15,7 +15,8 @@ import (
 // subscribeInterval is the time between two attempts to subscribe to the channels of a member.
 const subscribeInterval = 5 * time.Second
 
-// member registers this worker with Redis, sends its heartbeats, and keeps a list of its deliveries.
+// member registers this worker with Redis, sends its heartbeats, and keeps a list of its
+// deliveries.
 type member struct {
 	queue   *Queue
 	options queue.ServeOptions
@@ -31,7 +32,8 @@ type member struct {
 	debts []debt // failed writes that must be repeated
 }
 
-// debt is a failed write that would have ended a delivery. It is repeated with each heartbeat until it succeeds.
+// debt is a failed write that would have ended a delivery. It is repeated with each heartbeat until
+// it succeeds.
 type debt func(ctx context.Context) error
 
 func newMember(q *Queue, o queue.ServeOptions) *member {
@@ -44,7 +46,8 @@ func newMember(q *Queue, o queue.ServeOptions) *member {
 	return m
 }
 
-// join sends the first heartbeat. The worker must not own rows before: a reaper would take them, since their owner has no heartbeat.
+// join sends the first heartbeat. The worker must not own rows before: a reaper would take them,
+// since their owner has no heartbeat.
 func (m *member) join(ctx context.Context) error {
 	_, _, err := m.sendBeat(ctx)
 	return err
@@ -89,9 +92,10 @@ func (m *member) beat(ctx context.Context) {
 	m.settle(ctx)
 }
 
-// sendBeat writes the worker's record, and makes the worker the owner of rows that it has taken but not begun, so that reapers do not take them.
-// It leaves out rows that were taken since the last heartbeat: most of them begin before the next one. alive is false if the worker was
-// declared lost. gone has rows that other workers have by now.
+// sendBeat writes the worker's record, and makes the worker the owner of rows that it has taken but
+// not begun, so that reapers do not take them. It leaves out rows that were taken since the last
+// heartbeat: most of them begin before the next one. alive is false if the worker was declared
+// lost. gone has rows that other workers have by now.
 func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*held, err error) {
 	m.mu.Lock()
 	id, n := m.id, len(m.helds)
@@ -155,8 +159,8 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// lost ends all deliveries that the member holds, since their rows have gone to other workers. The member then continues under a new
-// worker id.
+// lost ends all deliveries that the member holds, since their rows have gone to other workers. The
+// member then continues under a new worker id.
 func (m *member) lost(ctx context.Context) {
 	m.mu.Lock()
 	m.options.Logger.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.helds))
@@ -172,7 +176,8 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// hold adds a delivery to those that the member holds. Its context ends when the member is lost or the row is cancelled.
+// hold adds a delivery to those that the member holds. Its context ends when the member is lost or
+// the row is cancelled.
 func (m *member) hold(ctx context.Context, h *held) {
 	h.member, h.taken = m, time.Now()
 	h.ctx, h.end = context.WithCancelCause(ctx)
@@ -181,8 +186,8 @@ func (m *member) hold(ctx context.Context, h *held) {
 	m.helds[h] = struct{}{}
 }
 
-// release removes a delivery from those that the member holds. If the member was declared lost while it ran the row, it subtracts the death that
-// was counted, because it was only suspended.
+// release removes a delivery from those that the member holds. If the member was declared lost
+// while it ran the row, it subtracts the death that was counted, because it was only suspended.
 func (m *member) release(ctx context.Context, h *held) {
 	m.mu.Lock()
 	delete(m.helds, h)
@@ -196,7 +201,8 @@ func (m *member) release(ctx context.Context, h *held) {
 	}
 }
 
-// listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel have cancelled.
+// listen receives messages until ctx is done. It ends the deliveries that asynq's tools or Cancel
+// have cancelled.
 func (m *member) listen(ctx context.Context) {
 	arrivals := arrivalChannel(m.options.Alias)
 	s := m.queue.rdb.Subscribe(ctx, cancelChannel, arrivals)
@@ -235,5 +241,6 @@ func (m *member) cancel(task string) {
 	}
 }
 
-// arrivalChannel is the channel on which the arrival of Interactive jobs of a model alias is announced.
+// arrivalChannel is the channel on which the arrival of Interactive jobs of a model alias is
+// announced.
 func arrivalChannel(alias string) string { return eventChannel("queue:" + alias) }

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// outage logs two lines for each time in which Redis cannot be used: one when the outage begins and one when it ends. All other errors of
-// the outage are logged at debug level.
+// outage logs two lines for each time in which Redis cannot be used: one when the outage begins and
+// one when it ends. All other errors of the outage are logged at debug level.
 type outage struct {
 	log *slog.Logger
 

@@ -10,13 +10,14 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// pausedKey returns asynq's key that pauses a queue. While the key exists, take.lua takes no tasks of the queue.
+// pausedKey returns asynq's key that pauses a queue. While the key exists, take.lua takes no tasks
+// of the queue.
 func pausedKey(alias string, p queue.Priority) string {
 	return asynqKey(queueName(alias, p), "paused")
 }
 
-// Pause stops workers from taking rows of a model alias until Resume is called. Running rows are finished. changed reports whether any
-// of the alias's queues was not paused before.
+// Pause stops workers from taking rows of a model alias until Resume is called. Running rows are
+// finished. changed reports whether any of the alias's queues was not paused before.
 func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
 	c := with(pauseScript, "now_s", now()/1000).rows(len(queue.AllPriorities()), "queue")
 	for _, name := range queuesOf(alias) {
@@ -36,7 +37,8 @@ func (q *Queue) Resume(ctx context.Context, alias string) (changed bool, err err
 	return n > 0, failure(err, "resume model name %s", alias)
 }
 
-// Aliases returns the model aliases for which rows were ever queued or that a live worker serves, and whether they are paused.
+// Aliases returns the model aliases for which rows were ever queued or that a live worker serves,
+// and whether they are paused.
 func (q *Queue) Aliases(ctx context.Context) (paused map[string]bool, err error) {
 	queues, err := q.rdb.SMembers(ctx, asynqQueues).Result()
 	if err != nil {

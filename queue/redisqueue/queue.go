@@ -1,8 +1,10 @@
-// Package redisqueue implements queue.Queue in Redis, for workers on many machines. Jobs are asynq tasks. Batches and results are keys of
-// this package, which Lua scripts change. The other packages that access Redis are queue/chores and eval/schedule.
+// Package redisqueue implements queue.Queue in Redis, for workers on many machines. Jobs are asynq
+// tasks. Batches and results are keys of this package, which Lua scripts change. The other packages
+// that access Redis are queue/chores and eval/schedule.
 //
-// Every worker sends heartbeats to Redis. A worker whose heartbeats have stopped is silent: another worker declares it lost, and returns
-// its rows to the queue. The owner of a row is the worker that Redis records as running it.
+// Every worker sends heartbeats to Redis. A worker whose heartbeats have stopped is silent: another
+// worker declares it lost, and returns its rows to the queue. The owner of a row is the worker that
+// Redis records as running it.
 package redisqueue
 
 import (
@@ -88,7 +90,8 @@ func now() int64 { return time.Now().UnixMilli() }
 
 func isNil(err error) bool { return errors.Is(err, redis.Nil) }
 
-// failure adds the failed operation to an error. A transient error then also matches queue.ErrUnavailable. If err is nil, failure returns nil.
+// failure adds the failed operation to an error. A transient error then also matches
+// queue.ErrUnavailable. If err is nil, failure returns nil.
 func failure(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -107,10 +110,12 @@ func (u unavailable) Is(target error) bool {
 }
 func (u unavailable) Unwrap() error { return u.error }
 
-// overMaxMemory is the prefix of Redis's reply to a write while it uses more memory than its setting maxmemory.
+// overMaxMemory is the prefix of Redis's reply to a write while it uses more memory than its
+// setting maxmemory.
 const overMaxMemory = "OOM"
 
-// transient reports whether the failed operation can succeed later, when Redis is reachable or has free memory again.
+// transient reports whether the failed operation can succeed later, when Redis is reachable or has
+// free memory again.
 func transient(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

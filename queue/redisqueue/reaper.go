@@ -6,11 +6,14 @@ import (
 	"time"
 )
 
-// What happens to the rows of a worker that dies: every worker sends heartbeats (member.go), and its reaper watches those of the others. A worker
-// is silent if its heartbeat has not changed for Leases.Silence. The first reaper that notices declares the worker lost (lose.lua). Then, in one
-// step (reap.lua), the rows that the lost worker owned return to the heads of their queues with a higher delivery number, so that the worker, if it
-// was only suspended, cannot change them any more. When it wakes, its next heartbeat tells it that it was lost: it ends its deliveries and
-// continues under a new id. docs/queue.md tells the whole story of such a row, with attempts, checkpoints and rows that kill their workers.
+// What happens to the rows of a worker that dies: every worker sends heartbeats (member.go), and
+// its reaper watches those of the others. A worker is silent if its heartbeat has not changed for
+// Leases.Silence. The first reaper that notices declares the worker lost (lose.lua). Then, in one
+// step (reap.lua), the rows that the lost worker owned return to the heads of their queues with a
+// higher delivery number, so that the worker, if it was only suspended, cannot change them any
+// more. When it wakes, its next heartbeat tells it that it was lost: it ends its deliveries and
+// continues under a new id. docs/queue.md tells the whole story of such a row, with attempts,
+// checkpoints and rows that kill their workers.
 
 // reaper watches the other workers. It returns the rows of silent workers to the queue.
 type reaper struct {
@@ -55,7 +58,8 @@ func (r *reaper) look(ctx context.Context) error {
 	return r.handOver(ctx, interval)
 }
 
-// handOver hands over the rows without a live worker. It leaves out queues that a worker has inspected within the interval.
+// handOver hands over the rows without a live worker. It leaves out queues that a worker has
+// inspected within the interval.
 func (r *reaper) handOver(ctx context.Context, interval time.Duration) error {
 	c := with(reapScript, "interval", interval.Milliseconds(), "silence", r.watch.Silence.Milliseconds()).rows(len(r.queues), "queue")
 	for _, queue := range r.queues {

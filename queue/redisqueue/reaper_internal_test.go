@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A worker is silent if its last heartbeat has not changed for 12 s. Time in which the watching process was asleep does not count.
+// A worker is silent if its last heartbeat has not changed for 12 s. Time in which the watching
+// process was asleep does not count.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	const s = time.Second

@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// maxGroupBytes limits the wait for other results: once the results have this total size in bytes, they are recorded.
+	// maxGroupBytes limits the wait for other results: once the results have this total size in
+	// bytes, they are recorded.
 	maxGroupBytes = 512 << 10
-	// maxGroupedResult is the maximum size, in bytes, of a result that is recorded together with other results.
+	// maxGroupedResult is the maximum size, in bytes, of a result that is recorded together with
+	// other results.
 	maxGroupedResult = 64 << 10
 )
 
@@ -53,12 +55,14 @@ func (f *feed) record(ctx context.Context, h *held, r queue.Result) (first bool,
 	}
 }
 
-// isFull reports whether the results should be recorded now, without waiting for other results. The caller holds the mutex.
+// isFull reports whether the results should be recorded now, without waiting for other results. The
+// caller holds the mutex.
 func (f *feed) isFull() bool {
 	return len(f.results) >= f.capacity.group() || f.bytes >= maxGroupBytes || f.capacity.held-f.capacity.ending == 0
 }
 
-// wait waits for more results, so that they are recorded together. It returns after a pause, or when f.full receives a signal.
+// wait waits for more results, so that they are recorded together. It returns after a pause, or
+// when f.full receives a signal.
 func (f *feed) wait() {
 	f.mu.Lock()
 	pause := f.capacity.pause()
@@ -77,7 +81,8 @@ func (f *feed) wait() {
 	}
 }
 
-// nextResults removes the results that are recorded in the next round trip. The caller holds the mutex.
+// nextResults removes the results that are recorded in the next round trip. The caller holds the
+// mutex.
 func (f *feed) nextResults() []waiting {
 	select {
 	case <-f.full:

@@ -22,10 +22,11 @@ type Requeued struct {
 	Kept   int // failed rows that stay recorded because they are invalid
 }
 
-// Requeue queues failed rows of a batch again: the rows with the given error code or, if code is empty, all failed rows. These
-// rows are no longer recorded, and collectors remove their error lines from outputs. A finished batch is in progress again.
-// Requeue also queues the rows that an earlier, interrupted call has left unqueued. The error is queue.ErrCancelled for a
-// cancelled batch.
+// Requeue queues failed rows of a batch again: the rows with the given error code or, if code is
+// empty, all failed rows. These rows are no longer recorded, and collectors remove their error
+// lines from outputs. A finished batch is in progress again. Requeue also queues the rows that an
+// earlier, interrupted call has left unqueued. The error is queue.ErrCancelled for a cancelled
+// batch.
 func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued, err error) {
 	s, err := q.Status(ctx, batch)
 	if err != nil {
@@ -59,7 +60,8 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 	return done, nil
 }
 
-// unrecorded returns the lines whose recordings Requeue has deleted, now or in an earlier call, and that were not recorded again since.
+// unrecorded returns the lines whose recordings Requeue has deleted, now or in an earlier call, and
+// that were not recorded again since.
 func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err error) {
 	recorded, err := q.Recorded(ctx, batch)
 	if err != nil {
@@ -79,7 +81,8 @@ func (q *Queue) unrecorded(ctx context.Context, batch string) (lines []int, err 
 	return lines, nil
 }
 
-// queueAgain queues the jobs of failed rows, unless they are queued already. added is the number of queued rows.
+// queueAgain queues the jobs of failed rows, unless they are queued already. added is the number of
+// queued rows.
 func (q *Queue) queueAgain(ctx context.Context, s queue.Status, lines []int) (added int, err error) {
 	fields := make([]string, len(lines))
 	for i, line := range lines {

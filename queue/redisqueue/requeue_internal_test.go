@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// A row that failed because its workers died starts from the beginning when it is queued again: its attempts, deaths and progress are
-// cleared. Late writes of an earlier worker are refused.
+// A row that failed because its workers died starts from the beginning when it is queued again: its
+// attempts, deaths and progress are cleared. Late writes of an earlier worker are refused.
 func TestARequeuedRowBeginsAnew(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -55,7 +55,8 @@ func TestARequeuedRowBeginsAnew(t *testing.T) {
 	require.Zero(t, q.rdb.Exists(ctx, key("b", "jobs")).Val(), "the job is deleted when its row is answered")
 }
 
-// Earlier versions wrote a field "outcome" into the entries of the stream. Requeue still finds the failed rows.
+// Earlier versions wrote a field "outcome" into the entries of the stream. Requeue still finds the
+// failed rows.
 func TestFailuresOfAnEarlierVersionAreQueuedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 0)

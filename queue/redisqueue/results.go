@@ -59,7 +59,8 @@ func (q *Queue) Read(ctx context.Context, batch string, p queue.Page) ([]queue.R
 	return rows, nil
 }
 
-// recording converts an entry of a stream, without the text of the result, which the entry does not contain.
+// recording converts an entry of a stream, without the text of the result, which the entry does not
+// contain.
 func recording(m redis.XMessage) queue.Recording {
 	text, _ := m.Values["line"].(string)
 	sum, _ := m.Values["sum"].(string)

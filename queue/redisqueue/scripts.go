@@ -44,7 +44,9 @@ var (
 // errNotRunning means that a worker no longer has the task that it wants to begin.
 var errNotRunning = errors.New("the task is not running")
 
-// replies are the numbers with which scripts answer for a row. Scripts have them in the table reply.
+// replies are the numbers with which scripts answer for a row. Scripts have them in the table
+// reply. Refusals are 0 or less: begin.lua answers with the attempt, which is at least 1, for a row
+// that begins.
 var replies = []struct {
 	name   string
 	number int64
@@ -61,7 +63,8 @@ var replies = []struct {
 	{"not_running", -7, errNotRunning},
 }
 
-// refusalOf returns the error for which a script's reply stands; nil for a reply that is no refusal.
+// refusalOf returns the error for which a script's reply stands; nil for a reply that is no
+// refusal.
 func refusalOf(number int64) error {
 	for _, r := range replies {
 		if r.number == number {
@@ -133,7 +136,8 @@ func (q *Queue) run(ctx context.Context, c *call) *redis.Cmd {
 	return c.script.Run(ctx, q.rdb, nil, c.args()...)
 }
 
-// check runs a script that replies with a number, and returns the error for which the number stands.
+// check runs a script that replies with a number, and returns the error for which the number
+// stands.
 func (q *Queue) check(ctx context.Context, c *call) error {
 	number, err := q.run(ctx, c).Int64()
 	if err != nil {
@@ -142,7 +146,8 @@ func (q *Queue) check(ctx context.Context, c *call) error {
 	return refusalOf(number)
 }
 
-// runAll runs scripts in one round trip. A script that the server does not have yet is sent again, with its source.
+// runAll runs scripts in one round trip. A script that the server does not have yet is sent again,
+// with its source.
 func (q *Queue) runAll(ctx context.Context, calls []*call) []*redis.Cmd {
 	pipe := q.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, len(calls))
@@ -161,8 +166,8 @@ func (q *Queue) runAll(ctx context.Context, calls []*call) []*redis.Cmd {
 	return cmds
 }
 
-// rowReply returns the part of a script's reply that is for row n. It is the error of the whole script, or the error for this row alone, if there is
-// one.
+// rowReply returns the part of a script's reply that is for row n. It is the error of the whole
+// script, or the error for this row alone, if there is one.
 func rowReply(list []any, n int, err error) (any, error) {
 	switch {
 	case err != nil:

@@ -68,7 +68,8 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 	}
 }
 
-// start begins to take rows. Heartbeats continue after the end of ctx, until the last row has returned to the queue.
+// start begins to take rows. Heartbeats continue after the end of ctx, until the last row has
+// returned to the queue.
 func (s *server) start(ctx context.Context) {
 	s.member.start(context.WithoutCancel(ctx))
 	for _, search := range s.searches {
@@ -116,7 +117,8 @@ func (s *server) process(h *held) {
 	}
 }
 
-// deliver admits and begins a row, unless the feed has, and calls the handler. A panic becomes a failure.
+// deliver admits and begins a row, unless the feed has, and calls the handler. A panic becomes a
+// failure.
 func (s *server) deliver(h *held) (outcome queue.Outcome) {
 	defer h.unadmit()
 	defer func() {
@@ -160,7 +162,8 @@ func (s *server) deliver(h *held) (outcome queue.Outcome) {
 	}
 }
 
-// dropped reports whether a row that was not begun for a reason needs no result, so that its task is deleted.
+// dropped reports whether a row that was not begun for a reason needs no result, so that its task
+// is deleted.
 func dropped(reason error) bool {
 	return slices.ContainsFunc([]error{queue.ErrRecorded, queue.ErrNoBatch, queue.ErrCancelled, queue.ErrOtherFile, queue.ErrNoRow},
 		func(final error) bool { return errors.Is(reason, final) })
@@ -192,7 +195,8 @@ type ending struct {
 	at      time.Time // when it is delivered again or was archived
 }
 
-// finish ends a delivery. If Redis fails, this is repeated until it succeeds. If another worker has the task by then, nothing happens.
+// finish ends a delivery. If Redis fails, this is repeated until it succeeds. If another worker has
+// the task by then, nothing happens.
 func (s *server) finish(h *held, e ending) {
 	now := time.Now()
 	message := ""

@@ -12,11 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// maxClockSkew is the maximum difference between the clocks of a machine and of Redis. Leases and times in the queue are compared
-// between machines.
+// maxClockSkew is the maximum difference between the clocks of a machine and of Redis. Leases and
+// times in the queue are compared between machines.
 const maxClockSkew = 10 * time.Second
 
-// readInfo returns the fields of a server's INFO. They are empty if the user may not run that command.
+// readInfo returns the fields of a server's INFO. They are empty if the user may not run that
+// command.
 func readInfo(ctx context.Context, c *redis.Client) (map[string]string, error) {
 	text, err := c.Info(ctx).Result()
 	if err != nil && !redis.HasErrorPrefix(err, "NOPERM") {
@@ -64,8 +65,9 @@ func tooOld(version string) bool {
 	return err1 == nil && err2 == nil && (major < 6 || major == 6 && minor < 2)
 }
 
-// CheckServer checks that a producer or worker can use the server: its clock must agree with the clock of this machine, and the user
-// must have the rights to the queue's commands, keys and channel.
+// CheckServer checks that a producer or worker can use the server: its clock must agree with the
+// clock of this machine, and the user must have the rights to the queue's commands, keys and
+// channel.
 func (q *Queue) CheckServer(ctx context.Context) error {
 	if err := checkClock(ctx, q.rdb, time.Now); err != nil {
 		return fmt.Errorf("use redis: %w", err)
@@ -79,7 +81,8 @@ func (q *Queue) CheckServer(ctx context.Context) error {
 // probe is the batch id and queue name in the keys with which rights are checked.
 const probe = "ingot-rights"
 
-// checkRights returns an error that names the commands, keys and channels that the user may not use. It leaves no keys on the server.
+// checkRights returns an error that names the commands, keys and channels that the user may not
+// use. It leaves no keys on the server.
 func (q *Queue) checkRights(ctx context.Context) error {
 	keys := []string{key(probe, "x"), asynqKey(probe, "x")} // Redis checks the rights to the keys that a call names before the script runs
 	c := with(rightsScript).rows(len(keys), "key")
@@ -105,7 +108,8 @@ func (q *Queue) checkRights(ctx context.Context) error {
 	return nil
 }
 
-// checkClock returns an error if the clocks of this machine and of Redis differ by more than maxClockSkew.
+// checkClock returns an error if the clocks of this machine and of Redis differ by more than
+// maxClockSkew.
 func checkClock(ctx context.Context, c redis.UniversalClient, now func() time.Time) error {
 	before := now()
 	server, err := c.Time(ctx).Result()

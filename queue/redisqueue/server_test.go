@@ -38,7 +38,8 @@ func TestServerChecks(t *testing.T) {
 	}
 }
 
-// Dial refuses a replica and a node of a cluster, and the error names the kind of server. The servers are real.
+// Dial refuses a replica and a node of a cluster, and the error names the kind of server. The
+// servers are real.
 func TestDialRefusesOtherKindsOfServers(t *testing.T) {
 	t.Parallel()
 	primary, replica, node := redistest.Start(t), redistest.Start(t), redistest.Start(t, "--cluster-enabled", "yes")
@@ -90,7 +91,8 @@ func words(s string) []any {
 	return all
 }
 
-// Rights are also checked on a server without free memory. The lack of memory is not an error of the check.
+// Rights are also checked on a server without free memory. The lack of memory is not an error of
+// the check.
 func TestRightsOnAFullServer(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)

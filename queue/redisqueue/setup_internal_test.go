@@ -53,7 +53,8 @@ func fleetJob(batch string, line int) *queue.Job {
 	}
 }
 
-// sleeper is a worker that can be put to sleep. The commands of a sleeping worker reach Redis only when it wakes.
+// sleeper is a worker that can be put to sleep. The commands of a sleeping worker reach Redis only
+// when it wakes.
 type sleeper struct {
 	queue *Queue
 	stop  func()

@@ -66,7 +66,8 @@ func (q *Queue) Batches(ctx context.Context) ([]queue.Status, error) {
 	return all, nil
 }
 
-// newStatus makes a status from the fields of a batch's hash. It returns an error if a field is malformed.
+// newStatus makes a status from the fields of a batch's hash. It returns an error if a field is
+// malformed.
 func newStatus(batch string, meta map[string]string, running int, life time.Duration) (queue.Status, error) {
 	m := fields{values: meta}
 	_, priorityErr := queue.ParsePriority(meta["priority"])
@@ -116,7 +117,8 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 	return s, m.err
 }
 
-// modelsOf returns the aliases under which rows of a batch were queued, and the pin of each alias that has one.
+// modelsOf returns the aliases under which rows of a batch were queued, and the pin of each alias
+// that has one.
 func modelsOf(meta map[string]string) (aliases []string, pins map[string]string) {
 	pins = map[string]string{meta["model"]: meta["pin"]}
 	for field, value := range meta {
@@ -149,7 +151,8 @@ func (f *fields) number(name string) int {
 	return int(n)
 }
 
-// maxNumber is the largest number that a field may have. A JSON reader that uses float64 reads it exactly.
+// maxNumber is the largest number that a field may have. A JSON reader that uses float64 reads it
+// exactly.
 const maxNumber = 1 << 53
 
 func (f *fields) moment(name string) *time.Time {

@@ -25,8 +25,9 @@ type Server struct {
 	process *process
 }
 
-// Start starts the machine's redis-server on a free port. The server writes every command to disk before it answers, so it can
-// be killed without loss. options are added to its command line. Start skips the test if there is no redis-server.
+// Start starts the machine's redis-server on a free port. The server writes every command to disk
+// before it answers, so it can be killed without loss. options are added to its command line. Start
+// skips the test if there is no redis-server.
 func Start(t testing.TB, options ...string) *Server {
 	t.Helper()
 	binary, err := exec.LookPath("redis-server")
@@ -48,7 +49,8 @@ func Start(t testing.TB, options ...string) *Server {
 	}
 }
 
-// tries is the maximum number of attempts to start a server. An attempt fails if another process takes the chosen port.
+// tries is the maximum number of attempts to start a server. An attempt fails if another process
+// takes the chosen port.
 const tries = 5
 
 // Stop kills the server's process.
@@ -67,8 +69,8 @@ func (s *Server) Restart(t testing.TB) {
 
 func connect(t testing.TB, addr string) *Server {
 	t.Helper()
-	// The client repeats a command that times out, and the command can then run twice. The timeouts are long, so that this
-	// does not happen on a slow machine.
+	// The client repeats a command that times out, and the command can then run twice. The timeouts
+	// are long, so that this does not happen on a slow machine.
 	const maxWait = 5 * time.Minute
 	c := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: maxWait, ReadTimeout: maxWait, WriteTimeout: maxWait})
 	t.Cleanup(func() { require.NoError(t, c.Close()) })

@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/worker/local"
 )
 
-// Alone is a Runner that uses engines in this process. The batches of a model are answered one after another.
+// Alone is a Runner that uses engines in this process. The batches of a model are answered one
+// after another.
 type Alone struct {
 	engines map[string]*sharedEngine
 	options AloneOptions

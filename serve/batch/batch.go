@@ -32,7 +32,8 @@ func (s Status) Ended() bool {
 	return s == Completed || s == Failed || s == Expired || s == Cancelled
 }
 
-// Batch is a batch in the form of OpenAI's API. Times are Unix seconds; times that the batch has not reached are null.
+// Batch is a batch in the form of OpenAI's API. Times are Unix seconds; times that the batch has
+// not reached are null.
 type Batch struct {
 	ID               string            `json:"id"`
 	Object           string            `json:"object"`
@@ -58,8 +59,8 @@ type Batch struct {
 	Metadata         map[string]string `json:"metadata"`
 }
 
-// Counts has the numbers of a batch's rows. After the end of a batch, Completed is the number of lines in its output file, and Failed the
-// number in its error file.
+// Counts has the numbers of a batch's rows. After the end of a batch, Completed is the number of
+// lines in its output file, and Failed the number in its error file.
 type Counts struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`
@@ -102,8 +103,8 @@ type record struct {
 	Ending       *ending       `json:"ending,omitempty"`        // how the batch ends; nil until the results file is final
 }
 
-// ending describes how a batch ends. It is stored before the output files are written. After a crash, they are written again under the
-// same ids.
+// ending describes how a batch ends. It is stored before the output files are written. After a
+// crash, they are written again under the same ids.
 type ending struct {
 	Status     Status `json:"status"`
 	OutputFile string `json:"output_file"`
@@ -146,8 +147,8 @@ func (b *batch) view() Batch {
 	return v
 }
 
-// change modifies the record of a batch with f and stores it. When change returns nil, the new record is on the disk and visible to
-// clients.
+// change modifies the record of a batch with f and stores it. When change returns nil, the new
+// record is on the disk and visible to clients.
 func (s *Store) change(b *batch, f func(*record)) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()

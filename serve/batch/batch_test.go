@@ -166,7 +166,8 @@ func TestCreateBatchRefuses(t *testing.T) {
 	require.Empty(t, page.Items)
 }
 
-// After a batch is cancelled, the output has the rows that were answered before, and the error file has the others.
+// After a batch is cancelled, the output has the rows that were answered before, and the error file
+// has the others.
 func TestBatchIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
@@ -223,8 +224,8 @@ func TestWaitingBatchIsCancelled(t *testing.T) {
 	require.Equal(t, batch.Completed, first.Status)
 }
 
-// A batch that is cancelled before its input was read has no files. If the server ends while a batch is being cancelled, the next server
-// cancels the batch.
+// A batch that is cancelled before its input was read has no files. If the server ends while a
+// batch is being cancelled, the next server cancels the batch.
 func TestBatchIsCancelledByTheNextServer(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

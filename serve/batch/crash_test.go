@@ -15,7 +15,8 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// forgetful is a Runner that stops the store's Run after the rows were answered and before the batch's files are written.
+// forgetful is a Runner that stops the store's Run after the rows were answered and before the
+// batch's files are written.
 type forgetful struct {
 	batch.Runner
 	cancel *context.CancelFunc
@@ -26,7 +27,8 @@ func (f forgetful) Forget(context.Context, string) error {
 	return nil
 }
 
-// A crash while a batch's files are written can leave several states of the folder. From each of them, the batch is completed.
+// A crash while a batch's files are written can leave several states of the folder. From each of
+// them, the batch is completed.
 func TestEndSurvivesCrashes(t *testing.T) {
 	t.Parallel()
 	eng, err := openMicro()

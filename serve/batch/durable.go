@@ -28,8 +28,8 @@ func writeJSON(path string, v any) error {
 // tempPattern is the pattern for the names of incomplete files, which Open removes.
 const tempPattern = ".incomplete-*"
 
-// publish syncs and closes a temporary file, and renames it to path, which must be in the same folder. If there is an error, it removes the
-// temporary file.
+// publish syncs and closes a temporary file, and renames it to path, which must be in the same
+// folder. If there is an error, it removes the temporary file.
 func publish(temp *os.File, path string) error {
 	err := temp.Sync()
 	if err = errors.Join(err, temp.Close()); err == nil {

@@ -45,7 +45,8 @@ const (
 	maxFilename = 255
 )
 
-// CheckUpload returns a *RequestError if a file cannot be uploaded with these settings. If expiry is 0, the file does not expire.
+// CheckUpload returns a *RequestError if a file cannot be uploaded with these settings. If expiry
+// is 0, the file does not expire.
 func CheckUpload(name, purpose string, expiry time.Duration) error {
 	switch {
 	case purpose == "":
@@ -60,7 +61,8 @@ func CheckUpload(name, purpose string, expiry time.Duration) error {
 	return checkExpiry("expires_after", expiry)
 }
 
-// Upload is the content of a file that is being uploaded. It is written to the disk while it arrives.
+// Upload is the content of a file that is being uploaded. It is written to the disk while it
+// arrives.
 type Upload struct {
 	store *Store
 	file  *os.File
@@ -79,7 +81,8 @@ func (s *Store) NewUpload() (*Upload, error) {
 // MaxFileBytes returns the maximum size of an uploaded file.
 func (s *Store) MaxFileBytes() int64 { return s.options.MaxFileBytes }
 
-// Write implements io.Writer. The error is ErrTooLarge if the file becomes larger than MaxFileBytes.
+// Write implements io.Writer. The error is ErrTooLarge if the file becomes larger than
+// MaxFileBytes.
 func (u *Upload) Write(p []byte) (int, error) {
 	if u.size += int64(len(p)); u.size > u.store.options.MaxFileBytes {
 		return 0, ErrTooLarge
@@ -94,8 +97,9 @@ func (u *Upload) Write(p []byte) (int, error) {
 // Discard deletes the written content.
 func (u *Upload) Discard() { discard(u.file) }
 
-// AddFile adds an upload to the store as a file. The error is a *RequestError if CheckUpload refuses the settings, or if the content is
-// invalid. After an error, the caller must discard the upload.
+// AddFile adds an upload to the store as a file. The error is a *RequestError if CheckUpload
+// refuses the settings, or if the content is invalid. After an error, the caller must discard the
+// upload.
 func (s *Store) AddFile(u *Upload, name, purpose string, expiry time.Duration) (File, error) {
 	if err := CheckUpload(name, purpose, expiry); err != nil {
 		return File{}, err
@@ -112,8 +116,8 @@ func (s *Store) AddFile(u *Upload, name, purpose string, expiry time.Duration) (
 	return f, nil
 }
 
-// checkFirstLine returns a *RequestError if the first line of a batch's input is not a JSON object. The other lines are checked when a
-// batch is created from the file.
+// checkFirstLine returns a *RequestError if the first line of a batch's input is not a JSON object.
+// The other lines are checked when a batch is created from the file.
 func checkFirstLine(f *os.File) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read an upload: %w", err)
@@ -193,7 +197,8 @@ func (s *Store) OpenFile(id string) (*os.File, File, error) {
 	return content, f, err
 }
 
-// DeleteFile deletes a file. The error is ErrNoFile, or a *RequestError if a batch that has not ended reads the file.
+// DeleteFile deletes a file. The error is ErrNoFile, or a *RequestError if a batch that has not
+// ended reads the file.
 func (s *Store) DeleteFile(id string) error {
 	s.mu.Lock()
 	_, err := s.file(id)
@@ -216,7 +221,8 @@ func (s *Store) forget(id string) {
 	s.fileIDs = drop(s.fileIDs, id)
 }
 
-// removeFile deletes a file from the disk. It deletes the description first, since Open removes a content file that has no description.
+// removeFile deletes a file from the disk. It deletes the description first, since Open removes a
+// content file that has no description.
 func (s *Store) removeFile(id string) error {
 	err := remove(s.filePath(id))
 	if err == nil {
@@ -252,9 +258,9 @@ const (
 	MaxExpiry = 30 * 24 * time.Hour
 )
 
-// ParseExpiry parses a time to live, which is a number of seconds after an anchor. The only anchor is "created_at". param is the name of
-// the request's field with both values. ParseExpiry returns 0 if both values are empty. If one is invalid, the error is a *RequestError
-// that names it.
+// ParseExpiry parses a time to live, which is a number of seconds after an anchor. The only anchor
+// is "created_at". param is the name of the request's field with both values. ParseExpiry returns 0
+// if both values are empty. If one is invalid, the error is a *RequestError that names it.
 func ParseExpiry(param, anchor, seconds string) (time.Duration, error) {
 	if anchor == "" && seconds == "" {
 		return 0, nil

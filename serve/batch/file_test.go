@@ -115,7 +115,8 @@ func TestUploadRefuses(t *testing.T) {
 	require.Empty(t, page.Items)
 }
 
-// Pages of any size, in both directions, have every file exactly once, even if files are deleted between two pages.
+// Pages of any size, in both directions, have every file exactly once, even if files are deleted
+// between two pages.
 func TestListOfFiles(t *testing.T) {
 	t.Parallel()
 	s, err := batch.Open(t.TempDir(), batch.Options{Logger: quiet})

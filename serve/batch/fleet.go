@@ -14,14 +14,17 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// maxQueued is the maximum number of a model's batches that this server has in the queue at once. Workers answer them one after another.
-// With more than one batch in the queue, no worker waits while the next one is enqueued.
+// maxQueued is the maximum number of a model's batches that this server has in the queue at once.
+// Workers answer them one after another. With more than one batch in the queue, no worker waits
+// while the next one is enqueued.
 const maxQueued = 4
 
-// lostInterval is the interval between two searches for rows that are neither recorded nor in the queue.
+// lostInterval is the interval between two searches for rows that are neither recorded nor in the
+// queue.
 const lostInterval = 30 * time.Second
 
-// Fleet is a Runner that uses the workers of a queue. A batch has the same id in the queue as in the Store.
+// Fleet is a Runner that uses the workers of a queue. A batch has the same id in the queue as in
+// the Store.
 type Fleet struct {
 	queue    queue.Queue
 	version  string
@@ -31,7 +34,8 @@ type Fleet struct {
 	turns map[string]*turns // by model
 }
 
-// NewFleet returns a Fleet. version is the version of the program, for the results of rows that cannot be used.
+// NewFleet returns a Fleet. version is the version of the program, for the results of rows that
+// cannot be used.
 func NewFleet(queue queue.Queue, version string) *Fleet {
 	return &Fleet{queue: queue, version: version, interval: lostInterval, turns: map[string]*turns{}}
 }
@@ -45,8 +49,9 @@ func (f *Fleet) turnsOf(model string) *turns {
 	return f.turns[model]
 }
 
-// Models implements Runner. It returns the models of live workers and of workers that were lost within the last hour. If there are none,
-// it returns no names: any model is accepted, and rows wait for a worker.
+// Models implements Runner. It returns the models of live workers and of workers that were lost
+// within the last hour. If there are none, it returns no names: any model is accepted, and rows
+// wait for a worker.
 func (f *Fleet) Models(ctx context.Context) ([]string, error) {
 	workers, err := f.queue.Fleet(ctx)
 	var names []string
@@ -104,8 +109,8 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 	return err
 }
 
-// watch looks for rows that the queue has lost: a Redis that is killed can lose its last writes. If there are any, watch ends the attempt
-// through abandon, and the next attempt queues them again.
+// watch looks for rows that the queue has lost: a Redis that is killed can lose its last writes. If
+// there are any, watch ends the attempt through abandon, and the next attempt queues them again.
 func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelCauseFunc) {
 	tick := time.NewTicker(f.interval)
 	defer tick.Stop()
@@ -152,8 +157,9 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	return err
 }
 
-// collect writes the results of all rows to out. If the queue has lost a result, another attempt would not get it either. So a lost result
-// is not an error here, and the caller adds an error line for its row.
+// collect writes the results of all rows to out. If the queue has lost a result, another attempt
+// would not get it either. So a lost result is not an error here, and the caller adds an error line
+// for its row.
 func (f *Fleet) collect(ctx context.Context, out *rows.Output, t Task) error {
 	c, err := enqueue.Collect(ctx, f.queue, out, enqueue.CollectOptions{
 		Follow: true, Free: true,

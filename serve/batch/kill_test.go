@@ -19,8 +19,9 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// process is a server without HTTP: the test binary, started again. It runs the batches of a folder, and prints the
-// number of finished rows of one batch whenever it changes. It ends when that batch has ended.
+// process is a server without HTTP: the test binary, started again. It runs the batches of a
+// folder, and prints the number of finished rows of one batch whenever it changes. It ends when
+// that batch has ended.
 type process struct {
 	Folder string
 	Batch  string
@@ -100,7 +101,8 @@ func (p process) runner(ctx context.Context) (batch.Runner, func(), error) {
 	return alone, func() { eng.Close() }, nil
 }
 
-// killAt starts the process and kills it when the given number of rows are finished. For 0, the process runs until the batch has ended.
+// killAt starts the process and kills it when the given number of rows are finished. For 0, the
+// process runs until the batch has ended.
 func (p process) killAt(t testing.TB, rows int) {
 	t.Helper()
 	settings, err := json.Marshal(p)
@@ -191,7 +193,8 @@ func TestServerSurvivesKills(t *testing.T) {
 	requireAnswered(t, folder, p.Batch, n)
 }
 
-// startWorker starts a worker that answers one row for each value of free. The worker ends with the test.
+// startWorker starts a worker that answers one row for each value of free. The worker ends with the
+// test.
 func startWorker(t testing.TB, redis, name string, free chan struct{}) {
 	t.Helper()
 	eng, err := openMicro()

@@ -18,8 +18,9 @@ type Page[T any] struct {
 	More  bool // there are more items after this page
 }
 
-// page returns the items that a query selects. ids must be sorted, which is the order of creation. item returns the item with an id, and
-// whether the list has it. The error is a *RequestError if q.After does not begin with prefix, the prefix of all ids.
+// page returns the items that a query selects. ids must be sorted, which is the order of creation.
+// item returns the item with an id, and whether the list has it. The error is a *RequestError if
+// q.After does not begin with prefix, the prefix of all ids.
 func page[T any](ids []string, prefix string, q Query, item func(id string) (T, bool)) (Page[T], error) {
 	first, step := 0, 1
 	if !q.Ascending {

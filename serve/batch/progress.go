@@ -21,7 +21,8 @@ func (s *Store) Progress(q Query) (Page[Progress], error) {
 	return page(s.batchIDs, batchPrefix, q, func(id string) (Progress, bool) { return s.batches[id].progress(), true })
 }
 
-// BatchProgress returns a batch with its progress. The error is ErrNoBatch if there is none with this id.
+// BatchProgress returns a batch with its progress. The error is ErrNoBatch if there is none with
+// this id.
 func (s *Store) BatchProgress(id string) (Progress, error) {
 	b, err := s.find(id)
 	if err != nil {

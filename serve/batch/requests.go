@@ -21,8 +21,9 @@ type Request struct {
 	OutputExpiry     time.Duration // time to live of the batch's files; 0 if they do not expire
 	Models           []string      // models that the rows may name; nil for all
 
-	// Repeated means that the client may have sent the request before without receiving a response. If the same request has created a
-	// batch within the last 5 minutes, CreateBatch returns that batch.
+	// Repeated means that the client may have sent the request before without receiving a response.
+	// If the same request has created a batch within the last 5 minutes, CreateBatch returns that
+	// batch.
 	Repeated bool
 }
 
@@ -85,8 +86,8 @@ func (r *Request) check() (time.Duration, error) {
 	return window(r.CompletionWindow)
 }
 
-// CreateBatch creates a batch. The batch begins at once if Run is running, otherwise when Run is called. The error is a *RequestError if
-// the request is invalid.
+// CreateBatch creates a batch. The batch begins at once if Run is running, otherwise when Run is
+// called. The error is a *RequestError if the request is invalid.
 func (s *Store) CreateBatch(q Request) (Batch, error) {
 	length, err := q.check()
 	if err != nil {
@@ -122,7 +123,8 @@ func (s *Store) CreateBatch(q Request) (Batch, error) {
 	return r.Batch, nil
 }
 
-// holdInput prevents an input file from being deleted. The error is a *RequestError if the file cannot be the input of a batch.
+// holdInput prevents an input file from being deleted. The error is a *RequestError if the file
+// cannot be the input of a batch.
 func (s *Store) holdInput(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,14 +139,16 @@ func (s *Store) holdInput(id string) error {
 	return nil
 }
 
-// releaseInput undoes one call of holdInput. When all calls for a file are undone, the file can be deleted. s.mu must be held.
+// releaseInput undoes one call of holdInput. When all calls for a file are undone, the file can be
+// deleted. s.mu must be held.
 func (s *Store) releaseInput(id string) {
 	if s.readers[id]--; s.readers[id] <= 0 {
 		delete(s.readers, id)
 	}
 }
 
-// repeated returns the batch that an earlier request created, if q is a repetition of that request. Otherwise it returns nil.
+// repeated returns the batch that an earlier request created, if q is a repetition of that request.
+// Otherwise it returns nil.
 func (s *Store) repeated(q Request) *batch {
 	if !q.Repeated {
 		return nil
@@ -190,8 +194,9 @@ func (s *Store) Batches(q Query) (Page[Batch], error) {
 	return page(s.batchIDs, batchPrefix, q, func(id string) (Batch, bool) { return s.batches[id].view(), true })
 }
 
-// CancelBatch starts to cancel a batch and returns it. It does not change a batch that is being cancelled or was cancelled. The error is
-// ErrNoBatch, or a *RequestError if the batch has ended or its files are being written.
+// CancelBatch starts to cancel a batch and returns it. It does not change a batch that is being
+// cancelled or was cancelled. The error is ErrNoBatch, or a *RequestError if the batch has ended or
+// its files are being written.
 func (s *Store) CancelBatch(id string) (Batch, error) {
 	b, err := s.find(id)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// finalize writes the batch's files and ends the batch. It can be repeated after a crash at any point.
+// finalize writes the batch's files and ends the batch. It can be repeated after a crash at any
+// point.
 func (s *Store) finalize(ctx context.Context, b *batch, runner Runner) error {
 	r := b.state()
 	id := r.Batch.ID
@@ -191,8 +192,9 @@ func (f *files) result(text []byte) error {
 	return f.output.write(text)
 }
 
-// failure writes the line of a row whose result is an error. As in OpenAI's files, the line has the response that the request would have
-// got over HTTP. The line of an expired row has an error instead.
+// failure writes the line of a row whose result is an error. As in OpenAI's files, the line has the
+// response that the request would have got over HTTP. The line of an expired row has an error
+// instead.
 func (f *files) failure(l resultLine) error {
 	batch, number, _, err := openai.ParseResultID(l.ID)
 	if err != nil {
@@ -229,7 +231,8 @@ func (l *lineFile) marshal(line outputLine) error {
 	return l.write(text)
 }
 
-// notRun returns the error of a row without a result, given the status of its ended batch. In a completed batch, the result was lost.
+// notRun returns the error of a row without a result, given the status of its ended batch. In a
+// completed batch, the result was lost.
 func notRun(s Status) *openai.Error {
 	switch s {
 	case Expired:

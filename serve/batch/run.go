@@ -19,8 +19,9 @@ const (
 	maxPause      = time.Minute // between two attempts at a batch
 )
 
-// Run runs the store's batches until ctx is done: those that an earlier process has begun, and those that are created meanwhile. The next
-// Run continues the batches that have not ended. Only one Run may be active at a time.
+// Run runs the store's batches until ctx is done: those that an earlier process has begun, and
+// those that are created meanwhile. The next Run continues the batches that have not ended. Only
+// one Run may be active at a time.
 func (s *Store) Run(ctx context.Context, runner Runner) {
 	var running sync.WaitGroup
 	begin := func(b *batch) { running.Go(func() { s.live(ctx, b, runner) }) }
@@ -94,7 +95,8 @@ func (s *Store) advance(ctx context.Context, b *batch, runner Runner) error {
 	return s.validate(ctx, b, runner)
 }
 
-// validate validates the input. It stops when the batch is cancelled or its completion window is over.
+// validate validates the input. It stops when the batch is cancelled or its completion window is
+// over.
 func (s *Store) validate(ctx context.Context, b *batch, runner Runner) error {
 	ctx, cancel := until(ctx, b.stopped)
 	defer cancel()

@@ -9,12 +9,14 @@ import (
 
 // Runner answers the rows of batches. Alone and Fleet implement it.
 type Runner interface {
-	// Models returns the names of the models that rows can use. If there are none, any name is accepted.
+	// Models returns the names of the models that rows can use. If there are none, any name is
+	// accepted.
 	Models(ctx context.Context) ([]string, error)
 
-	// Run opens the results of a batch and adds those that are missing. It returns nil when the results are complete or stopped is done. If
-	// ctx is done, it returns an error, and a later call continues the batch. It can be repeated after an error, and continues the work of
-	// an earlier process. An error that matches ErrHopeless is permanent.
+	// Run opens the results of a batch and adds those that are missing. It returns nil when the
+	// results are complete or stopped is done. If ctx is done, it returns an error, and a later
+	// call continues the batch. It can be repeated after an error, and continues the work of an
+	// earlier process. An error that matches ErrHopeless is permanent.
 	Run(ctx, stopped context.Context, t Task) error
 
 	// Forget deletes the Runner's data of a batch after the batch's results were written.

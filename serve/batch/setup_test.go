@@ -34,7 +34,8 @@ func openMicro() (*engine.Engine, error) {
 	return engine.Open(filepath.Join("..", "..", "engine", "model", "testdata", "micro-llama.gguf"), backend, engine.Options{})
 }
 
-// gated is an engine that answers one row for each value of free, and all rows after free is closed.
+// gated is an engine that answers one row for each value of free, and all rows after free is
+// closed.
 type gated struct {
 	*engine.Engine
 	free chan struct{} // one value allows one row; closing it allows all
@@ -194,7 +195,8 @@ func lines(t testing.TB, s *batch.Store, id *string) map[string]outputLine {
 	return found
 }
 
-// requireWhole checks that each of n rows is in exactly one file of a batch that has ended. It returns the lines of both files.
+// requireWhole checks that each of n rows is in exactly one file of a batch that has ended. It
+// returns the lines of both files.
 func requireWhole(t testing.TB, s *batch.Store, b batch.Batch, n int) (output, failed map[string]outputLine) {
 	t.Helper()
 	output, failed = lines(t, s, b.OutputFileID), lines(t, s, b.ErrorFileID)

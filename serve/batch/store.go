@@ -1,8 +1,10 @@
-// Package batch stores the files and batches of a server in a folder, and runs the batches. It does not depend on HTTP.
+// Package batch stores the files and batches of a server in a folder, and runs the batches. It does
+// not depend on HTTP.
 //
-// Every change of a file or batch is written to the disk, atomically, before clients can see it. The results of a running batch are in an
-// output file as `ingot run` writes it. That file is the only record of the batch's progress. A server that was killed continues its
-// batches when it starts again.
+// Every change of a file or batch is written to the disk, atomically, before clients can see it.
+// The results of a running batch are in an output file as `ingot run` writes it. That file is the
+// only record of the batch's progress. A server that was killed continues its batches when it
+// starts again.
 package batch
 
 import (
@@ -28,7 +30,8 @@ import (
 // DefaultMaxFileBytes is the default of Options.MaxFileBytes.
 const DefaultMaxFileBytes = 1 << 30
 
-// Options are the settings of a Store. A zero value stands for the default that the field's comment names.
+// Options are the settings of a Store. A zero value stands for the default that the field's comment
+// names.
 type Options struct {
 	MaxFileBytes int64        // maximum size of an uploaded file; default DefaultMaxFileBytes
 	Logger       *slog.Logger // receives log messages; default slog.Default()
@@ -81,7 +84,8 @@ const (
 	batchesFolder = "batches"
 )
 
-// Open opens the store in a folder, which it creates if necessary. Only one Store can have the folder open.
+// Open opens the store in a folder, which it creates if necessary. Only one Store can have the
+// folder open.
 func Open(folder string, o Options) (*Store, error) {
 	s := &Store{
 		root: folder, options: o, log: cmp.Or(o.Logger, slog.Default()), now: time.Now, validating: semaphore.NewWeighted(1),
@@ -123,7 +127,8 @@ func (s *Store) Close() error {
 	if s.lock == nil {
 		return nil
 	}
-	// Closing the lock file might not unlock it: between fork and exec, a child process holds all open files and their locks.
+	// Closing the lock file might not unlock it: between fork and exec, a child process holds all
+	// open files and their locks.
 	unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) //nolint:errcheck // fails only on file systems without locks
 	return s.lock.Close()
 }
@@ -148,7 +153,8 @@ func (s *Store) load(folder string, describe, content func(id string) error) err
 	return nil
 }
 
-// loadFiles reads the descriptions of all files. It removes incomplete uploads, and content files that have no description.
+// loadFiles reads the descriptions of all files. It removes incomplete uploads, and content files
+// that have no description.
 func (s *Store) loadFiles() error {
 	return s.load(filesFolder, func(id string) error {
 		var f File

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// turns limits the number of batches that run at once. The other batches wait, and the oldest waiting batch is next.
+// turns limits the number of batches that run at once. The other batches wait, and the oldest
+// waiting batch is next.
 type turns struct {
 	mu      sync.Mutex
 	free    int
@@ -21,7 +22,8 @@ type waiter struct {
 
 func newTurns(n int) *turns { return &turns{free: n} }
 
-// take waits until a batch's turn begins. If it returns no error, the caller must call giveBack when the turn ends.
+// take waits until a batch's turn begins. If it returns no error, the caller must call giveBack
+// when the turn ends.
 func (t *turns) take(ctx context.Context, batch string) error {
 	w := waiter{batch, make(chan struct{})}
 	t.mu.Lock()

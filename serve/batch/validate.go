@@ -25,7 +25,8 @@ const (
 	codeModelMismatch = "model_mismatch" // the line's model is not that of the first line
 )
 
-// maxFaults is the maximum number of faults in Batch.Errors. Validation continues after it, to count the faults.
+// maxFaults is the maximum number of faults in Batch.Errors. Validation continues after it, to
+// count the faults.
 const maxFaults = 1000
 
 // validation checks the input of a batch line by line. It needs about 20 bytes of memory per line.
@@ -41,7 +42,8 @@ type validation struct {
 	count  int // number of faults, including those beyond maxFaults
 }
 
-// read checks the input of a batch. Faults are recorded in v; an error means that the input cannot be read now.
+// read checks the input of a batch. Faults are recorded in v; an error means that the input cannot
+// be read now.
 func (v *validation) read(ctx context.Context, in io.Reader) error {
 	v.ids = map[uint64]struct{}{}
 	lines := rows.NewReader(in, rows.Options{Format: rows.FormatJSONL})
@@ -126,7 +128,8 @@ func (v *validation) checkLine(l rows.Line) *openai.Error {
 	return v.checkModel(line.Model)
 }
 
-// checkModel checks that all lines name the same model. If the server has only one model, lines need not name it.
+// checkModel checks that all lines name the same model. If the server has only one model, lines
+// need not name it.
 func (v *validation) checkModel(name string) *openai.Error {
 	const param = "body.model"
 	fail := func(code, format string, args ...any) *openai.Error {

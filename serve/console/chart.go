@@ -16,7 +16,8 @@ type Throughput struct {
 	Now, Highest float64 // the last value and the highest one
 }
 
-// NewThroughput returns speeds, one value per interval, of which there is at least one. The last value belongs to the current interval.
+// NewThroughput returns speeds, one value per interval, of which there is at least one. The last
+// value belongs to the current interval.
 func NewThroughput(speeds []float64, interval time.Duration) Throughput {
 	return Throughput{speeds, interval, speeds[len(speeds)-1], slices.Max(speeds)}
 }

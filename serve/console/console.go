@@ -1,5 +1,6 @@
-// Package console has the server's pages for people: handlers, templates and the history of the speed. A page is a file in the folder
-// pages, and a method of Console that is listed in Console.Pages.
+// Package console has the server's pages for people: handlers, templates and the history of the
+// speed. A page is a file in the folder pages, and a method of Console that is listed in
+// Console.Pages.
 package console
 
 import (
@@ -54,7 +55,8 @@ func parsePages() map[string]*template.Template {
 	return parsed
 }
 
-// policy is the Content-Security-Policy of all pages. A page can load only the console's own assets, and no site can embed it in a frame.
+// policy is the Content-Security-Policy of all pages. A page can load only the console's own
+// assets, and no site can embed it in a frame.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
@@ -70,7 +72,8 @@ type Frame struct {
 	Content  any
 }
 
-// Show writes a page as the response. failure is an error to show on the page; nil if there is none.
+// Show writes a page as the response. failure is an error to show on the page; nil if there is
+// none.
 func (c *Console) Show(w http.ResponseWriter, r *http.Request, status int, template, title string, failure error, content any) error {
 	f := c.Frame(r)
 	f.Template, f.Title, f.Content = template, title, content
@@ -92,7 +95,8 @@ func (c *Console) Show(w http.ResponseWriter, r *http.Request, status int, templ
 	return nil
 }
 
-// Assets returns the handler of the pages' style sheet and script. Paths begin with /console/assets/.
+// Assets returns the handler of the pages' style sheet and script. Paths begin with
+// /console/assets/.
 func Assets() http.Handler {
 	files, err := fs.Sub(assetFiles, "assets")
 	if err != nil {

@@ -38,8 +38,8 @@ func (h *history) bars() []float64 {
 	return bars
 }
 
-// Record adds the total speed of the live workers to the overview's chart at intervals, until ctx is done. It adds 0 if the list of workers
-// cannot be read.
+// Record adds the total speed of the live workers to the overview's chart at intervals, until ctx
+// is done. It adds 0 if the list of workers cannot be read.
 func (c *Console) Record(ctx context.Context) {
 	tick := time.NewTicker(historyStep)
 	defer tick.Stop()

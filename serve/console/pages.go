@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// Console has the handlers of the pages. Package serve decides who may see a page, and fills the fields.
+// Console has the handlers of the pages. Package serve decides who may see a page, and fills the
+// fields.
 type Console struct {
 	Store   *batch.Store                                  // nil for a server without files and batches
 	Models  func(*http.Request) ([]Model, error)          // models that the request may use
@@ -151,8 +152,8 @@ type moment struct {
 	At   *int64
 }
 
-// moments returns the times of the states that a batch has reached. If the batch has not ended, the last moment is the end of its
-// completion window.
+// moments returns the times of the states that a batch has reached. If the batch has not ended, the
+// last moment is the end of its completion window.
 func moments(b batch.Batch) (reached []moment) {
 	for _, m := range []moment{
 		{"Created", &b.CreatedAt}, {"Started", b.InProgressAt}, {"Finalizing", b.FinalizingAt}, {"Cancelling", b.CancellingAt},
@@ -199,7 +200,8 @@ func (c *Console) showTry(w http.ResponseWriter, r *http.Request, p tryPage, fai
 	return c.Show(w, r, status, "try.html", "Try a prompt", failure, p)
 }
 
-// try answers the prompt form. The console's script gets the answer as a stream of events, other clients get a page.
+// try answers the prompt form. The console's script gets the answer as a stream of events, other
+// clients get a page.
 func (c *Console) try(w http.ResponseWriter, r *http.Request) error {
 	if err := r.ParseForm(); err != nil {
 		return &openai.Error{Code: "invalid_form", Message: fmt.Sprintf("the form cannot be read: %v", err)}
@@ -224,7 +226,8 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) error {
 	return c.showTry(w, r, p, err)
 }
 
-// WantsEvents reports whether a request comes from the console's script, which shows answers while they are generated.
+// WantsEvents reports whether a request comes from the console's script, which shows answers while
+// they are generated.
 func WantsEvents(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
 
 func (p *tryPage) chat(stream bool) ([]byte, error) {

@@ -37,7 +37,8 @@ type counts struct {
 	CompletionTokens int `json:"completion_tokens"`
 }
 
-// readOutput reads an output file. It returns an error for a custom_id in two lines, and for a line that is not a result of the batch.
+// readOutput reads an output file. It returns an error for a custom_id in two lines, and for a line
+// that is not a result of the batch.
 func readOutput(path, batch string) (output, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -108,8 +109,8 @@ func (o *output) add(text []byte, batch string) error {
 
 const maxNamed = 3
 
-// compare compares answers with those of the undisturbed run, by custom_id. The error names missing rows, rows that the undisturbed run
-// does not have, and rows whose answers differ.
+// compare compares answers with those of the undisturbed run, by custom_id. The error names missing
+// rows, rows that the undisturbed run does not have, and rows whose answers differ.
 func compare(undisturbed, got map[string]answer) error {
 	var missing, different, unknown []string
 	for name, want := range undisturbed {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// disturb begins each event at its time. storm is a context that ends when the time for disturbances is over: disturb then ends the events
-// that are still active, and returns.
+// disturb begins each event at its time. storm is a context that ends when the time for
+// disturbances is over: disturb then ends the events that are still active, and returns.
 func (r *run) disturb(ctx, storm context.Context, events []event) {
 	var lasting sync.WaitGroup
 	defer lasting.Wait()
@@ -34,8 +34,8 @@ func (r *run) disturb(ctx, storm context.Context, events []event) {
 	r.journal.note("the disturbances have ended")
 }
 
-// strike begins an event. undo ends the event; it is nil if the event needs no end or could not begin. text describes the event for the
-// journal.
+// strike begins an event. undo ends the event; it is nil if the event needs no end or could not
+// begin. text describes the event for the journal.
 func (r *run) strike(ctx context.Context, e event) (undo func(), text string) {
 	worker := r.workers[e.target%len(r.workers)]
 	client := e.target % len(r.proxies)
@@ -107,7 +107,8 @@ func (c *commands) run(ctx context.Context, p *process) error {
 	return p.run(ctx)
 }
 
-// pick returns one of the running commands, or nil if none is running. n is an index, modulo their number.
+// pick returns one of the running commands, or nil if none is running. n is an index, modulo their
+// number.
 func (c *commands) pick(n int) *process {
 	c.mu.Lock()
 	defer c.mu.Unlock()

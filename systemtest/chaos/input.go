@@ -8,8 +8,9 @@ import (
 	"os"
 )
 
-// writeInput writes a file of rows: chats and completions, greedy and sampled, short and long, some with a common prefix, and a few
-// invalid ones. Every row has a seed, since the default seed of a row is derived from the batch id, which differs between batches.
+// writeInput writes a file of rows: chats and completions, greedy and sampled, short and long, some
+// with a common prefix, and a few invalid ones. Every row has a seed, since the default seed of a
+// row is derived from the batch id, which differs between batches.
 func writeInput(path string, seed uint64, rows int) (err error) {
 	f, err := os.Create(path)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// journal prints events with the time since the start, and collects faults. Its methods are safe for concurrent use.
+// journal prints events with the time since the start, and collects faults. Its methods are safe
+// for concurrent use.
 type journal struct {
 	out   io.Writer
 	start time.Time

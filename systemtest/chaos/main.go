@@ -1,10 +1,12 @@
-// Command chaos runs batches through a real redis-server and several workers. During the run it kills, stops and disconnects these
-// processes at random. At the end, it compares the results with those of an undisturbed run.
+// Command chaos runs batches through a real redis-server and several workers. During the run it
+// kills, stops and disconnects these processes at random. At the end, it compares the results with
+// those of an undisturbed run.
 //
 //	go run ./systemtest/chaos -ingot bin/ingot -model models/tiny-llama.q4_0.gguf
 //
-// It runs the built program, as an operator does. Connections to Redis go through proxies in this command. docs/operations.md describes
-// the disturbances and the conditions that must hold at the end.
+// It runs the built program, as an operator does. Connections to Redis go through proxies in this
+// command. docs/operations.md describes the disturbances and the conditions that must hold at the
+// end.
 package main
 
 import (

@@ -16,15 +16,17 @@ import (
 )
 
 const (
-	// startTime is the time after its start in which a process may end by itself, because it cannot reach Redis. After that, it must survive
-	// every disturbance.
+	// startTime is the time after its start in which a process may end by itself, because it cannot
+	// reach Redis. After that, it must survive every disturbance.
 	startTime  = 20 * time.Second
 	startPause = time.Second
-	// drainTime is the maximum time from SIGTERM to the end of a process. The machine is busy with the other processes.
+	// drainTime is the maximum time from SIGTERM to the end of a process. The machine is busy with
+	// the other processes.
 	drainTime = 2 * time.Minute
 )
 
-// process is a program that is started again whenever it ends, until it is retired or, if once is set, until it succeeds.
+// process is a program that is started again whenever it ends, until it is retired or, if once is
+// set, until it succeeds.
 type process struct {
 	name    string
 	command []string
@@ -80,7 +82,8 @@ func (p *process) run(ctx context.Context) error {
 	}
 }
 
-// ended records the end of the process. pause is how long the process stays down. done reports whether it will not be started again.
+// ended records the end of the process. pause is how long the process stays down. done reports
+// whether it will not be started again.
 func (p *process) ended(err error) (pause time.Duration, done bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +114,8 @@ func cause(err error) error {
 	return err
 }
 
-// kill ends the process with SIGKILL. The process then stays down for the given time. kill reports whether it was running.
+// kill ends the process with SIGKILL. The process then stays down for the given time. kill reports
+// whether it was running.
 func (p *process) kill(down time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +126,8 @@ func (p *process) kill(down time.Duration) bool {
 	return p.cmd.Process.Kill() == nil
 }
 
-// drain ends the process with SIGTERM, unless it is already ending. If that takes longer than drainTime, drain records a fault. drain
-// reports whether it sent the signal.
+// drain ends the process with SIGTERM, unless it is already ending. If that takes longer than
+// drainTime, drain records a fault. drain reports whether it sent the signal.
 func (p *process) drain(ctx context.Context, down time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +152,8 @@ func (p *process) drain(ctx context.Context, down time.Duration) bool {
 	return true
 }
 
-// stop stops the process with SIGSTOP until undo is called. It does not stop a process that is ending, since that process could then not
-// end in time.
+// stop stops the process with SIGSTOP until undo is called. It does not stop a process that is
+// ending, since that process could then not end in time.
 func (p *process) stop() (undo func(), stopped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,8 +197,8 @@ func (p *process) lastLine() string {
 	return fmt.Sprintf("%q", text[bytes.LastIndexByte(text, '\n')+1:])
 }
 
-// environment returns this process's environment without the variables that configure ingot. XDG_CONFIG_HOME is dir, so that ingot does not
-// read the user's config file.
+// environment returns this process's environment without the variables that configure ingot.
+// XDG_CONFIG_HOME is dir, so that ingot does not read the user's config file.
 func environment(dir string) []string {
 	env := []string{"XDG_CONFIG_HOME=" + dir}
 	for _, v := range os.Environ() {

@@ -71,7 +71,8 @@ func TestProcessRunsOnce(t *testing.T) {
 	require.NoError(t, p.journal.faults())
 }
 
-// A process may fail shortly after its start, if it cannot reach Redis, and may end after a signal of chaos. Any other end is a fault.
+// A process may fail shortly after its start, if it cannot reach Redis, and may end after a signal
+// of chaos. Any other end is a fault.
 func TestProcessEnds(t *testing.T) {
 	failure := errors.New("exit status 1")
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// proxy forwards connections to Redis and can disturb them. Each worker has a proxy of its own; all producers and collectors share one.
+// proxy forwards connections to Redis and can disturb them. Each worker has a proxy of its own; all
+// producers and collectors share one.
 type proxy struct {
 	listener net.Listener
 	target   string // path of Redis's Unix socket
@@ -86,8 +87,8 @@ func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	})
 }
 
-// pass copies data from one side of a connection to the other. It ends when either side is closed. After each read, it
-// drops the data and ends if isLost returns true.
+// pass copies data from one side of a connection to the other. It ends when either side is closed.
+// After each read, it drops the data and ends if isLost returns true.
 func (p *proxy) pass(ctx context.Context, to, from net.Conn, isLost func() bool) {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -31,7 +31,8 @@ func (r *run) socket() string { return filepath.Join(r.dir, "redis.sock") }
 
 func (r *run) url() string { return r.proxies[len(r.proxies)-1].url() }
 
-// run makes the whole run. It returns an error if the run cannot continue. Faults of the program under test go to the journal.
+// run makes the whole run. It returns an error if the run cannot continue. Faults of the program
+// under test go to the journal.
 func (r *run) run(ctx context.Context) error {
 	if err := writeInput(r.input(), r.options.seed, r.options.rows); err != nil {
 		return err
@@ -144,12 +145,13 @@ func (r *run) newProcess(storm context.Context, name string, command ...string) 
 	return &process{name: name, command: command, dir: r.dir, journal: r.journal, storm: storm, done: make(chan struct{})}
 }
 
-// batchesAtOnce is the number of batches that are in the queue at the same time. While one batch waits for the rows of a dead worker, the
-// workers have rows of the other batch.
+// batchesAtOnce is the number of batches that are in the queue at the same time. While one batch
+// waits for the rows of a dead worker, the workers have rows of the other batch.
 const batchesAtOnce = 2
 
-// runBatches keeps batchesAtOnce batches in the queue: whenever one has ended, it queues the next. After the storm it queues no more. It
-// returns the ids of all batches. The error names the batches that did not end.
+// runBatches keeps batchesAtOnce batches in the queue: whenever one has ended, it queues the next.
+// After the storm it queues no more. It returns the ids of all batches. The error names the batches
+// that did not end.
 func (r *run) runBatches(ctx, storm context.Context) (batches []string, err error) {
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -195,7 +197,8 @@ func (r *run) status(ctx context.Context, batch string) (c counts, err error) {
 	return c, err
 }
 
-// whatIsLeft returns an error with the status of a batch that did not end. Redis must still be running.
+// whatIsLeft returns an error with the status of a batch that did not end. Redis must still be
+// running.
 func (r *run) whatIsLeft(batch string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
@@ -206,8 +209,8 @@ func (r *run) whatIsLeft(batch string) error {
 	return fmt.Errorf("the status of %s shows the counts %+v", batch, c)
 }
 
-// checkBatch compares the collected results of a batch with the undisturbed run. It then collects the results again into a second file and
-// compares that, too.
+// checkBatch compares the collected results of a batch with the undisturbed run. It then collects
+// the results again into a second file and compares that, too.
 func (r *run) checkBatch(ctx context.Context, batch string) error {
 	status, err := r.status(ctx, batch)
 	if err != nil {

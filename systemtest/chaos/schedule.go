@@ -20,8 +20,8 @@ const (
 	killCommand kind = "kill command" // SIGKILL to a producer or collector, which starts again later
 )
 
-// deck lists the kinds of disturbances. cards is the number of times that a kind occurs per shuffle in schedule. lasts is its maximum
-// duration in units (see stopUnits).
+// deck lists the kinds of disturbances. cards is the number of times that a kind occurs per shuffle
+// in schedule. lasts is its maximum duration in units (see stopUnits).
 var deck = []struct {
 	kind  kind
 	cards int
@@ -39,7 +39,8 @@ var deck = []struct {
 	{killCommand, 3, 5},
 }
 
-// stopUnits is the number of time units for which a worker is stopped. A unit is therefore 1/stopUnits of the value of the flag -stop.
+// stopUnits is the number of time units for which a worker is stopped. A unit is therefore
+// 1/stopUnits of the value of the flag -stop.
 const stopUnits = 40
 
 type event struct {
@@ -49,9 +50,10 @@ type event struct {
 	lasts  time.Duration
 }
 
-// schedule draws the disturbances of a run from seed. storm is the time in which they begin. schedule shuffles the deck, uses its
-// disturbances one after another, and then shuffles it again. The time between two disturbances is one to five units. A stopped worker
-// always stays stopped for the time stop. Other disturbances last a random time up to their maximum duration.
+// schedule draws the disturbances of a run from seed. storm is the time in which they begin.
+// schedule shuffles the deck, uses its disturbances one after another, and then shuffles it again.
+// The time between two disturbances is one to five units. A stopped worker always stays stopped for
+// the time stop. Other disturbances last a random time up to their maximum duration.
 func schedule(seed uint64, storm, stop time.Duration) []event {
 	r := rand.New(rand.NewPCG(seed, 0))
 	unit := stop / stopUnits

@@ -14,7 +14,8 @@ func TestScheduleIsDrawnFromItsSeed(t *testing.T) {
 	require.NotEqual(t, events, schedule(2, storm, stop))
 }
 
-// The first disturbances contain each kind as often as it has cards, and all disturbances are within the storm.
+// The first disturbances contain each kind as often as it has cards, and all disturbances are
+// within the storm.
 func TestScheduleHasEveryKind(t *testing.T) {
 	for _, stop := range []time.Duration{4 * time.Second, 40 * time.Second} {
 		storm := 5 * stop

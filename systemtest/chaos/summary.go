@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// summarise prints totals of the batches and of the workers' logs. It records a fault for each log message that mentions a panic.
+// summarise prints totals of the batches and of the workers' logs. It records a fault for each log
+// message that mentions a panic.
 func (r *run) summarise(batches []string) error {
 	attempts := map[int]int{}
 	for _, b := range batches {
@@ -53,8 +54,9 @@ func (r *run) summarise(batches []string) error {
 	return nil
 }
 
-// countMessages counts the messages of a log by level and text up to the first colon, which precedes details such as the cause. Some lines
-// are not JSON, such as the error of a command or the text of a crash. Their level is "-".
+// countMessages counts the messages of a log by level and text up to the first colon, which
+// precedes details such as the cause. Some lines are not JSON, such as the error of a command or
+// the text of a crash. Their level is "-".
 func countMessages(path string, messages map[string]int) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Damage writes a copy of a model whose matrices are rounded to few bits, as by a poor quantisation. It is for tests of evaluation gates,
-// which must detect the lower accuracy.
+// Damage writes a copy of a model whose matrices are rounded to few bits, as by a poor
+// quantisation. It is for tests of evaluation gates, which must detect the lower accuracy.
 //
 //	go run ./systemtest/damage -bits 2 models/tiny-glm.q8_0.gguf damaged.gguf
 package main

@@ -1,5 +1,6 @@
-// Load measures a server under load. It reports the time that chats wait for their first token, first on an idle server, and then while
-// many clients and a batch use the server. The server needs --data:
+// Load measures a server under load. It reports the time that chats wait for their first token,
+// first on an idle server, and then while many clients and a batch use the server. The server needs
+// --data:
 //
 //	ingot serve --model tiny=models/tiny-glm.q8_0.gguf --data /tmp/data &
 //	go run ./systemtest/load -model tiny -for 60s

@@ -176,7 +176,8 @@ func (l *load) call(ctx context.Context, method, path, contentType string, body 
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// startBatch starts a batch of chats whose answers are longer than those of the clients. It returns when the batch runs.
+// startBatch starts a batch of chats whose answers are longer than those of the clients. It returns
+// when the batch runs.
 func (l *load) startBatch(ctx context.Context) (id string, err error) {
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
@@ -239,7 +240,8 @@ func (l *load) endBatch(ctx context.Context, id string) error {
 	return l.call(ctx, http.MethodPost, "/v1/batches/"+id+"/cancel", "application/json", nil, &cancelled)
 }
 
-// sampleMemory records the server's resident memory. It records nothing if the server does not report it.
+// sampleMemory records the server's resident memory. It records nothing if the server does not
+// report it.
 func (l *load) sampleMemory(ctx context.Context) {
 	response, err := l.send(ctx, http.MethodGet, "/metrics", "", nil)
 	if err != nil {

@@ -34,14 +34,16 @@ func (r release) archive() string {
 	return fmt.Sprintf("ingot_%s_%s_%s.tar.gz", r.version[1:], runtime.GOOS, runtime.GOARCH)
 }
 
-// with returns a copy of the release with another archive for this machine, and with the right checksum.
+// with returns a copy of the release with another archive for this machine, and with the right
+// checksum.
 func (r release) with(archive []byte) release {
 	changed := release{r.version, map[string][]byte{r.archive(): archive}}
 	changed.files["checksums.txt"] = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(archive), r.archive())
 	return changed
 }
 
-// current is the release in $INGOT_ARCHIVES, which make snapshot has built. Without that variable, it is built from this tree.
+// current is the release in $INGOT_ARCHIVES, which make snapshot has built. Without that variable,
+// it is built from this tree.
 var current = sync.OnceValues(func() (release, error) {
 	if dist := os.Getenv("INGOT_ARCHIVES"); dist != "" {
 		return readRelease(os.DirFS(dist))
@@ -190,7 +192,8 @@ func TestInstall(t *testing.T) {
 	require.Contains(t, out, "Another Ingot comes first on the PATH: "+program)
 }
 
-// TestInstallWithOtherPrograms runs the script on systems that have only some of the programs that it can use.
+// TestInstallWithOtherPrograms runs the script on systems that have only some of the programs that
+// it can use.
 func TestInstallWithOtherPrograms(t *testing.T) {
 	t.Parallel()
 	basic := []string{"cat", "cp", "cut", "grep", "gzip", "mkdir", "mktemp", "mv", "rm", "tar", "uname"}

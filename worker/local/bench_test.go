@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-run/ingot/worker/local"
 )
 
-// instant is an engine that returns answers at once, so that a benchmark measures everything except the engine.
+// instant is an engine that returns answers at once, so that a benchmark measures everything except
+// the engine.
 type instant struct{}
 
 func (instant) Info() engine.Info {
@@ -59,8 +60,8 @@ func benchmarkRun(b *testing.B, eng worker.Engine, n int) {
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
-// BenchmarkRun answers a file of chats, with an engine that returns at once and with a tiny model. A CPU profile of the latter shows how
-// much time is spent outside the engine.
+// BenchmarkRun answers a file of chats, with an engine that returns at once and with a tiny model.
+// A CPU profile of the latter shows how much time is spent outside the engine.
 func BenchmarkRun(b *testing.B) {
 	b.Run("instant", func(b *testing.B) { benchmarkRun(b, instant{}, 20_000) })
 	b.Run("tiny", func(b *testing.B) {

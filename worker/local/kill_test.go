@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runFile answers the rows of a file and prints the number of finished rows. It then reads rows from stdin, so that it does not end
-// before it is killed.
+// runFile answers the rows of a file and prints the number of finished rows. It then reads rows
+// from stdin, so that it does not end before it is killed.
 func runFile(in, out string) error {
 	backend, err := cpu.New(1)
 	if err != nil {
@@ -56,8 +56,8 @@ func runFile(in, out string) error {
 	return err
 }
 
-// A run is killed many times, each time a little later. At the end, the output has the same rows as the output of a run without
-// interruptions.
+// A run is killed many times, each time a little later. At the end, the output has the same rows as
+// the output of a run without interruptions.
 func TestRunSurvivesKills(t *testing.T) {
 	dir := t.TempDir()
 	in, out, whole := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "whole.jsonl")

@@ -1,5 +1,5 @@
-// Package local answers a file on one machine. It runs a fleet's producer, worker and collector in one process, over a queue in memory.
-// The output file is the only durable state.
+// Package local answers a file on one machine. It runs a fleet's producer, worker and collector in
+// one process, over a queue in memory. The output file is the only durable state.
 package local
 
 import (
@@ -26,11 +26,12 @@ import (
 	"github.com/ingot-run/ingot/worker"
 )
 
-// Batch is the batch id of `ingot run`. Rows without a seed get a seed that is derived from the batch id, so that all runs draw the same
-// tokens.
+// Batch is the batch id of `ingot run`. Rows without a seed get a seed that is derived from the
+// batch id, so that all runs draw the same tokens.
 const Batch = "local"
 
-// Options are the settings of a run. A zero value stands for the default that the field's comment names.
+// Options are the settings of a run. A zero value stands for the default that the field's comment
+// names.
 type Options struct {
 	Format        rows.Format    // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
@@ -45,8 +46,8 @@ type Options struct {
 
 // Progress is the progress of a run.
 type Progress struct {
-	// Total is the number of rows in the file, less the rows of Options.Others that were read so far. It is 0 for a pipe, which cannot be
-	// read twice.
+	// Total is the number of rows in the file, less the rows of Options.Others that were read so
+	// far. It is 0 for a pipe, which cannot be read twice.
 	Total            int
 	Kept             int // rows with results from earlier runs
 	Done             int // rows answered by this run
@@ -63,10 +64,11 @@ type Summary struct {
 	KeptByOtherModels int // answers of other models from earlier runs; 0 if this run answered nothing
 }
 
-// Run answers the rows of the input and writes each result to the output when it is finished. The output determines the batch id. Run skips
-// rows that have results in the output. It holds only a window of rows in memory. When ctx is done, Run stops quickly and returns ctx's
-// error with the summary so far; another run can continue. The error is ErrOtherModel if the output has answers of another model and o does
-// not allow that.
+// Run answers the rows of the input and writes each result to the output when it is finished. The
+// output determines the batch id. Run skips rows that have results in the output. It holds only a
+// window of rows in memory. When ctx is done, Run stops quickly and returns ctx's error with the
+// summary so far; another run can continue. The error is ErrOtherModel if the output has answers of
+// another model and o does not allow that.
 func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output, o Options) (Summary, error) {
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
@@ -97,10 +99,12 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	return s, err
 }
 
-// ErrOtherModel means that an output has answers of another model, which Options.MixModels does not allow.
+// ErrOtherModel means that an output has answers of another model, which Options.MixModels does not
+// allow.
 var ErrOtherModel = errors.New("answers of another model")
 
-// checkModel returns ErrOtherModel if the output has answers of a model other than that of eng, and o does not allow this.
+// checkModel returns ErrOtherModel if the output has answers of a model other than that of eng, and
+// o does not allow this.
 func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
 	if o.MixModels || out.ByOtherModels("") == 0 {
 		return nil // out has no answers: the model's hash is not needed, and computing it takes time
@@ -115,7 +119,8 @@ func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Opti
 	return nil
 }
 
-// countRows returns the number of remaining rows of the input, or 0 if the input cannot be read twice.
+// countRows returns the number of remaining rows of the input, or 0 if the input cannot be read
+// twice.
 func countRows(in io.Reader, f rows.Format) (int, error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
@@ -227,7 +232,8 @@ func (r *run) isForOther(row rows.Row) bool {
 	return row.Err == nil && slices.Contains(r.options.Others, row.Model)
 }
 
-// collect writes each result when it is recorded, deletes it from the queue, and releases its room in the window.
+// collect writes each result when it is recorded, deletes it from the queue, and releases its room
+// in the window.
 func (r *run) collect(ctx context.Context, q queue.Queue) error {
 	_, err := enqueue.Collect(ctx, q, r.out, enqueue.CollectOptions{
 		Follow:    true,

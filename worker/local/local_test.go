@@ -155,7 +155,8 @@ func TestRowsAppearAsTheyFinish(t *testing.T) {
 	require.Equal(t, 3, sum.Done)
 }
 
-// watched is a file that counts the rows that were read from it and whose results are not written yet.
+// watched is a file that counts the rows that were read from it and whose results are not written
+// yet.
 type watched struct {
 	text    string
 	row     int // size of a row in bytes
@@ -180,8 +181,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A run holds only a window of rows in memory, however long the file is. Here it reads the whole window before it writes the first
-// result.
+// A run holds only a window of rows in memory, however long the file is. Here it reads the whole
+// window before it writes the first result.
 func TestRunHoldsOnlyAWindow(t *testing.T) {
 	eng := openMicro(t)
 	const n, size, window, buffered = 300, 2048, 64, 32

@@ -42,15 +42,19 @@ const (
 	workBody   = `"prompt":%s,"max_tokens":%d,"temperature":0,"ignore_eos":true}`
 )
 
-// BenchmarkQueueWork measures the work of the queue. All parts answer prompts for the bundled model, with answers of 32 to 96 tokens.
+// BenchmarkQueueWork measures the work of the queue. All parts answer prompts for the bundled
+// model, with answers of 32 to 96 tokens.
 //
-// "run" and "redis" compare the engine alone with a run, and with a worker on a real Redis, in turns. The engine leaves one processor to the
-// queue, as a GPU does. "gpu" does what "redis" does with an engine on the machine's GPU. The reported overhead is the median of the ratios,
-// once of the elapsed time and once of this process's CPU time.
+// "run" and "redis" compare the engine alone with a run, and with a worker on a real Redis, in
+// turns. The engine leaves one processor to the queue, as a GPU does. "gpu" does what "redis" does
+// with an engine on the machine's GPU. The reported overhead is the median of the ratios, once of
+// the elapsed time and once of this process's CPU time.
 //
-// "paced" measures the queue's own CPU time: its engine only waits for about as long as the real one takes, and the worker's CPU time per row
-// is compared with that of the engine alone on all processors. What rows need without a queue is also measured, and subtracted in the
-// percentages: the request is parsed, the engine waits, and the answer is encoded. "wide" has eight times as many rows at once, as on a GPU.
+// "paced" measures the queue's own CPU time: its engine only waits for about as long as the real
+// one takes, and the worker's CPU time per row is compared with that of the engine alone on all
+// processors. What rows need without a queue is also measured, and subtracted in the percentages:
+// the request is parsed, the engine waits, and the answer is encoded. "wide" has eight times as
+// many rows at once, as on a GPU.
 func BenchmarkQueueWork(b *testing.B) {
 	b.Run("gpu", func(b *testing.B) { compareGPU(b, workAtOnce) })
 	b.Run("gpu-wide", func(b *testing.B) { compareGPU(b, 8*workAtOnce) })
@@ -110,8 +114,9 @@ func openWork(b *testing.B, backend compute.Backend, atOnce int) *engine.Engine 
 	return eng
 }
 
-// measureParts reports the median CPU time per row of the engine, of a worker whose engine only waits, of the same rows without a queue, of
-// a collector, and of the Redis server. The worker answers atOnce rows at a time; the engine answers fewer rows in all.
+// measureParts reports the median CPU time per row of the engine, of a worker whose engine only
+// waits, of the same rows without a queue, of a collector, and of the Redis server. The worker
+// answers atOnce rows at a time; the engine answers fewer rows in all.
 func measureParts(b *testing.B, eng *engine.Engine, atOnce int) {
 	server := redistest.Start(b)
 	queue := newRedisQueue(b, server)
@@ -184,7 +189,8 @@ func redisTime(b *testing.B, server *redistest.Server) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// scriptsRun returns the number of scripts that a server has run for its clients. Nearly all commands that clients send are scripts.
+// scriptsRun returns the number of scripts that a server has run for its clients. Nearly all
+// commands that clients send are scripts.
 func scriptsRun(b *testing.B, server *redistest.Server) float64 {
 	info, err := server.Client.InfoMap(b.Context(), "commandstats").Result()
 	require.NoError(b, err)
@@ -195,7 +201,8 @@ func scriptsRun(b *testing.B, server *redistest.Server) float64 {
 	return n
 }
 
-// paced is an engine whose answers take time but no CPU. It computes a number of them at once; the others wait.
+// paced is an engine whose answers take time but no CPU. It computes a number of them at once; the
+// others wait.
 type paced struct{ atOnce chan struct{} }
 
 func newPaced(atOnce int) paced { return paced{make(chan struct{}, atOnce)} }
@@ -219,13 +226,15 @@ func (p paced) Generate(ctx context.Context, r generation.Request) (generation.C
 	}
 }
 
-// newRedisQueue returns the queue of a server with an append-only file and Redis's default durability settings.
+// newRedisQueue returns the queue of a server with an append-only file and Redis's default
+// durability settings.
 func newRedisQueue(b *testing.B, server *redistest.Server) *redisqueue.Queue {
 	require.NoError(b, server.Client.ConfigSet(b.Context(), "appendfsync", "everysec").Err())
 	return redisqueue.New(server.Client)
 }
 
-// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them with a worker, atOnce at a time.
+// throughRedis returns a function for compareWork. It queues rows on a real Redis and answers them
+// with a worker, atOnce at a time.
 func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine, atOnce int) func(b *testing.B, file string) (work, finish func()) {
 	queue := newRedisQueue(b, server)
 	batch := 0
@@ -248,8 +257,8 @@ func throughRedis(b *testing.B, server *redistest.Server, eng worker.Engine, atO
 	}
 }
 
-// compareWork answers the same prompts with the engine alone, atOnce at a time, and through a queue, in turns. prepare queues the rows; work
-// answers and collects them.
+// compareWork answers the same prompts with the engine alone, atOnce at a time, and through a
+// queue, in turns. prepare queues the rows; work answers and collects them.
 func compareWork(b *testing.B, eng *engine.Engine, atOnce int, prepare func(b *testing.B, file string) (work, finish func())) {
 	file, requests := workload(workRows)
 	var elapsed, used []float64

@@ -12,8 +12,8 @@ import (
 
 const maxWindowBytes = 64 << 20
 
-// bodyCopies is the assumed memory that a row in the window takes, as a multiple of the size of its request body: the body itself, and
-// what is parsed from it.
+// bodyCopies is the assumed memory that a row in the window takes, as a multiple of the size of its
+// request body: the body itself, and what is parsed from it.
 const bodyCopies = 5
 
 type window struct {
@@ -25,8 +25,8 @@ type window struct {
 	taken map[int]int64 // room that each row takes, in bytes, by line number
 }
 
-// newWindow makes a window for about max(64, 4*concurrency) small rows, which is enough to keep the worker busy. memory is the maximum
-// memory for the rows, in bytes.
+// newWindow makes a window for about max(64, 4*concurrency) small rows, which is enough to keep the
+// worker busy. memory is the maximum memory for the rows, in bytes.
 func newWindow(concurrency int, memory int64) *window {
 	rows := int64(max(64, 4*concurrency))
 	bytes := min(memory/bodyCopies, maxWindowBytes)
@@ -46,8 +46,9 @@ func (w *window) acquire(ctx context.Context, row rows.Row) error {
 
 func (w *window) size(body int) int64 { return min(max(w.minRoom, int64(body)), w.bytes) }
 
-// drain must be called after a row was queued. body is the size of the row's body in bytes. If the row takes the whole window, drain waits
-// until the row has been written, so that no other row is read before.
+// drain must be called after a row was queued. body is the size of the row's body in bytes. If the
+// row takes the whole window, drain waits until the row has been written, so that no other row is
+// read before.
 func (w *window) drain(ctx context.Context, body int) error {
 	if w.size(body) < w.bytes {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// The window holds a limited number of rows, and fewer rows if they are large. A row that is larger than the window is alone in it.
+// The window holds a limited number of rows, and fewer rows if they are large. A row that is larger
+// than the window is alone in it.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,15 +10,18 @@ import (
 // approx is a value computed in float64, and by how much the backend's value may differ from it.
 //
 // The tolerances follow from what a backend may do:
-//   - It sums in float32 in any order: for n terms, an error of up to (n+16)·2⁻²⁴ times the sum of their magnitudes.
-//   - It may round weights other than F32, the activations that these weights multiply, and keys, values and queries to
-//     float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
-//   - For a product with block-quantised weights, it may quantise the activations to 8 bits, in runs of up to 256 values. The
-//     error of an activation is at most max/254, again of random sign. max is the largest magnitude in its run.
+//   - It sums in float32 in any order: for n terms, an error of up to (n+16)·2⁻²⁴ times the sum of
+//     their magnitudes.
+//   - It may round weights other than F32, the activations that these weights multiply, and keys,
+//     values and queries to float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
+//   - For a product with block-quantised weights, it may quantise the activations to 8 bits, in
+//     runs of up to 256 values. The error of an activation is at most max/254, again of random
+//     sign. max is the largest magnitude in its run.
 //   - It may use a fast exponential with a relative error of 2⁻²⁰.
 //
-// Errors of random sign add up like a random walk: the tolerance is sigmas times the standard deviation of that walk. A tolerance for the
-// worst case, in which all errors have the same sign, would be √n times as large. It would hide a wrong term in a sum of n terms.
+// Errors of random sign add up like a random walk: the tolerance is sigmas times the standard
+// deviation of that walk. A tolerance for the worst case, in which all errors have the same sign,
+// would be √n times as large. It would hide a wrong term in a sum of n terms.
 type approx struct{ value, tol float64 }
 
 const (
@@ -102,8 +105,9 @@ func (a approx) silu() approx {
 	return approx{v, 1.1*a.tol + 2*expStep*math.Abs(v)}
 }
 
-// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most 1.13. The tolerance includes an absolute
-// error of the factor 1+tanh, because the relative error of this factor is large for negative x.
+// gelu returns x·Φ(x) with the approximation of Φ by tanh. The slope of this function is at most
+// 1.13. The tolerance includes an absolute error of the factor 1+tanh, because the relative error
+// of this factor is large for negative x.
 func (a approx) gelu() approx {
 	x := a.value
 	v := x / 2 * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// TestFindsWrongArguments checks that the suite finds faults in the arguments of one operation. With most of these faults, a model would
-// still generate plausible text.
+// TestFindsWrongArguments checks that the suite finds faults in the arguments of one operation.
+// With most of these faults, a model would still generate plausible text.
 func TestFindsWrongArguments(t *testing.T) {
 	for _, fault := range []struct {
 		name, check string
@@ -224,8 +224,8 @@ func (s moved) Latents(dst, a compute.Tensor, qGain, kvGain compute.Weight, eps 
 	s.inRoom(cache, func() { s.Step.Latents(dst, a, qGain, kvGain, eps, rope, cache, layer) })
 }
 
-// inRoom runs an operation with the positions of the rows increased by one. It does not change rows whose page table has no room for the
-// next position.
+// inRoom runs an operation with the positions of the rows increased by one. It does not change rows
+// whose page table has no room for the next position.
 func (s moved) inRoom(cache compute.Cache, op func()) {
 	row := 0
 	for _, seq := range s.batch.Seqs {
@@ -240,7 +240,8 @@ func (s moved) inRoom(cache compute.Cache, op func()) {
 	s.shift(-1)
 }
 
-// misplaced swaps the first two pages of every page table, either while keys and values are stored or while they are read.
+// misplaced swaps the first two pages of every page table, either while keys and values are stored
+// or while they are read.
 type misplaced struct {
 	site
 	when string

@@ -9,8 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// headShapes are shapes of grouped-query attention. They have one key head, a few key heads, or as many key heads as query heads. Some
-// sizes are those of real models, others are odd. Heads are rotated completely or in part.
+// headShapes are shapes of grouped-query attention. They have one key head, a few key heads, or as
+// many key heads as query heads. Some sizes are those of real models, others are odd. Heads are
+// rotated completely or in part.
 var headShapes = []headShape{
 	{1, 1, 2, 1, 2, 1},
 	{4, 4, 8, 8, 8, 16},
@@ -44,7 +45,8 @@ func (r *rig) grouped(heads, kvHeads, key, value, dims, pageSize int, lengths ..
 	return c
 }
 
-// vary adds a bias or norms of heads, rotates halves of a head, or removes the rotation, depending on turn.
+// vary adds a bias or norms of heads, rotates halves of a head, or removes the rotation, depending
+// on turn.
 func (r *rig) vary(c *pagedSequences, turn int) {
 	c.freqs.Halves = turn%2 == 1
 	c.unrotated = turn%5 == 4
@@ -62,7 +64,8 @@ func (c *pagedSequences) projection() compute.Projection {
 	return compute.Projection{Eps: headEps, Bias: c.bias.optional(), QueryNorm: c.queryNorm.optional(), KeyNorm: c.keyNorm.optional()}
 }
 
-// roped returns the row of queries, keys and values that is expected after RopeStore. line is the row before RopeStore.
+// roped returns the row of queries, keys and values that is expected after RopeStore. line is the
+// row before RopeStore.
 func (c *pagedSequences) roped(line []float32, position int) []approx {
 	out := exactly(line)
 	if c.bias != nil {
@@ -87,7 +90,8 @@ func (c *pagedSequences) roped(line []float32, position int) []approx {
 	return out
 }
 
-// normHead norms a head in place. The tolerances of the results include the errors of the head's values and of the sum of their squares.
+// normHead norms a head in place. The tolerances of the results include the errors of the head's
+// values and of the sum of their squares.
 func normHead(head []approx, gain []float32) {
 	square, off := 0.0, 0.0
 	for _, v := range head {
@@ -121,7 +125,8 @@ func numbers(x []approx) []float64 {
 	return out
 }
 
-// checkRopeStore compares the rows after the operation. checkAttention covers the stored keys and values.
+// checkRopeStore compares the rows after the operation. checkAttention covers the stored keys and
+// values.
 func checkRopeStore(r *rig) {
 	for i, h := range append([]headShape{{4, 1, 64, 64, 32, 16}, {3, 3, 48, 16, 40, 4}}, headShapes...) {
 		c := r.grouped(h.heads, h.kvHeads, h.key, h.value, h.rope, h.pageSize, r.lengths(h.pageSize)...)
@@ -130,7 +135,8 @@ func checkRopeStore(r *rig) {
 	}
 }
 
-// verifyStore checks RopeStore or Latents, whichever c.store calls. want returns the expected row after the operation.
+// verifyStore checks RopeStore or Latents, whichever c.store calls. want returns the expected row
+// after the operation.
 func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float32, position int) []approx) {
 	r.what = what
 	rope := r.rope(c)
@@ -152,7 +158,8 @@ func (r *rig) verifyStore(what string, c *pagedSequences, want func(line []float
 	})
 }
 
-// cacheTypes returns two types of a cache, chosen by turn. They have blocks only if keys and values are whole blocks.
+// cacheTypes returns two types of a cache, chosen by turn. They have blocks only if keys and values
+// are whole blocks.
 func cacheTypes(turn, key, value int) []gguf.Type {
 	all := slices.DeleteFunc(gguf.CacheTypes(), func(t gguf.Type) bool { return key%t.BlockSize() != 0 || value%t.BlockSize() != 0 })
 	return []gguf.Type{all[turn%len(all)], all[(turn+1)%len(all)]}
@@ -187,13 +194,13 @@ func checkAttention(r *rig) {
 		c.shape.Sinks = c.sinks.weight
 		r.verifyAttention(fmt.Sprintf("attention to %d of 1100 positions", window), c)
 	}
-	// Sequences that are long enough for a backend to split their positions into parts. The last part is full for some and has one position
-	// for others.
+	// Sequences that are long enough for a backend to split their positions into parts. The last
+	// part is full for some and has one position for others.
 	r.verifyAttention("attention over 1100 positions", r.grouped(2, 1, 16, 16, 16, 16, 1100, 256, 257, 512, 513, 30))
 }
 
-// verifyAttention stores the sequences twice, in different pages and steps. Successive computations use the two copies alternately: results
-// must not depend on where a sequence is stored.
+// verifyAttention stores the sequences twice, in different pages and steps. Successive computations
+// use the two copies alternately: results must not depend on where a sequence is stored.
 func (r *rig) verifyAttention(what string, c *pagedSequences) {
 	r.what = what
 	rope := r.rope(c)
@@ -227,9 +234,10 @@ func (r *rig) verifyAttention(what string, c *pagedSequences) {
 	})
 }
 
-// attend returns the expected attention of a row's heads to the given positions. An error of up to δ in the scores changes each weight by a
-// factor of up to exp(2δ): exp(δ) for the score and exp(δ) for the sum. In a cache of a quantised type, rounding can move a few values to a
-// neighbouring code.
+// attend returns the expected attention of a row's heads to the given positions. An error of up to
+// δ in the scores changes each weight by a factor of up to exp(2δ): exp(δ) for the score and exp(δ)
+// for the sum. In a cache of a quantised type, rounding can move a few values to a neighbouring
+// code.
 func (c *pagedSequences) attend(q []float32, slots []slot) []approx {
 	const flips = 3
 	var out []approx

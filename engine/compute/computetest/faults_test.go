@@ -33,7 +33,8 @@ func (f backend) Begin(b *compute.Batch) compute.Step {
 // MaxInFlight allows several steps in flight, although each step runs when it is submitted.
 func (f backend) MaxInFlight() int { return 3 }
 
-// verdict runs the check with the given name on a backend with faulty steps, and returns the fault that the check finds.
+// verdict runs the check with the given name on a backend with faulty steps, and returns the fault
+// that the check finds.
 func verdict(t *testing.T, name string, replace func(s site) compute.Step) error {
 	t.Helper()
 	be, err := cpu.New(1)
@@ -75,14 +76,15 @@ func failure(tb testing.TB, run func(tb testing.TB)) error {
 	return r.err
 }
 
-// operations are the operations that write a tensor, except Embed. Every check makes its inputs with Embed, so a fault in Embed would fail
-// every check. TestFindsWrongArguments covers Embed.
+// operations are the operations that write a tensor, except Embed. Every check makes its inputs
+// with Embed, so a fault in Embed would fail every check. TestFindsWrongArguments covers Embed.
 var operations = []string{
 	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
 	"Route", "GatedExperts", "ExpertsAdd", "Top",
 }
 
-// TestFindsFaults checks that the suite finds the faults that any operation can have, in each operation.
+// TestFindsFaults checks that the suite finds the faults that any operation can have, in each
+// operation.
 func TestFindsFaults(t *testing.T) {
 	faults := []struct {
 		name  string
@@ -134,7 +136,8 @@ func TestFindsFaults(t *testing.T) {
 	}
 }
 
-// TestFastMayDependOnBatch checks that with fast arithmetic, the bits of a row may depend on its batch, but must be within the tolerance.
+// TestFastMayDependOnBatch checks that with fast arithmetic, the bits of a row may depend on its
+// batch, but must be within the tolerance.
 func TestFastMayDependOnBatch(t *testing.T) {
 	t.Parallel()
 	verify := func(fast bool, off float32) error {

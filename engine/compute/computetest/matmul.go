@@ -7,8 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// shapes calls test with several sizes of a product for each type of weights. Backends have separate kernels for 1 row, for a few rows, and
-// for tiles of 8 to 32 rows. The numbers of rows are chosen so that all of these kernels run.
+// shapes calls test with several sizes of a product for each type of weights. Backends have
+// separate kernels for 1 row, for a few rows, and for tiles of 8 to 32 rows. The numbers of rows
+// are chosen so that all of these kernels run.
 func (r *rig) shapes(test func(t gguf.Type, in, out, rows int)) {
 	for _, t := range types {
 		for _, rows := range []int{1, r.among(2, 8), r.among(9, 40)} {
@@ -21,7 +22,8 @@ func (r *rig) shapes(test func(t gguf.Type, in, out, rows int)) {
 	}
 }
 
-// checkMatMul multiplies with up to three weights side by side. Each weight has its own type and width.
+// checkMatMul multiplies with up to three weights side by side. Each weight has its own type and
+// width.
 func checkMatMul(r *rig) {
 	r.shapes(func(t gguf.Type, in, out, rows int) {
 		weights := []*matrix{r.matrix(t, in, out)}

@@ -30,7 +30,8 @@ func (r *rig) latent(heads, kvRank, dims, nope, pageSize int, kvGain *matrix, le
 
 const latentEps = 1e-6
 
-// latents returns the row of compressed query, latent and key that is expected after Latents. qGain is nil if the row has no query.
+// latents returns the row of compressed query, latent and key that is expected after Latents. qGain
+// is nil if the row has no query.
 func (c *pagedSequences) latents(line []float32, qGain, kvGain *matrix, position int) []approx {
 	var out []approx
 	if qGain != nil {
@@ -66,7 +67,8 @@ func checkLatents(r *rig) {
 	}
 }
 
-// checkAttentionMLA attends to latents. There is one key head. Its values are the first columns of its keys.
+// checkAttentionMLA attends to latents. There is one key head. Its values are the first columns of
+// its keys.
 func checkAttentionMLA(r *rig) {
 	for i, h := range []struct{ heads, kvRank, rope, pageSize int }{{2, 32, 32, 16}, {20, 512, 64, 16}, {3, 33, 6, 5}, {4, 64, 32, 4}} {
 		for _, kind := range cacheTypes(i, h.kvRank, h.rope) {

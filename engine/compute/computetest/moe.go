@@ -48,8 +48,9 @@ func (c *router) probabilities(x []float32) []approx {
 	return logits
 }
 
-// compare checks the routing of a row: got has the chosen experts, then their weights. If the scores of two experts differ by less than the
-// tolerance, the backend may choose either of them first.
+// compare checks the routing of a row: got has the chosen experts, then their weights. If the
+// scores of two experts differ by less than the tolerance, the backend may choose either of them
+// first.
 func (c *router) compare(x, got []float32) error {
 	used := c.shape.Used
 	probs := c.probabilities(x)
@@ -127,7 +128,8 @@ func checkRoute(r *rig) {
 	}
 }
 
-// checkRouteTies gives several experts equal scores. The lowest indices must be chosen, in ascending order.
+// checkRouteTies gives several experts equal scores. The lowest indices must be chosen, in
+// ascending order.
 func checkRouteTies(r *rig) {
 	for _, gating := range []compute.Gating{compute.GatingSoftmax, compute.GatingSigmoid} {
 		const in, experts, used, alike = 40, 24, 5, 4
@@ -161,8 +163,9 @@ type mixture struct {
 
 func (m *mixture) width() int { return m.used*m.ffn + m.shared }
 
-// mixtures calls test with mixtures of every weight type. Every second mixture has shared experts. In some mixtures, all rows choose the
-// same experts; in others, some experts have no row. In some mixtures, every matrix except Gate and Up has a different type.
+// mixtures calls test with mixtures of every weight type. Every second mixture has shared experts.
+// In some mixtures, all rows choose the same experts; in others, some experts have no row. In some
+// mixtures, every matrix except Gate and Up has a different type.
 func (r *rig) mixtures(test func(what string, m *mixture)) {
 	for i, t := range types {
 		m := &mixture{in: r.length(t, 160), ffn: r.length(t, 64), count: r.among(1, 8), rows: r.among(1, 20)}

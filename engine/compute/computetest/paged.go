@@ -21,7 +21,8 @@ type pagedSequences struct {
 	unrotated                       bool
 	// lines are the rows whose keys and values are stored: [sequence][position][column].
 	lines [][][]float32
-	// shared is the number of whole pages that each sequence shares with the first sequence: [sequence].
+	// shared is the number of whole pages that each sequence shares with the first sequence:
+	// [sequence].
 	shared []int
 	// store calls RopeStore or Latents with the rows of t.
 	store  func(s compute.Step, t compute.Tensor, rope compute.Rope, cache compute.Cache, layer int)
@@ -30,7 +31,8 @@ type pagedSequences struct {
 
 type seqRow struct{ seq, position int }
 
-// drawLines fills the sequences with random lines. Later sequences may begin with pages of the first sequence.
+// drawLines fills the sequences with random lines. Later sequences may begin with pages of the
+// first sequence.
 func (r *rig) drawLines(c *pagedSequences, cols int, lengths ...int) {
 	for i, n := range lengths {
 		lines := r.normal(n, cols)
@@ -65,7 +67,8 @@ func (r *rig) rope(c *pagedSequences) compute.Rope {
 	return r.newRope(c.freqs, c.pages()*c.pageSize)
 }
 
-// freqs returns the frequencies for rotating dims values of a head. Some rotations are scaled, as with YaRN.
+// freqs returns the frequencies for rotating dims values of a head. Some rotations are scaled, as
+// with YaRN.
 func (r *rig) freqs(dims int) compute.RopeFreqs {
 	f := compute.RopeFreqs{Freqs: make([]float32, dims/2), Scale: 1}
 	for i := range f.Freqs {
@@ -100,7 +103,8 @@ func (m *memory) batch(rows []seqRow) *compute.Batch {
 	return b
 }
 
-// slide changes the page tables of a batch as if pages before the sliding windows had been freed: these entries become m.spare.
+// slide changes the page tables of a batch as if pages before the sliding windows had been freed:
+// these entries become m.spare.
 func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 	first := 0
 	for i := range b.Seqs {
@@ -115,8 +119,9 @@ func (m *memory) slide(b *compute.Batch, shape compute.AttentionShape) {
 	}
 }
 
-// storeAll stores the sequences in a new cache, on pages in random order. Each step stores a few rows of some sequences. All other slots
-// hold large values, so that a read from a wrong slot changes the result.
+// storeAll stores the sequences in a new cache, on pages in random order. Each step stores a few
+// rows of some sequences. All other slots hold large values, so that a read from a wrong slot
+// changes the result.
 func (r *rig) storeAll(c *pagedSequences, rope compute.Rope) *memory {
 	const layers = 2
 	pages := c.pages()
@@ -188,8 +193,9 @@ func (r *rig) fillSlots(c *pagedSequences, rope compute.Rope, m *memory, layers 
 	}
 }
 
-// slot has the key and the value that a cache stores for a position. keySteps and valueSteps have the rounding step of each number: the
-// distance between neighbouring codes in its block; 0 for floats.
+// slot has the key and the value that a cache stores for a position. keySteps and valueSteps have
+// the rounding step of each number: the distance between neighbouring codes in its block; 0 for
+// floats.
 type slot struct{ key, value, keySteps, valueSteps []float64 }
 
 func (c *pagedSequences) slots() [][]slot {
@@ -212,9 +218,10 @@ func (c *pagedSequences) slots() [][]slot {
 	return all
 }
 
-// roundTrip encodes x as type t and decodes it again. It returns the decoded values, and for each value the distance between neighbouring
-// codes in its block. Float types are not rounded here: it returns x itself and distances of 0, because the callers' tolerances already
-// allow for that rounding.
+// roundTrip encodes x as type t and decodes it again. It returns the decoded values, and for each
+// value the distance between neighbouring codes in its block. Float types are not rounded here: it
+// returns x itself and distances of 0, because the callers' tolerances already allow for that
+// rounding.
 func roundTrip(t gguf.Type, x []float64) (values, steps []float64) {
 	steps = make([]float64, len(x))
 	if t.BlockSize() == 1 {
@@ -247,7 +254,8 @@ func batch(rows []seqRow, pages [][]int32) *compute.Batch {
 	return b
 }
 
-// drawRows draws the last few positions of each sequence. groups has the indices of each sequence's rows.
+// drawRows draws the last few positions of each sequence. groups has the indices of each sequence's
+// rows.
 func (r *rig) drawRows(c *pagedSequences) (rows []seqRow, groups [][]int) {
 	for i, lines := range c.lines {
 		n := 1

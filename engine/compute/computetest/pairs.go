@@ -7,12 +7,14 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// manyCols is the maximum number of columns of checks with several rows, of square weights, and of all checks in a brief suite. With more
-// columns, these checks would take most of the suite's time on the emulator, where kernels for tiles are slow.
+// manyCols is the maximum number of columns of checks with several rows, of square weights, and of
+// all checks in a brief suite. With more columns, these checks would take most of the suite's time
+// on the emulator, where kernels for tiles are slow.
 const manyCols = 1056
 
-// checkPairs runs operations that read each other's results. They run in one step, where a backend may fuse several of them into one kernel,
-// and in a separate step each. After both runs, all tensors must have the same bits, including the results in between.
+// checkPairs runs operations that read each other's results. They run in one step, where a backend
+// may fuse several of them into one kernel, and in a separate step each. After both runs, all
+// tensors must have the same bits, including the results in between.
 func checkPairs(r *rig) {
 	for _, cols := range []int{32, 576, 1024, 1056, 2048, 4096, 4352} {
 		for _, rows := range []int{1, 3} {
@@ -37,8 +39,8 @@ func checkPairs(r *rig) {
 	}
 }
 
-// together runs each operation in a separate step, restores the values of the sheets, and runs all operations in one step. The sheets must
-// have the same bits after both runs.
+// together runs each operation in a separate step, restores the values of the sheets, and runs all
+// operations in one step. The sheets must have the same bits after both runs.
 func (r *rig) together(what string, b *compute.Batch, sheets []*sheet, ops ...func(s compute.Step)) {
 	r.what = what
 	for _, s := range sheets {
@@ -127,8 +129,8 @@ func (r *rig) normThenExperts(rows, cols int) {
 	}
 }
 
-// latentsThenProduct stores a sequence of one position. Attention to this position then reads the stored values. Each of the two runs
-// stores the position in a different layer of the cache.
+// latentsThenProduct stores a sequence of one position. Attention to this position then reads the
+// stored values. Each of the two runs stores the position in a different layer of the cache.
 func (r *rig) latentsThenProduct(q, rank int) {
 	const dims, out, heads, layers = 16, 80, 2, 2
 	keyDim := rank + dims

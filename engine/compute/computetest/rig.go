@@ -18,8 +18,9 @@ type operation struct {
 	compare func(row int, got []float32) error
 }
 
-// verify compares all rows with their expected values. It then checks batch invariance: a row must have the same bits alone and among other
-// rows in another order. With fast arithmetic, it compares the row with its expected values instead.
+// verify compares all rows with their expected values. It then checks batch invariance: a row must
+// have the same bits alone and among other rows in another order. With fast arithmetic, it compares
+// the row with its expected values instead.
 func (r *rig) verify(op operation) {
 	r.what = op.what
 	all := slices.Concat(op.groups...)
@@ -76,7 +77,8 @@ func separate(n int) [][]int {
 	return groups
 }
 
-// sheet is a view of a part of a buffer. The values around the view show whether an operation writes outside of it.
+// sheet is a view of a part of a buffer. The values around the view show whether an operation
+// writes outside of it.
 type sheet struct {
 	compute.Tensor
 	whole    compute.Tensor // the buffer
@@ -135,7 +137,8 @@ func (r *rig) step(b *compute.Batch, ops ...func(s compute.Step)) {
 	require.NoError(r.tb, step.Run(), r.what)
 }
 
-// run runs one step and returns the values that it wrote to out. The check fails if the step changes one of the input tensors.
+// run runs one step and returns the values that it wrote to out. The check fails if the step
+// changes one of the input tensors.
 func (r *rig) run(b *compute.Batch, record func(s compute.Step), out *sheet, in ...*sheet) [][]float32 {
 	r.step(b, record)
 	for n, s := range in {
@@ -183,7 +186,8 @@ func (r *rig) newCache(shape compute.CacheShape) compute.Cache {
 	return cache
 }
 
-// normal draws rows of normally distributed values. Some rows have large values, some have small values, and a few have only zeros.
+// normal draws rows of normally distributed values. Some rows have large values, some have small
+// values, and a few have only zeros.
 func (r *rig) normal(rows, cols int) [][]float32 {
 	out := make([][]float32, rows)
 	for i := range out {

@@ -11,8 +11,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as the suite allows. It rounds activations to 8 bits in runs
-// of 256 for products with weights of blocks, and to float16 for products with other weights except F32.
+// TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as the suite allows.
+// It rounds activations to 8 bits in runs of 256 for products with weights of blocks, and to
+// float16 for products with other weights except F32.
 func TestAllowsCoarserArithmetic(t *testing.T) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {

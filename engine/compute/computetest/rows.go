@@ -58,7 +58,8 @@ func checkGather(r *rig) {
 	}
 }
 
-// checkRMSNorm norms random rows, rows of zeros, and rows of values so small that eps changes the result.
+// checkRMSNorm norms random rows, rows of zeros, and rows of values so small that eps changes the
+// result.
 func checkRMSNorm(r *rig) {
 	for i, cols := range []int{1, 2, 7, 64, 100, 576, 1025, 2048} {
 		gain := r.matrix([]gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeBF16}[i%3], cols)

@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// checkMemory checks the shapes that a backend reports for its weights, buffers, tables and caches, and the errors for impossible requests.
+// checkMemory checks the shapes that a backend reports for its weights, buffers, tables and caches,
+// and the errors for impossible requests.
 func checkMemory(r *rig) {
 	for _, t := range types {
 		n := t.BlockSize()
@@ -32,7 +33,8 @@ func checkMemory(r *rig) {
 	r.checkRefusals()
 }
 
-// checkRefusals makes impossible requests for memory, as a model file can. A backend must return errors and not panic.
+// checkRefusals makes impossible requests for memory, as a model file can. A backend must return
+// errors and not panic.
 func (r *rig) checkRefusals() {
 	refused := func(request string, err error) { require.Error(r.tb, err, "%s must be refused", request) }
 	for _, size := range [][2]int{{0, 1}, {1, 0}, {-1, 4}} {
@@ -64,7 +66,8 @@ func (r *rig) checkRefusals() {
 	refused("a weight of 33 values in blocks of 32", err)
 }
 
-// checkCheckpoint compares the order, sums and norms of checkpoints with the calls of Checkpoint. Some tensors are views.
+// checkCheckpoint compares the order, sums and norms of checkpoints with the calls of Checkpoint.
+// Some tensors are views.
 func checkCheckpoint(r *rig) {
 	a, b := r.sheet(r.normal(5, 33)), r.sheet(r.normal(2, 700))
 	var got []compute.Checkpoint
@@ -97,7 +100,8 @@ func checkCheckpoint(r *rig) {
 	}
 }
 
-// checkSequence runs the layers of a small model in one step, and again with one step per operation.
+// checkSequence runs the layers of a small model in one step, and again with one step per
+// operation.
 func checkSequence(r *rig) {
 	const hidden, ffn, rows = 64, 96, 11
 	c := r.grouped(4, 2, 16, 16, 16, 4, 6, 4, 1)

@@ -1,10 +1,12 @@
-// Package computetest is the suite that every compute.Backend must pass. It compares each operation of compute.Step with plain float64 code
-// on random shapes, views, and batches with sequences of different lengths. It also checks batch invariance: a row has the same bits in any
-// batch.
+// Package computetest is the suite that every compute.Backend must pass. It compares each operation
+// of compute.Step with plain float64 code on random shapes, views, and batches with sequences of
+// different lengths. It also checks batch invariance: a row has the same bits in any batch.
 //
-// The tolerances follow from what a backend may do: sum in float32 in any order; round activations, and weights other than F32, to float16;
-// store keys and values as float16 in a cache of F32; and, for products with block-quantised weights, quantise activations to 8 bits in
-// runs of up to 256 values. See approx.go for the tolerances. The order of sums and the points of rounding must depend on the row alone.
+// The tolerances follow from what a backend may do: sum in float32 in any order; round activations,
+// and weights other than F32, to float16; store keys and values as float16 in a cache of F32; and,
+// for products with block-quantised weights, quantise activations to 8 bits in runs of up to 256
+// values. See approx.go for the tolerances. The order of sums and the points of rounding must
+// depend on the row alone.
 package computetest
 
 import (
@@ -17,7 +19,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// check is one part of the suite. run fails the test of r at the first fault that it finds in the backend of r.
+// check is one part of the suite. run fails the test of r at the first fault that it finds in the
+// backend of r.
 type check struct {
 	name string
 	run  func(r *rig)
@@ -50,21 +53,23 @@ var checks = []check{
 	{"InFlight", checkInFlight},
 }
 
-// Run runs the suite, one subtest per check. For each check, it calls the function open to start a new backend, which it closes.
+// Run runs the suite, one subtest per check. For each check, it calls the function open to start a
+// new backend, which it closes.
 func Run(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, rig{})
 }
 
-// RunBrief is like Run, but computes each operation with only three batches: all rows, a single row and some rows. It is for a second build
-// of kernels that already passed Run, such as a build that checks memory accesses.
+// RunBrief is like Run, but computes each operation with only three batches: all rows, a single row
+// and some rows. It is for a second build of kernels that already passed Run, such as a build that
+// checks memory accesses.
 func RunBrief(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, rig{brief: true})
 }
 
-// RunFast is like Run, for a backend with fast arithmetic, which need not be batch-invariant. Where Run compares the bits of a row in two
-// batches, RunFast compares the row with its expected values.
+// RunFast is like Run, for a backend with fast arithmetic, which need not be batch-invariant. Where
+// Run compares the bits of a row in two batches, RunFast compares the row with its expected values.
 func RunFast(t *testing.T, open func(tb testing.TB) compute.Backend) {
 	t.Helper()
 	run(t, open, rig{fast: true})
@@ -83,7 +88,8 @@ func run(t *testing.T, open func(tb testing.TB) compute.Backend, how rig) {
 	require.NoError(t, be.Close())
 }
 
-// rig is a backend under test, with methods that the checks share. Its random values are the same in every run of a check.
+// rig is a backend under test, with methods that the checks share. Its random values are the same
+// in every run of a check.
 type rig struct {
 	tb    testing.TB
 	be    compute.Backend

@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// checkTop finds the highest logits of rows of odd lengths with many equal values, and of rows with values that are not finite. It requests
-// more logits than a GPU's SIMD group has lanes, or all logits. One row is longer than the square of the number of threads in a GPU's
-// threadgroup.
+// checkTop finds the highest logits of rows of odd lengths with many equal values, and of rows with
+// values that are not finite. It requests more logits than a GPU's SIMD group has lanes, or all
+// logits. One row is longer than the square of the number of threads in a GPU's threadgroup.
 func checkTop(r *rig) {
 	for _, c := range []struct{ rows, cols, k int }{{1, 1, 1}, {3, 33, 33}, {4, 1000, 1}, {9, 2047, 20}, {2, 5001, 41}, {1, 263_000, 3}} {
 		logits := r.normal(c.rows, c.cols)
@@ -45,7 +45,8 @@ func (r *rig) top(logits [][]float32, k int) {
 	})
 }
 
-// topOfBroken checks that for logits that are not finite, the last value is not finite and the ids are in range.
+// topOfBroken checks that for logits that are not finite, the last value is not finite and the ids
+// are in range.
 func (r *rig) topOfBroken(logits [][]float32, k int) {
 	for i, row := range r.computeTop(logits, k) {
 		if sum := float64(row[2*k]); !math.IsNaN(sum) && !math.IsInf(sum, 0) {
@@ -85,12 +86,14 @@ func topOf(logits []float32, k int) []approx {
 	return append(append(want, values...), approx{total, tol})
 }
 
-// manyRows is the number of additional rows that one of the steps gathers. No backend reserves memory for so many row numbers in advance. A
-// backend must therefore allocate more while it records the step, after earlier operations of the step and while another step is in flight.
+// manyRows is the number of additional rows that one of the steps gathers. No backend reserves
+// memory for so many row numbers in advance. A backend must therefore allocate more while it
+// records the step, after earlier operations of the step and while another step is in flight.
 const manyRows = 1 << 17
 
-// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the previous step and gathers different rows. Row
-// t of the embedding table has its highest value at the token that must follow t.
+// checkInFlight starts more steps than can be in flight. Each step takes its tokens from the
+// previous step and gathers different rows. Row t of the embedding table has its highest value at
+// the token that must follow t.
 func checkInFlight(r *rig) {
 	const vocab, rows = 37, 5
 	follows := r.rand.Perm(vocab)

@@ -11,7 +11,8 @@ import (
 
 var types = gguf.Types()
 
-// RandomTensor makes a tensor of any type with random values of about the given standard deviation; see gguf.Randomize.
+// RandomTensor makes a tensor of any type with random values of about the given standard deviation;
+// see gguf.Randomize.
 func RandomTensor(r *rand.Rand, name string, t gguf.Type, deviation float64, shape ...int) gguf.Tensor {
 	tensor := gguf.Tensor{Name: name, Type: t, Shape: shape}
 	if shape[0]%t.BlockSize() != 0 {
@@ -49,8 +50,8 @@ type matrix struct {
 	values  []float32 // [matrices][out][in]
 }
 
-// matrix makes a random weight whose products with normed rows have a standard deviation of about 1. shape is {in}, {in,
-// out} or {in, out, matrices}.
+// matrix makes a random weight whose products with normed rows have a standard deviation of
+// about 1. shape is {in}, {in, out} or {in, out, matrices}.
 func (r *rig) matrix(t gguf.Type, shape ...int) *matrix {
 	deviation := 1.0
 	if len(shape) > 1 {
@@ -85,8 +86,8 @@ func (m *matrix) product(i int, x []float32) []approx {
 	return out
 }
 
-// length draws the number of values of a weight's row: any number for float types, whole blocks for other types. The number is at most
-// longest, unless one block is longer.
+// length draws the number of values of a weight's row: any number for float types, whole blocks for
+// other types. The number is at most longest, unless one block is longer.
 func (r *rig) length(t gguf.Type, longest int) int {
 	n := t.BlockSize()
 	return n * r.among(1, max(longest/n, 1))

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRandomTensor checks that random blocks have the requested standard deviation, up to a constant factor.
+// TestRandomTensor checks that random blocks have the requested standard deviation, up to a
+// constant factor.
 func TestRandomTensor(t *testing.T) {
 	r := newRig(t, nil, "tensors")
 	for _, kind := range types {

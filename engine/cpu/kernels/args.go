@@ -2,10 +2,11 @@ package kernels
 
 import "unsafe"
 
-// The arguments of the kernels have the same layout as the structs in c/args.h: every field takes 8 bytes. A kernel does not retain
-// pointers after it returns.
+// The arguments of the kernels have the same layout as the structs in c/args.h: every field takes 8
+// bytes. A kernel does not retain pointers after it returns.
 
-// Block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels add. It takes one cache line.
+// Block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels
+// add. It takes one cache line.
 type Block struct {
 	Q                         [32]int8
 	D                         float32 // an activation is D times its byte
@@ -28,7 +29,8 @@ type ProductArgs struct {
 	Blocks  int64 // number of blocks of 32 weights in a row or, if the weights are floats, the number of weights in a row
 }
 
-// QuantiseArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
+// QuantiseArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a
+// block becomes 127 or -127.
 type QuantiseArgs struct {
 	X      *float32
 	Out    *Block
@@ -65,7 +67,8 @@ type ScoresArgs struct {
 	NextBytes int64
 }
 
-// ValuesArgs adds each position's value times the query's weight to each query's result, in order of position.
+// ValuesArgs adds each position's value times the query's weight to each query's result, in order
+// of position.
 type ValuesArgs struct {
 	Weights       *float32       // [Queries][WeightsStride]
 	V             unsafe.Pointer // [Positions][Stride] of float32, or of float16
@@ -95,9 +98,10 @@ type HighestArgs struct {
 	Sum   float64 // sum of exp(x-Value) over all values; infinite if a value is not finite
 }
 
-// RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes the result to Dst, which may be Src. The
-// first N values of each head are rotated; N is even. A pair is two neighbouring values, and Angles has the cosine and sine of a pair side
-// by side. If Halves is 1, pair i is values i and i+N/2, and Angles has all cosines first.
+// RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes
+// the result to Dst, which may be Src. The first N values of each head are rotated; N is even. A
+// pair is two neighbouring values, and Angles has the cosine and sine of a pair side by side. If
+// Halves is 1, pair i is values i and i+N/2, and Angles has all cosines first.
 type RotateArgs struct {
 	Dst, Src, Angles     *float32
 	N                    int64
@@ -106,7 +110,8 @@ type RotateArgs struct {
 	Halves               int64
 }
 
-// ConvertArgs converts N values between float32 and a type of the KV cache. N values must be whole blocks of the type.
+// ConvertArgs converts N values between float32 and a type of the KV cache. N values must be whole
+// blocks of the type.
 type ConvertArgs struct {
 	Dst, Src unsafe.Pointer
 	N        int64

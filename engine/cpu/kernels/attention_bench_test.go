@@ -6,8 +6,9 @@ import (
 	"unsafe"
 )
 
-// BenchmarkAttention times the three parts of attention over one page of 16 positions. The shapes are keys of 64 values with the queries of
-// one row, the same with the queries of many rows, and MLA's latents of 576 values.
+// BenchmarkAttention times the three parts of attention over one page of 16 positions. The shapes
+// are keys of 64 values with the queries of one row, the same with the queries of many rows, and
+// MLA's latents of 576 values.
 func BenchmarkAttention(b *testing.B) {
 	for _, s := range Sets() {
 		for _, shape := range []struct{ queries, dims, valueDims int }{{3, 64, 64}, {32, 64, 64}, {20, 576, 512}} {

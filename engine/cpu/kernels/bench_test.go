@@ -9,8 +9,9 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// BenchmarkProduct times products on one thread. Some weights are larger than any cache. With them, memory limits the speed of one row.
-// Arithmetic limits the speed of 16 rows, if the weights are prefetched early enough.
+// BenchmarkProduct times products on one thread. Some weights are larger than any cache. With them,
+// memory limits the speed of one row. Arithmetic limits the speed of 16 rows, if the weights are
+// prefetched early enough.
 func BenchmarkProduct(b *testing.B) {
 	for _, s := range Sets() {
 		for _, kind := range gguf.Types() {

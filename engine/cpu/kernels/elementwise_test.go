@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// lengths has lengths of rows: less than a vector, whole vectors, and whole vectors with a remainder.
+// lengths has lengths of rows: less than a vector, whole vectors, and whole vectors with a
+// remainder.
 var lengths = []int{1, 2, 15, 16, 17, 48, 63, 64, 576, 1000}
 
 func randomRow(r *rand.Rand, n int, scale float64) []float32 {
@@ -24,7 +25,8 @@ func randomRow(r *rand.Rand, n int, scale float64) []float32 {
 	return x
 }
 
-// requireClose requires that got equals want up to a tolerance, which is relative to the larger of want's magnitude and floor.
+// requireClose requires that got equals want up to a tolerance, which is relative to the larger of
+// want's magnitude and floor.
 func requireClose(t *testing.T, want float64, got float32, tolerance, floor float64, message string, args ...any) {
 	t.Helper()
 	if math.Abs(want-float64(got)) > tolerance*max(math.Abs(want), floor) {
@@ -95,8 +97,8 @@ func TestGate(t *testing.T) {
 			} {
 				s.Gate(&GateArgs{Dst: &dst[0], Gate: &g[0], Up: &up[0], N: int64(n), Kind: int64(kind)})
 				for i := range dst {
-					// Very small expected values are inexact: 1+tanh(x) loses digits near tanh(x) = -1. The floor of the tolerance allows
-					// for that.
+					// Very small expected values are inexact: 1+tanh(x) loses digits near tanh(x) =
+					// -1. The floor of the tolerance allows for that.
 					requireClose(t, want(float64(g[i]), float64(up[i])), dst[i], 2e-6, 1e-6, "kind %d of gate %v, up %v", kind, g[i], up[i])
 				}
 			}
@@ -196,8 +198,8 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// TestConvert compares conversions with the results of package gguf. Q8_0 and Q4_0 may round a value near the
-// middle of a step to either side.
+// TestConvert compares conversions with the results of package gguf. Q8_0 and Q4_0 may round a
+// value near the middle of a step to either side.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	eachSet(t, func(t *testing.T, s *Set) {

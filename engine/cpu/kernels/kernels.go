@@ -1,8 +1,10 @@
-// Package kernels holds the inner loops of the CPU backend: products of packed weights, attention, norms and activations.
+// Package kernels holds the inner loops of the CPU backend: products of packed weights, attention,
+// norms and activations.
 //
-// There are four levels: portable Go, and machine code for AVX-512 VNNI and AVX2 on amd64 and for NEON with dot products on arm64.
-// Command generate compiles the machine code from the C sources in c. All levels use the same packed weights. Within a level, a
-// result depends on its row alone, never on the number of rows in a call.
+// There are four levels: portable Go, and machine code for AVX-512 VNNI and AVX2 on amd64 and for
+// NEON with dot products on arm64. Command generate compiles the machine code from the C sources in
+// c. All levels use the same packed weights. Within a level, a result depends on its row alone,
+// never on the number of rows in a call.
 package kernels
 
 //go:generate go run ./generate .
@@ -38,7 +40,8 @@ type Set struct {
 	FromQ40, ToQ40 func(*ConvertArgs)
 }
 
-// compiled returns the Set of a level of machine code. offsets has the kernels' offsets in the code by their names in C.
+// compiled returns the Set of a level of machine code. offsets has the kernels' offsets in the code
+// by their names in C.
 func compiled(level string, call func(offset uintptr, args unsafe.Pointer), offsets map[string]uintptr) Set {
 	c := code{level, call, offsets}
 	s := Set{
@@ -84,5 +87,6 @@ func (s *Set) Product(t gguf.Type) func(*ProductArgs) {
 // FloatWeights reports whether a type's products take activations of float32 instead of bytes.
 func FloatWeights(t gguf.Type) bool { return t.BlockSize() == 1 }
 
-// Sets returns the levels that this processor supports. The fastest is first, the portable one last.
+// Sets returns the levels that this processor supports. The fastest is first, the portable one
+// last.
 func Sets() []*Set { return append(machineSets(), &portable) }

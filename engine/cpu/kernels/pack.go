@@ -6,15 +6,18 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// Weights are packed in groups of 16 rows. A vector register then holds values of the same columns for all 16 rows, so a product needs no
-// sum over the lanes of a register. The last group is padded with rows of zeros.
+// Weights are packed in groups of 16 rows. A vector register then holds values of the same columns
+// for all 16 rows, so a product needs no sum over the lanes of a register. The last group is padded
+// with rows of zeros.
 //
-// A group of a float type has, for each column, the values of the 16 rows. A group of a quantised type has blocks of 32 columns, one after
-// another. A block has the scales of the 16 rows, then the low four bits of the weights (all eight for Q8_0, none for Q2_K and Q3_K), then
-// planes of the weights' further bits. The 32-bit word 16j+r of the low bits has weights 4j to 4j+3 of row r in the low halves of its
-// bytes, and weights 16+4j to 16+4j+3 in the high halves. The unpacked weights of a block are 8 registers of 64 bytes: register j has
-// weights 4j to 4j+3 of each row. Byte i of a plane has the further bits of byte i of several of these registers. Types with blocks of 256
-// weights have the scales of these blocks in front of every eighth block.
+// A group of a float type has, for each column, the values of the 16 rows. A group of a quantised
+// type has blocks of 32 columns, one after another. A block has the scales of the 16 rows, then the
+// low four bits of the weights (all eight for Q8_0, none for Q2_K and Q3_K), then planes of the
+// weights' further bits. The 32-bit word 16j+r of the low bits has weights 4j to 4j+3 of row r in
+// the low halves of its bytes, and weights 16+4j to 16+4j+3 in the high halves. The unpacked
+// weights of a block are 8 registers of 64 bytes: register j has weights 4j to 4j+3 of each row.
+// Byte i of a plane has the further bits of byte i of several of these registers. Types with blocks
+// of 256 weights have the scales of these blocks in front of every eighth block.
 
 // GroupRows is the number of rows in a group.
 const GroupRows = 16
@@ -24,12 +27,14 @@ type layout struct {
 	columns      int // number of columns in a block
 	// pack packs a block of the file into row r of a group. It is nil for the float types.
 	pack func(dst []byte, r int, b []byte)
-	// unpack reads a packed block in portable Go. It is nil for the float types. The caller has set the block's scale to the float16 at the
-	// start of super or, for a type without super, at the start of block. It has set min to 0.
+	// unpack reads a packed block in portable Go. It is nil for the float types. The caller has set
+	// the block's scale to the float16 at the start of super or, for a type without super, at the
+	// start of block. It has set min to 0.
 	unpack func(b *unpacked, block, super []byte)
 }
 
-// layouts has an entry for every type of gguf.Types. The C kernels of c/product_int.c and c/product_float.c read the same layouts.
+// layouts has an entry for every type of gguf.Types. The C kernels of c/product_int.c and
+// c/product_float.c read the same layouts.
 var layouts = map[gguf.Type]layout{
 	gguf.TypeF32:  {block: 64, columns: 1},
 	gguf.TypeF16:  {block: 32, columns: 1},
@@ -57,8 +62,8 @@ func GroupBytes(t gguf.Type, n int) int {
 	return blocks*l.block + blocks/8*l.super
 }
 
-// PackGroup packs up to 16 rows of n weights of type t into a group. src has the rows in the format of GGUF. dst must have GroupBytes
-// bytes, all 0.
+// PackGroup packs up to 16 rows of n weights of type t into a group. src has the rows in the format
+// of GGUF. dst must have GroupBytes bytes, all 0.
 func PackGroup(dst []byte, t gguf.Type, src []byte, n int) {
 	rowBytes, err := t.RowBytes(n)
 	if err != nil {
@@ -128,15 +133,16 @@ func copy16(dst []byte, r int, src []byte) { dst[2*r], dst[2*r+1] = src[0], src[
 func word(b []byte, i int) uint32       { return binary.LittleEndian.Uint32(b[4*i:]) }
 func putWord(b []byte, i int, v uint32) { binary.LittleEndian.PutUint32(b[4*i:], v) }
 
-// packNibbles copies the 32 weights of four bits in src to row r. The weights in the two halves of a byte are 16 columns apart, both in the
-// file and in a group.
+// packNibbles copies the 32 weights of four bits in src to row r. The weights in the two halves of
+// a byte are 16 columns apart, both in the file and in a group.
 func packNibbles(dst []byte, r int, src []byte) {
 	for j := range 4 {
 		putWord(dst, GroupRows*j+r, word(src, j))
 	}
 }
 
-// packFifths packs the fifth bits of 32 weights of row r. Bit i of the first word of src is the fifth bit of weight i.
+// packFifths packs the fifth bits of 32 weights of row r. Bit i of the first word of src is the
+// fifth bit of weight i.
 func packFifths(dst []byte, r int, src []byte) {
 	bits, plane := word(src, 0), uint32(0)
 	for column := range 32 {
@@ -152,8 +158,8 @@ func packColumns(dst []byte, r int, columns *[8]uint32) {
 	}
 }
 
-// packK packs a block of Q4_K or Q5_K. The low halves of 32 bytes of quants belong to 32 weights, and the high halves of these
-// bytes to the next 32 weights. high has the fifth bits of Q5_K.
+// packK packs a block of Q4_K or Q5_K. The low halves of 32 bytes of quants belong to 32 weights,
+// and the high halves of these bytes to the next 32 weights. high has the fifth bits of Q5_K.
 func packK(dst []byte, r int, b, high, quants []byte) {
 	copy16(dst, r, b)
 	copy16(dst[32:], r, b[2:])
@@ -179,7 +185,8 @@ func packK(dst []byte, r int, b, high, quants []byte) {
 	}
 }
 
-// packQ6K packs a block of Q6_K: each half of 128 weights has 64 bytes of low and 32 bytes of high bits.
+// packQ6K packs a block of Q6_K: each half of 128 weights has 64 bytes of low and 32 bytes of high
+// bits.
 func packQ6K(dst []byte, r int, b []byte) {
 	copy16(dst, r, b[208:])
 	for s := range 8 {
@@ -198,7 +205,8 @@ func packQ6K(dst []byte, r int, b []byte) {
 	}
 }
 
-// packQ2K packs a block of Q2_K: each half of 128 weights has 32 bytes, with two bits for each of four runs of 32 weights.
+// packQ2K packs a block of Q2_K: each half of 128 weights has 32 bytes, with two bits for each of
+// four runs of 32 weights.
 func packQ2K(dst []byte, r int, b []byte) {
 	copy16(dst, r, b[80:])
 	copy16(dst[32:], r, b[82:])
@@ -219,7 +227,8 @@ func packTwos(dst []byte, r int, src []byte, run int) {
 	putWord(dst[64:], r, planes[1])
 }
 
-// packQ3K packs a block of Q3_K: like Q2_K, with third bits in the first 32 bytes and without minima.
+// packQ3K packs a block of Q3_K: like Q2_K, with third bits in the first 32 bytes and without
+// minima.
 func packQ3K(dst []byte, r int, b []byte) {
 	copy16(dst, r, b[108:])
 	for s := range 8 {

@@ -88,8 +88,8 @@ func gate(a *GateArgs) {
 	}
 }
 
-// The kinds of activation other than compute.SiLU, with the constants of compute.GELU and compute.SwiGLU. gelu(x) is x·(1+tanh(z))/2 =
-// x·σ(2z), with z = √(2/π)·(x+0.044715·x³).
+// The kinds of activation other than compute.SiLU, with the constants of compute.GELU and
+// compute.SwiGLU. gelu(x) is x·(1+tanh(z))/2 = x·σ(2z), with z = √(2/π)·(x+0.044715·x³).
 const (
 	geluKind    = 1
 	swigluKind  = 2
@@ -153,7 +153,8 @@ func rotate(a *RotateArgs) {
 	}
 }
 
-// cached reads rows of keys or values as float32. Rows of float32 are not copied; rows of float16 are converted into line.
+// cached reads rows of keys or values as float32. Rows of float32 are not copied; rows of float16
+// are converted into line.
 type cached struct {
 	rows   unsafe.Pointer
 	kind   gguf.Type
@@ -200,7 +201,8 @@ func values(a *ValuesArgs, kind gguf.Type) {
 	}
 }
 
-// dot returns the dot product of a and b. It adds in eight interleaved sums and joins these in a fixed order.
+// dot returns the dot product of a and b. It adds in eight interleaved sums and joins these in a
+// fixed order.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float32
 	b = b[:len(a)]
@@ -226,8 +228,8 @@ func fromType(a *ConvertArgs, t gguf.Type) {
 	gguf.Dequantise(from((*float32)(a.Dst), a.N), t, from((*byte)(a.Src), bytes))
 }
 
-// toType converts float32 values to type t. It stops at the first block with a value that is not finite, and leaves this block and the
-// following ones of Dst unchanged.
+// toType converts float32 values to type t. It stops at the first block with a value that is not
+// finite, and leaves this block and the following ones of Dst unchanged.
 func toType(a *ConvertArgs, t gguf.Type) {
 	bytes := int64(t.BlockBytes()) * a.N / int64(t.BlockSize())
 	_ = gguf.Quantise(from((*byte)(a.Dst), bytes), t, from((*float32)(a.Src), a.N))

@@ -65,8 +65,8 @@ func floatProduct(a *ProductArgs, t gguf.Type) {
 	}
 }
 
-// unpacked is a block of 32 columns of a group. The value of a weight is scale[half]·w + min[half], where half is 0 for the first 16
-// columns and 1 for the others.
+// unpacked is a block of 32 columns of a group. The value of a weight is scale[half]·w + min[half],
+// where half is 0 for the first 16 columns and 1 for the others.
 type unpacked struct {
 	w          [32][GroupRows]int8
 	scale, min [2]group
@@ -216,7 +216,8 @@ func (b *unpacked) twos(src []byte, offset int8) {
 	}
 }
 
-// signedScales multiplies the scales of the block's two halves by the signed bytes at the start of block.
+// signedScales multiplies the scales of the block's two halves by the signed bytes at the start of
+// block.
 func (b *unpacked) signedScales(block []byte) {
 	for r := range GroupRows {
 		b.scale[0][r] *= float32(int8(block[r]))
@@ -260,7 +261,8 @@ func (b *unpacked) nibbles(src []byte, offset int8) {
 	}
 }
 
-// plane adds the given number of bits above the low four to each weight. 64 bytes of src have these bits for 8/bits registers.
+// plane adds the given number of bits above the low four to each weight. 64 bytes of src have these
+// bits for 8/bits registers.
 func (b *unpacked) plane(src []byte, bits int) {
 	n := 8 / bits
 	for c := range b.w {

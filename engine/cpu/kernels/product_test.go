@@ -61,7 +61,8 @@ func blockOf(q [32]int8, d float32) Block {
 	}
 }
 
-// multiply runs a product over the given rows of x. Before the call, out has the values to which the results are added.
+// multiply runs a product over the given rows of x. Before the call, out has the values to which
+// the results are added.
 func (x *activations) multiply(s *Set, kind gguf.Type, packed []byte, rows []int, factors []float32, out []float32) {
 	groups := len(packed) / GroupBytes(kind, x.n)
 	unit := 32
@@ -162,7 +163,8 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	}
 }
 
-// TestProductExact uses scales of 1, so that products are sums of whole numbers. The results of all levels must be equal.
+// TestProductExact uses scales of 1, so that products are sums of whole numbers. The results of all
+// levels must be equal.
 func TestProductExact(t *testing.T) {
 	t.Parallel()
 	const weights, n, rows = 32, 512, 5

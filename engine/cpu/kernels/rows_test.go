@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
-// rowTimes has the shortest times of products with 1, 2, … rows and weights that fit into the cache.
+// rowTimes has the shortest times of products with 1, 2, … rows and weights that fit into the
+// cache.
 type rowTimes struct {
 	set     *Set
 	kind    gguf.Type
@@ -47,7 +48,8 @@ func (p *rowTimes) measure() {
 	}
 }
 
-// inversion returns the smallest n for which n rows take more than 1.05 times as long as n+1 rows; 0 if there is none.
+// inversion returns the smallest n for which n rows take more than 1.05 times as long as n+1 rows;
+// 0 if there is none.
 func (p *rowTimes) inversion() int {
 	for rows := 1; rows < len(p.fastest)-1; rows++ {
 		if float64(p.fastest[rows]) > 1.05*float64(p.fastest[rows+1]) {
@@ -78,7 +80,8 @@ func TestMoreRowsTakeNoLessTime(t *testing.T) { // not parallel, because it meas
 	}
 }
 
-// BenchmarkProductRows times products with 1 to 33 rows, and reports the fastest of each in microseconds.
+// BenchmarkProductRows times products with 1 to 33 rows, and reports the fastest of each in
+// microseconds.
 func BenchmarkProductRows(b *testing.B) {
 	for _, s := range Sets() {
 		for _, kind := range []gguf.Type{gguf.TypeQ80, gguf.TypeQ40, gguf.TypeQ4K, gguf.TypeF16, gguf.TypeF32} {

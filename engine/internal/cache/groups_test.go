@@ -17,7 +17,8 @@ func generate(t *testing.T, table *Table, tokens []int32, chunk int) {
 	}
 }
 
-// If six of seven layers have a window of 1,024 positions, a sequence of 8,192 positions holds about a quarter of the pages of all layers.
+// If six of seven layers have a window of 1,024 positions, a sequence of 8,192 positions holds
+// about a quarter of the pages of all layers.
 func TestPagesOfAWindow(t *testing.T) {
 	t.Parallel()
 	const page, window, positions, chunk = 16, 1024, 8192, 512
@@ -34,8 +35,8 @@ func TestPagesOfAWindow(t *testing.T) {
 	require.Zero(t, p.Used())
 }
 
-// The beginning of a text is found under two conditions: full groups know all its pages, and sliding groups know the pages of the window
-// before its end.
+// The beginning of a text is found under two conditions: full groups know all its pages, and
+// sliding groups know the pages of the window before its end.
 func TestAWindowIsFound(t *testing.T) {
 	t.Parallel()
 	groups := Groups{Full: 1, Sliding: 1, Window: 6}

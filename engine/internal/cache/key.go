@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// Key identifies the content of a full page. It is a SHA-256 hash of all tokens of the text up to and including the first token after the
-// page. A weaker hash is not enough: two texts with the same Key would share pages.
+// Key identifies the content of a full page. It is a SHA-256 hash of all tokens of the text up to
+// and including the first token after the page. A weaker hash is not enough: two texts with the
+// same Key would share pages.
 type Key [sha256.Size]byte
 
-// next returns the key of the page after page k. tokens has that page's tokens and one more. For the first page, k is zero.
+// next returns the key of the page after page k. tokens has that page's tokens and one more. For
+// the first page, k is zero.
 func (k Key) next(tokens []int32) Key {
 	var buf [sha256.Size + 4*largePage + 4]byte
 	b := append(buf[:0], k[:]...)
@@ -19,14 +21,16 @@ func (k Key) next(tokens []int32) Key {
 	return sha256.Sum256(b)
 }
 
-// largePage is the maximum number of positions of a page for which the method next allocates no memory.
+// largePage is the maximum number of positions of a page for which the method next allocates no
+// memory.
 const largePage = 256
 
-// Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with the text's last token has no key,
-// because a key depends on the token after the page.
+// Prefix has the keys of the full pages at the beginning of a text, in order. A page that ends with
+// the text's last token has no key, because a key depends on the token after the page.
 type Prefix []Key
 
-// Prefix returns the keys of a text's full pages, which HasPrefix and Held look up. It hashes the whole text, so callers store the result.
+// Prefix returns the keys of a text's full pages, which HasPrefix and Held look up. It hashes the
+// whole text, so callers store the result.
 func (p *Pool) Prefix(tokens []int32) Prefix {
 	keys := make(Prefix, 0, max(0, len(tokens)-1)/p.pageSize)
 	var last Key
@@ -37,7 +41,8 @@ func (p *Pool) Prefix(tokens []int32) Prefix {
 	return keys
 }
 
-// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing this page.
+// HasPrefix reports whether the cache holds the first page of a text, or a sequence is computing
+// this page.
 func (p *Pool) HasPrefix(text Prefix) bool {
 	if len(text) == 0 {
 		return false
@@ -47,8 +52,8 @@ func (p *Pool) HasPrefix(text Prefix) bool {
 	return known || claimed
 }
 
-// Held returns how many pages at the beginning of a text are already in tables of sequences, in all groups together. A new table can share
-// these pages, so it takes no free pages for them.
+// Held returns how many pages at the beginning of a text are already in tables of sequences, in all
+// groups together. A new table can share these pages, so it takes no free pages for them.
 func (p *Pool) Held(text Prefix) int {
 	n := 0
 	for n < len(text) && p.inTables(0, text[n]) {

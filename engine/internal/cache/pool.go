@@ -1,11 +1,15 @@
-// Package cache allocates the pages of the KV cache and finds pages that several sequences can share (prefix caching). The keys and values
-// are in the backend's memory; this package handles only page numbers. A sequence's page table lists the pages of its positions in order.
-// Each group of layers has a separate page table, so that pages before a sliding window can be freed: see Groups.
+// Package cache allocates the pages of the KV cache and finds pages that several sequences can
+// share (prefix caching). The keys and values are in the backend's memory; this package handles
+// only page numbers. A sequence's page table lists the pages of its positions in order. Each group
+// of layers has a separate page table, so that pages before a sliding window can be freed: see
+// Groups.
 //
-// A full page is identified by its content: a hash of all tokens of the text up to the page's last position and of the token after it. (The
-// token after it is included because the MTP layer computes a position's keys and values from the next token.) A page that leaves its last
-// table keeps its content until the page is needed for other content. The least recently used page is evicted first. Content that turns out
-// to be wrong is discarded, together with all content that was computed from it.
+// A full page is identified by its content: a hash of all tokens of the text up to the page's last
+// position and of the token after it. (The token after it is included because the MTP layer
+// computes a position's keys and values from the next token.) A page that leaves its last table
+// keeps its content until the page is needed for other content. The least recently used page is
+// evicted first. Content that turns out to be wrong is discarded, together with all content that
+// was computed from it.
 package cache
 
 // Pool gives pages to tables. Its number of pages is fixed. It is not safe for concurrent use.
@@ -38,7 +42,8 @@ type Stats struct {
 	Evicted int // number of times that a page lost its content because the page was needed for other content
 }
 
-// NewPool returns a pool of pages 0 to pages-1, each of pageSize positions, for tables of the given groups.
+// NewPool returns a pool of pages 0 to pages-1, each of pageSize positions, for tables of the given
+// groups.
 func NewPool(pages, pageSize int, groups Groups) *Pool {
 	p := &Pool{
 		pageSize: pageSize,
@@ -67,8 +72,8 @@ func (p *Pool) Groups() Groups { return p.groups }
 // Used returns the number of pages in tables.
 func (p *Pool) Used() int { return len(p.pages) - p.Available() }
 
-// Available returns the number of pages that tables can still take: those without content, and those in no table whose content can be
-// evicted.
+// Available returns the number of pages that tables can still take: those without content, and
+// those in no table whose content can be evicted.
 func (p *Pool) Available() int { return len(p.free) + p.idle.len }
 
 // Needed returns the number of pages that one group needs for the given number of positions.
@@ -77,7 +82,8 @@ func (p *Pool) Needed(positions int) int { return pagesOf(positions, p.pageSize)
 // Stats returns the counts so far.
 func (p *Pool) Stats() Stats { return p.stats }
 
-// take returns a page without content. It may evict the page that has been idle longest. It returns false if there is none.
+// take returns a page without content. It may evict the page that has been idle longest. It returns
+// false if there is none.
 func (p *Pool) take() (int32, bool) {
 	if n := len(p.free); n > 0 {
 		id := p.free[n-1]
@@ -104,7 +110,8 @@ func (p *Pool) share(id int32) {
 	p.stats.Shared++
 }
 
-// drop records that a table no longer holds a page. A page that no table holds becomes idle if it is known, and free otherwise.
+// drop records that a table no longer holds a page. A page that no table holds becomes idle if it
+// is known, and free otherwise.
 func (p *Pool) drop(id int32) {
 	pg := &p.pages[id]
 	pg.tables--
@@ -118,8 +125,9 @@ func (p *Pool) drop(id int32) {
 	}
 }
 
-// learn registers a page of a group under a key. id is the page's number, and before is the key of the previous page. If the page is
-// already registered, or another page under the same key, nothing changes.
+// learn registers a page of a group under a key. id is the page's number, and before is the key of
+// the previous page. If the page is already registered, or another page under the same key, nothing
+// changes.
 func (p *Pool) learn(group int, id int32, key, before Key) {
 	if _, ok := p.known[group][key]; ok || p.pages[id].isKnown {
 		return
@@ -129,7 +137,8 @@ func (p *Pool) learn(group int, id int32, key, before Key) {
 	pg.isKnown, pg.group, pg.key, pg.before = true, int32(group), key, before
 }
 
-// knows reports whether a page is registered under key in every sliding group or, if sliding is false, in every full group.
+// knows reports whether a page is registered under key in every sliding group or, if sliding is
+// false, in every full group.
 func (p *Pool) knows(key Key, sliding bool) bool {
 	for g, known := range p.known {
 		if p.groups.slides(g) != sliding {
@@ -142,9 +151,10 @@ func (p *Pool) knows(key Key, sliding bool) bool {
 	return true
 }
 
-// reusable returns how many pages a table can take from the cache. have is the number of pages that the table has already. keys has the
-// keys of the next pages of the table's text. In full groups, every page that is taken must be known. In sliding groups, only some of these
-// pages must be known: those in the window of the first position after the taken pages.
+// reusable returns how many pages a table can take from the cache. have is the number of pages that
+// the table has already. keys has the keys of the next pages of the table's text. In full groups,
+// every page that is taken must be known. In sliding groups, only some of these pages must be
+// known: those in the window of the first position after the taken pages.
 func (p *Pool) reusable(have int, keys []Key) (n int) {
 	window := 0 // from this page on, sliding groups have every page, either in the table or in the cache
 	for i, key := range keys {
@@ -162,7 +172,8 @@ func (p *Pool) reusable(have int, keys []Key) (n int) {
 	return n
 }
 
-// discard removes the pages with the given keys from the known pages, together with all pages that were computed from their content.
+// discard removes the pages with the given keys from the known pages, together with all pages that
+// were computed from their content.
 func (p *Pool) discard(keys []Key) {
 	after := make(map[Key][]Key)
 	for _, known := range p.known {
@@ -195,7 +206,8 @@ func (p *Pool) forget(id int32) {
 	}
 }
 
-// list is a doubly linked list of pages. Its links are fields of the pages, so that adding and removing pages allocates nothing.
+// list is a doubly linked list of pages. Its links are fields of the pages, so that adding and
+// removing pages allocates nothing.
 type list struct {
 	head, tail int32
 	len        int

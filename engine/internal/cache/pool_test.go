@@ -19,7 +19,8 @@ func text(n int, from int32) []int32 {
 	return tokens
 }
 
-// fill computes a text in a table: it adopts the known pages, takes pages for the rest, and commits them.
+// fill computes a text in a table: it adopts the known pages, takes pages for the rest, and commits
+// them.
 func fill(t *testing.T, table *Table, tokens []int32) (adopted int) {
 	t.Helper()
 	adopted = table.Adopt(tokens)
@@ -125,8 +126,9 @@ func TestGrowStopsWhenPagesRunOut(t *testing.T) {
 	require.Equal(t, 1, p.Available())
 }
 
-// Tables start, advance and finish in random order, over texts with common beginnings, with and without sliding groups. A table's pages
-// always hold the content that the text needs, no page is lost, and no page is written by two tables.
+// Tables start, advance and finish in random order, over texts with common beginnings, with and
+// without sliding groups. A table's pages always hold the content that the text needs, no page is
+// lost, and no page is written by two tables.
 func TestPoolProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -229,7 +231,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// Discarded pages and pages that were computed from them are no longer found, whether tables hold them or not. Other pages are still found.
+// Discarded pages and pages that were computed from them are no longer found, whether tables hold
+// them or not. Other pages are still found.
 func TestDiscardedPagesAreUnknown(t *testing.T) {
 	t.Parallel()
 	p := NewPool(16, size, Groups{})
@@ -264,7 +267,8 @@ func TestDiscardedPagesAreUnknown(t *testing.T) {
 	require.Equal(t, 16-p.Used(), p.Available())
 }
 
-// The end of a text is evicted before its beginning, since the end cannot be found without the beginning.
+// The end of a text is evicted before its beginning, since the end cannot be found without the
+// beginning.
 func TestTheBeginningOfATextOutlivesItsEnd(t *testing.T) {
 	t.Parallel()
 	p := NewPool(4, size, Groups{})

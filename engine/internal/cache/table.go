@@ -18,10 +18,12 @@ type Table struct {
 // NewTable returns an empty table. Call Release to free its pages.
 func (p *Pool) NewTable() *Table { return &Table{pool: p, pages: make([][]int32, p.groups.all())} }
 
-// Pages returns the table's pages in the first group of layers: position i is in slot i%PageSize of Pages()[i/PageSize].
+// Pages returns the table's pages in the first group of layers: position i is in slot i%PageSize of
+// Pages()[i/PageSize].
 func (t *Table) Pages() []int32 { return t.pages[0] }
 
-// Further returns the table's pages in the other groups of layers. In sliding groups, entries before the window have no meaning.
+// Further returns the table's pages in the other groups of layers. In sliding groups, entries
+// before the window have no meaning.
 func (t *Table) Further() [][]int32 { return t.pages[1:] }
 
 // Positions returns the number of positions that have a slot in all groups.
@@ -30,9 +32,10 @@ func (t *Table) Positions() int { return len(t.pages[len(t.pages)-1]) * t.pool.p
 // Held returns the number of pages that the table has in all groups.
 func (t *Table) Held() int { return t.held }
 
-// Adopt appends those of the text's next pages that are in the cache. tokens is the whole text. Adopt returns the table's number of
-// positions afterwards. It appends nothing if the table holds a page without a key. The page of the last token is never adopted, because
-// the token must be computed for its logits.
+// Adopt appends those of the text's next pages that are in the cache. tokens is the whole text.
+// Adopt returns the table's number of positions afterwards. It appends nothing if the table holds a
+// page without a key. The page of the last token is never adopted, because the token must be
+// computed for its logits.
 func (t *Table) Adopt(tokens []int32) (positions int) {
 	p := t.pool
 	p.keys = p.keys[:0]
@@ -70,7 +73,8 @@ func (t *Table) Adopt(tokens []int32) (positions int) {
 
 func (t *Table) has(group, page int) bool { return page >= t.first || !t.pool.groups.slides(group) }
 
-// Slide frees the pages of the sliding groups before the window of the given position. All later rows must be at this position or after it.
+// Slide frees the pages of the sliding groups before the window of the given position. All later
+// rows must be at this position or after it.
 func (t *Table) Slide(position int) {
 	groups := &t.pool.groups
 	if groups.Sliding == 0 {
@@ -90,21 +94,23 @@ func (t *Table) Slide(position int) {
 	t.first = max(t.first, end)
 }
 
-// Adopted returns the number of pages, of all groups, that the table has taken from the cache. Other tables may hold them too.
+// Adopted returns the number of pages, of all groups, that the table has taken from the cache.
+// Other tables may hold them too.
 func (t *Table) Adopted() int { return t.adopted }
 
 // PageSize returns the number of positions of a page.
 func (t *Table) PageSize() int { return t.pool.pageSize }
 
-// Note returns the number that SetNote attached to the table's page i in the first group; 0 if there is none. A page keeps its note for as
-// long as it keeps its content.
+// Note returns the number that SetNote attached to the table's page i in the first group; 0 if
+// there is none. A page keeps its note for as long as it keeps its content.
 func (t *Table) Note(i int) int32 { return t.pool.pages[t.pages[0][i]].note }
 
-// SetNote attaches a number to the table's page i in the first group. All tables that share the page have the note. The pool does not
-// interpret it.
+// SetNote attaches a number to the table's page i in the first group. All tables that share the
+// page have the note. The pool does not interpret it.
 func (t *Table) SetNote(i int, note int32) { t.pool.pages[t.pages[0][i]].note = note }
 
-// nextKey returns the key of the next page. It returns false if the text is too short, or a page of the table has no key.
+// nextKey returns the key of the next page. It returns false if the text is too short, or a page of
+// the table has no key.
 func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	size := t.pool.pageSize
 	end := (t.known + 1) * size
@@ -114,9 +120,9 @@ func (t *Table) nextKey(tokens []int32) (Key, bool) {
 	return t.last.next(tokens[end-size : end+1]), true
 }
 
-// Claim announces that the table will compute its next page. busy reports whether another table has already announced this page. If so, the
-// caller waits for that table instead of computing the page a second time. Call Adopt first, because it appends the pages that are already
-// in the cache.
+// Claim announces that the table will compute its next page. busy reports whether another table has
+// already announced this page. If so, the caller waits for that table instead of computing the page
+// a second time. Call Adopt first, because it appends the pages that are already in the cache.
 func (t *Table) Claim(tokens []int32) (busy bool) {
 	key, ok := t.nextKey(tokens)
 	if !ok {
@@ -139,8 +145,8 @@ func (t *Table) Unclaim() {
 	}
 }
 
-// Grow takes pages until the table has slots for the given number of positions. If the pool has too few pages, the table keeps the pages
-// that it got, and Grow returns false.
+// Grow takes pages until the table has slots for the given number of positions. If the pool has too
+// few pages, the table keeps the pages that it got, and Grow returns false.
 func (t *Table) Grow(positions int) bool {
 	last := len(t.pages) - 1
 	for page := len(t.pages[last]); page < t.pool.Needed(positions); page++ {
@@ -171,8 +177,8 @@ func (t *Table) Missing(positions int) (pages int) {
 	return pages
 }
 
-// Commit registers the table's full pages under their keys, so that other sequences can share them. tokens is the text so far, and filled
-// is the number of positions that have been computed.
+// Commit registers the table's full pages under their keys, so that other sequences can share them.
+// tokens is the text so far, and filled is the number of positions that have been computed.
 func (t *Table) Commit(tokens []int32, filled int) {
 	size := t.pool.pageSize
 	for end := (t.known + 1) * size; end <= filled && end < len(tokens); end += size {
@@ -188,12 +194,13 @@ func (t *Table) Commit(tokens []int32, filled int) {
 	}
 }
 
-// Discard removes the pages of the table's text from the cache, together with all pages that were computed from their content. If another
-// table holds such a page, that table's sequence must be computed again: see HoldsDiscarded. tokens is the text so far.
+// Discard removes the pages of the table's text from the cache, together with all pages that were
+// computed from their content. If another table holds such a page, that table's sequence must be
+// computed again: see HoldsDiscarded. tokens is the text so far.
 func (t *Table) Discard(tokens []int32) { t.pool.discard(t.pool.Prefix(tokens)[:t.known]) }
 
-// HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a table must be released
-// without a further Commit.
+// HoldsDiscarded reports whether the content of one of the table's pages was discarded. Such a
+// table must be released without a further Commit.
 func (t *Table) HoldsDiscarded() bool {
 	for g, pages := range t.pages {
 		for i, id := range pages {

@@ -8,15 +8,17 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// continueKey is the variable of Hugging Face transformers for an answer that continues the chat's last message.
+// continueKey is the variable of Hugging Face transformers for an answer that continues the chat's
+// last message.
 const continueKey = "continue_final_message"
 
-// endMark marks the end of the message to continue. Templates may trim a message, so the text alone would not show where the message ends
-// in the prompt. The mark contains private-use characters of Unicode, which do not occur in messages.
+// endMark marks the end of the message to continue. Templates may trim a message, so the text alone
+// would not show where the message ends in the prompt. The mark contains private-use characters of
+// Unicode, which do not occur in messages.
 const endMark = "\uE000ingot-continues\uE001"
 
-// continueLast prepares a chat whose variable continueKey is true. It appends endMark to the last message, and sets add_generation_prompt
-// to false. It returns false if it changed nothing.
+// continueLast prepares a chat whose variable continueKey is true. It appends endMark to the last
+// message, and sets add_generation_prompt to false. It returns false if it changed nothing.
 func continueLast(vars *ordered.Object) bool {
 	v, _ := vars.Get(continueKey)
 	if on, _ := v.(bool); !on {

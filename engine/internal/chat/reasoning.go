@@ -2,17 +2,19 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning that precedes an answer. Most reasoning models use these tags. Other tags are not recognised.
+// The tags around the reasoning that precedes an answer. Most reasoning models use these tags.
+// Other tags are not recognised.
 const (
 	thinkOpen  = "<think>"
 	thinkClose = "</think>"
 )
 
-// Reasons reports whether the model's answers can begin with reasoning between <think> and </think>.
+// Reasons reports whether the model's answers can begin with reasoning between <think> and
+// </think>.
 func (t *Template) Reasons() bool { return t.reasons }
 
-// Splitter separates the reasoning of an answer from its content while the answer is generated. It removes the tags and the line breaks
-// next to them.
+// Splitter separates the reasoning of an answer from its content while the answer is generated. It
+// removes the tags and the line breaks next to them.
 type Splitter struct {
 	state splitState
 	held  string // text that is not returned yet, because it may be part of a tag or the space before a tag
@@ -27,8 +29,8 @@ const (
 	splitContent
 )
 
-// NewSplitter returns a splitter for the answer to a prompt. If the template has written the opening tag at the end of the prompt, the
-// answer begins with reasoning.
+// NewSplitter returns a splitter for the answer to a prompt. If the template has written the
+// opening tag at the end of the prompt, the answer begins with reasoning.
 func NewSplitter(prompt string) *Splitter {
 	if strings.HasSuffix(strings.TrimSpace(prompt), thinkOpen) {
 		return &Splitter{state: splitReasoning}
@@ -39,8 +41,9 @@ func NewSplitter(prompt string) *Splitter {
 // Reasoning reports whether the text so far ends within the reasoning.
 func (s *Splitter) Reasoning() bool { return s.state == splitReasoning }
 
-// Next processes the next part of the answer's text, and returns the reasoning and the content in it. ended must be true for the last part.
-// In earlier parts, text that may belong to a tag is held back until the next call.
+// Next processes the next part of the answer's text, and returns the reasoning and the content in
+// it. ended must be true for the last part. In earlier parts, text that may belong to a tag is held
+// back until the next call.
 func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	text = s.held + text
 	s.held = ""
@@ -81,7 +84,8 @@ func (s *Splitter) Next(text string, ended bool) (reasoning, content string) {
 	return reasoning, text
 }
 
-// overlap returns how many bytes at the end of a text can be the beginning of a tag: 3 for the text "so <th" and the tag "<think>".
+// overlap returns how many bytes at the end of a text can be the beginning of a tag: 3 for the text
+// "so <th" and the tag "<think>".
 func overlap(text, tag string) int {
 	for n := min(len(tag)-1, len(text)); n > 0; n-- {
 		if strings.HasSuffix(text, tag[:n]) {

@@ -1,4 +1,5 @@
-// Package chat turns the messages of a chat into the prompt of a model, with the chat template of the model's file.
+// Package chat turns the messages of a chat into the prompt of a model, with the chat template of
+// the model's file.
 package chat
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/ingot-run/ingot/internal/ordered"
 )
 
-// TemplateKey is the metadata key of the template in a GGUF file. Errors use it as the name of the template.
+// TemplateKey is the metadata key of the template in a GGUF file. Errors use it as the name of the
+// template.
 const TemplateKey = "tokenizer.chat_template"
 
 // Template is the chat template of a model. It is safe for use from many goroutines.
@@ -31,8 +33,8 @@ type variable struct {
 	value ordered.Value
 }
 
-// New reads the template from the metadata of a model file. If there is no usable template, Render returns an error with the reason. The
-// model can then still answer plain prompts.
+// New reads the template from the metadata of a model file. If there is no usable template, Render
+// returns an error with the reason. The model can then still answer plain prompts.
 func New(meta *gguf.Metadata, tokens *tokenizer.Tokenizer) *Template {
 	source, err := meta.String(TemplateKey)
 	if errors.Is(err, gguf.ErrMissing) {
@@ -62,18 +64,20 @@ func parse(source string) *Template {
 	}
 }
 
-// defaults are the values of variables that a chat does not set. As in Hugging Face transformers, tools and documents are none by default,
-// not undefined.
+// defaults are the values of variables that a chat does not set. As in Hugging Face transformers,
+// tools and documents are none by default, not undefined.
 var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_prompt", true}}
 
-// Render makes the prompt of a chat. The fields of chat are the variables of the template: messages, and any other variables that the
-// template reads. Render does not change chat. The prompt contains the BOS token if the template writes it. The template function
-// strftime_now prints date or, if date is zero, the current time.
+// Render makes the prompt of a chat. The fields of chat are the variables of the template:
+// messages, and any other variables that the template reads. Render does not change chat. The
+// prompt contains the BOS token if the template writes it. The template function strftime_now
+// prints date or, if date is zero, the current time.
 //
-// If the variable continue_final_message is true, the prompt ends with the last message, so that the answer continues this message.
+// If the variable continue_final_message is true, the prompt ends with the last message, so that
+// the answer continues this message.
 //
-// An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a *jinja.RaiseError if the
-// template refuses the messages.
+// An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a
+// *jinja.RaiseError if the template refuses the messages.
 func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) {
 	if t.err != nil {
 		return "", generation.BadRequest("%w", t.err)
@@ -107,8 +111,9 @@ func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) 
 	return prompt, nil
 }
 
-// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system". Otherwise, templates without the role
-// "developer" would leave out the message, and the model would answer without its instructions.
+// developerAsSystem replaces the role "developer", OpenAI's newer name for "system", by "system".
+// Otherwise, templates without the role "developer" would leave out the message, and the model
+// would answer without its instructions.
 func developerAsSystem(vars *ordered.Object) {
 	v, _ := vars.Get("messages")
 	given, ok := v.([]ordered.Value)

@@ -2,8 +2,8 @@ package cost
 
 import "sort"
 
-// Curve estimates the duration of a pass from its number of rows. It begins with measurements, and later passes correct it. With the zero
-// value, a pass takes no time.
+// Curve estimates the duration of a pass from its number of rows. It begins with measurements, and
+// later passes correct it. With the zero value, a pass takes no time.
 type Curve struct {
 	rows    []int     // ascending
 	seconds []float64 // [rows] first measurements
@@ -13,13 +13,13 @@ type Curve struct {
 const (
 	// recent is the weight of one pass in the estimate for its number of rows.
 	recent = 0.05
-	// common is the weight of one pass in the estimates for all other numbers of rows. What slows a pass, such as another program, slows
-	// passes of all sizes.
+	// common is the weight of one pass in the estimates for all other numbers of rows. What slows a
+	// pass, such as another program, slows passes of all sizes.
 	common = 0.03
 )
 
-// NewCurve returns a curve through measured points, at least one, in ascending order of rows. If a point has fewer seconds than a point
-// with fewer rows, NewCurve raises it to the same seconds.
+// NewCurve returns a curve through measured points, at least one, in ascending order of rows. If a
+// point has fewer seconds than a point with fewer rows, NewCurve raises it to the same seconds.
 func NewCurve(rows []int, seconds []float64) Curve {
 	c := Curve{rows: rows, seconds: append([]float64(nil), seconds...)}
 	for i := range c.seconds {
@@ -29,8 +29,8 @@ func NewCurve(rows []int, seconds []float64) Curve {
 	return c
 }
 
-// Seconds returns the expected duration of a pass with the given number of rows. It interpolates between points. Beyond the last point, the
-// duration is proportional to the number of rows.
+// Seconds returns the expected duration of a pass with the given number of rows. It interpolates
+// between points. Beyond the last point, the duration is proportional to the number of rows.
 func (c *Curve) Seconds(rows int) float64 {
 	if len(c.rows) == 0 || rows == 0 {
 		return 0
@@ -42,9 +42,9 @@ func (c *Curve) Seconds(rows int) float64 {
 	return c.at(low) + share*(c.at(high)-c.at(low))
 }
 
-// between returns the indices of the points below and above a number of rows. share is 0 if the number is that of the point below, and
-// approaches 1 towards the point above. If the number is that of a point, or no point is below or above it, low and high are the same
-// point.
+// between returns the indices of the points below and above a number of rows. share is 0 if the
+// number is that of the point below, and approaches 1 towards the point above. If the number is
+// that of a point, or no point is below or above it, low and high are the same point.
 func (c *Curve) between(rows int) (low, high int, share float64) {
 	i := sort.SearchInts(c.rows, rows)
 	switch {
@@ -80,7 +80,8 @@ func (c *Curve) Observe(rows int, seconds float64) {
 // limited limits the influence of a pass that another program delayed.
 func limited(ratio float64) float64 { return min(max(ratio, 0.5), 2) }
 
-// efficient returns the smallest measured number of rows with at least the given share of the highest throughput.
+// efficient returns the smallest measured number of rows with at least the given share of the
+// highest throughput.
 func (c *Curve) efficient(share float64) int {
 	best := 0.0
 	for i, n := range c.rows {

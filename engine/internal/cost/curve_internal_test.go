@@ -20,8 +20,8 @@ func TestCurve(t *testing.T) {
 	c.Observe(4, 1e9)
 	require.Less(t, c.Seconds(4), 4.0)
 
-	// Slow passes of one size raise the estimates of other sizes too, but less: either the machine is busy, or the estimate for this size
-	// was wrong.
+	// Slow passes of one size raise the estimates of other sizes too, but less: either the machine
+	// is busy, or the estimate for this size was wrong.
 	c = NewCurve([]int{1, 4, 8}, []float64{1, 2, 4})
 	for range 60 {
 		c.Observe(1, 2)
@@ -29,7 +29,8 @@ func TestCurve(t *testing.T) {
 	require.InDelta(t, 2, c.Seconds(1), 0.1)
 	require.InDelta(t, 6, c.Seconds(8), 0.5)
 
-	// A pass whose size is between two points corrects both points. Repeated passes do not push the points apart.
+	// A pass whose size is between two points corrects both points. Repeated passes do not push the
+	// points apart.
 	c = NewCurve([]int{8, 12}, []float64{8, 12})
 	for range 400 {
 		c.Observe(9, 18)

@@ -10,28 +10,33 @@ import (
 )
 
 const (
-	// Steps of more than flatFrom rows are measured only while larger steps compute more rows per second. Beyond the largest measured step,
-	// the duration is assumed to be proportional to the rows.
-	flatFrom = 64
-	// The next larger step is measured if the last step computed at least gain times as many rows per second as the step with half as many
+	// Steps of more than flatFrom rows are measured only while larger steps compute more rows per
+	// second. Beyond the largest measured step, the duration is assumed to be proportional to the
 	// rows.
+	flatFrom = 64
+	// The next larger step is measured if the last step computed at least gain times as many rows
+	// per second as the step with half as many rows.
 	gain = 1.05
-	// A step that takes longer than slowStep is timed only once, after the run that warms it up. If the warm-up takes longer than verySlow,
-	// the step is not run again, and the time of the warm-up counts.
+	// A step that takes longer than slowStep is timed only once, after the run that warms it up. If
+	// the warm-up takes longer than verySlow, the step is not run again, and the time of the
+	// warm-up counts.
 	slowStep, verySlow = 50 * time.Millisecond, 250 * time.Millisecond
 	// If a step takes longer than slowest, larger steps are not measured.
 	slowest = 500 * time.Millisecond
-	// Steps that are not slow are timed in rounds, and the shortest time of each step counts. measurements is the minimum number of rounds,
-	// not counting the warm-up. maxRounds is the maximum number, counting the warm-up. Between these limits, rounds end once they have
-	// taken the time in the constant enough.
+	// Steps that are not slow are timed in rounds, and the shortest time of each step counts.
+	// measurements is the minimum number of rounds, not counting the warm-up. maxRounds is the
+	// maximum number, counting the warm-up. Between these limits, rounds end once they have taken
+	// the time in the constant enough.
 	measurements, maxRounds, enough = 5, 20, 20 * time.Millisecond
-	// chunk is the number of prompt rows with which the cost of attention is measured. They end at position depth.
+	// chunk is the number of prompt rows with which the cost of attention is measured. They end at
+	// position depth.
 	chunk, depth = 16, 2048
 )
 
-// sizes returns the numbers of rows to measure, up to the lower of limit and flatFrom. dense has every number up to 16. Above 16, it has
-// the last number of each tile of 8 rows and the first of the next tile, because the cost can jump between them. coarse has fewer numbers,
-// for models whose steps are slow.
+// sizes returns the numbers of rows to measure, up to the lower of limit and flatFrom. dense has
+// every number up to 16. Above 16, it has the last number of each tile of 8 rows and the first of
+// the next tile, because the cost can jump between them. coarse has fewer numbers, for models whose
+// steps are slow.
 func sizes(limit int) (coarse, dense []int) {
 	for n := 1; n <= min(limit, flatFrom); n++ {
 		if n <= 16 || n%8 <= 1 {
@@ -42,7 +47,8 @@ func sizes(limit int) (coarse, dense []int) {
 	return slices.DeleteFunc(coarse, func(n int) bool { return n > limit }), dense
 }
 
-// Measure times steps of a model. It must run before the first request, because it writes to pages of the cache.
+// Measure times steps of a model. It must run before the first request, because it writes to pages
+// of the cache.
 func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	m = grouped(m, limits)
 	limit, vocab := min(limits.Rows, limits.Pages), m.Config().Vocab
@@ -80,8 +86,9 @@ func Measure(m model.Model, limits model.Limits) (*Steps, error) {
 	return s, nil
 }
 
-// grouped returns a model that accepts batches with one page table per sequence. If the model's layers have several groups, all groups use
-// that table. They overwrite each other's keys and values, which does not change how long a step takes.
+// grouped returns a model that accepts batches with one page table per sequence. If the model's
+// layers have several groups, all groups use that table. They overwrite each other's keys and
+// values, which does not change how long a step takes.
 func grouped(m model.Model, limits model.Limits) model.Model {
 	g := m.Config().Groups(limits)
 	if g.Full+g.Sliding == 1 {
@@ -104,9 +111,10 @@ func (m *groupedModel) Forward(b *compute.Batch) ([][]float32, error) {
 	return m.Model.Forward(b)
 }
 
-// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of coarse sizes. If no step is slow, these
-// are the dense sizes. Otherwise they are the coarse sizes up to the first slow step, and then powers of two up to the first step that
-// takes longer than slowest.
+// affordable returns the numbers of rows to measure, up to limit, after one rough measurement of
+// coarse sizes. If no step is slow, these are the dense sizes. Otherwise they are the coarse sizes
+// up to the first slow step, and then powers of two up to the first step that takes longer than
+// slowest.
 func affordable(m model.Model, limit int) ([]int, error) {
 	coarse, dense := sizes(limit)
 	var rows []int
@@ -132,7 +140,8 @@ func affordable(m model.Model, limit int) ([]int, error) {
 	return dense, nil
 }
 
-// measureReads measures attention: how much longer rows far from the beginning of a prompt take than rows at the beginning.
+// measureReads measures attention: how much longer rows far from the beginning of a prompt take
+// than rows at the beginning.
 func (s *Steps) measureReads(m model.Model, limits model.Limits) error {
 	end := min(depth, limits.Context, limits.Pages*limits.PageSize)
 	n := min(chunk, s.trunk.rows[len(s.trunk.rows)-1], end/2)
@@ -156,8 +165,8 @@ func forward(m model.Model, batches []*compute.Batch) ([]float64, error) {
 	return seconds, nil
 }
 
-// FirstTokens returns a batch of n sequences of one token, each in its own page. The tokens are spread over the vocabulary, so that their
-// routing to experts varies as in a text.
+// FirstTokens returns a batch of n sequences of one token, each in its own page. The tokens are
+// spread over the vocabulary, so that their routing to experts varies as in a text.
 func FirstTokens(n, vocab int) *compute.Batch {
 	b := &compute.Batch{Top: 1}
 	for i := range int32(n) {
@@ -188,9 +197,10 @@ func chunkAt(position, n, pageSize int) *compute.Batch {
 	return b
 }
 
-// Fastest measures run(i) for each i below n and returns the minimum durations, in seconds. It makes several calls for each i, of which it
-// does not count the first, unless that call takes so long that it is not repeated. The calls for different i alternate, so that a short
-// slowdown of the machine does not affect only one of them.
+// Fastest measures run(i) for each i below n and returns the minimum durations, in seconds. It
+// makes several calls for each i, of which it does not count the first, unless that call takes so
+// long that it is not repeated. The calls for different i alternate, so that a short slowdown of
+// the machine does not affect only one of them.
 func Fastest(n int, run func(i int) error) ([]float64, error) {
 	minimum, begun := make([]time.Duration, n), time.Now()
 	for round := 0; round <= measurements || round < maxRounds && time.Since(begun) < enough; round++ {

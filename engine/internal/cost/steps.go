@@ -1,5 +1,6 @@
-// Package cost estimates how long steps of a model take. It measures steps before the first request, and later steps correct the estimates.
-// Drafting and scheduling use the same estimates. The estimates influence when tokens are computed, never which tokens.
+// Package cost estimates how long steps of a model take. It measures steps before the first
+// request, and later steps correct the estimates. Drafting and scheduling use the same estimates.
+// The estimates influence when tokens are computed, never which tokens.
 package cost
 
 import "sort"
@@ -16,8 +17,8 @@ func (s Size) Add(o Size) Size {
 	return Size{Rows: s.Rows + o.Rows, Outputs: s.Outputs + o.Outputs, Reads: s.Reads + o.Reads}
 }
 
-// Rows returns the size of a step with the rows of one sequence at positions [from, to). outputs is the number of rows, counted from the
-// last one, that reach the output head.
+// Rows returns the size of a step with the rows of one sequence at positions [from, to). outputs is
+// the number of rows, counted from the last one, that reach the output head.
 func Rows(from, to, outputs int) Size {
 	n := to - from
 	return Size{Rows: n, Outputs: outputs, Reads: n * (from + to + 1) / 2}
@@ -32,8 +33,9 @@ type Steps struct {
 	measured bool // the estimates come from Measure, and Observe corrects them
 }
 
-// NewSteps returns fixed estimates, which Observe does not change. trunk is the duration of a step without outputs. head and output are the
-// seconds of the output head per step and per row. read is the number of seconds per position that a row attends to.
+// NewSteps returns fixed estimates, which Observe does not change. trunk is the duration of a step
+// without outputs. head and output are the seconds of the output head per step and per row. read is
+// the number of seconds per position that a row attends to.
 func NewSteps(trunk Curve, head, output, read float64) *Steps {
 	return &Steps{trunk: trunk, head: head, output: output, read: read}
 }
@@ -65,15 +67,16 @@ func (s *Steps) Observe(z Size, seconds float64) {
 	}
 	ratio := limited(seconds / expected)
 	s.trunk.Observe(z.Rows, ratio*s.trunk.Seconds(z.Rows))
-	// attention is the share of attention in the expected duration. A step with little attention hardly changes s.read.
+	// attention is the share of attention in the expected duration. A step with little attention
+	// hardly changes s.read.
 	attention := s.read * float64(z.Reads) / expected
 	s.read *= 1 + (common+(recent-common)*attention)*(ratio-1)
 	s.head *= 1 + common*(ratio-1)
 	s.output *= 1 + common*(ratio-1)
 }
 
-// Efficient returns the smallest measured number of prompt rows with which a step computes at least the given share of the highest rows per
-// second. It returns 0 if nothing was measured.
+// Efficient returns the smallest measured number of prompt rows with which a step computes at least
+// the given share of the highest rows per second. It returns 0 if nothing was measured.
 func (s *Steps) Efficient(share float64) int {
 	if s == nil {
 		return 0

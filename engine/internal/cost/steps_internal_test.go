@@ -26,8 +26,8 @@ func TestSecondsOfAStep(t *testing.T) {
 	require.Zero(t, (*Steps)(nil).Seconds(Size{Rows: 4}))
 }
 
-// Efficient returns the smallest number of rows that reaches a given share of the best throughput. A step takes 10 ms plus 1 ms for each
-// row.
+// Efficient returns the smallest number of rows that reaches a given share of the best throughput.
+// A step takes 10 ms plus 1 ms for each row.
 func TestEfficientRows(t *testing.T) {
 	t.Parallel()
 	s := NewSteps(NewCurve([]int{1, 10, 32, 64, 512}, []float64{11, 20, 42, 74, 522}), 0, 0, 0)
@@ -68,8 +68,8 @@ func TestEstimatesFollowTheMachine(t *testing.T) {
 	require.InDelta(t, 1, given.Seconds(Size{Rows: 1}), 0, "Observe does not change given estimates")
 }
 
-// Steps of every size up to 16 are measured. From 17 to flatFrom, only those sizes are measured at which a tile of 8 rows ends or begins,
-// such as 24 and 25.
+// Steps of every size up to 16 are measured. From 17 to flatFrom, only those sizes are measured at
+// which a tile of 8 rows ends or begins, such as 24 and 25.
 func TestEverySizeIsMeasured(t *testing.T) {
 	t.Parallel()
 	tiles := func(n int) float64 { return float64((n + 7) / 8) } // the cost of a step whose products compute 8 rows at a time

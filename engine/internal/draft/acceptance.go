@@ -4,21 +4,24 @@ package draft
 const MaxTokens = 8
 
 const (
-	// recent is the weight of the latest observation in a moving average: acceptance.share and gate.shares.
+	// recent is the weight of the latest observation in a moving average: acceptance.share and
+	// gate.shares.
 	recent = 0.05
-	// The estimate for one sequence combines the average over all sequences with the sequence's own verified drafts. trust is the weight of
-	// the average, as a number of drafts.
+	// The estimate for one sequence combines the average over all sequences with the sequence's own
+	// verified drafts. trust is the weight of the average, as a number of drafts.
 	trust = 4.0
-	// In a step in which drafting is not worth its cost, each share moves towards prior. forget is the fraction of the difference by which
-	// it moves.
+	// In a step in which drafting is not worth its cost, each share moves towards prior. forget is
+	// the fraction of the difference by which it moves.
 	forget = 0.001
-	// prior is the share of right drafts that is assumed before any observation, for drafts from n-grams. passPrior is the same for drafts
-	// by passes. Both are so high that drafting is tried. A few drafts correct a share that is too high. A share that is too low would
-	// never be corrected, because nothing would be drafted.
+	// prior is the share of right drafts that is assumed before any observation, for drafts from
+	// n-grams. passPrior is the same for drafts by passes. Both are so high that drafting is tried.
+	// A few drafts correct a share that is too high. A share that is too low would never be
+	// corrected, because nothing would be drafted.
 	prior, passPrior = 0.7, 0.95
 )
 
-// acceptance tracks, over all sequences, how often the draft at each depth is right if all drafts before it are right.
+// acceptance tracks, over all sequences, how often the draft at each depth is right if all drafts
+// before it are right.
 type acceptance struct {
 	prior float64            // assumed share before any observation
 	share [MaxTokens]float64 // [depth]
@@ -32,7 +35,8 @@ func newAcceptance(prior float64) acceptance {
 	return a
 }
 
-// Observe records the verification of a sequence's drafts. accepted is the number of leading drafts that were right.
+// Observe records the verification of a sequence's drafts. accepted is the number of leading drafts
+// that were right.
 func (a *acceptance) Observe(drafted, accepted int) {
 	for d := range min(drafted, accepted+1) {
 		right := 0.0
@@ -47,7 +51,8 @@ type record struct {
 	tried, right float64 // numbers of verified drafts and of right drafts; older drafts have less weight
 }
 
-// fade is the factor by which each verification reduces the weight of the sequence's earlier drafts.
+// fade is the factor by which each verification reduces the weight of the sequence's earlier
+// drafts.
 const fade = 0.9
 
 func (r *record) Observe(drafted, accepted int) {
@@ -55,15 +60,16 @@ func (r *record) Observe(drafted, accepted int) {
 	r.right = fade*r.right + float64(accepted)
 }
 
-// rest records a step that drafted nothing. The shares slowly return to prior, so that drafting is tried again.
+// rest records a step that drafted nothing. The shares slowly return to prior, so that drafting is
+// tried again.
 func (a *acceptance) rest() {
 	for d := range a.share {
 		a.share[d] += forget * (a.prior - a.share[d])
 	}
 }
 
-// chances returns, for each depth, the probability that a sequence's draft is right if all drafts before it are right. It combines the
-// shares over all sequences with the record of the sequence.
+// chances returns, for each depth, the probability that a sequence's draft is right if all drafts
+// before it are right. It combines the shares over all sequences with the record of the sequence.
 func (a *acceptance) chances(r *record) (chances [MaxTokens]float64) {
 	for d, p := range a.share {
 		chances[d] = (trust*p + r.right) / (trust + r.tried)

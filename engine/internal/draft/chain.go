@@ -12,17 +12,20 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the known tokens that the chain has not
-// processed yet, and gives each sequence's first draft. Each further pass processes the drafts of the previous pass. The KV cache of the
-// MTP layer or small model uses the page tables of the model.
+// chain drafts by passes of the model's MTP layer or of a small model. The first pass processes the
+// known tokens that the chain has not processed yet, and gives each sequence's first draft. Each
+// further pass processes the drafts of the previous pass. The KV cache of the MTP layer or small
+// model uses the page tables of the model.
 type chain struct {
-	// forward runs a pass. first reports whether it is the first pass after a step. Afterwards, model.Best has the highest logit of each
-	// output.
+	// forward runs a pass. first reports whether it is the first pass after a step. Afterwards,
+	// model.Best has the highest logit of each output.
 	forward func(p *pass, first bool) error
 	model   model.Model
-	// shift is 1 for an MTP layer, which processes at each position the token of the next position, and 0 for a small model.
+	// shift is 1 for an MTP layer, which processes at each position the token of the next position,
+	// and 0 for a small model.
 	shift int
-	// states reports whether a pass reads the hidden states of the step before it. If so, there must be a pass after every step.
+	// states reports whether a pass reads the hidden states of the step before it. If so, there
+	// must be a pass after every step.
 	states bool
 	rows   int // maximum number of rows of a pass
 
@@ -65,7 +68,8 @@ func (p *pass) begin(pages []int32) {
 	p.Seqs = append(p.Seqs, compute.Seq{Pages: pages})
 }
 
-// row adds a row to the sequence that was added last. state is the index of the hidden state that the row reads.
+// row adds a row to the sequence that was added last. state is the index of the hidden state that
+// the row reads.
 func (p *pass) row(token int32, position int, state int32) {
 	p.Tokens = append(p.Tokens, token)
 	p.Positions = append(p.Positions, int32(position))
@@ -78,9 +82,10 @@ func (p *pass) output(s *Sequence) {
 	p.seqs = append(p.seqs, s)
 }
 
-// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not processed. An MTP layer can process
-// only tokens of the present step, because it needs their hidden states. For a small model, the tokens may take at most a quarter of the
-// rows of a pass, which leaves rows for other sequences.
+// canCatchUp reports whether the chain can process all of a sequence's known tokens that it has not
+// processed. An MTP layer can process only tokens of the present step, because it needs their
+// hidden states. For a small model, the tokens may take at most a quarter of the rows of a pass,
+// which leaves rows for other sequences.
 func (c *chain) canCatchUp(s *Sequence) bool {
 	if c.states {
 		return s.filled >= s.Start
@@ -88,9 +93,10 @@ func (c *chain) canCatchUp(s *Sequence) bool {
 	return s.Length()-s.filled <= c.rows/4
 }
 
-// restart moves a sequence's origin to a later page if the chain can no longer process all known tokens. The origin stays if that page does
-// not begin before the position in to. After a move, the chain processes the text as if it began at that page. An MTP layer loses little by
-// this, because the hidden states that it reads depend on the whole text.
+// restart moves a sequence's origin to a later page if the chain can no longer process all known
+// tokens. The origin stays if that page does not begin before the position in to. After a move, the
+// chain processes the text as if it began at that page. An MTP layer loses little by this, because
+// the hidden states that it reads depend on the whole text.
 func (c *chain) restart(s *Sequence, to int) {
 	if c.canCatchUp(s) {
 		return
@@ -104,19 +110,21 @@ func (c *chain) restart(s *Sequence, to int) {
 	}
 }
 
-// retained returns the number of positions that the chain computed from drafts that were accepted, and need not compute again.
+// retained returns the number of positions that the chain computed from drafts that were accepted,
+// and need not compute again.
 func (c *chain) retained(drafted, accepted int) int {
 	if c.states {
-		// The chain used the MTP layer's hidden states for these positions. It computes them a second time from the model's hidden states,
-		// which are better.
+		// The chain used the MTP layer's hidden states for these positions. It computes them a
+		// second time from the model's hidden states, which are better.
 		return 0
 	}
 	return min(accepted, drafted-1)
 }
 
-// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for each sequence. If all is true, it also
-// processes sequences for which nothing is to be drafted. passes estimates the durations of passes, and run corrects these estimates. If
-// gate is not nil, it may end the drafting for a sequence early.
+// run processes the known tokens of a step's sequences and drafts the wanted number of tokens for
+// each sequence. If all is true, it also processes sequences for which nothing is to be drafted.
+// passes estimates the durations of passes, and run corrects these estimates. If gate is not nil,
+// it may end the drafting for a sequence early.
 func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
@@ -144,7 +152,8 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 	return nil
 }
 
-// prefill processes the prompts of a step whose results have not been delivered yet, without making drafts.
+// prefill processes the prompts of a step whose results have not been delivered yet, without making
+// drafts.
 func (c *chain) prefill(prompts []*Sequence) error {
 	c.pass.reset()
 	left := c.rows
@@ -163,7 +172,8 @@ func (c *chain) prefill(prompts []*Sequence) error {
 	return c.forward(&c.pass, true)
 }
 
-// add adds a sequence's positions [s.filled, to) to the pass. The chain has not processed them yet. add returns their number.
+// add adds a sequence's positions [s.filled, to) to the pass. The chain has not processed them yet.
+// add returns their number.
 func (c *chain) add(s *Sequence, to int) int {
 	n := to - s.filled
 	if n <= 0 {
@@ -177,8 +187,9 @@ func (c *chain) add(s *Sequence, to int) int {
 	return n
 }
 
-// catchUp puts the known positions that the chain has not processed into the first pass, and requests the first drafts. If all is true, it
-// includes the sequences for which nothing is to be drafted.
+// catchUp puts the known positions that the chain has not processed into the first pass, and
+// requests the first drafts. If all is true, it includes the sequences for which nothing is to be
+// drafted.
 func (c *chain) catchUp(step []*Sequence, all bool) {
 	c.pass.reset()
 	left := c.rows
@@ -206,7 +217,8 @@ func (c *chain) catchUp(step []*Sequence, all bool) {
 	}
 }
 
-// likeliest returns the likeliest token of a row of model.Best, and its probability; 0 if the logits are not finite.
+// likeliest returns the likeliest token of a row of model.Best, and its probability; 0 if the
+// logits are not finite.
 func likeliest(row []float32) (id int32, probability float64) {
 	b := sample.ReadBest(row, 1)
 	sum, err := b.LogSumExp()

@@ -8,23 +8,25 @@ const (
 	shortestNGram = 2
 )
 
-// ngrams drafts from a sequence's own text (prompt look-up decoding). It finds the latest earlier occurrence of the text's last tokens, and
-// drafts the tokens that followed them there. A search takes constant time. See NGramBytes for the memory.
+// ngrams drafts from a sequence's own text (prompt look-up decoding). It finds the latest earlier
+// occurrence of the text's last tokens, and drafts the tokens that followed them there. A search
+// takes constant time. See NGramBytes for the memory.
 type ngrams struct {
 	seen  int     // number of tokens whose n-grams are in the tables
 	slots int     // number of entries in each table; a power of two
 	table []int32 // the tables, one for each length of n-grams, one after another
 }
 
-// A table begins with minSlots entries and doubles as the text grows, up to maxSlots entries, which take 256 KiB. In longer texts, later
-// n-grams overwrite more and more of the earlier ones.
+// A table begins with minSlots entries and doubles as the text grows, up to maxSlots entries, which
+// take 256 KiB. In longer texts, later n-grams overwrite more and more of the earlier ones.
 const (
 	minSlots = 64
 	maxSlots = 1 << 16
 )
 
-// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. An entry takes 4 bytes. A table can have twice the
-// minimum number of entries, because the number is a power of two. Tables of short texts take less than 1 KiB more.
+// NGramBytes is the maximum memory of the n-gram tables, in bytes per token of a text. An entry
+// takes 4 bytes. A table can have twice the minimum number of entries, because the number is a
+// power of two. Tables of short texts take less than 1 KiB more.
 const NGramBytes = 4 * tables * 2 * slotsPerToken
 
 const (
@@ -45,8 +47,8 @@ func (g *ngrams) grow(n int) {
 	}
 }
 
-// Draft appends to dst up to limit guesses of the tokens that follow a text. tokens is the text. It must begin with the text of the
-// previous call.
+// Draft appends to dst up to limit guesses of the tokens that follow a text. tokens is the text. It
+// must begin with the text of the previous call.
 func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 	g.learn(tokens)
 	for n := longestNGram; n >= shortestNGram; n-- {
@@ -58,7 +60,8 @@ func (g *ngrams) Draft(dst, tokens []int32, limit int) []int32 {
 		if at < n || at >= len(tokens) || !slices.Equal(tokens[at-n:at], suffix) {
 			continue
 		}
-		// If the text repeats itself, the copied tokens reach the end of the text. The drafts then continue the repetition.
+		// If the text repeats itself, the copied tokens reach the end of the text. The drafts then
+		// continue the repetition.
 		start := len(dst)
 		for i := range limit {
 			if at+i < len(tokens) {
@@ -83,7 +86,8 @@ func (g *ngrams) learn(tokens []int32) {
 	g.seen = max(g.seen, len(tokens))
 }
 
-// slot returns the index of an n-gram in the tables. Different n-grams can share an index, so Draft compares the tokens.
+// slot returns the index of an n-gram in the tables. Different n-grams can share an index, so Draft
+// compares the tokens.
 func (g *ngrams) slot(gram []int32) int {
 	h := uint64(14695981039346656037) // FNV-1a over whole tokens
 	for _, t := range gram {

@@ -32,7 +32,8 @@ func TestNGramDraft(t *testing.T) {
 	}
 }
 
-// While a text grows token by token, its drafts are those that a search of the whole text from its end would find.
+// While a text grows token by token, its drafts are those that a search of the whole text from its
+// end would find.
 func TestNGramIsASearch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -46,7 +47,8 @@ func TestNGramIsASearch(t *testing.T) {
 				continue // another n-gram may have overwritten this one
 			}
 			if len(want) > 0 && len(got) == limit && !slices.Equal(got, want) {
-				// The longest n-gram may have been overwritten. The shorter n-gram that was found must occur in the text too.
+				// The longest n-gram may have been overwritten. The shorter n-gram that was found
+				// must occur in the text too.
 				require.True(t, followed(tokens[:n+1], got[0]))
 			}
 		}
@@ -78,7 +80,8 @@ func followed(tokens []int32, next int32) bool {
 	return false
 }
 
-// In a text with more tokens than a table has slots, recent n-grams are found, and the memory stays bounded.
+// In a text with more tokens than a table has slots, recent n-grams are found, and the memory stays
+// bounded.
 func TestNGramOfALongText(t *testing.T) { // not parallel: it counts what the process allocates
 	const tokens = 1 << 18
 	text := make([]int32, tokens, tokens+2)

@@ -2,15 +2,17 @@ package draft
 
 import "github.com/ingot-run/ingot/engine/internal/cost"
 
-// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the most tokens per second. It uses the
-// probabilities that drafts are right and the durations of steps and passes.
+// planner chooses how many tokens to draft for each sequence of a step, so that the step yields the
+// most tokens per second. It uses the probabilities that drafts are right and the durations of
+// steps and passes.
 type planner struct {
 	Verify *cost.Steps // durations of steps of the model, which verify the drafts
 	Pass   cost.Curve  // duration of a drafting pass by its number of sequences
 	Limit  int         // maximum number of drafts per sequence, up to MaxTokens
 	Reads  int         // mean number of positions that a row attends to
 
-	// Estimates of the last plan, in seconds: the time per generated token, and the time that one more row adds to a step.
+	// Estimates of the last plan, in seconds: the time per generated token, and the time that one
+	// more row adds to a step.
 	Token, Row float64
 }
 
@@ -30,12 +32,14 @@ func (c *candidate) Yield(length int) float64 {
 	return sum
 }
 
-// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because measurements are inexact, because passes also
-// cost time for sequences that draft nothing, and because drafts beyond the end of an answer are wasted.
+// minGain is the minimum expected speedup for which tokens are drafted. It is above 1 because
+// measurements are inexact, because passes also cost time for sequences that draft nothing, and
+// because drafts beyond the end of an answer are wasted.
 const minGain = 1.1
 
-// Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting is not worth its cost. others is the number of
-// rows of the step besides one row per candidate, such as rows of prompts.
+// Plan sets the lengths of the candidates and returns their sum. The sum is 0 if drafting is not
+// worth its cost. others is the number of rows of the step besides one row per candidate, such as
+// rows of prompts.
 func (p *planner) Plan(all []candidate, others int) int {
 	n := len(all) + others
 	rows, tokens := n, float64(n)
@@ -83,13 +87,15 @@ func (p *planner) Plan(all []candidate, others int) int {
 	return total
 }
 
-// rowCost returns the seconds that one more draft adds to a step: a mean, because the duration rises in jumps.
+// rowCost returns the seconds that one more draft adds to a step: a mean, because the duration
+// rises in jumps.
 func (p *planner) rowCost(rows, others int) float64 {
 	const next = 4
 	return (p.seconds(rows+next, others) - p.seconds(rows, others)) / next
 }
 
-// seconds returns the expected duration of a step. others is the number of rows that do not reach the output head.
+// seconds returns the expected duration of a step. others is the number of rows that do not reach
+// the output head.
 func (p *planner) seconds(rows, others int) float64 {
 	return p.Verify.Seconds(cost.Size{Rows: rows, Outputs: rows - others, Reads: rows * p.Reads})
 }

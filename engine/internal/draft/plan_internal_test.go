@@ -59,7 +59,8 @@ func atLeast(n int) func(*testing.T, int) {
 	return func(t *testing.T, total int) { require.GreaterOrEqual(t, total, n) }
 }
 
-// A plan's expected tokens per second are never lower than without drafts, and a plan respects its limits.
+// A plan's expected tokens per second are never lower than without drafts, and a plan respects its
+// limits.
 func TestPlanIsNeverWorseThanNone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

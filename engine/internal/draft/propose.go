@@ -7,8 +7,8 @@ type Next struct {
 	Others  int         // number of rows of the other sequences
 }
 
-// Draft drafts for the sequences that generate in the next step. step lists the sequences of the last step that have not ended. The MTP
-// layer or small model processes their tokens.
+// Draft drafts for the sequences that generate in the next step. step lists the sequences of the
+// last step that have not ended. The MTP layer or small model processes their tokens.
 func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	for _, s := range step {
 		s.wanted = 0
@@ -38,7 +38,8 @@ func meanLength(seqs []*Sequence) int {
 	return sum / max(len(seqs), 1)
 }
 
-// gather makes a candidate for drafts by passes for each sequence. It is empty if the chain cannot draft for the sequence.
+// gather makes a candidate for drafts by passes for each sequence. It is empty if the chain cannot
+// draft for the sequence.
 func (sp *Speculator) gather(decode []*Sequence) {
 	sp.candidates = sp.candidates[:0]
 	for _, s := range decode {
@@ -50,7 +51,8 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	}
 }
 
-// searchText drafts from the texts of the sequences, where that is expected to yield as much as drafts by passes.
+// searchText drafts from the texts of the sequences, where that is expected to yield as much as
+// drafts by passes.
 func (sp *Speculator) searchText(decode []*Sequence) {
 	if !sp.ngram {
 		return
@@ -69,7 +71,8 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 	}
 }
 
-// plan decides how many tokens to draft for each sequence, and shortens n-gram drafts, which exist already.
+// plan decides how many tokens to draft for each sequence, and shortens n-gram drafts, which exist
+// already.
 func (sp *Speculator) plan(next Next) {
 	if sp.fixed > 0 {
 		for i := range sp.candidates {
@@ -116,12 +119,13 @@ func (sp *Speculator) judge(running int) {
 	}
 }
 
-// Speculator.unprofitable counts the steps in which drafting was not worth its cost. The constant forgives is the number by which a step in
-// which drafting was worth its cost reduces the count. When the count is maxUnprofitable, the MTP layer or small model stops processing
-// tokens.
+// Speculator.unprofitable counts the steps in which drafting was not worth its cost. The constant
+// forgives is the number by which a step in which drafting was worth its cost reduces the count.
+// When the count is maxUnprofitable, the MTP layer or small model stops processing tokens.
 const maxUnprofitable, forgives = 16, 4
 
-// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences that draft nothing. This costs passes. The
-// passes continue for a few unprofitable steps, because an MTP layer that misses a step of a sequence can draft for this sequence only from
-// the next page on, without the text before that page.
+// catchesUp reports whether the MTP layer or small model also processes the tokens of sequences
+// that draft nothing. This costs passes. The passes continue for a few unprofitable steps, because
+// an MTP layer that misses a step of a sequence can draft for this sequence only from the next page
+// on, without the text before that page.
 func (sp *Speculator) catchesUp() bool { return sp.fixed > 0 || sp.unprofitable < maxUnprofitable }

@@ -46,9 +46,9 @@ func (s *Sequence) Verify(token int32) {
 	}
 }
 
-// Adopt records that the table has adopted pages up to the given number of positions. A page's note shows from which origin the MTP layer
-// or small model has processed the page: see process. If all pages from one origin on have this origin's note, their positions need not be
-// processed again.
+// Adopt records that the table has adopted pages up to the given number of positions. A page's note
+// shows from which origin the MTP layer or small model has processed the page: see process. If all
+// pages from one origin on have this origin's note, their positions need not be processed again.
 func (s *Sequence) Adopt(positions int) {
 	pages := positions / s.Table.PageSize()
 	if s.filled >= positions || s.Table.Note(pages-1) == 0 {
@@ -65,8 +65,8 @@ func (s *Sequence) Adopt(positions int) {
 
 func (s *Sequence) pages() []int32 { return s.Table.Pages()[s.origin/s.Table.PageSize():] }
 
-// process records that the MTP layer or small model has processed further positions. The note of each completed page becomes the number of
-// the page at the origin, counted from 1.
+// process records that the MTP layer or small model has processed further positions. The note of
+// each completed page becomes the number of the page at the origin, counted from 1.
 func (s *Sequence) process(positions int) {
 	size := s.Table.PageSize()
 	page := s.filled / size
@@ -96,7 +96,8 @@ func (s *Sequence) forget() {
 	s.Drafts, s.confidence, s.Accepted, s.byNGram, s.gated = s.Drafts[:0], s.confidence[:0], 0, false, false
 }
 
-// room returns the maximum number of tokens to draft. The step that verifies them generates one token more.
+// room returns the maximum number of tokens to draft. The step that verifies them generates one
+// token more.
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
 
 func (s *Sequence) record() *record {
@@ -106,8 +107,8 @@ func (s *Sequence) record() *record {
 	return &s.passRecord
 }
 
-// add adds the draft of a pass and reports whether another pass should follow. pass is the duration of a pass per sequence, in seconds.
-// gate can be nil.
+// add adds the draft of a pass and reports whether another pass should follow. pass is the duration
+// of a pass per sequence, in seconds. gate can be nil.
 func (s *Sequence) add(token int32, confidence, pass float64, gate *gate) (more bool) {
 	if len(s.Drafts) == 0 {
 		s.chance = 1
@@ -122,7 +123,8 @@ func (s *Sequence) add(token int32, confidence, pass float64, gate *gate) (more 
 	if len(s.Drafts) >= s.wanted {
 		return false
 	}
-	// The confidence of the next draft is not known yet; the confidence of this draft is the estimate.
+	// The confidence of the next draft is not known yet; the confidence of this draft is the
+	// estimate.
 	if gate != nil {
 		s.gated = !gate.worthPass(s.chance*gate.Chance(confidence), pass)
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/ingot-run/ingot/engine/internal/cache"
 )
 
-// A preempted sequence keeps the record of its drafts and the n-grams of its text, and forgets its state in the cache.
+// A preempted sequence keeps the record of its drafts and the n-grams of its text, and forgets its
+// state in the cache.
 func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	t.Parallel()
 	tokens := []int32{1, 2, 3, 4, 1, 2, 3}
@@ -31,8 +32,8 @@ func TestAPreemptedSequenceKeepsWhatItLearned(t *testing.T) {
 	require.False(t, s.gated || s.byNGram)
 }
 
-// A sequence that adopts pages also uses the drafter's keys and values in them. They must reach the end of the pages without a gap; origin
-// is the position at which they begin.
+// A sequence that adopts pages also uses the drafter's keys and values in them. They must reach the
+// end of the pages without a gap; origin is the position at which they begin.
 func TestAdoptedPagesHoldWhatTheDrafterProcessed(t *testing.T) {
 	t.Parallel()
 	const size = 4

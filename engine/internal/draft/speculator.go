@@ -1,6 +1,7 @@
-// Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP layer, by a small model or from n-grams
-// of a sequence's own text. From the cost of steps and drafts and the share of right drafts, it decides how many tokens are worth drafting
-// at the present batch size. Drafts never change the tokens of a sequence: the sampler alone chooses them.
+// Package draft proposes tokens for the model to verify (speculative decoding): by the model's MTP
+// layer, by a small model or from n-grams of a sequence's own text. From the cost of steps and
+// drafts and the share of right drafts, it decides how many tokens are worth drafting at the
+// present batch size. Drafts never change the tokens of a sequence: the sampler alone chooses them.
 package draft
 
 import (
@@ -10,7 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// MaxOutputs is the maximum number of drafts in a step, all sequences together. Each is a row that reaches the output head.
+// MaxOutputs is the maximum number of drafts in a step, all sequences together. Each is a row that
+// reaches the output head.
 const MaxOutputs = 64
 
 // Options set up a Speculator.
@@ -24,9 +26,10 @@ type Options struct {
 	Steps  *cost.Steps   // expected durations of steps of Model
 }
 
-// Speculator drafts tokens for the sequences that generate, and measures how often they are accepted. The next step verifies the drafts:
-// the token of each row is sampled as if nothing had been drafted, and is used if all drafts before it are right. Drafting therefore does
-// not change tokens or their distribution.
+// Speculator drafts tokens for the sequences that generate, and measures how often they are
+// accepted. The next step verifies the drafts: the token of each row is sampled as if nothing had
+// been drafted, and is used if all drafts before it are right. Drafting therefore does not change
+// tokens or their distribution.
 type Speculator struct {
 	limits  model.Limits
 	fixed   int
@@ -43,8 +46,8 @@ type Speculator struct {
 	fresh      []candidate // candidates without a record, with which judge estimates whether drafting is worth its cost
 }
 
-// New makes a Speculator. It measures the cost of drafting passes. It must run before the first request, because it writes to pages of the
-// cache.
+// New makes a Speculator. It measures the cost of drafting passes. It must run before the first
+// request, because it writes to pages of the cache.
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{
 		limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
@@ -62,8 +65,8 @@ func New(o Options) (*Speculator, error) {
 	return sp, nil
 }
 
-// MaxInFlight returns the maximum number of steps to submit before a wait: half the number of steps since the last drafts, but at least 1.
-// It is always 1 if Options.Fixed sets the number of drafts.
+// MaxInFlight returns the maximum number of steps to submit before a wait: half the number of steps
+// since the last drafts, but at least 1. It is always 1 if Options.Fixed sets the number of drafts.
 func (sp *Speculator) MaxInFlight() int {
 	if sp.fixed > 0 {
 		return 1
@@ -71,13 +74,14 @@ func (sp *Speculator) MaxInFlight() int {
 	return max(1, sp.idle/2)
 }
 
-// Waits reports whether another step can begin only after the results of the next step are known: the next step verifies drafts of s, or
-// the MTP layer or small model processes its tokens.
+// Waits reports whether another step can begin only after the results of the next step are known:
+// the next step verifies drafts of s, or the MTP layer or small model processes its tokens.
 func (sp *Speculator) Waits(s *Sequence) bool {
 	return len(s.Drafts) > 0 || sp.chain != nil && sp.catchesUp()
 }
 
-// Prefill lets the MTP layer or small model process the prompts of a step that has been computed and whose results have not been delivered.
+// Prefill lets the MTP layer or small model process the prompts of a step that has been computed
+// and whose results have not been delivered.
 func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
 		return nil
@@ -85,8 +89,9 @@ func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	return sp.chain.prefill(prompts)
 }
 
-// Observe records the results of a number of steps that were in flight together. step lists the sequences of the last of these steps.
-// Observe removes the sequences' drafts and returns how many were drafted and accepted.
+// Observe records the results of a number of steps that were in flight together. step lists the
+// sequences of the last of these steps. Observe removes the sequences' drafts and returns how many
+// were drafted and accepted.
 func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	for _, s := range step {
 		sp.learn(s)
@@ -126,7 +131,8 @@ func (sp *Speculator) learn(s *Sequence) {
 	}
 }
 
-// measure measures the duration of drafting passes. It must run before the first request: it writes to pages of the cache.
+// measure measures the duration of drafting passes. It must run before the first request: it writes
+// to pages of the cache.
 func (sp *Speculator) measure(m model.Model) error {
 	if sp.chain == nil {
 		return nil
@@ -141,7 +147,8 @@ func (sp *Speculator) measure(m model.Model) error {
 		}
 		passes[i] = p
 	}
-	// An MTP layer reads the hidden states of the step before it, so this step must have as many rows as the largest pass.
+	// An MTP layer reads the hidden states of the step before it, so this step must have as many
+	// rows as the largest pass.
 	if _, err := m.Forward(&passes[len(passes)-1].Batch); err != nil {
 		return fmt.Errorf("measure the cost of drafting: %w", err)
 	}

@@ -22,7 +22,8 @@ func bestOf(t require.TestingT, logits []float32, k int) Best {
 	return ReadBest(row, k)
 }
 
-// SampleBest draws the same token from the highest logits as Sample from all logits, with few and with many equal logits.
+// SampleBest draws the same token from the highest logits as Sample from all logits, with few and
+// with many equal logits.
 func TestSampleBestIsSample(t *testing.T) {
 	drawn, open := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

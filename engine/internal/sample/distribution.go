@@ -8,16 +8,16 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// distribution has the tokens that can be drawn, in ascending order of id. The probability of token IDs[i] is Weights[i]/Total. No weight
-// is 0.
+// distribution has the tokens that can be drawn, in ascending order of id. The probability of token
+// IDs[i] is Weights[i]/Total. No weight is 0.
 type distribution struct {
 	IDs     []int32
 	Weights []float64
 	Total   float64 // the sum of Weights, added in order
 }
 
-// Draw returns the token for a random number u in [0, 1). The tokens divide [0, 1) into intervals whose lengths are their probabilities.
-// Draw returns the token whose interval contains u.
+// Draw returns the token for a random number u in [0, 1). The tokens divide [0, 1) into intervals
+// whose lengths are their probabilities. Draw returns the token whose interval contains u.
 func (d distribution) Draw(u float64) int32 {
 	target, sum := u*d.Total, 0.0
 	for i, w := range d.Weights {
@@ -35,9 +35,10 @@ func (w *Scratch) only(id int32) distribution {
 	return distribution{IDs: w.ids, Weights: w.weights, Total: 1}
 }
 
-// truncate applies temperature, min-p, top-k and top-p to logits. best is the highest logit. A weight is the probability of a token divided
-// by that of the best token: exp((logit-best)/temperature). Min-p and top-k are therefore lower bounds on logits, and no exponential is
-// computed for the logits that they cut off.
+// truncate applies temperature, min-p, top-k and top-p to logits. best is the highest logit. A
+// weight is the probability of a token divided by that of the best token:
+// exp((logit-best)/temperature). Min-p and top-k are therefore lower bounds on logits, and no
+// exponential is computed for the logits that they cut off.
 func (w *Scratch) truncate(logits []float32, best float64, p *generation.Sampling) distribution {
 	lowest := minLogit(p, best)
 	if p.TopK > 0 && p.TopK < len(logits) {
@@ -53,8 +54,8 @@ func (w *Scratch) truncate(logits []float32, best float64, p *generation.Samplin
 	return w.topP(total, p)
 }
 
-// truncateBest is like truncate, but it gets only the n highest logits, which are those that top-k keeps. It adds weights in the same
-// order, by ascending id, so that the sum has the same bits.
+// truncateBest is like truncate, but it gets only the n highest logits, which are those that top-k
+// keeps. It adds weights in the same order, by ascending id, so that the sum has the same bits.
 func (w *Scratch) truncateBest(b Best, n int, p *generation.Sampling) distribution {
 	w.order = w.order[:0]
 	for i := range n {
@@ -92,7 +93,8 @@ func (w *Scratch) weigh(id int32, logit float32, best float64, p *generation.Sam
 	return weight
 }
 
-// topP applies top-p to the candidates and returns their distribution. total is the sum of their weights.
+// topP applies top-p to the candidates and returns their distribution. total is the sum of their
+// weights.
 func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	if p.TopP > 0 && p.TopP < 1 {
 		total = w.keepMass(p.TopP*total, total)
@@ -100,8 +102,8 @@ func (w *Scratch) topP(total float64, p *generation.Sampling) distribution {
 	return distribution{IDs: w.ids, Weights: w.weights, Total: total}
 }
 
-// maxSorted is the maximum k for which the method kth keeps the k highest values sorted in one pass. For a larger k, the method reach is
-// faster.
+// maxSorted is the maximum k for which the method kth keeps the k highest values sorted in one
+// pass. For a larger k, the method reach is faster.
 const maxSorted = 128
 
 func (w *Scratch) kth(logits []float32, k int) float32 {
@@ -113,11 +115,12 @@ func (w *Scratch) kth(logits []float32, k int) float32 {
 	return fromKey(cut)
 }
 
-// keepMass keeps the candidates with the highest weights, as few as needed for the sum of their weights to reach mass. Of candidates with
-// equal weights, it keeps the lowest ids. total is the sum of all weights. It returns the sum of the kept weights.
+// keepMass keeps the candidates with the highest weights, as few as needed for the sum of their
+// weights to reach mass. Of candidates with equal weights, it keeps the lowest ids. total is the
+// sum of all weights. It returns the sum of the kept weights.
 func (w *Scratch) keepMass(mass, total float64) float64 {
-	// Candidates with a weight below (total-mass)/n, where n is the number of candidates, can be removed: together, they weigh less than
-	// total-mass.
+	// Candidates with a weight below (total-mass)/n, where n is the number of candidates, can be
+	// removed: together, they weigh less than total-mass.
 	negligible := (total - mass) / float64(len(w.weights))
 	w.keep(func(i int) bool { return w.weights[i] >= negligible })
 	cut, above := w.reach(w.values, w.weights, mass)

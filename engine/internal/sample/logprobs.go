@@ -2,8 +2,8 @@ package sample
 
 import "math"
 
-// LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus this value. If a logit is not finite,
-// the error wraps generation.ErrNotFinite.
+// LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus
+// this value. If a logit is not finite, the error wraps generation.ErrNotFinite.
 func LogSumExp(logits []float32) (float64, error) {
 	if err := checkFinite(logits); err != nil {
 		return 0, err
@@ -16,7 +16,8 @@ func LogSumExp(logits []float32) (float64, error) {
 	return best + math.Log(sum), nil
 }
 
-// Top appends the ids of the n highest logits to dst, the highest first. Of equal logits, the lowest id is first.
+// Top appends the ids of the n highest logits to dst, the highest first. Of equal logits, the
+// lowest id is first.
 func Top(dst []int32, logits []float32, n int) []int32 {
 	from := len(dst)
 	n = min(n, len(logits))

@@ -2,7 +2,8 @@ package sample
 
 import "math/bits"
 
-// Philox4x32's multipliers and key increments (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+// Philox4x32's multipliers and key increments (Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC 2011).
 const (
 	philoxM0, philoxM1 = 0xD2511F53, 0xCD9E8D57
 	philoxW0, philoxW1 = 0x9E3779B9, 0xBB67AE85
@@ -21,8 +22,8 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// uniform returns the random number for a position of a choice. Random numbers are uniformly distributed over [0, 1) in steps of 2^-53.
-// They do not depend on other draws.
+// uniform returns the random number for a position of a choice. Random numbers are uniformly
+// distributed over [0, 1) in steps of 2^-53. They do not depend on other draws.
 func uniform(seed uint64, position, choice int) float64 {
 	p := uint64(position)
 	w := philox([4]uint32{uint32(p), uint32(p >> 32), uint32(choice)}, [2]uint32{uint32(seed), uint32(seed >> 32)})

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The vectors are the three philox4x32-10 lines of the file kat_vectors in Random123, which is by the generator's authors.
+// The vectors are the three philox4x32-10 lines of the file kat_vectors in Random123, which is by
+// the generator's authors.
 func TestPhiloxKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -31,8 +32,8 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 	}
 }
 
-// The mapping of random words to numbers must not change between versions. The expected number follows from the first two words of the zero
-// vector.
+// The mapping of random words to numbers must not change between versions. The expected number
+// follows from the first two words of the zero vector.
 func TestUniformIsTheLeading53Bits(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, math.Ldexp(0x6627e8d5e169c58d>>11, -53), uniform(0, 0, 0))
@@ -73,8 +74,8 @@ func chiSquared(seen []int, want []float64) float64 {
 	return sum
 }
 
-// chiSquaredLimit returns the value that the statistic exceeds once in about 30,000 tests (4 sigma) if the distribution is right, by Wilson
-// and Hilferty's approximation.
+// chiSquaredLimit returns the value that the statistic exceeds once in about 30,000 tests (4 sigma)
+// if the distribution is right, by Wilson and Hilferty's approximation.
 func chiSquaredLimit(freedom int) float64 {
 	k := float64(freedom)
 	return k * math.Pow(1-2/(9*k)+4*math.Sqrt(2/(9*k)), 3)

@@ -1,8 +1,10 @@
-// Package sample draws a token from a row of logits. It applies penalties, temperature and truncation. The random number of a draw depends
-// only on the seed, the position and the choice, so that a request gets the same tokens in any batch and after any retry.
+// Package sample draws a token from a row of logits. It applies penalties, temperature and
+// truncation. The random number of a draw depends only on the seed, the position and the choice, so
+// that a request gets the same tokens in any batch and after any retry.
 //
-// The order of the edits and the meaning of each setting are the same as in vLLM's V1 sampler: excluded ids, logit bias,
-// repetition, frequency and presence penalties, temperature, min-p, top-k, top-p.
+// The order of the edits and the meaning of each setting are the same as in vLLM's V1 sampler:
+// excluded ids, logit bias, repetition, frequency and presence penalties, temperature, min-p,
+// top-k, top-p.
 package sample
 
 import (
@@ -14,8 +16,8 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// Sampler draws the tokens of one sequence. It records the tokens so far if penalties need them. It is not safe for
-// concurrent use.
+// Sampler draws the tokens of one sequence. It records the tokens so far if penalties need them. It
+// is not safe for concurrent use.
 type Sampler struct {
 	params   generation.Sampling
 	choice   int
@@ -42,8 +44,8 @@ type seenToken struct {
 	inPrompt bool // whether the id is in Sampler.prompt
 }
 
-// Scratch is the working memory for drawing. Samplers that are used by the same goroutine share a Scratch. It grows to the
-// size of the vocabulary once.
+// Scratch is the working memory for drawing. Samplers that are used by the same goroutine share a
+// Scratch. It grows to the size of the vocabulary once.
 type Scratch struct {
 	logits  []float32 // [vocab] logits after bias, penalties and exclusions
 	ids     []int32   // [candidates]
@@ -53,7 +55,8 @@ type Scratch struct {
 	sums    [radixBuckets]float64
 }
 
-// New returns the sampler of a choice of a request. The parameters must be valid. New does not retain prompt.
+// New returns the sampler of a choice of a request. The parameters must be valid. New does not
+// retain prompt.
 func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 	s := &Sampler{params: p, choice: choice}
 	for _, id := range slices.Sorted(maps.Keys(p.LogitBias)) {
@@ -70,8 +73,8 @@ func New(p generation.Sampling, choice int, prompt []int32) *Sampler {
 	return s
 }
 
-// ForChoice returns the sampler of another choice of the same request. Both samplers share the data of the prompt. Call ForChoice before
-// the first Accept.
+// ForChoice returns the sampler of another choice of the same request. Both samplers share the data
+// of the prompt. Call ForChoice before the first Accept.
 func (s *Sampler) ForChoice(choice int) *Sampler {
 	other := *s
 	other.choice = choice
@@ -91,8 +94,8 @@ func (s *Sampler) Accept(id int32) {
 	}
 }
 
-// Sample draws the next token from logits. position is the token's position in the sequence. The caller calls Accept if the token becomes
-// part of the answer.
+// Sample draws the next token from logits. position is the token's position in the sequence. The
+// caller calls Accept if the token becomes part of the answer.
 func (s *Sampler) Sample(logits []float32, position int, w *Scratch) (int32, error) {
 	d, err := s.distribution(logits, w)
 	if err != nil {
@@ -108,8 +111,9 @@ func (s *Sampler) uniform(position int) float64 {
 	return uniform(s.params.Seed, position, s.choice)
 }
 
-// distribution returns the tokens that can be drawn from logits, with their probabilities. Penalties depend on the accepted tokens. The
-// result refers to w and is valid until w is used again. distribution does not change logits.
+// distribution returns the tokens that can be drawn from logits, with their probabilities.
+// Penalties depend on the accepted tokens. The result refers to w and is valid until w is used
+// again. distribution does not change logits.
 func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, error) {
 	if err := checkFinite(logits); err != nil {
 		return distribution{}, err
@@ -125,7 +129,8 @@ func (s *Sampler) distribution(logits []float32, w *Scratch) (distribution, erro
 	return w.truncate(logits, float64(logits[best]), &s.params), nil
 }
 
-// edit returns the logits after excluded ids, bias and penalties. If these change anything, the result is a copy in w.
+// edit returns the logits after excluded ids, bias and penalties. If these change anything, the
+// result is a copy in w.
 func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
 	if len(s.excluded) == 0 && len(s.bias) == 0 && len(s.prompt) == 0 && len(s.seen.tokens) == 0 {
 		return logits
@@ -150,8 +155,8 @@ func (s *Sampler) edit(logits []float32, w *Scratch) []float32 {
 	return w.logits
 }
 
-// repeat applies the repetition penalty to the logit of a token of the prompt or the answer. The penalty divides a positive logit and
-// multiplies a negative one.
+// repeat applies the repetition penalty to the logit of a token of the prompt or the answer. The
+// penalty divides a positive logit and multiplies a negative one.
 func (s *Sampler) repeat(logit float32) float32 {
 	p := &s.params
 	switch {
@@ -163,8 +168,9 @@ func (s *Sampler) repeat(logit float32) float32 {
 	return logit * float32(p.RepetitionPenalty)
 }
 
-// penalise applies the presence and frequency penalties to the logit of a token that occurs count times in the answer. The presence penalty
-// is subtracted once, and the frequency penalty is subtracted count times.
+// penalise applies the presence and frequency penalties to the logit of a token that occurs count
+// times in the answer. The presence penalty is subtracted once, and the frequency penalty is
+// subtracted count times.
 func (s *Sampler) penalise(logit float32, count int) float32 {
 	logit -= float32(s.params.FrequencyPenalty * float64(count))
 	return logit - float32(s.params.PresencePenalty)

@@ -19,8 +19,9 @@ type ranked struct {
 	logit, prob float64
 }
 
-// reference computes the distribution by its definition: edit every logit, sort, apply the temperature, and cut off tokens by min-p, top-k
-// and top-p. near reports whether a limit is so close to a token that rounding decides whether the token is cut off.
+// reference computes the distribution by its definition: edit every logit, sort, apply the
+// temperature, and cut off tokens by min-p, top-k and top-p. near reports whether a limit is so
+// close to a token that rounding decides whether the token is cut off.
 func reference(logits []float32, p generation.Sampling, prompt, answer, barred []int32) (all []ranked, near bool) {
 	for i := range logits {
 		id := int32(i)
@@ -100,7 +101,8 @@ func drawParams(t *rapid.T, vocab int) generation.Sampling {
 	return p
 }
 
-// drawTruncation draws the settings that do not change logits, but only which tokens are candidates.
+// drawTruncation draws the settings that do not change logits, but only which tokens are
+// candidates.
 func drawTruncation(t *rapid.T, vocab int) generation.Sampling {
 	maybe := func(name string, minimum float64) float64 {
 		if !rapid.Bool().Draw(t, "with "+name) {
@@ -155,7 +157,8 @@ func TestDistributionMatchesReference(t *testing.T) {
 	})
 }
 
-// Draws over many positions have the frequencies of the distribution. The same check must reject another distribution.
+// Draws over many positions have the frequencies of the distribution. The same check must reject
+// another distribution.
 func TestDrawsFollowTheDistribution(t *testing.T) {
 	t.Parallel()
 	const draws = 20000
@@ -315,7 +318,8 @@ func probability(d distribution, id int32) float64 {
 	return d.Weights[i] / d.Total
 }
 
-// The samplers of several choices share data. Each still draws the same tokens as a separate sampler, whatever tokens the others draw.
+// The samplers of several choices share data. Each still draws the same tokens as a separate
+// sampler, whatever tokens the others draw.
 func TestChoicesAreIndependent(t *testing.T) {
 	t.Parallel()
 	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}, Seed: 5}
@@ -339,7 +343,8 @@ func TestChoicesAreIndependent(t *testing.T) {
 	}
 }
 
-// Top-p keeps as few tokens as needed to reach its share. Of tokens with equal probabilities, it keeps the lowest ids.
+// Top-p keeps as few tokens as needed to reach its share. Of tokens with equal probabilities, it
+// keeps the lowest ids.
 func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
 	t.Parallel()
 	for topP, want := range map[float64][]int32{0.25: {0}, 0.3: {0, 1}, 0.5: {0, 1}, 0.51: {0, 1, 2}, 1: {0, 1, 2, 3}} {

@@ -104,7 +104,8 @@ func TestTopIsTheHeadOfAStableSort(t *testing.T) {
 	})
 }
 
-// The reference adds up the exponentials in 200-bit arithmetic, without subtracting the highest logit.
+// The reference adds up the exponentials in 200-bit arithmetic, without subtracting the highest
+// logit.
 func TestLogSumExp(t *testing.T) {
 	t.Parallel()
 	for _, logits := range [][]float32{{0}, {-700, -700}, {1, 2, 3}, {600, 599.5, -600}, randomLogits(2000)} {

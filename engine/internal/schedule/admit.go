@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	// maxScan is the maximum number of waiting sequences that are searched for one whose prompt begins with tokens in the cache.
+	// maxScan is the maximum number of waiting sequences that are searched for one whose prompt
+	// begins with tokens in the cache.
 	maxScan = 256
 	// maxSkips is the number of times that a waiting sequence may be overtaken by later ones.
 	maxSkips = 64
 )
 
-// enqueue appends sequences to the waiting sequences of their class. Interactive sequences are in front of batch sequences.
+// enqueue appends sequences to the waiting sequences of their class. Interactive sequences are in
+// front of batch sequences.
 func (p *planner) enqueue(seqs []*sequence) {
 	for _, s := range seqs {
 		i := len(p.waiting)
@@ -34,7 +36,8 @@ func (p *planner) requeue(s *sequence) {
 	p.waiting = slices.Insert(p.waiting, i, s)
 }
 
-// interactiveWaiting returns the number of waiting interactive sequences. They are at the head of the queue.
+// interactiveWaiting returns the number of waiting interactive sequences. They are at the head of
+// the queue.
 func (p *planner) interactiveWaiting() int {
 	n := slices.IndexFunc(p.waiting, func(s *sequence) bool { return !s.request.interactive })
 	if n < 0 {
@@ -43,10 +46,11 @@ func (p *planner) interactiveWaiting() int {
 	return n
 }
 
-// admit admits waiting sequences in order of arrival, interactive ones first. Within a class, sequences whose prompt begins with pages in
-// the cache go first, so that a shared prefix is used before it is evicted. A sequence is admitted if fewer than MaxSequences sequences
-// run, and the pages are expected to suffice for it and for all running sequences until they end. An idle engine admits any sequence. Batch
-// sequences are preempted to make room for an interactive one.
+// admit admits waiting sequences in order of arrival, interactive ones first. Within a class,
+// sequences whose prompt begins with pages in the cache go first, so that a shared prefix is used
+// before it is evicted. A sequence is admitted if fewer than MaxSequences sequences run, and the
+// pages are expected to suffice for it and for all running sequences until they end. An idle engine
+// admits any sequence. Batch sequences are preempted to make room for an interactive one.
 func (p *planner) admit() {
 	for len(p.waiting) > 0 {
 		i, preempt, ok := p.next()
@@ -76,9 +80,10 @@ func (p *planner) admit() {
 	}
 }
 
-// next returns the index of the waiting sequence to admit, and the number of running sequences to preempt for it. ok is false if there is
-// no room. Interactive sequences go first, with one exception: a batch sequence that was overtaken maxSkips times goes before them as soon
-// as it fits.
+// next returns the index of the waiting sequence to admit, and the number of running sequences to
+// preempt for it. ok is false if there is no room. Interactive sequences go first, with one
+// exception: a batch sequence that was overtaken maxSkips times goes before them as soon as it
+// fits.
 func (p *planner) next() (i, preempt int, ok bool) {
 	n := p.interactiveWaiting()
 	if n > 0 && n < len(p.waiting) && !p.waiting[n].yields() && p.fits(p.waiting[n], 0) {
@@ -98,7 +103,8 @@ func (p *planner) next() (i, preempt int, ok bool) {
 	return i, 0, false
 }
 
-// yields reports whether interactive sequences may overtake or preempt a sequence: not after maxSkips times.
+// yields reports whether interactive sequences may overtake or preempt a sequence: not after
+// maxSkips times.
 func (s *sequence) yields() bool { return !s.request.interactive && s.skips < maxSkips }
 
 func (p *planner) yielding() (n int) {
@@ -110,7 +116,8 @@ func (p *planner) yielding() (n int) {
 	return n
 }
 
-// youngest returns the index of the running sequence to preempt next: the last admitted one, if possible one that yields.
+// youngest returns the index of the running sequence to preempt next: the last admitted one, if
+// possible one that yields.
 func (p *planner) youngest() int {
 	for i := len(p.running) - 1; i >= 0; i-- {
 		if p.running[i].yields() {
@@ -120,7 +127,8 @@ func (p *planner) youngest() int {
 	return len(p.running) - 1
 }
 
-// preempt returns running sequence i to the waiting ones and frees its pages. Its known tokens are computed again later.
+// preempt returns running sequence i to the waiting ones and frees its pages. Its known tokens are
+// computed again later.
 func (p *planner) preempt(i int) {
 	s := p.running[i]
 	s.preempt()
@@ -132,15 +140,17 @@ func (p *planner) preempt(i int) {
 type need struct {
 	steps int // number of steps until it ends
 	now   int // number of positions for which it needs pages at present
-	// windowed is the number of positions for which it needs pages at present in each sliding group of layers.
+	// windowed is the number of positions for which it needs pages at present in each sliding group
+	// of layers.
 	windowed int
 	has      int // number of pages that it has, or can share with running sequences
 	frees    int // number of pages that it computed itself, which become free when it ends
 }
 
-// fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough pages, if the given number of running
-// sequences were preempted. Every sequence grows by one position per step and frees its pages when it ends. Pages are therefore scarcest
-// just before a sequence ends, and fits checks these moments.
+// fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough
+// pages, if the given number of running sequences were preempted. Every sequence grows by one
+// position per step and frees its pages when it ends. Pages are therefore scarcest just before a
+// sequence ends, and fits checks these moments.
 func (p *planner) fits(s *sequence, preempt int) bool {
 	left := len(p.running) - preempt
 	if left >= p.maxSequences {
@@ -177,7 +187,8 @@ func (p *planner) fits(s *sequence, preempt int) bool {
 	return true
 }
 
-// chunkPages returns how many pages the prompts' rows need at most in sliding groups in one step, the waiting prompt's included.
+// chunkPages returns how many pages the prompts' rows need at most in sliding groups in one step,
+// the waiting prompt's included.
 func (p *planner) chunkPages(s *sequence, groups cache.Groups) int {
 	if groups.Sliding == 0 {
 		return 0
@@ -191,8 +202,9 @@ func (p *planner) chunkPages(s *sequence, groups cache.Groups) int {
 	return groups.Sliding * (min(rows, p.limits.Rows)/p.pool.PageSize() + prompts)
 }
 
-// steps returns the number of tokens that a sequence is expected to generate before it ends. The expected length of an answer is the mean
-// length of recent answers. A sequence is always expected to generate at least half of this mean, unless its limit is lower.
+// steps returns the number of tokens that a sequence is expected to generate before it ends. The
+// expected length of an answer is the mean length of recent answers. A sequence is always expected
+// to generate at least half of this mean, unless its limit is lower.
 func (p *planner) steps(s *sequence) int {
 	if s.request.promptOnly {
 		return 0
@@ -201,7 +213,8 @@ func (p *planner) steps(s *sequence) int {
 	return min(max(mean-len(s.answer()), (mean+1)/2), s.request.limit-s.length())
 }
 
-// held returns the number of pages that a waiting sequence would share with running ones. It hashes the sequence's tokens only once.
+// held returns the number of pages that a waiting sequence would share with running ones. It hashes
+// the sequence's tokens only once.
 func (p *planner) held(s *sequence) int {
 	if p.computesAll(s) {
 		return 0
@@ -212,9 +225,10 @@ func (p *planner) held(s *sequence) int {
 	return p.pool.Held(s.prefix)
 }
 
-// choose returns the index of the sequence to admit next among waiting sequences of one class. This is the first one whose prompt begins
-// with pages in the cache or, if there is none among the first maxScan sequences, the first of all. A first sequence that was skipped
-// maxSkips times, or preempted, is always chosen.
+// choose returns the index of the sequence to admit next among waiting sequences of one class. This
+// is the first one whose prompt begins with pages in the cache or, if there is none among the first
+// maxScan sequences, the first of all. A first sequence that was skipped maxSkips times, or
+// preempted, is always chosen.
 func (p *planner) choose(waiting []*sequence) int {
 	first := waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If memory holds only a few sequences of mixed lengths, each is computed once, and as many run at a time as memory holds.
+// If memory holds only a few sequences of mixed lengths, each is computed once, and as many run at
+// a time as memory holds.
 func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 256, 32
@@ -48,7 +49,8 @@ func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 	}
 }
 
-// Sequences whose answers stop at random, long before their maximum length, are seldom preempted: few rows are computed twice.
+// Sequences whose answers stop at random, long before their maximum length, are seldom preempted:
+// few rows are computed twice.
 func TestAdmissionComputesLittleTwice(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 256, 32

@@ -11,7 +11,8 @@ type batch struct {
 	outputs []output    // the output of each element of rows.Outputs
 }
 
-// fill makes the batch from the rows that planner.plan gave to the running sequences. limit is the maximum of rows.Top.
+// fill makes the batch from the rows that planner.plan gave to the running sequences. limit is the
+// maximum of rows.Top.
 func (b *batch) fill(running []*sequence, limit int) {
 	r := &b.rows
 	r.Tokens, r.Positions, r.Seqs, r.Outputs, r.Top = r.Tokens[:0], r.Positions[:0], r.Seqs[:0], r.Outputs[:0], 0
@@ -53,7 +54,8 @@ func (b *batch) size() cost.Size {
 	return z
 }
 
-// advance turns the batch of one step in flight into that of the next one. It reports whether a sequence continues.
+// advance turns the batch of one step in flight into that of the next one. It reports whether a
+// sequence continues.
 func (b *batch) advance() bool {
 	n := 0
 	for _, o := range b.outputs {

@@ -17,7 +17,8 @@ import (
 // tinyGLM is a trained model. Most drafts of its MTP layer are accepted.
 const tinyGLM = "../../../models/tiny-glm.q8_0.gguf"
 
-// In each run of a request, one step of the prompt or of the answer seems to be slow. All runs still draft about the same number of tokens.
+// In each run of a request, one step of the prompt or of the answer seems to be slow. All runs
+// still draft about the same number of tokens.
 func TestAMomentDoesNotDecideAboutDrafts(t *testing.T) {
 	t.Parallel()
 	cheap := cost.NewSteps(cost.NewCurve([]int{1, 64}, []float64{1, 1.1}), 0, 0, 0)
@@ -45,8 +46,9 @@ func TestAMomentDoesNotDecideAboutDrafts(t *testing.T) {
 	}
 }
 
-// Once drafting pays, a sequence drafts as well as any other, even if drafting did not pay at first: during its prompt, during the
-// beginning of its answer, or while another sequence computed the beginning of its prompt.
+// Once drafting pays, a sequence drafts as well as any other, even if drafting did not pay at
+// first: during its prompt, during the beginning of its answer, or while another sequence computed
+// the beginning of its prompt.
 func TestBusyTimesDoNotDecideAboutDrafts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

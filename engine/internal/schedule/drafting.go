@@ -13,7 +13,8 @@ type drafting struct {
 	step, decode []*draft.Sequence
 }
 
-// prefill lets the speculator process the prompts of a step that has been computed. It returns the time that the speculator took.
+// prefill lets the speculator process the prompts of a step that has been computed. It returns the
+// time that the speculator took.
 func (d *drafting) prefill(b *batch) (time.Duration, error) {
 	if d.speculator == nil {
 		return 0, nil
@@ -40,7 +41,8 @@ func (d *drafting) observe(b *batch, steps int) draft.Counts {
 	return d.speculator.Observe(d.step, steps)
 }
 
-// draft lets the speculator draft for the step after b, which will have the given number of rows of prompts.
+// draft lets the speculator draft for the step after b, which will have the given number of rows of
+// prompts.
 func (d *drafting) draft(b *batch, running []*sequence, prompts int) error {
 	if d.speculator == nil {
 		return nil

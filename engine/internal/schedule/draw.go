@@ -5,8 +5,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// drawer turns the logits of a step into tokens. It is the only place that reads logits and samples: a backend that draws tokens itself
-// replaces draw.
+// drawer turns the logits of a step into tokens. It is the only place that reads logits and
+// samples: a backend that draws tokens itself replaces draw.
 type drawer struct {
 	model   model.Model
 	scratch sample.Scratch
@@ -25,8 +25,9 @@ type output struct {
 	top      int // number of highest logits that the sequence needs from the row; 0 for all logits
 }
 
-// needs returns how many of the highest logits suffice to choose the token after the given number of drafts and to report its
-// log-probabilities. It returns 0 if all logits are needed, or if more than limit are needed.
+// needs returns how many of the highest logits suffice to choose the token after the given number
+// of drafts and to report its log-probabilities. It returns 0 if all logits are needed, or if more
+// than limit are needed.
 func (s *sequence) needs(drafts, limit int) int {
 	s.mayEnd(drafts)
 	n := s.sampler.Needs()
@@ -41,8 +42,9 @@ func (s *sequence) needs(drafts, limit int) int {
 
 func (d *drawer) begin(step, top int) { d.step, d.top, d.logits, d.best = step, top, nil, nil }
 
-// allLogits returns all logits of an output. Few outputs need them, and some devices are slow to return them, so they are read when the
-// first output of a step needs them. They are not available if several steps are in flight.
+// allLogits returns all logits of an output. Few outputs need them, and some devices are slow to
+// return them, so they are read when the first output of a step needs them. They are not available
+// if several steps are in flight.
 func (d *drawer) allLogits(o output) []float32 {
 	if d.logits == nil {
 		d.logits = d.model.Logits()
@@ -50,7 +52,8 @@ func (d *drawer) allLogits(o output) []float32 {
 	return d.logits[o.row]
 }
 
-// bestLogits returns the highest logits of an output. Those of all outputs are read together, since some devices take long for each read.
+// bestLogits returns the highest logits of an output. Those of all outputs are read together, since
+// some devices take long for each read.
 func (d *drawer) bestLogits(o output) sample.Best {
 	if d.best == nil {
 		d.best = d.model.Best(d.step)
@@ -58,7 +61,8 @@ func (d *drawer) bestLogits(o output) sample.Best {
 	return sample.ReadBest(d.best[o.row], d.top)
 }
 
-// take uses an output: it records the log-probability of the prompt's next token, or generates the answer's next token.
+// take uses an output: it records the log-probability of the prompt's next token, or generates the
+// answer's next token.
 func (d *drawer) take(o output) error {
 	s, r := o.seq, o.seq.request
 	if s.scoresPrompt(o.position) {
@@ -76,8 +80,9 @@ func (d *drawer) take(o output) error {
 	return err
 }
 
-// draw samples the next token and records its log-probability. Only the request decides whether all logits or the highest ones are used, so
-// the reported log-probabilities do not depend on the rest of the batch.
+// draw samples the next token and records its log-probability. Only the request decides whether all
+// logits or the highest ones are used, so the reported log-probabilities do not depend on the rest
+// of the batch.
 func (d *drawer) draw(o output) (id int32, err error) {
 	s := o.seq
 	if o.top == 0 {

@@ -14,8 +14,9 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// If the step returned only some of the logits that equal the k-th highest logit, the token is sampled from all logits. The reported
-// log-probabilities are still computed from the returned ones.
+// If the step returned only some of the logits that equal the k-th highest logit, the token is
+// sampled from all logits. The reported log-probabilities are still computed from the returned
+// ones.
 func TestDrawAmongManyEquals(t *testing.T) {
 	logits := []float32{0, 3, 3, 1, 3, 3, 3, -2}
 	const top, sum = 3, 4.75
@@ -52,7 +53,8 @@ func (r *reading) Floats(t compute.Tensor) [][]float32 {
 	return r.Backend.Floats(t)
 }
 
-// All logits of a step are read at most once, and only if the highest logits do not suffice for one of its tokens.
+// All logits of a step are read at most once, and only if the highest logits do not suffice for one
+// of its tokens.
 func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -47,7 +47,8 @@ func (b *inbox) signal() {
 	}
 }
 
-// take empties the inbox: it passes the sequences of each request to a function. It reports whether the inbox is open.
+// take empties the inbox: it passes the sequences of each request to a function. It reports whether
+// the inbox is open.
 func (b *inbox) take(to func(seqs []*sequence)) (open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

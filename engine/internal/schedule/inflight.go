@@ -2,13 +2,14 @@ package schedule
 
 import "time"
 
-// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of them. top is the maximum number of
-// highest logits that a step can return for a row.
+// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of
+// them. top is the maximum number of highest logits that a step can return for a row.
 //
-// The number is 1 while a sequence waits to be admitted, computes its prompt, or needs the results of each step for drafting. It is 1
-// unless all running sequences are greedy, because the device itself can choose only the token with the highest logit. It is low while
-// answers are short, because rows after the end of an answer are wasted. It is also low while an interactive request may arrive, because
-// such a request would have to wait for all steps in flight.
+// The number is 1 while a sequence waits to be admitted, computes its prompt, or needs the results
+// of each step for drafting. It is 1 unless all running sequences are greedy, because the device
+// itself can choose only the token with the highest logit. It is low while answers are short,
+// because rows after the end of an answer are wasted. It is also low while an interactive request
+// may arrive, because such a request would have to wait for all steps in flight.
 func (p *planner) inFlight(top int, now time.Time) int {
 	n := min(p.maxInFlight, p.stops.maxInFlight())
 	if n > 1 && p.speculator != nil {
@@ -54,10 +55,12 @@ type stopRate struct{ tokens, stopped int }
 const (
 	// expectedStop is the expected length of an answer, in tokens, before any token was generated.
 	expectedStop = 128
-	// stopMemory is the number of tokens after which the counts are halved, so that recent answers count more.
+	// stopMemory is the number of tokens after which the counts are halved, so that recent answers
+	// count more.
 	stopMemory = 4096
-	// The number of steps in flight is limited to about 1/stopShare of the expected length of an answer. On average, a stop wastes half of
-	// the steps in flight, so about 1 row in 32 is wasted.
+	// The number of steps in flight is limited to about 1/stopShare of the expected length of an
+	// answer. On average, a stop wastes half of the steps in flight, so about 1 row in 32 is
+	// wasted.
 	stopShare = 16
 )
 

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// batchRequest returns a batch request. prompt and answer are the numbers of tokens of its prompt and its answer.
+// batchRequest returns a batch request. prompt and answer are the numbers of tokens of its prompt
+// and its answer.
 func batchRequest(first int32, prompt, answer int) generation.Request {
 	tokens := make([]int32, prompt)
 	for i := range tokens {
@@ -39,7 +40,8 @@ func alone(t *testing.T, req generation.Request) []int32 {
 
 func (r *request) runs() bool { return r.seqs[0].table != nil }
 
-// Interactive requests are admitted in order of arrival, before batch requests that have waited for longer.
+// Interactive requests are admitted in order of arrival, before batch requests that have waited for
+// longer.
 func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
@@ -54,8 +56,9 @@ func TestInteractiveRequestsAreAdmittedFirst(t *testing.T) {
 	require.Equal(t, want[2:], m.loop.planner.waiting)
 }
 
-// An interactive request runs in the next step although batch requests have all slots: the youngest batch request is preempted, and its
-// answer is the same. An interactive request does not preempt another interactive request.
+// An interactive request runs in the next step although batch requests have all slots: the youngest
+// batch request is preempted, and its answer is the same. An interactive request does not preempt
+// another interactive request.
 func TestAnInteractiveRequestTakesASlot(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 3}})
@@ -99,7 +102,8 @@ func running(all []*request) (run []bool) {
 	return run
 }
 
-// An interactive request preempts as few batch requests as it needs for its pages, and none if the pages of all would not suffice.
+// An interactive request preempts as few batch requests as it needs for its pages, and none if the
+// pages of all would not suffice.
 func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	t.Parallel()
 	const pages = 36
@@ -127,7 +131,8 @@ func TestAnInteractiveRequestTakesPages(t *testing.T) {
 	}
 }
 
-// When pages run out in a step, batch sequences are preempted before interactive ones, even if the interactive ones are younger.
+// When pages run out in a step, batch sequences are preempted before interactive ones, even if the
+// interactive ones are younger.
 func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}})
@@ -147,8 +152,8 @@ func TestInteractiveSequencesKeepTheirPages(t *testing.T) {
 	}
 }
 
-// Batch requests are answered although interactive requests keep arriving and could fill every slot. Each batch request is overtaken a
-// bounded number of times.
+// Batch requests are answered although interactive requests keep arriving and could fill every
+// slot. Each batch request is overtaken a bounded number of times.
 func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{MaxSequences: 2}})
@@ -176,8 +181,9 @@ func TestInteractiveRequestsDoNotStarveABatch(t *testing.T) {
 	}
 }
 
-// The prompt of an interactive request takes as many steps as on an idle engine, and these steps take hardly longer. Some generating batch
-// requests wait, and all continue after the interactive request's first token.
+// The prompt of an interactive request takes as many steps as on an idle engine, and these steps
+// take hardly longer. Some generating batch requests wait, and all continue after the interactive
+// request's first token.
 func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 	t.Parallel()
 	for _, prompt := range []int{20, 50, 300} {
@@ -209,7 +215,8 @@ func TestAnInteractivePromptIsComputedAsIfAlone(t *testing.T) {
 	}
 }
 
-// While a long interactive prompt is computed, each batch request generates a token in at least every fourth step.
+// While a long interactive prompt is computed, each batch request generates a token in at least
+// every fourth step.
 func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 8, Options{Steps: affine(), StepTime: 40e6})
@@ -225,8 +232,8 @@ func TestALongInteractivePromptLeavesSteps(t *testing.T) {
 	require.True(t, row.answered(), "the batch request's prompt got rows")
 }
 
-// An interactive prompt does not wait for a batch request that is computing the same pages. It computes the pages itself, and the batch
-// request then uses them.
+// An interactive prompt does not wait for a batch request that is computing the same pages. It
+// computes the pages itself, and the batch request then uses them.
 func TestAnInteractivePromptDoesNotWaitForPagesOfOthers(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{PrefillChunk: 8, Steps: affine()}})
@@ -286,7 +293,8 @@ func (m manual) lastRows(r *request) (n int) {
 	return n
 }
 
-// While an interactive request may arrive, the steps in flight together take no longer than the prompt of such a request.
+// While an interactive request may arrive, the steps in flight together take no longer than the
+// prompt of such a request.
 func TestStepsInFlightLeaveTimeForTheNextInteractiveRequest(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)

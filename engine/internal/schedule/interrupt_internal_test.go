@@ -41,8 +41,8 @@ func constant(seconds float64) *cost.Steps {
 	return cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{seconds, seconds}), 0, 0, 0)
 }
 
-// An interactive request does not wait for the end of a long step of batch requests. The step's rows are computed again, and the answers
-// are the same.
+// An interactive request does not wait for the end of a long step of batch requests. The step's
+// rows are computed again, and the answers are the same.
 func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -110,7 +110,8 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 	}
 }
 
-// If requests keep arriving and are cancelled before they run, they interrupt one step and not every step.
+// If requests keep arriving and are cancelled before they run, they interrupt one step and not
+// every step.
 func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 	t.Parallel()
 	one, err := cpu.New(1)

@@ -7,28 +7,32 @@ import (
 )
 
 const (
-	// Prompts may make a step of generating interactive sequences at most maxSlowdown times as long as it is without prompts.
+	// Prompts may make a step of generating interactive sequences at most maxSlowdown times as long
+	// as it is without prompts.
 	maxSlowdown = 2.5
-	// Prompts of interactive sequences get at least fullShare of the best throughput if they run alone, and at least fairShare next to
-	// sequences that generate.
+	// Prompts of interactive sequences get at least fullShare of the best throughput if they run
+	// alone, and at least fairShare next to sequences that generate.
 	fullShare, fairShare = 0.95, 0.75
-	// promptShare is the minimum share of a step's time for prompts next to generating batch sequences.
+	// promptShare is the minimum share of a step's time for prompts next to generating batch
+	// sequences.
 	promptShare = 0.2
-	// While an interactive request may arrive, a step of batch sequences takes at most waitShare of the time that the prompt of such a
-	// request takes alone.
+	// While an interactive request may arrive, a step of batch sequences takes at most waitShare of
+	// the time that the prompt of such a request takes alone.
 	waitShare = 0.5
-	// maxBatchStep is the maximum duration of a step of batch sequences, in seconds, if no interactive request is expected. A longer step would
-	// delay cancellation and the first interactive request.
+	// maxBatchStep is the maximum duration of a step of batch sequences, in seconds, if no
+	// interactive request is expected. A longer step would delay cancellation and the first
+	// interactive request.
 	maxBatchStep  = 4.0
 	arrivalWindow = 30 * time.Second
 
-	// A prompt gets at least minChunk rows in a step that delays no interactive request, even if they take longer than the time limit.
-	// Processors are efficient with that many rows. Late in a text, the time limit alone would allow fewer, because each row reads much of
-	// the cache.
+	// A prompt gets at least minChunk rows in a step that delays no interactive request, even if
+	// they take longer than the time limit. Processors are efficient with that many rows. Late in a
+	// text, the time limit alone would allow fewer, because each row reads much of the cache.
 	minChunk = 32
-	// minRows is the minimum number of rows of a prompt in a step next to interactive sequences. If there is no time for so
-	// many, the prompt gets no row for chunkInterval steps and then minChunk rows in one step. This keeps most gaps between tokens short,
-	// and attention reads the cache once for many rows.
+	// minRows is the minimum number of rows of a prompt in a step next to interactive sequences. If
+	// there is no time for so many, the prompt gets no row for chunkInterval steps and then
+	// minChunk rows in one step. This keeps most gaps between tokens short, and attention reads the
+	// cache once for many rows.
 	minRows, chunkInterval = 4, 24
 )
 
@@ -41,7 +45,8 @@ func (a *arrivals) expected(now time.Time) bool {
 	return !a.last.IsZero() && now.Sub(a.last) < arrivalWindow
 }
 
-// add includes an arriving interactive sequence in the mean a.prompt. seconds is the time that the sequence's prompt takes alone.
+// add includes an arriving interactive sequence in the mean a.prompt. seconds is the time that the
+// sequence's prompt takes alone.
 func (a *arrivals) add(seconds float64) {
 	const recent = 0.1 // weight of one prompt
 	if a.prompt == 0 {
@@ -56,9 +61,9 @@ type limit struct {
 	firstRows int     // rows that the first prompt gets, however long they take, if there is no time for minRows
 }
 
-// interactiveLimit returns the limit for prompts of interactive sequences. generating is the size of the rows of the sequences that generate. If
-// none generates, a step has only as many rows as are needed for nearly the best throughput, so that arriving requests wait for a short
-// step.
+// interactiveLimit returns the limit for prompts of interactive sequences. generating is the size
+// of the rows of the sequences that generate. If none generates, a step has only as many rows as
+// are needed for nearly the best throughput, so that arriving requests wait for a short step.
 func (p *planner) interactiveLimit(generating cost.Size) limit {
 	switch {
 	case p.stepTime > 0:
@@ -69,10 +74,12 @@ func (p *planner) interactiveLimit(generating cost.Size) limit {
 	return p.paced(max(maxSlowdown*p.costs.Seconds(generating), p.rowsTime(p.costs.Efficient(fairShare))))
 }
 
-// batchLimit returns the limit for prompts of batch sequences. generating is the size of the rows of the sequences that generate, and
-// streams is the number of interactive sequences among them. The limit bounds the delay of the generated tokens. It also bounds how long an
-// arriving interactive request waits, relative to the time that the prompt of such a request takes. If no interactive request is expected,
-// a step has as many rows as the options allow, unless it would take very long.
+// batchLimit returns the limit for prompts of batch sequences. generating is the size of the rows
+// of the sequences that generate, and streams is the number of interactive sequences among them.
+// The limit bounds the delay of the generated tokens. It also bounds how long an arriving
+// interactive request waits, relative to the time that the prompt of such a request takes. If no
+// interactive request is expected, a step has as many rows as the options allow, unless it would
+// take very long.
 func (p *planner) batchLimit(generating cost.Size, streams int, now time.Time) limit {
 	without := p.costs.Seconds(generating)
 	expected := max(waitShare*p.arrivals.prompt, without/(1-promptShare))
@@ -87,7 +94,8 @@ func (p *planner) batchLimit(generating cost.Size, streams int, now time.Time) l
 	return limit{max(maxBatchStep, without/(1-promptShare)), minChunk, minChunk}
 }
 
-// advancing returns a limit of the given duration. It gives the first prompt at least one row, or minChunk if no other sequence runs.
+// advancing returns a limit of the given duration. It gives the first prompt at least one row, or
+// minChunk if no other sequence runs.
 func (p *planner) advancing(seconds float64) limit {
 	if len(p.running) > 1 {
 		return limit{seconds, 1, 1}

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// affine returns the costs of steps that take 10 ms and 1 ms more for each row: 90 rows reach 90 % of the best throughput.
+// affine returns the costs of steps that take 10 ms and 1 ms more for each row: 90 rows reach 90 %
+// of the best throughput.
 func affine() *cost.Steps {
 	rows := []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
 	var seconds []float64
@@ -56,7 +57,8 @@ func (m manual) rows() int {
 // answered reports whether a request has its first token.
 func (r *request) answered() bool { return len(r.seqs[0].answer()) > 0 }
 
-// A long prompt slows generating interactive sequences by a bounded factor, and they do not starve it.
+// A long prompt slows generating interactive sequences by a bounded factor, and they do not starve
+// it.
 func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -88,13 +90,14 @@ func TestALongPromptSlowsOthersOnlySoMuch(t *testing.T) {
 	}
 }
 
-// steep returns the costs of steps that take 1 ms for each row and nothing more: a few rows take much longer than one.
+// steep returns the costs of steps that take 1 ms for each row and nothing more: a few rows take
+// much longer than one.
 func steep() *cost.Steps {
 	return cost.NewSteps(cost.NewCurve([]int{1, 512}, []float64{0.001, 0.512}), 0, 0, 0)
 }
 
-// If the steps of an interactive sequence have no time even for a few rows of a prompt, the prompt gets many rows in few of the steps: at
-// most one gap between tokens in twenty is long.
+// If the steps of an interactive sequence have no time even for a few rows of a prompt, the prompt
+// gets many rows in few of the steps: at most one gap between tokens in twenty is long.
 func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 	t.Parallel()
 	m := generating(t, 1, Options{Steps: steep()}, true)
@@ -115,7 +118,8 @@ func TestAPromptRestsIfAStepHasNoTimeForIt(t *testing.T) {
 	require.LessOrEqual(t, float64(slow-1), 0.05*float64(steps))
 }
 
-// While no interactive request waits, a prompt gets as many rows as the options allow, unless the step would take very long.
+// While no interactive request waits, a prompt gets as many rows as the options allow, unless the
+// step would take very long.
 func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	t.Parallel()
 	rows := func(steps *cost.Steps, streams int) int {
@@ -132,8 +136,8 @@ func TestAPromptAloneHasWholeSteps(t *testing.T) {
 	require.Equal(t, 200, rows(slow, 8))
 }
 
-// The steps of an interactive prompt alone have only as many rows as throughput needs, because arriving requests wait for the end of a
-// step.
+// The steps of an interactive prompt alone have only as many rows as throughput needs, because
+// arriving requests wait for the end of a step.
 func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, options: Options{Steps: affine()}})
@@ -144,8 +148,9 @@ func TestAnInteractivePromptTakesStepsOfTheBestThroughput(t *testing.T) {
 	}
 }
 
-// After an interactive request, steps of a batch take no longer than the prompts of such requests, so that the next request waits no longer
-// than its prompt takes. After a while without interactive requests, the steps are as long as before.
+// After an interactive request, steps of a batch take no longer than the prompts of such requests,
+// so that the next request waits no longer than its prompt takes. After a while without interactive
+// requests, the steps are as long as before.
 func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 4, Options{Steps: affine()})
@@ -161,7 +166,8 @@ func TestABatchLeavesTimeForTheNextInteractiveRequest(t *testing.T) {
 	m.finish(long)
 }
 
-// Even if the decoding sequences use up most of the time limit, which is relative to an interactive prompt, steps still have prompt rows.
+// Even if the decoding sequences use up most of the time limit, which is relative to an interactive
+// prompt, steps still have prompt rows.
 func TestManyRowsLeaveTimeForPrompts(t *testing.T) {
 	t.Parallel()
 	m := answering(t, 30, Options{Steps: affine()})
@@ -223,7 +229,8 @@ func TestShortPromptsGoBeforeALongOne(t *testing.T) {
 	m.finish(long)
 }
 
-// A long prompt advances in every fourth step, even if short prompts keep arriving and could fill every step.
+// A long prompt advances in every fourth step, even if short prompts keep arriving and could fill
+// every step.
 func TestTheOldestPromptHasItsTurn(t *testing.T) {
 	t.Parallel()
 	m := newManual(t, setup{path: microLlama, limits: model.Limits{Rows: 32}})

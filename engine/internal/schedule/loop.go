@@ -10,8 +10,9 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// loop is the goroutine that owns the model and the sequences: it takes requests from the inbox between steps, runs steps as long as
-// there are sequences, and waits otherwise. A step that only decodes allocates nothing.
+// loop is the goroutine that owns the model and the sequences: it takes requests from the inbox
+// between steps, runs steps as long as there are sequences, and waits otherwise. A step that only
+// decodes allocates nothing.
 type loop struct {
 	model model.Model
 	costs *cost.Steps
@@ -33,7 +34,8 @@ type loop struct {
 	steps       uint64
 }
 
-// run calls turn until the inbox is closed and all requests have ended, or until it cannot recover from a panic.
+// run calls turn until the inbox is closed and all requests have ended, or until it cannot recover
+// from a panic.
 func (l *loop) run() {
 	defer close(l.done)
 	for open := true; open; {
@@ -43,7 +45,8 @@ func (l *loop) run() {
 	}
 }
 
-// turn takes requests from the inbox, and then runs a step or, without sequences, waits for requests. It reports whether the inbox is open.
+// turn takes requests from the inbox, and then runs a step or, without sequences, waits for
+// requests. It reports whether the inbox is open.
 func (l *loop) turn() (open bool) {
 	p := &l.planner
 	if open = l.inbox.take(p.enqueue); !open {
@@ -65,7 +68,8 @@ func (l *loop) turn() (open bool) {
 	return open
 }
 
-// step runs a forward pass, or several in flight, delivers the results, and drafts for the next step.
+// step runs a forward pass, or several in flight, delivers the results, and drafts for the next
+// step.
 func (l *loop) step() {
 	start := time.Now()
 	p, b := &l.planner, &l.batch
@@ -114,9 +118,10 @@ func (l *loop) step() {
 	})
 }
 
-// deliver delivers the results of a step to its sequences, except the text of the tokens, which the writer adds. step is the step's index
-// among the steps in flight. deliver returns how many positions of prompts the step computed, and how many tokens it generated. The result
-// of a row after drafts is used only if the sequence generated exactly these drafts.
+// deliver delivers the results of a step to its sequences, except the text of the tokens, which the
+// writer adds. step is the step's index among the steps in flight. deliver returns how many
+// positions of prompts the step computed, and how many tokens it generated. The result of a row
+// after drafts is used only if the sequence generated exactly these drafts.
 func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 	b := &l.batch
 	l.steps++
@@ -160,7 +165,8 @@ func fail(seqs []*sequence, err error) {
 	}
 }
 
-// publish updates the snapshot between two steps, and then notifies the callers of requests that have ended.
+// publish updates the snapshot between two steps, and then notifies the callers of requests that
+// have ended.
 func (l *loop) publish() {
 	p := &l.planner
 	l.meter.update(func(s *Snapshot) {
@@ -178,7 +184,8 @@ func (l *loop) publish() {
 	p.ended = p.ended[:0]
 }
 
-// report calls the report function of each running request whose next report is due, if the request has generated tokens.
+// report calls the report function of each running request whose next report is due, if the request
+// has generated tokens.
 func (l *loop) report(now time.Time) {
 	for _, s := range l.planner.running {
 		r := s.request

@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// several is the CPU backend with several steps in flight. Each step still runs when it is submitted.
+// several is the CPU backend with several steps in flight. Each step still runs when it is
+// submitted.
 type several struct{ compute.Backend }
 
 func (several) MaxInFlight() int { return 8 }
@@ -83,8 +84,8 @@ func decodings(t testing.TB) []decoding {
 	}
 }
 
-// A turn that only decodes allocates nothing, from taking requests to drafting for the next step. Lists that grow with a text have room or
-// grow by doubling.
+// A turn that only decodes allocates nothing, from taking requests to drafting for the next step.
+// Lists that grow with a text have room or grow by doubling.
 func TestASteadyStepAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector allocates by itself")

@@ -44,8 +44,9 @@ func newPlanner(o *Options) planner {
 	}
 }
 
-// sweep releases sequences that have ended, and all sequences of requests that have failed or were cancelled. Stale sequences, which had
-// pages that were discarded, return to the head of the queue and are computed again.
+// sweep releases sequences that have ended, and all sequences of requests that have failed or were
+// cancelled. Stale sequences, which had pages that were discarded, return to the head of the queue
+// and are computed again.
 func (p *planner) sweep() {
 	p.running = p.retain(p.running)
 	p.waiting = p.retain(p.waiting)
@@ -58,8 +59,9 @@ func (p *planner) sweep() {
 	}
 }
 
-// discard removes a sequence's pages from the cache because their content may be wrong, together with all pages that were computed from
-// them. Running sequences that hold one of these pages become stale, and so does the sequence itself.
+// discard removes a sequence's pages from the cache because their content may be wrong, together
+// with all pages that were computed from them. Running sequences that hold one of these pages
+// become stale, and so does the sequence itself.
 func (p *planner) discard(s *sequence) {
 	s.table.Discard(s.tokens)
 	s.stale = true
@@ -68,7 +70,8 @@ func (p *planner) discard(s *sequence) {
 	}
 }
 
-// retain returns the sequences that continue. It releases the pages of the others, and collects the requests whose last sequence ended.
+// retain returns the sequences that continue. It releases the pages of the others, and collects the
+// requests whose last sequence ended.
 func (p *planner) retain(seqs []*sequence) []*sequence {
 	retained := seqs[:0]
 	for _, s := range seqs {

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// preempt takes the pages of the only running sequence, as if older sequences needed them. It answers another request before the sequence
-// continues.
+// preempt takes the pages of the only running sequence, as if older sequences needed them. It
+// answers another request before the sequence continues.
 func (m manual) preempt(meanwhile generation.Request) {
 	l := m.loop
 	require.Len(m.t, l.planner.running, 1)
@@ -31,8 +31,8 @@ func newPreempted(t *testing.T) manual {
 	return newManual(t, setup{path: microLlama, limits: model.Limits{PageSize: 4, Context: 64}, options: Options{PrefillChunk: 8}})
 }
 
-// A preempted prompt with log-probabilities continues with the next missing log-probability, even if another sequence has computed the
-// remaining pages by then.
+// A preempted prompt with log-probabilities continues with the next missing log-probability, even
+// if another sequence has computed the remaining pages by then.
 func TestAPreemptedPromptIsScoredInFull(t *testing.T) {
 	t.Parallel()
 	for name, promptOnly := range map[string]bool{"with an answer": false, "alone": true} {
@@ -53,7 +53,8 @@ func TestAPreemptedPromptIsScoredInFull(t *testing.T) {
 	}
 }
 
-// Pages that a preempted sequence finds in the cache are not counted as cached, because it may have computed them itself.
+// Pages that a preempted sequence finds in the cache are not counted as cached, because it may have
+// computed them itself.
 func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -65,7 +66,8 @@ func TestPagesOfItsOwnAreNotCountedAsCached(t *testing.T) {
 	require.Zero(t, c.stats().CachedTokens)
 }
 
-// If a prompt was preempted before any of its positions were computed, pages that it finds in the cache are counted as cached.
+// If a prompt was preempted before any of its positions were computed, pages that it finds in the
+// cache are counted as cached.
 func TestPagesOfOthersAreCountedAfterAPreemption(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -85,7 +87,8 @@ func ascending(n int) []int32 {
 	return ids
 }
 
-// A preempted sequence is admitted before sequences with pages in the cache. Otherwise such sequences could overtake it without limit.
+// A preempted sequence is admitted before sequences with pages in the cache. Otherwise such
+// sequences could overtake it without limit.
 func TestAPreemptedSequenceIsNext(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -104,7 +107,8 @@ func TestAPreemptedSequenceIsNext(t *testing.T) {
 	m.finish(c)
 }
 
-// The youngest sequences are preempted, and are admitted again in the order of their first admission.
+// The youngest sequences are preempted, and are admitted again in the order of their first
+// admission.
 func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	m := newPreempted(t)
@@ -130,7 +134,8 @@ func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// While a sequence waits, only one step is in flight, so that the sequence is admitted as soon as another one ends.
+// While a sequence waits, only one step is in flight, so that the sequence is admitted as soon as
+// another one ends.
 func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
 	t.Parallel()
 	be, err := cpu.New(1)

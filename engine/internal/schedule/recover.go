@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// maxPanics is the number of successive steps with a panic after which the loop ends. The requests in the step may have caused the first
-// panic. The second one shows that the state of the engine is damaged.
+// maxPanics is the number of successive steps with a panic after which the loop ends. The requests
+// in the step may have caused the first panic. The second one shows that the state of the engine is
+// damaged.
 const maxPanics = 2
 
 // recovered calls a function. If it panics, recovered logs the stack and returns an error.
@@ -24,7 +25,8 @@ func recovered(do func()) (err error) {
 	return nil
 }
 
-// stackOf returns the stack of a panic. If the panic came from a thread of the backend, p has the stack of that thread.
+// stackOf returns the stack of a panic. If the panic came from a thread of the backend, p has the
+// stack of that thread.
 func stackOf(p any) []byte {
 	if p, ok := p.(interface{ Stack() []byte }); ok {
 		return p.Stack()
@@ -32,7 +34,8 @@ func stackOf(p any) []byte {
 	return debug.Stack()
 }
 
-// recover fails the requests of a step that panicked. After too many successive panics, it ends the loop and returns false.
+// recover fails the requests of a step that panicked. After too many successive panics, it ends the
+// loop and returns false.
 func (l *loop) recover(err error) bool {
 	l.panics++
 	if l.panics < maxPanics {
@@ -50,7 +53,8 @@ func (l *loop) recover(err error) bool {
 	return false
 }
 
-// abandonStep fails the requests with rows in the step and discards their pages; if none has rows, all running requests.
+// abandonStep fails the requests with rows in the step and discards their pages; if none has rows,
+// all running requests.
 func (l *loop) abandonStep(err error) {
 	failed := 0
 	for _, s := range l.planner.running {

@@ -12,8 +12,8 @@ import (
 // answerRoom is the number of tokens of an answer for which memory is set aside at once.
 const answerRoom = 1024
 
-// request is a call of Generate: its settings, and the state that its sequences share. It shares no memory with the caller, because the
-// caller may return while the loop still runs the request.
+// request is a call of Generate: its settings, and the state that its sequences share. It shares no
+// memory with the caller, because the caller may return while the loop still runs the request.
 type request struct {
 	// newRequest sets these fields. They do not change.
 
@@ -47,8 +47,8 @@ type request struct {
 	figures      figures
 }
 
-// newRequest makes a request and its sequences. It copies prompt, which has the prompt's ids. context is the maximum number of positions of
-// a sequence, and began is when Generate was called.
+// newRequest makes a request and its sequences. It copies prompt, which has the prompt's ids.
+// context is the maximum number of positions of a sequence, and began is when Generate was called.
 func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began time.Time, prompt []int32, req *generation.Request) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {
@@ -100,9 +100,9 @@ func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	return prompt + req.MaxTokens, nil
 }
 
-// resume gives the sequences the tokens that an earlier attempt generated. As after a preemption, these tokens are computed again like a
-// prompt. resume returns false if the tokens continue after the point where the request's answer ends. If it returns false, the sequences
-// must not be used.
+// resume gives the sequences the tokens that an earlier attempt generated. As after a preemption,
+// these tokens are computed again like a prompt. resume returns false if the tokens continue after
+// the point where the request's answer ends. If it returns false, the sequences must not be used.
 func (r *request) resume(p *generation.Progress) bool {
 	for i, s := range r.seqs {
 		ids := p.Choices[i]
@@ -192,7 +192,8 @@ type figures struct {
 	cached      int // prompt tokens that the first choice found in the cache
 }
 
-// step records that the request took part in step number n, whose batch has the given number of sequences.
+// step records that the request took part in step number n, whose batch has the given number of
+// sequences.
 func (f *figures) step(n uint64, sequences int) {
 	if f.lastStep == n {
 		return

@@ -10,12 +10,13 @@ import (
 	"github.com/ingot-run/ingot/engine/internal/cost"
 )
 
-// maxPromptOutputs is the maximum number of prompt rows of a step that reach the output head, for their log-probabilities.
+// maxPromptOutputs is the maximum number of prompt rows of a step that reach the output head, for
+// their log-probabilities.
 const maxPromptOutputs = 64
 
-// plan gives the running sequences their rows of the next step: one row to each generating sequence, then chunks of prompts until the
-// step would take too long, and then drafts. While the prompt of an interactive sequence is computed, other sequences get only rows that
-// cost little.
+// plan gives the running sequences their rows of the next step: one row to each generating
+// sequence, then chunks of prompts until the step would take too long, and then drafts. While the
+// prompt of an interactive sequence is computed, other sequences get only rows that cost little.
 func (p *planner) plan(now time.Time) {
 	p.size, p.prompts = cost.Size{}, p.prompts[:0]
 	for _, s := range p.running {
@@ -62,14 +63,17 @@ func (p *planner) plan(now time.Time) {
 }
 
 const (
-	// In one of every oldestTurn steps with several prompts, the prompt that was admitted first gets its rows first.
+	// In one of every oldestTurn steps with several prompts, the prompt that was admitted first
+	// gets its rows first.
 	oldestTurn = 4
-	// Batch sequences may make a step with the prompt of an interactive sequence at most maxBatchSlowdown times as long. In one of every
-	// batchTurn such steps, the batch sequences go first.
+	// Batch sequences may make a step with the prompt of an interactive sequence at most
+	// maxBatchSlowdown times as long. In one of every batchTurn such steps, the batch sequences go
+	// first.
 	maxBatchSlowdown, batchTurn = 1.1, 4
 )
 
-// planDecodes gives one row to each generating sequence of a class until the step would take longer than limit seconds.
+// planDecodes gives one row to each generating sequence of a class until the step would take longer
+// than limit seconds.
 func (p *planner) planDecodes(interactive bool, limit float64) (n int) {
 	for _, s := range p.running {
 		if s.request.interactive != interactive || !s.decodes() {
@@ -83,8 +87,9 @@ func (p *planner) planDecodes(interactive bool, limit float64) (n int) {
 	return n
 }
 
-// planPrompts gives prompts their rows, in the given order, until the step would take longer than bound allows. outputs is the number of
-// prompt rows that may still reach the output head. planPrompts lowers it.
+// planPrompts gives prompts their rows, in the given order, until the step would take longer than
+// bound allows. outputs is the number of prompt rows that may still reach the output head.
+// planPrompts lowers it.
 func (p *planner) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	given := 0
 	for _, s := range prompts {
@@ -106,8 +111,9 @@ func (p *planner) planPrompts(prompts []*sequence, bound limit, outputs *int) {
 	}
 }
 
-// interactiveFirst reports whether interactive prompts, if there are any, get their rows first in the next step. In one of every batchTurn
-// steps, batch sequences get theirs first, so that they advance.
+// interactiveFirst reports whether interactive prompts, if there are any, get their rows first in
+// the next step. In one of every batchTurn steps, batch sequences get theirs first, so that they
+// advance.
 func (p *planner) interactiveFirst(waiting bool) bool {
 	if !waiting {
 		p.interactiveSteps = 0
@@ -117,8 +123,9 @@ func (p *planner) interactiveFirst(waiting bool) bool {
 	return p.interactiveSteps%batchTurn != 0
 }
 
-// order returns the prompts of interactive sequences and the other prompts, each in the order in which they get rows. The prompt that needs
-// the fewest rows is first. In one of every oldestTurn steps, the oldest prompt is first, so that batch cannot delay it without limit.
+// order returns the prompts of interactive sequences and the other prompts, each in the order in
+// which they get rows. The prompt that needs the fewest rows is first. In one of every oldestTurn
+// steps, the oldest prompt is first, so that batch cannot delay it without limit.
 func (p *planner) order() (interactive, batch []*sequence) {
 	slices.SortStableFunc(p.prompts, func(a, b *sequence) int { return cmp.Compare(b.urgency(), a.urgency()) })
 	n := 0
@@ -143,8 +150,9 @@ func (p *planner) fitting(s *sequence, limit float64) int {
 	return sort.Search(room, func(i int) bool { return p.costs.Seconds(p.size.Add(s.span(i+1))) > limit })
 }
 
-// planDrafts adds as many drafts as the step has room for after the prompts. If the step has prompts, or while an interactive request may
-// arrive, drafts do not make the step longer than limit seconds.
+// planDrafts adds as many drafts as the step has room for after the prompts. If the step has
+// prompts, or while an interactive request may arrive, drafts do not make the step longer than
+// limit seconds.
 func (p *planner) planDrafts(limit float64, now time.Time) {
 	bounded := len(p.prompts) > 0 || p.arrivals.expected(now)
 	for _, s := range p.running {
@@ -196,16 +204,18 @@ func (p *planner) adoptPages(s *sequence) {
 	s.adopt(positions)
 }
 
-// waitsForPage reports whether another sequence is computing the next page of a prompt. If not, it announces that s will compute the page.
+// waitsForPage reports whether another sequence is computing the next page of a prompt. If not, it
+// announces that s will compute the page.
 func (p *planner) waitsForPage(s *sequence) bool {
 	return !p.computesAll(s) && s.table.Claim(s.tokens)
 }
 
 func (p *planner) computesAll(s *sequence) bool { return p.noSharing || s.needsEveryRow() }
 
-// chunk returns the number of rows that a prompt gets in a step with room for n rows. Next to other prompts, a chunk that does not reach
-// the end of its prompt ends at the end of a page, so that the next chunk can use pages that other sequences computed. outputs is the
-// number of prompt rows that may still reach the output head. chunk lowers it.
+// chunk returns the number of rows that a prompt gets in a step with room for n rows. Next to other
+// prompts, a chunk that does not reach the end of its prompt ends at the end of a page, so that the
+// next chunk can use pages that other sequences computed. outputs is the number of prompt rows that
+// may still reach the output head. chunk lowers it.
 func (p *planner) chunk(s *sequence, n int, outputs *int) int {
 	size := p.pool.PageSize()
 	if end := s.computed + n; len(p.prompts) > 1 && end < s.target() && end/size*size > s.computed {
@@ -223,7 +233,8 @@ func (p *planner) chunk(s *sequence, n int, outputs *int) int {
 	return n
 }
 
-// reservePages takes pages for all rows, oldest sequence first. If pages run out, it preempts the youngest sequences.
+// reservePages takes pages for all rows, oldest sequence first. If pages run out, it preempts the
+// youngest sequences.
 func (p *planner) reservePages() {
 	for i := 0; i < len(p.running); i++ {
 		s := p.running[i]

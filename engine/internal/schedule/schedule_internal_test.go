@@ -26,7 +26,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup describes a scheduler. The zero value of a field means the default of an engine, with pages for all sequences.
+// setup describes a scheduler. The zero value of a field means the default of an engine, with pages
+// for all sequences.
 type setup struct {
 	path      string
 	backend   compute.Backend // nil for the CPU with one thread
@@ -86,7 +87,8 @@ func (m manual) begin(req generation.Request) *request {
 	return r
 }
 
-// step runs one turn of the loop. Without running sequences, it only notifies the callers of requests that have ended.
+// step runs one turn of the loop. Without running sequences, it only notifies the callers of
+// requests that have ended.
 func (m manual) step() {
 	l := m.loop
 	l.planner.sweep()

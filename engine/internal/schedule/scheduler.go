@@ -1,8 +1,9 @@
-// Package schedule runs many requests at once through one model: continuous batching. It takes prompts as token ids and returns
-// completions.
+// Package schedule runs many requests at once through one model: continuous batching. It takes
+// prompts as token ids and returns completions.
 //
-// The loop is the goroutine that owns the model. Between two steps it releases the sequences that have ended and admits those that wait. A
-// step has a row for each sequence that is generating and, up to a maximum of rows and time, rows of prompts and drafts.
+// The loop is the goroutine that owns the model. Between two steps it releases the sequences that
+// have ended and admits those that wait. A step has a row for each sequence that is generating and,
+// up to a maximum of rows and time, rows of prompts and drafts.
 package schedule
 
 import (
@@ -34,7 +35,8 @@ type Options struct {
 	Trace        func(compute.Checkpoint)
 }
 
-// Outputs returns the maximum number of rows of a step that reach the output head: the value of model.Limits.Outputs.
+// Outputs returns the maximum number of rows of a step that reach the output head: the value of
+// model.Limits.Outputs.
 func Outputs(maxSequences int) int { return maxSequences + maxPromptOutputs + draft.MaxOutputs }
 
 // Scheduler runs the requests of many callers.
@@ -64,13 +66,15 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// Groups returns the groups of layers of a model that is loaded with the given limits. Each group has a separate page table.
+// Groups returns the groups of layers of a model that is loaded with the given limits. Each group
+// has a separate page table.
 func Groups(c model.Config, lim model.Limits) cache.Groups {
 	g := c.Groups(lim)
 	return cache.Groups{Full: g.Full, Sliding: g.Sliding, Window: g.Window}
 }
 
-// Run answers requests until Close is called, or until two steps in a row have panicked. Call it once, on a separate goroutine.
+// Run answers requests until Close is called, or until two steps in a row have panicked. Call it
+// once, on a separate goroutine.
 func (s *Scheduler) Run() { s.loop.run() }
 
 // Close fails all requests that are not done, and waits until Run has returned.
@@ -79,13 +83,15 @@ func (s *Scheduler) Close() {
 	<-s.loop.done
 }
 
-// Generate continues a prompt, which is given as ids. req has the settings, which must be valid. The prompt in req is not read. start is
-// the time of the call, for the statistics.
+// Generate continues a prompt, which is given as ids. req has the settings, which must be valid.
+// The prompt in req is not read. start is the time of the call, for the statistics.
 //
-// Generate is safe to call from many goroutines. Their requests share steps, but none changes the tokens of another. It returns ctx's error
-// as soon as ctx is done. Other errors wrap generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the
-// scheduler was closed before the request was done, generation.ErrEngineFailed if the scheduler stopped after panics, and
-// generation.ErrNotFinite if logits are not finite. Errors of req.Stream and req.Reserve are returned unchanged.
+// Generate is safe to call from many goroutines. Their requests share steps, but none changes the
+// tokens of another. It returns ctx's error as soon as ctx is done. Other errors wrap
+// generation.ErrBadRequest if the request can never be answered, generation.ErrClosed if the
+// scheduler was closed before the request was done, generation.ErrEngineFailed if the scheduler
+// stopped after panics, and generation.ErrNotFinite if logits are not finite. Errors of req.Stream
+// and req.Reserve are returned unchanged.
 func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the loop then drops the request if it has not ended
@@ -107,13 +113,15 @@ func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int3
 	return r.completion(s.tokenizer), nil
 }
 
-// Check returns an error if a request with a prompt of the given number of tokens is too long for the context.
+// Check returns an error if a request with a prompt of the given number of tokens is too long for
+// the context.
 func (s *Scheduler) Check(prompt int, req *generation.Request) error {
 	_, err := lengthLimit(s.context, prompt, req)
 	return err
 }
 
-// answer puts a request into the inbox and waits until it is done. Meanwhile it passes the pieces of a streamed answer to a function.
+// answer puts a request into the inbox and waits until it is done. Meanwhile it passes the pieces
+// of a streamed answer to a function.
 func (s *Scheduler) answer(ctx context.Context, r *request, to func(generation.Piece) error) error {
 	if err := s.inbox.put(r); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// scores has the log-probabilities of successive tokens, and of the most likely tokens at each of their positions.
+// scores has the log-probabilities of successive tokens, and of the most likely tokens at each of
+// their positions.
 type scores struct {
 	top   int       // number of most likely tokens per position
 	ids   []int32   // [tokens]
@@ -33,7 +34,8 @@ func (s *scores) add(id int32, logits []float32) error {
 	return nil
 }
 
-// addBest is like add, for a row of which only the highest logits, at least s.top, and the token's logit are known.
+// addBest is like add, for a row of which only the highest logits, at least s.top, and the token's
+// logit are known.
 func (s *scores) addBest(id int32, logit float32, best sample.Best) error {
 	sum, err := best.LogSumExp()
 	if err != nil {
@@ -55,8 +57,9 @@ func (s *scores) appendTo(to *scores, from int) {
 	to.topOf = append(to.topOf, s.topOf[from*s.top:]...)
 }
 
-// scoreBytes is the number of bytes of memory per log-probability: about 80 bytes in a completion, 100 in the JSON made from it, and 75 in
-// each of three copies of the JSON on its way to the output.
+// scoreBytes is the number of bytes of memory per log-probability: about 80 bytes in a completion,
+// 100 in the JSON made from it, and 75 in each of three copies of the JSON on its way to the
+// output.
 const scoreBytes = 400
 
 func (s *scores) logprobs(n names) []generation.TokenLogprob {
@@ -85,7 +88,8 @@ func newNames(t *tokenizer.Tokenizer) names {
 	return names{t, map[int32]generation.TokenLogprob{}}
 }
 
-// of returns a token with its text: what the token adds to an answer, or the name of a control token.
+// of returns a token with its text: what the token adds to an answer, or the name of a control
+// token.
 func (n names) of(id int32) generation.TokenLogprob {
 	if have, ok := n.named[id]; ok {
 		return have

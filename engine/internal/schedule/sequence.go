@@ -12,16 +12,20 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// sequence is one choice of a request: the prompt and the answer so far. This package owns it, and this file is its life:
+// sequence is one choice of a request: the prompt and the answer so far. This package owns it, and
+// this file is its life:
 //
-//   - newSequences makes it on the caller's goroutine. From planner.enqueue on, it belongs to the loop.
-//   - planner.admit gives it pages (admit). It then runs until it ends or the planner preempts it (preempt), which returns it to the waiting
-//     sequences without its pages. The same happens if content of its pages turns out to be wrong (stale).
-//   - In each step, planner.plan gives it rows. The step computes them (advance), drawer.draw turns logits into a token (accept), and the
-//     pages are shared or freed (settle).
-//   - The writer appends the text of accepted tokens (write) and passes it to the stream. It may do so during the next step.
-//   - accept sets the reason with the last token. planner.sweep then releases the pages. When all sequences of a request have ended, its
-//     caller reads the answers.
+//   - newSequences makes it on the caller's goroutine. From planner.enqueue on, it belongs to the
+//     loop.
+//   - planner.admit gives it pages (admit). It then runs until it ends or the planner preempts it
+//     (preempt), which returns it to the waiting sequences without its pages. The same happens if
+//     content of its pages turns out to be wrong (stale).
+//   - In each step, planner.plan gives it rows. The step computes them (advance), drawer.draw turns
+//     logits into a token (accept), and the pages are shared or freed (settle).
+//   - The writer appends the text of accepted tokens (write) and passes it to the stream. It may do
+//     so during the next step.
+//   - accept sets the reason with the last token. planner.sweep then releases the pages. When all
+//     sequences of a request have ended, its caller reads the answers.
 type sequence struct {
 	// newSequences sets these fields. They do not change.
 
@@ -61,7 +65,8 @@ type sequence struct {
 	draft draft.Sequence
 }
 
-// newSequences returns the n sequences of a request, without answers. They share the prompt's tokens until they are admitted.
+// newSequences returns the n sequences of a request, without answers. They share the prompt's
+// tokens until they are admitted.
 func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Request) []*sequence {
 	sampler := sample.New(req.Sampling, 0, r.prompt)
 	seqs := make([]*sequence, n)
@@ -80,7 +85,8 @@ func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Req
 	return seqs
 }
 
-// continuation returns a decoder for the tokens after a prompt. Unlike a decoder at the start of a text, it does not drop a leading space.
+// continuation returns a decoder for the tokens after a prompt. Unlike a decoder at the start of a
+// text, it does not drop a leading space.
 func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 	d := t.NewDecoder()
 	for _, id := range slices.Backward(prompt) {
@@ -139,7 +145,8 @@ func (s *sequence) token(position int) int32 {
 
 func (s *sequence) ended() bool { return s.reason != "" || s.request.err != nil }
 
-// target returns the number of positions that have to be computed before the sequence can continue or end.
+// target returns the number of positions that have to be computed before the sequence can continue
+// or end.
 func (s *sequence) target() int {
 	if s.request.promptOnly {
 		return s.length() - 1 // no token follows the last one, so it is not computed
@@ -171,7 +178,8 @@ func (s *sequence) scoresPrompt(position int) bool {
 	return s.needsEveryRow() && position+1 < len(s.request.prompt) && position >= len(s.request.promptScores.ids)
 }
 
-// needsEveryRow reports whether log-probabilities of prompt tokens are still missing. Shared pages do not hold them.
+// needsEveryRow reports whether log-probabilities of prompt tokens are still missing. Shared pages
+// do not hold them.
 func (s *sequence) needsEveryRow() bool {
 	return s.choice == 0 && s.request.scoresPrompt && len(s.request.promptScores.ids)+1 < len(s.request.prompt)
 }
@@ -180,7 +188,8 @@ func (s *sequence) outputs(position int) bool {
 	return s.scoresPrompt(position) || position >= s.length()-1
 }
 
-// advance counts the rows of the present step as computed, and returns how many of them are rows of the prompt.
+// advance counts the rows of the present step as computed, and returns how many of them are rows of
+// the prompt.
 func (s *sequence) advance() (prompt int) {
 	prompt = max(0, min(s.rows, len(s.request.prompt)-s.computed))
 	s.computed += s.rows
@@ -190,8 +199,9 @@ func (s *sequence) advance() (prompt int) {
 	return prompt
 }
 
-// mayEnd reports whether the answer with the given number of drafts may end with its next token. While the answer is shorter than the
-// request's minimum, it forbids the sampler to choose a stop id.
+// mayEnd reports whether the answer with the given number of drafts may end with its next token.
+// While the answer is shorter than the request's minimum, it forbids the sampler to choose a stop
+// id.
 func (s *sequence) mayEnd(drafts int) bool {
 	if len(s.answer())+drafts < s.request.minTokens {
 		s.sampler.Exclude(s.request.stopIDs)
@@ -201,7 +211,8 @@ func (s *sequence) mayEnd(drafts int) bool {
 	return true
 }
 
-// accept adds a token to the answer and decides whether the sequence ends with it. mayEnd reports whether the answer is long enough to end.
+// accept adds a token to the answer and decides whether the sequence ends with it. mayEnd reports
+// whether the answer is long enough to end.
 func (s *sequence) accept(id int32, mayEnd bool) {
 	s.sampler.Accept(id)
 	s.tokens = append(s.tokens, id)
@@ -221,8 +232,8 @@ func (s *sequence) accept(id int32, mayEnd bool) {
 	}
 }
 
-// write appends the text of accepted tokens. A stop id has no text. At the end of the sequence, bytes of an unfinished character become
-// text, but not after a stop string.
+// write appends the text of accepted tokens. A stop id has no text. At the end of the sequence,
+// bytes of an unfinished character become text, but not after a stop string.
 func (s *sequence) write() {
 	answer := s.answer()
 	if s.reason == generation.FinishStop && s.stopReason == "" {
@@ -236,8 +247,9 @@ func (s *sequence) write() {
 	}
 }
 
-// settle removes rejected drafts from computed. Later steps overwrite the positions of these drafts in the cache. It then lets other
-// sequences share the full pages, and frees the pages before sliding windows.
+// settle removes rejected drafts from computed. Later steps overwrite the positions of these drafts
+// in the cache. It then lets other sequences share the full pages, and frees the pages before
+// sliding windows.
 func (s *sequence) settle() {
 	s.computed = min(s.computed, s.length()-1)
 	if !s.stale {

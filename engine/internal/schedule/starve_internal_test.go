@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A long prompt is answered although short prompts keep arriving and go first because the cache holds their beginning. The number of steps
-// is limited: first the steps of the sequences that are admitted before the long prompt, then the steps of the long prompt.
+// A long prompt is answered although short prompts keep arriving and go first because the cache
+// holds their beginning. The number of steps is limited: first the steps of the sequences that are
+// admitted before the long prompt, then the steps of the long prompt.
 func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 	t.Parallel()
 	const answer, short, cached = 5, 20, 16
@@ -38,8 +39,9 @@ func TestShortPromptsDoNotStarveALongOne(t *testing.T) {
 			}
 
 			long := begin(c.long, answer, 9)
-			// A short prompt takes one step for each token of its answer, and the steps for its rows that are not cached. Those
-			// rows share the room that the generating sequences leave in a step.
+			// A short prompt takes one step for each token of its answer, and the steps for its
+			// rows that are not cached. Those rows share the room that the generating sequences
+			// leave in a step.
 			each := c.shortAnswer + (c.slots*(short-cached)+c.room-1)/c.room + 1
 			limit := ((maxSkips+c.slots+2)/c.slots+2)*each + (c.long+c.slots*short)/c.room + 1 + answer
 			steps := 0

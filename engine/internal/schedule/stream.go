@@ -7,8 +7,9 @@ import (
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
-// stream passes the choices of a request from the loop to the caller while they are generated. A nil stream passes nothing. The loop never
-// waits for the caller: text that the caller has not taken yet becomes part of its next piece.
+// stream passes the choices of a request from the loop to the caller while they are generated. A
+// nil stream passes nothing. The loop never waits for the caller: text that the caller has not
+// taken yet becomes part of its next piece.
 type stream struct {
 	wake  chan struct{} // holds a value when there is something to take
 	names names         // used only by the caller
@@ -39,7 +40,8 @@ func newStream(seqs []*sequence, t *tokenizer.Tokenizer) *stream {
 	return st
 }
 
-// add adds the text and tokens that a sequence has generated since the last call. The writer calls it after each step.
+// add adds the text and tokens that a sequence has generated since the last call. The writer calls
+// it after each step.
 func (st *stream) add(s *sequence) {
 	if st == nil || s.streamed.ended || len(s.answer()) == s.streamed.tokens {
 		return
@@ -69,7 +71,8 @@ func (st *stream) news() <-chan struct{} {
 	return st.wake
 }
 
-// deliver passes what was added since the last call to a function, one piece per choice. It stops at an error.
+// deliver passes what was added since the last call to a function, one piece per choice. It stops
+// at an error.
 func (st *stream) deliver(to func(generation.Piece) error) error {
 	if st == nil {
 		return nil

@@ -16,8 +16,8 @@ func newAnswerText(stops []string) answerText {
 	return a
 }
 
-// certain returns how many leading bytes of the text cannot become part of a stop string, whatever follows. from is an earlier result: the
-// bytes before it are not checked again.
+// certain returns how many leading bytes of the text cannot become part of a stop string, whatever
+// follows. from is an earlier result: the bytes before it are not checked again.
 func (a *answerText) certain(from int) int {
 	for i := from; i < len(a.text); i++ {
 		for _, s := range a.stops {
@@ -29,9 +29,11 @@ func (a *answerText) certain(from int) int {
 	return len(a.text)
 }
 
-// findStop searches for a stop string that ends in the text appended since the last search. If there are several, it takes the one that
-// begins first. It removes the stop string and everything after it from the text, and returns the index of the string in a.stops, or -1 if
-// there is none. If mayEnd is false, nothing is searched: stop strings that end in the new text stay part of the text.
+// findStop searches for a stop string that ends in the text appended since the last search. If
+// there are several, it takes the one that begins first. It removes the stop string and everything
+// after it from the text, and returns the index of the string in a.stops, or -1 if there is none.
+// If mayEnd is false, nothing is searched: stop strings that end in the new text stay part of the
+// text.
 func (a *answerText) findStop(mayEnd bool) int {
 	found, at := -1, len(a.text)
 	if mayEnd {

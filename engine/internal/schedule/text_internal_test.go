@@ -44,7 +44,8 @@ func TestStopStringsAcrossPieces(t *testing.T) {
 	})
 }
 
-// firstStop tries every offset of the text for a stop string, except those that end within text[:before]. If on is false, it finds nothing.
+// firstStop tries every offset of the text for a stop string, except those that end within
+// text[:before]. If on is false, it finds nothing.
 func firstStop(text string, before int, stops []string, on bool) (cut string, stop int) {
 	for at := 0; on && at < len(text); at++ {
 		for i, s := range stops {
@@ -56,7 +57,8 @@ func firstStop(text string, before int, stops []string, on bool) (cut string, st
 	return text, -1
 }
 
-// longestBeginning returns the length of the maxBatchStep suffix of a text that is an incomplete beginning of a stop string.
+// longestBeginning returns the length of the maxBatchStep suffix of a text that is an incomplete
+// beginning of a stop string.
 func longestBeginning(text string, stops []string) (n int) {
 	for _, s := range stops {
 		for i := range len(s) {

@@ -1,8 +1,10 @@
 package schedule
 
-// writer appends the text of generated tokens to the answers and passes it to the streams. If the backend can have steps in flight, the
-// writer works on a goroutine of its own while the loop prepares the next step and waits for it: that step needs the tokens, but not their
-// text. Otherwise it works on the loop's goroutine, because the backend uses all processors during a step.
+// writer appends the text of generated tokens to the answers and passes it to the streams. If the
+// backend can have steps in flight, the writer works on a goroutine of its own while the loop
+// prepares the next step and waits for it: that step needs the tokens, but not their text.
+// Otherwise it works on the loop's goroutine, because the backend uses all processors during a
+// step.
 type writer struct {
 	parallel bool
 	seqs     []*sequence // the sequences of the last step
@@ -19,7 +21,8 @@ func newWriter(parallel bool) *writer {
 	return w
 }
 
-// begin waits until earlier text is written, and notes the sequences whose tokens the caller is about to change.
+// begin waits until earlier text is written, and notes the sequences whose tokens the caller is
+// about to change.
 func (w *writer) begin(seqs []*sequence) {
 	w.wait()
 	w.seqs = w.seqs[:0]
@@ -30,7 +33,8 @@ func (w *writer) begin(seqs []*sequence) {
 	}
 }
 
-// start writes the text of the noted sequences. Until begin or wait, the caller must not change what sequence.write and stream.add read.
+// start writes the text of the noted sequences. Until begin or wait, the caller must not change
+// what sequence.write and stream.add read.
 func (w *writer) start() {
 	if !w.parallel {
 		w.write()

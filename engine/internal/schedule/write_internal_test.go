@@ -26,8 +26,8 @@ func (m *reportingModel) Decode(b *compute.Batch, n int) error {
 	return m.Model.Decode(b, n)
 }
 
-// On a backend with steps in flight, a step starts although the text of the last one is not written yet. The texts are the same as on a
-// backend that writes them first.
+// On a backend with steps in flight, a step starts although the text of the last one is not written
+// yet. The texts are the same as on a backend that writes them first.
 func TestTextIsWrittenDuringTheNextStep(t *testing.T) {
 	t.Parallel()
 	for _, stop := range [][]string{nil, {"never generated"}} {

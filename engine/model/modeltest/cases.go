@@ -1,6 +1,7 @@
-// Package modeltest compares models on any backend with results that Hugging Face transformers computed from the same weights in float32.
-// The cases for the micro models and for the bundled models' weights are in engine/model/testdata. If the environment variable INGOT_MODELS
-// names a folder, its F16 files are compared instead of the bundled models, which were quantised from them.
+// Package modeltest compares models on any backend with results that Hugging Face transformers
+// computed from the same weights in float32. The cases for the micro models and for the bundled
+// models' weights are in engine/model/testdata. If the environment variable INGOT_MODELS names a
+// folder, its F16 files are compared instead of the bundled models, which were quantised from them.
 package modeltest
 
 import (
@@ -52,7 +53,8 @@ func Each(t *testing.T, test func(t *testing.T, path string, cases []Case)) {
 	}
 }
 
-// Micros returns the names of the micro models: untrained models of a few hundred thousand weights, one or more per family.
+// Micros returns the names of the micro models: untrained models of a few hundred thousand weights,
+// one or more per family.
 func Micros(tb testing.TB) []string {
 	tb.Helper()
 	paths, err := filepath.Glob(filepath.Join(testdata(tb), "micro-*.gguf"))
@@ -90,9 +92,9 @@ var bundled = map[string]string{
 	"tiny-glm":   "../../../models/tiny-glm.q8_0.gguf",
 }
 
-// Tiny returns the path of tiny-llama or tiny-glm, with exactly the weights of its reference cases. If INGOT_MODELS names the folder of the
-// F16 files, this is the F16 file. Otherwise, it is a copy of the bundled file in float32. The cases for these weights are then in the same
-// folder.
+// Tiny returns the path of tiny-llama or tiny-glm, with exactly the weights of its reference cases.
+// If INGOT_MODELS names the folder of the F16 files, this is the F16 file. Otherwise, it is a copy
+// of the bundled file in float32. The cases for these weights are then in the same folder.
 func Tiny(tb testing.TB, name string) string {
 	tb.Helper()
 	if dir := os.Getenv("INGOT_MODELS"); dir != "" {

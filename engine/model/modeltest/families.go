@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-run/ingot/engine/model"
 )
 
-// Family is the reference for a small model of a family: the results of transformers for its random weights in float32.
+// Family is the reference for a small model of a family: the results of transformers for its random
+// weights in float32.
 type Family struct {
 	Name    string
 	Files   []string // paths of the model in several types; the first is in float32
@@ -36,15 +37,16 @@ type FamilyPrompt struct {
 // All returns the prompt and the answer.
 func (p *FamilyPrompt) All() []int32 { return slices.Concat(p.IDs, p.Tokens) }
 
-// FamilyMTP has the reference results of an MTP layer over a prompt and its answer. The results at index i are computed from the state of
-// token i and the embedding of token i+1.
+// FamilyMTP has the reference results of an MTP layer over a prompt and its answer. The results at
+// index i are computed from the state of token i and the embedding of token i+1.
 type FamilyMTP struct {
 	Prompt    int         `json:"prompt"`      // index of the prompt in Family.Prompts
 	TopIDs    [][]int32   `json:"top2_ids"`    // [position][2]
 	TopLogits [][]float64 `json:"top2_logits"` // [position][2] logits of TopIDs
 }
 
-// MinGap is the difference of the reference's two highest logits above which a model must choose the same best token.
+// MinGap is the difference of the reference's two highest logits above which a model must choose
+// the same best token.
 const MinGap = 0.02
 
 // Families runs a test for the reference model of each family, in one subtest per model.
@@ -84,7 +86,8 @@ func readFamily(t *testing.T, path string) *Family {
 	return f
 }
 
-// ways are the ways in which Compare divides sequences among steps. Each is a value for the parameter next of Logits.
+// ways are the ways in which Compare divides sequences among steps. Each is a value for the
+// parameter next of Logits.
 var ways = map[string]func(step int, left []int) []int{
 	"alone":     func(_ int, left []int) []int { return firstOnly(left, 1<<20) },
 	"in chunks": func(_ int, left []int) []int { return firstOnly(left, 7) },
@@ -109,8 +112,9 @@ func firstOnly(left []int, n int) []int {
 	return rows
 }
 
-// Logits computes sequences in steps and returns the logits of every token. The function next returns the number of rows of each sequence
-// in a step. Its argument left has the number of tokens of each sequence that are not computed yet.
+// Logits computes sequences in steps and returns the logits of every token. The function next
+// returns the number of rows of each sequence in a step. Its argument left has the number of tokens
+// of each sequence that are not computed yet.
 func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step int, left []int) []int) [][][]float32 {
 	tb.Helper()
 	out, left := make([][][]float32, len(sequences)), make([]int, len(sequences))
@@ -147,10 +151,11 @@ func Logits(tb testing.TB, m model.Model, sequences [][]int32, next func(step in
 	return out
 }
 
-// Compare compares a model with a family's reference for some prompts. It compares the best token if the two highest logits of the
-// reference differ by more than MinGap, and the log-probabilities of the likeliest tokens, which may differ by tolerance. It computes the
-// prompts alone, in chunks and in batches. The logits must have the same bits each time. It returns the maximum difference of
-// log-probabilities.
+// Compare compares a model with a family's reference for some prompts. It compares the best token
+// if the two highest logits of the reference differ by more than MinGap, and the log-probabilities
+// of the likeliest tokens, which may differ by tolerance. It computes the prompts alone, in chunks
+// and in batches. The logits must have the same bits each time. It returns the maximum difference
+// of log-probabilities.
 func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance float64) (worst float64) {
 	tb.Helper()
 	sequences := make([][]int32, len(prompts))
@@ -180,7 +185,8 @@ func Compare(tb testing.TB, m model.Model, prompts []FamilyPrompt, tolerance flo
 	return worst
 }
 
-// CompareMTP compares a model's MTP layer with the reference. It returns the maximum difference of the likeliest tokens' logits.
+// CompareMTP compares a model's MTP layer with the reference. It returns the maximum difference of
+// the likeliest tokens' logits.
 func CompareMTP(tb testing.TB, m model.Model, f *Family) (worst float64) {
 	tb.Helper()
 	d, ok := m.(model.Drafter)

@@ -33,8 +33,8 @@ func Load(tb testing.TB, be compute.Backend, path string) model.Model {
 	return m
 }
 
-// Batch returns a batch with rows of one sequence. first is the position of the first row. Every row is an output. The sequence's pages are
-// in a shuffled order.
+// Batch returns a batch with rows of one sequence. first is the position of the first row. Every
+// row is an output. The sequence's pages are in a shuffled order.
 func Batch(tokens []int32, first int) *compute.Batch {
 	b := &compute.Batch{Tokens: tokens, Seqs: []compute.Seq{{Rows: len(tokens), Pages: make([]int32, pages)}}}
 	for i := range b.Seqs[0].Pages {
@@ -76,7 +76,8 @@ func finite(logits []float32) bool {
 	return true
 }
 
-// Greedy computes a prompt in one step, generates n tokens greedily, and returns them. All logits must be finite.
+// Greedy computes a prompt in one step, generates n tokens greedily, and returns them. All logits
+// must be finite.
 func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	tb.Helper()
 	var tokens []int32
@@ -94,7 +95,8 @@ func Greedy(tb testing.TB, m model.Model, prompt []int32, n int) []int32 {
 	}
 }
 
-// WorstLogprob computes a case's tokens in steps of atOnce rows. It returns the maximum difference from the reference's log-probabilities.
+// WorstLogprob computes a case's tokens in steps of atOnce rows. It returns the maximum difference
+// from the reference's log-probabilities.
 func WorstLogprob(tb testing.TB, m model.Model, c *Case, atOnce int) float64 {
 	tb.Helper()
 	worst, tokens := 0.0, c.Tokens()

@@ -1,14 +1,15 @@
--- Adds the due slots of an entry and sets the entry's mark, the time up to which slots were added. Does nothing if another scheduler has
--- changed the mark since this one read it. Returns 1, or 0 if it did nothing.
--- KEYS: marks, order, open, paused. ARGV: prefix of slots' keys, entry, spec, mark that was read, new mark, ms now, then pairs of slot
--- and state, the oldest first.
+-- Adds the due slots of an entry and sets the entry's mark, the time up to which slots were added.
+-- Does nothing if another scheduler has changed the mark since this one read it. Returns 1, or 0 if
+-- it did nothing. KEYS: marks, order, open, paused. ARGV: prefix of slots' keys, entry, spec, mark
+-- that was read, new mark, ms now, then pairs of slot and state, the oldest first.
 local seen = 'seen:' .. ARGV[3]
 if (redis.call('HGET', KEYS[1], ARGV[3]) or '') ~= ARGV[4] then
   return 0
 end
 redis.call('HSET', KEYS[1], ARGV[3], ARGV[5], seen, ARGV[6])
 local paused = redis.call('SISMEMBER', KEYS[4], ARGV[2]) == 1
--- One slot may wait while another is running. Further ones are not run, so that late slots do not accumulate.
+-- One slot may wait while another is running. Further ones are not run, so that late slots do not
+-- accumulate.
 local full = redis.call('ZCARD', KEYS[3]) > 1
 for i = 7, #ARGV, 2 do
   local slot, state, key = ARGV[i], ARGV[i + 1], ARGV[1] .. ARGV[i]

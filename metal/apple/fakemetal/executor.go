@@ -24,7 +24,8 @@ type functions struct {
 	id, compile, kernel, buffer, free, run uintptr
 }
 
-// running maps ids to executors. All fakes share the C functions that are made from Go functions, since such C functions are never freed.
+// running maps ids to executors. All fakes share the C functions that are made from Go functions,
+// since such C functions are never freed.
 var running = struct {
 	sync.Mutex
 	last uintptr

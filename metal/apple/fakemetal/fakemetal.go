@@ -1,14 +1,19 @@
-// Package fakemetal is a fake of the Objective-C runtime and Metal for tests of the driver. It is a C library that this package builds and that
-// the driver opens in place of the system's libraries. So the driver's code runs unchanged on any machine.
+// Package fakemetal is a fake of the Objective-C runtime and Metal for tests of the driver. It is a
+// C library that this package builds and that the driver opens in place of the system's libraries.
+// So the driver's code runs unchanged on any machine.
 //
-// Like the real libraries, it receives messages through objc_msgSend. It checks that the receiver is alive, that its class has the
-// method, and that the number and kinds of arguments match Apple's declarations. It also checks every retain and release,
-// autorelease pools and their threads, the order of calls on command buffers and encoders, and the bindings and sizes of
-// dispatches. A violation fails the test. Tests can inject faults. Another metal.Device runs the work, or the work is only recorded.
+// Like the real libraries, it receives messages through objc_msgSend. It checks that the receiver
+// is alive, that its class has the method, and that the number and kinds of arguments match Apple's
+// declarations. It also checks every retain and release, autorelease pools and their threads, the
+// order of calls on command buffers and encoders, and the bindings and sizes of dispatches. A
+// violation fails the test. Tests can inject faults. Another metal.Device runs the work, or the
+// work is only recorded.
 //
 // It differs from the real libraries:
-//   - On x86-64 it receives an MTLSize by address, as on arm64. The real convention passes it on the stack.
-//   - A command buffer runs when it is waited for, in the order of commits. Without a wait, nothing runs.
+//   - On x86-64 it receives an MTLSize by address, as on arm64. The real convention passes it on
+//     the stack.
+//   - A command buffer runs when it is waited for, in the order of commits. Without a wait, nothing
+//     runs.
 //   - Buffers and arguments must be set again for each dispatch. Only the pipeline persists.
 //   - It implements the messages of signatures.tsv only.
 package fakemetal
@@ -42,7 +47,8 @@ const (
 	CaptureError        // startCaptureWithDescriptor fails
 )
 
-// Settings describes the device and the system. It mirrors Settings of control.h. Tests may change it at any time.
+// Settings describes the device and the system. It mirrors Settings of control.h. Tests may change
+// it at any time.
 type Settings struct {
 	WorkingSet, MaxBuffer uint64
 	Family                uint64 // MTLGPUFamily: 1009 is Apple9
@@ -70,9 +76,10 @@ type Fake struct {
 	work       func(count, size *uint64) *Work
 }
 
-// Start makes a fake for the duration of a test. The test fails at its end if there was a violation or an object leaked. device runs the work
-// and is closed at the end of the test. If device is nil, copies are run, but dispatches are only recorded. Start skips the test on machines
-// without a C compiler.
+// Start makes a fake for the duration of a test. The test fails at its end if there was a violation
+// or an object leaked. device runs the work and is closed at the end of the test. If device is nil,
+// copies are run, but dispatches are only recorded. Start skips the test on machines without a C
+// compiler.
 func Start(tb testing.TB, device metal.Device) *Fake {
 	tb.Helper()
 	library, err := build()
@@ -117,8 +124,8 @@ func (s *Fake) check() {
 	s.closeExecutor()
 }
 
-// Fail injects a fault: the call that f names fails once, with the given text as its error. The number of calls that succeed before it is
-// skip.
+// Fail injects a fault: the call that f names fails once, with the given text as its error. The
+// number of calls that succeed before it is skip.
 func (s *Fake) Fail(f Fault, skip int, text string) { s.fail(uint32(f), uint32(skip), text) }
 
 // Violations returns the violations so far.
@@ -150,7 +157,8 @@ func (s *Fake) Sent(class, selector string) int {
 	return 0
 }
 
-// Work is a dispatch, or a copy if Pipeline is 0; it mirrors Work of control.h. Handles are numbered in the order of creation.
+// Work is a dispatch, or a copy if Pipeline is 0; it mirrors Work of control.h. Handles are
+// numbered in the order of creation.
 type Work struct {
 	Pipeline         uint64
 	Buffers, Offsets [31]uint64
@@ -163,7 +171,8 @@ type Work struct {
 	_                [5]uintptr // fields of a copy
 }
 
-// Work returns a copy of the work of the last committed command buffer. It is available until the command buffer is waited for.
+// Work returns a copy of the work of the last committed command buffer. It is available until the
+// command buffer is waited for.
 func (s *Fake) Work() []Work {
 	var count, size uint64
 	first := s.work(&count, &size)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// signatures has a line for each message that the driver sends: class, selector, result and arguments, as Apple's C++ bindings (macOS 26)
-// declare them.
+// signatures has a line for each message that the driver sends: class, selector, result and
+// arguments, as Apple's C++ bindings (macOS 26) declare them.
 //
 //go:embed signatures.tsv
 var signatures string
@@ -16,18 +16,21 @@ var signatures string
 // Signature is the calling convention of a method.
 type Signature struct {
 	Class, Selector string
-	// Args has a letter for each argument: u for an integer, n for an enumeration, b for a BOOL, s for a selector, c for a C string, e
-	// for the address of an NSError, z for the address of an MTLSize, p for any other address, r for an NSRange, o for an object.
+	// Args has a letter for each argument: u for an integer, n for an enumeration, b for a BOOL, s
+	// for a selector, c for a C string, e for the address of an NSError, z for the address of an
+	// MTLSize, p for any other address, r for an NSRange, o for an object.
 	Args    string
 	Classes []string // classes of the arguments that are objects
-	// Returns is the letter of the result: one of u, n, b, c, p and o, or v for nothing, or d for a double.
+	// Returns is the letter of the result: one of u, n, b, c, p and o, or v for nothing, or d for a
+	// double.
 	Returns byte
 }
 
 // Words returns the number of registers that the arguments occupy.
 func (s Signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
 
-// classMethods are the methods of classes. The bindings do not distinguish them from methods of objects.
+// classMethods are the methods of classes. The bindings do not distinguish them from methods of
+// objects.
 var classMethods = []string{"alloc", "stringWithCString:encoding:", "dictionaryWithObject:forKey:", "fileURLWithPath:", "sharedCaptureManager"}
 
 // Signatures returns all messages that the fake implements.
@@ -70,7 +73,8 @@ func parse(class, selector, returns, args string) (Signature, error) {
 	return s, nil
 }
 
-// kindOf returns the letter for a parameter's declaration (type and name), and the class if the parameter is an object.
+// kindOf returns the letter for a parameter's declaration (type and name), and the class if the
+// parameter is an object.
 func kindOf(declaration string) (kind byte, class string) {
 	at := strings.LastIndexByte(declaration, ' ')
 	kindName, name := strings.TrimPrefix(declaration[:at], "const "), declaration[at+1:]

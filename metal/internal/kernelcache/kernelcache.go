@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folder makes the default folder of compiled kernels and returns its path. The folder is in the user's cache folder. If that is not writable, or
-// other users can write to it, the folder is in the system's temporary folder.
+// Folder makes the default folder of compiled kernels and returns its path. The folder is in the
+// user's cache folder. If that is not writable, or other users can write to it, the folder is in
+// the system's temporary folder.
 func Folder() (string, error) {
 	user, err := os.UserCacheDir()
 	if err == nil {
@@ -40,8 +41,9 @@ func Folder() (string, error) {
 	return dir, nil
 }
 
-// lock prevents several processes, such as the tests of several packages, from compiling the same source at the same time. The lock only saves
-// time: the result would be correct without it, since a file gets its name only when it is complete.
+// lock prevents several processes, such as the tests of several packages, from compiling the same
+// source at the same time. The lock only saves time: the result would be correct without it, since
+// a file gets its name only when it is complete.
 func lock(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -60,10 +62,12 @@ func lock(path string) (unlock func(), err error) {
 	}, nil
 }
 
-// comments matches comments with the spaces before them. It also matches literals, since a literal can contain text that looks like a comment.
+// comments matches comments with the spaces before them. It also matches literals, since a literal
+// can contain text that looks like a comment.
 var comments = regexp.MustCompile(`(?s)[ \t]*//[^\n]*|[ \t]*/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'`)
 
-// withoutComments removes comments from C++. Every token stays on its line, since errors report line numbers.
+// withoutComments removes comments from C++. Every token stays on its line, since errors report
+// line numbers.
 func withoutComments(text string) string {
 	return comments.ReplaceAllStringFunc(text, func(s string) string {
 		if strings.HasPrefix(s, `"`) || strings.HasPrefix(s, "'") {
@@ -73,8 +77,9 @@ func withoutComments(text string) string {
 	})
 }
 
-// Key returns the file name for the compiled code of a C++ text. It is a hash of the text without comments and of everything else on which
-// the code depends: compiler lists the compiler's version, flags and other inputs.
+// Key returns the file name for the compiled code of a C++ text. It is a hash of the text without
+// comments and of everything else on which the code depends: compiler lists the compiler's version,
+// flags and other inputs.
 func Key(text string, compiler ...any) string {
 	sum := sha256.New()
 	sum.Write(fmt.Appendln(nil, compiler...))
@@ -82,8 +87,9 @@ func Key(text string, compiler ...any) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// File returns the path of a file in a folder. If the file does not exist, File calls write to make it under another path, and then renames it.
-// File replaces a file that another user could have written. It returns an error if other users can write to the folder.
+// File returns the path of a file in a folder. If the file does not exist, File calls write to make
+// it under another path, and then renames it. File replaces a file that another user could have
+// written. It returns an error if other users can write to the folder.
 func File(folder, name string, write func(path string) error) (string, error) {
 	path := filepath.Join(folder, name)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -114,7 +120,8 @@ func File(folder, name string, write func(path string) error) (string, error) {
 	if err := write(out.Name()); err != nil {
 		return "", err
 	}
-	// Set the mode again: a compiler may have replaced the file, with a mode that depends on the user's umask.
+	// Set the mode again: a compiler may have replaced the file, with a mode that depends on the
+	// user's umask.
 	if err := os.Chmod(out.Name(), 0o600); err != nil {
 		return "", fmt.Errorf("write compiled kernels: %w", err)
 	}

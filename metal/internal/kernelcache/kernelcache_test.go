@@ -45,7 +45,8 @@ func TestAFileIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// Files get a mode with which only the user can write. The mode that a compiler gives them depends on the umask.
+// Files get a mode with which only the user can write. The mode that a compiler gives them depends
+// on the umask.
 func TestTheModeOfACompiledFileIsSet(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -100,7 +101,8 @@ func TestAPlantedFileIsReplaced(t *testing.T) {
 	}
 }
 
-// A folder to which other users can write, or which they can replace, is refused, even if its files are safe.
+// A folder to which other users can write, or which they can replace, is refused, even if its files
+// are safe.
 func TestAFolderOfOthersIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

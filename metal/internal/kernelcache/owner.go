@@ -12,7 +12,8 @@ const othersWrite fs.FileMode = 0o022
 
 const rootUID = 0
 
-// checkFolder returns an error if users other than this one and root can put files into a folder, or replace it or a folder above it.
+// checkFolder returns an error if users other than this one and root can put files into a folder,
+// or replace it or a folder above it.
 func checkFolder(dir string) error {
 	whole, err := filepath.Abs(dir)
 	if err == nil {
@@ -26,7 +27,8 @@ func checkFolder(dir string) error {
 		if err != nil {
 			return err
 		}
-		// In a folder with the sticky bit, such as /tmp, others can make files but cannot replace the user's files.
+		// In a folder with the sticky bit, such as /tmp, others can make files but cannot replace
+		// the user's files.
 		shared := info.Mode()&othersWrite != 0 && (at == whole || info.Mode()&fs.ModeSticky == 0)
 		if !info.IsDir() || !owned(info) || shared {
 			return fmt.Errorf("%q does not belong to this user alone (mode %v), so it is not safe to load compiled kernels from %q; make it yours and remove the write permission of others (chown, chmod go-w), or set XDG_CACHE_HOME to another folder",
@@ -38,7 +40,8 @@ func checkFolder(dir string) error {
 	}
 }
 
-// checkFile returns an error if a file in a checked folder does not exist, or if another user could have written it.
+// checkFile returns an error if a file in a checked folder does not exist, or if another user could
+// have written it.
 func checkFile(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {

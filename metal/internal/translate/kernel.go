@@ -50,8 +50,8 @@ var indices = map[string]bool{
 	"thread_index_in_simdgroup": true, "simdgroup_index_in_threadgroup": true, "simdgroups_per_threadgroup": true,
 }
 
-// Call returns the expression that names the kernel inside its template, such as name<W, N>. For a kernel that is not a template, it returns
-// the name.
+// Call returns the expression that names the kernel inside its template, such as name<W, N>. For a
+// kernel that is not a template, it returns the name.
 func (k *Kernel) Call() string {
 	if k.Template == "" {
 		return k.Name

@@ -1,5 +1,5 @@
-// The part of Metal's language and library that is the same for every C++ compiler. A driver's prelude comes before it and defines uchar, ushort,
-// uint, ulong and half.
+// The part of Metal's language and library that is the same for every C++ compiler. A driver's
+// prelude comes before it and defines uchar, ushort, uint, ulong and half.
 
 #define INGOT_JOIN2(a, b) a##b
 #define INGOT_JOIN(a, b) INGOT_JOIN2(a, b)
@@ -50,7 +50,8 @@ typedef vec<uchar, 4> uchar4;
 typedef vec<signed char, 4> char4;
 typedef vec<ulong, 2> ulong2;
 
-// A packed vector has the alignment of its elements. A driver may define a faster way to load packed vectors that are aligned.
+// A packed vector has the alignment of its elements. A driver may define a faster way to load
+// packed vectors that are aligned.
 #if !defined(INGOT_LOAD_FOUR)
 #define INGOT_LOAD_FOUR(p) {(p)->x, (p)->y, (p)->z, (p)->w}
 #endif

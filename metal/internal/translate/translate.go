@@ -1,6 +1,6 @@
-// Package translate turns kernels in Metal's language into C++, for drivers that use C++ compilers. It removes attributes
-// and address spaces, and replaces pointers to device and threadgroup memory with types of the driver. The driver adds the
-// code that calls a kernel.
+// Package translate turns kernels in Metal's language into C++, for drivers that use C++ compilers.
+// It removes attributes and address spaces, and replaces pointers to device and threadgroup memory
+// with types of the driver. The driver adds the code that calls a kernel.
 package translate
 
 import (
@@ -12,14 +12,15 @@ import (
 	"strings"
 )
 
-// Header is msl.h: the part of Metal's language and library that is the same for all drivers with translated kernels.
+// Header is msl.h: the part of Metal's language and library that is the same for all drivers with
+// translated kernels.
 //
 //go:embed msl.h
 var Header string
 
-// C translates kernels to C++. For each kernel, it calls entry and inserts the returned text after the kernel. The driver must put Header
-// and its own code before the result. That code defines the types ingot::device_ptr<T> and ingot::threadgroup_ptr<T> and the rest of
-// Metal's library.
+// C translates kernels to C++. For each kernel, it calls entry and inserts the returned text after
+// the kernel. The driver must put Header and its own code before the result. That code defines the
+// types ingot::device_ptr<T> and ingot::threadgroup_ptr<T> and the rest of Metal's library.
 func C(text string, entry func(k *Kernel) string) (string, error) {
 	t := translator{in: split(text), entry: entry}
 	for t.at < len(t.in) {
@@ -30,8 +31,8 @@ func C(text string, entry func(k *Kernel) string) (string, error) {
 	return t.out.String(), nil
 }
 
-// tokens matches one token: a comment, a string, a character, a line of #include <...> or #line, a name, a number, the opening brackets of
-// an attribute, spaces, or any other character by itself.
+// tokens matches one token: a comment, a string, a character, a line of #include <...> or #line, a
+// name, a number, the opening brackets of an attribute, spaces, or any other character by itself.
 var tokens = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|#include\s*<[^\n]*|#line[^\n]*|[A-Za-z_]\w*|\d[\w.]*|\[\[|\s+|.`)
 
 func split(text string) []string { return tokens.FindAllString(text, -1) }
@@ -82,8 +83,8 @@ func (t *translator) attribute() string {
 	return strings.TrimSpace(b.String())
 }
 
-// space reads an address space. If `const T*` or `T*` follows, space writes the pointer type. Otherwise, it
-// drops the address space.
+// space reads an address space. If `const T*` or `T*` follows, space writes the pointer type.
+// Otherwise, it drops the address space.
 func (t *translator) space(pointer string) {
 	from := t.at + 1
 	at, depth, kind := from, 0, ""

@@ -8,7 +8,8 @@ import (
 	"github.com/ingot-run/ingot/metal/internal/translate"
 )
 
-// TestC checks that C removes everything that C++ does not have, and that it passes a description of each kernel to entry.
+// TestC checks that C removes everything that C++ does not have, and that it passes a description
+// of each kernel to entry.
 func TestC(t *testing.T) {
 	t.Parallel()
 	const text = `#include <metal_stdlib>

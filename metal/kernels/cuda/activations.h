@@ -1,10 +1,11 @@
-// Activations, quantised to 8 bits in blocks of 32 values. The largest magnitude of a block becomes 127. Eight rows are packed
-// together; for each block of 32 columns they have 320 bytes:
+// Activations, quantised to 8 bits in blocks of 32 values. The largest magnitude of a block
+// becomes 127. Eight rows are packed together; for each block of 32 columns they have 320 bytes:
 //   256 bytes of values: the 8 bytes from 8(4g+q) on are values 4q to 4q+3 of row g, then values 4q+16 to 4q+19
 //   8 pairs of float32, one per row: the scale, and the scale times the sum of the block's integers
 #include "base.h"
 
-// Quantised is one lane's part of a block: 8 values, and the block's scale and sum. Four lanes hold a block.
+// Quantised is one lane's part of a block: 8 values, and the block's scale and sum. Four lanes hold
+// a block.
 struct Quantised {
     uint2 q;
     float d, sum;
@@ -12,7 +13,8 @@ struct Quantised {
 
 __device__ inline float largest(float4 v) { return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))); }
 
-// quantise_four rounds v*by to integers of a byte each. Adding MAGIC rounds to an integer and leaves it in the low byte.
+// quantise_four rounds v*by to integers of a byte each. Adding MAGIC rounds to an integer and
+// leaves it in the low byte.
 __device__ inline uint quantise_four(float4 v, float by) {
     uint a = __float_as_uint(fmaf(v.x, by, MAGIC)), b = __float_as_uint(fmaf(v.y, by, MAGIC));
     uint c = __float_as_uint(fmaf(v.z, by, MAGIC)), d = __float_as_uint(fmaf(v.w, by, MAGIC));
@@ -26,8 +28,8 @@ __device__ inline int byte_sum(uint v, int sum) {
     return r;
 }
 
-// quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not finite, the
-// scale is not finite either.
+// quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not
+// finite, the scale is not finite either.
 __device__ inline Quantised quantise(float4 low, float4 high) {
     float most = fmaxf(largest(low), largest(high));
     float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
@@ -61,8 +63,8 @@ struct QuantiseArgs {
     uint x_slice;   // values from one slice of a row to the next
 };
 
-// quantise_rows quantises slices of rows. Slice z of row r becomes row z*room+r of the result. Four lanes take a block. Grid:
-// (4·blocks·rows / threads, 1, slices).
+// quantise_rows quantises slices of rows. Slice z of row r becomes row z*room+r of the result. Four
+// lanes take a block. Grid: (4·blocks·rows / threads, 1, slices).
 extern "C" __global__ void quantise_rows(const float* x, uchar* to, QuantiseArgs args) {
     wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x, q = i % 4, row = i / 4 / args.blocks, b = i / 4 % args.blocks;
@@ -93,8 +95,8 @@ __device__ inline void rotate(const float* src, float* dst, const float* angles,
     for (uint i = threadIdx.x; i < n; i += blockDim.x) rotate_pair(src, dst, angles, i);
 }
 
-// rotate_queries writes the rotated values of MLA's queries to dst, after each head's product with W_kb. Grid: (rows·dims/2 / threads,
-// heads).
+// rotate_queries writes the rotated values of MLA's queries to dst, after each head's product with
+// W_kb. Grid: (rows·dims/2 / threads, heads).
 extern "C" __global__ void rotate_queries(const float* q, const float* table, const Slot* slots, float* dst, RotateArgs args) {
     wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x, row = i / (args.dims / 2), pair = i % (args.dims / 2);
@@ -103,8 +105,9 @@ extern "C" __global__ void rotate_queries(const float* q, const float* table, co
                 dst + ulong(row) * args.dst_stride + blockIdx.y * (args.latent + args.dims) + args.latent, table + ulong(slots[row].position) * args.dims, pair);
 }
 
-// Normed has a thread's values of a row that is normalised: up to R rounds of 8 values. threads is the number of threads per row. It
-// determines the order of the sum, so all kernels that normalise a row use the same number.
+// Normed has a thread's values of a row that is normalised: up to R rounds of 8 values. threads is
+// the number of threads per row. It determines the order of the sum, so all kernels that normalise
+// a row use the same number.
 template <int R>
 struct Normed {
     float4 v[R][2], g[R][2];
@@ -113,7 +116,8 @@ struct Normed {
     __device__ Normed(uint thread, uint threads, uint cols) : thread(thread), threads(threads), lanes(cols / 8) {}
 
     __device__ bool has(uint u) const { return thread + u * threads < lanes; }
-    // block and offset return the block of the thread's values in round u, and the offset of the values; 0 if the thread has none.
+    // block and offset return the block of the thread's values in round u, and the offset of the
+    // values; 0 if the thread has none.
     __device__ uint block(uint u) const { return has(u) ? (thread + u * threads) / 4 : 0; }
     __device__ uint offset(uint u) const { return has(u) ? 32 * block(u) + 4 * (thread % 4) : 0; }
 
@@ -142,7 +146,8 @@ struct Normed {
         return sum;
     }
 
-    // write multiplies the values by scale and their gains, and writes them to y unless y is null. use(u, low, high) receives them.
+    // write multiplies the values by scale and their gains, and writes them to y unless y is null.
+    // use(u, low, high) receives them.
     template <class Use>
     __device__ void write(float* y, float scale, Use use) {
         UNROLL for (uint u = 0; u < R; u++) {
@@ -164,8 +169,9 @@ __device__ inline float rms_scale(const float* sums, uint warps, uint cols, floa
     return 1.0f / sqrtf(total / float(cols) + eps);
 }
 
-// NormRow normalises a row with the first threads of a threadgroup. The constructor reads the gains. It can be called while the previous
-// kernel still runs. All threads of the threadgroup call it.
+// NormRow normalises a row with the first threads of a threadgroup. The constructor reads the
+// gains. It can be called while the previous kernel still runs. All threads of the threadgroup call
+// it.
 template <int R>
 struct NormRow {
     Normed<R> values;
@@ -175,7 +181,8 @@ struct NormRow {
         if (threadIdx.x < threads) values.read_gains(gain);
     }
 
-    // normalise writes the result to y unless y is null, and passes the values of each round u to put(u, low, high).
+    // normalise writes the result to y unless y is null, and passes the values of each round u to
+    // put(u, low, high).
     template <class Put>
     __device__ void normalise(const float* x, float* y, uint blocks, float eps, Put put) {
         __shared__ float sums[8];
@@ -195,8 +202,8 @@ struct NormArgs {
     uint add;  // always 0; if it is 1, the portable kernel is used
 };
 
-// norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A threadgroup of up to 256 threads
-// takes a row.
+// norm_quantise is RMSNorm for up to 8192 columns. It writes the result in float32 and quantised. A
+// threadgroup of up to 256 threads takes a row.
 extern "C" __global__ void __launch_bounds__(256) norm_quantise(const float* src, const float* gain, float* dst, uchar* to, NormArgs args) {
     __shared__ float sums[8];
     Normed<4> row(threadIdx.x, blockDim.x, args.cols);
@@ -218,11 +225,13 @@ struct LatentArgs {
     float eps;
 };
 
-// latent_threads is the number of threads that normalise a latent or a compressed query. They take up to 4096 values.
+// latent_threads is the number of threads that normalise a latent or a compressed query. They take
+// up to 4096 values.
 enum { latent_threads = LATENT_THREADS };
 
-// store_latent finishes a row [latent | key]: it normalises the latent and rotates the key, in place, and stores both in a page of
-// float16. It waits for the previous kernel. All threads of the threadgroup call it. R is the number of rounds of the norm.
+// store_latent finishes a row [latent | key]: it normalises the latent and rotates the key, in
+// place, and stores both in a page of float16. It waits for the previous kernel. All threads of the
+// threadgroup call it. R is the number of rounds of the norm.
 template <int R>
 __device__ inline void store_latent(float* x, const float* gain, const float* table, const Slot& slot, uchar* keys, const LatentArgs& args) {
     ushort* page = (ushort*)keys + ulong(slot.slot) * (args.latent + args.dims);
@@ -248,8 +257,9 @@ struct LatentsArgs {
     uint dst_stride;
 };
 
-// latents finishes rows [query | latent | key]: see store_latent. It writes the normalised query to dst and, quantised, to packed. Grid:
-// (rows, 2), or (rows, 1) without a query; latent_threads threads.
+// latents finishes rows [query | latent | key]: see store_latent. It writes the normalised query to
+// dst and, quantised, to packed. Grid: (rows, 2), or (rows, 1) without a query; latent_threads
+// threads.
 extern "C" __global__ void __launch_bounds__(latent_threads) latents(float* a, const float* q_gain, const float* kv_gain, const float* table, const Slot* slots,
                                                                      uchar* keys, float* dst, uchar* packed, LatentsArgs args) {
     float* x = a + ulong(blockIdx.x) * args.stride;

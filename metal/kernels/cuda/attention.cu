@@ -1,9 +1,11 @@
-// Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs: a row and one of the heads that
-// read the same keys. Positions are processed in splits of 128. Queries and weights are rounded to float16; sums are in float32.
+// Attention on tensor cores over pages of float16, for any mix of rows. A tile has up to 16 pairs:
+// a row and one of the heads that read the same keys. Positions are processed in splits of 128.
+// Queries and weights are rounded to float16; sums are in float32.
 //
-// The result of a pair does not depend on the other pairs of its tile, since a row of a matrix product depends on no other row. A
-// split has a largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. Splits are joined in
-// order: by the threadgroup that computed them, or from memory by attention_join, with the same arithmetic.
+// The result of a pair does not depend on the other pairs of its tile, since a row of a matrix
+// product depends on no other row. A split has a largest score m, the sum l of the weights
+// exp(score-m), and the weighted sum of the values. Splits are joined in order: by the threadgroup
+// that computed them, or from memory by attention_join, with the same arithmetic.
 #include "join.h"
 
 struct AttentionArgs {
@@ -20,7 +22,8 @@ struct AttentionArgs {
     uint window, sinks;  // always 0; the portable kernels compute attention with windows or sinks
 };
 
-// PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of the sequence.
+// PairTile describes count pairs of a sequence, beginning with pair first. row is the first row of
+// the sequence.
 struct PairTile {
     uint row, first, count;
 };
@@ -34,12 +37,12 @@ __device__ inline void multiply_add(float* c, uint a0, uint a1, uint a2, uint a3
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// query_stride returns the number of float16 values from one query to the next in shared memory. Neighbouring queries are in
-// different banks.
+// query_stride returns the number of float16 values from one query to the next in shared memory.
+// Neighbouring queries are in different banks.
 __device__ inline uint query_stride(uint key_dim) { return key_dim + (key_dim / 32 % 2 == 0 ? 32 : 0); }
 
-// warm reads count rows of a page into the multiprocessor's cache while the previous kernel still runs. This step must not write these
-// rows, because the cache would retain their former contents.
+// warm reads count rows of a page into the multiprocessor's cache while the previous kernel still
+// runs. This step must not write these rows, because the cache would retain their former contents.
 __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes, uint count) {
     enum { sector = 32 };
     __shared__ uint unused[32 * warps];
@@ -49,9 +52,11 @@ __device__ inline void warm(const uchar* page, const uint* rows, uint row_bytes,
     }
 }
 
-// attend computes a tile. The values of a head are divided among V warps, 64 each; the positions of a split are divided among 8/V groups
-// of such warps. If Alone is set, a threadgroup computes one split and writes it to parts, with more reads in flight than otherwise, for
-// grids that do not fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid: (tiles, key heads, splits or 1).
+// attend computes a tile. The values of a head are divided among V warps, 64 each; the positions of
+// a split are divided among 8/V groups of such warps. If Alone is set, a threadgroup computes one
+// split and writes it to parts, with more reads in flight than otherwise, for grids that do not
+// fill the GPU. Otherwise, it computes all splits of its tile and joins them. Grid: (tiles, key
+// heads, splits or 1).
 template <int V, bool Alone>
 __device__ inline void attend(const float* q, const uchar* keys, const uchar* values, const Slot* slots, const int* tables, const PairTile* tiles,
                               float* parts, float* dst, const AttentionArgs& args) {
@@ -89,7 +94,8 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
     }
     wait_for_previous();
 
-    // A warp stages the queries of two pairs. It issues the reads of many values before it uses the first.
+    // A warp stages the queries of two pairs. It issues the reads of many values before it uses the
+    // first.
     enum { together = 5 };
     for (uint first = 4 * lane; first < args.key_dim; first += 128 * together) {
         float4 v[2][together];
@@ -116,8 +122,9 @@ __device__ inline void attend(const float* q, const uchar* keys, const uchar* va
         }
         __syncthreads();
 
-        // Scores: a warp takes 16 positions. Of every 32 dimensions of queries and keys, a lane takes 8 neighbouring ones. Even and odd
-        // blocks of 32 dimensions are added separately, so that fewer products wait for each other.
+        // Scores: a warp takes 16 positions. Of every 32 dimensions of queries and keys, a lane
+        // takes 8 neighbouring ones. Even and odd blocks of 32 dimensions are added separately, so
+        // that fewer products wait for each other.
         float score[2][2][4]; // [even, odd][positions 0 to 7, 8 to 15]
         UNROLL for (uint i = 0; i < 16; i++) score[i / 8][i / 4 % 2][i % 4] = 0;
         const uchar* key0 = keys + ulong(rows[16 * warp + r]) * (2 * args.key_dim) + 16 * c;
@@ -235,8 +242,9 @@ ATTENTION(attention_split_128, 2, true, 1)
 ATTENTION(attention_split_256, 4, true, 1)
 ATTENTION(attention_split_512, 8, true, 1)
 
-// attention_join joins the splits of a row and head, with the same bits as join_splits. First a warp computes the factors of all splits. Then each
-// thread joins a value. Shared memory has two floats per split. Grid: (values / threads, heads, rows).
+// attention_join joins the splits of a row and head, with the same bits as join_splits. First a
+// warp computes the factors of all splits. Then each thread joins a value. Shared memory has two
+// floats per split. Grid: (values / threads, heads, rows).
 extern "C" __global__ void attention_join(const float* parts, const Slot* slots, float* dst, AttentionArgs args) {
     extern __shared__ float2 factors[]; // of the running result and of the split, as in Joined
     uint d = blockIdx.x * blockDim.x + threadIdx.x, stride = args.value_dim + part_header, n = slots[blockIdx.z].position / split_keys + 1;

@@ -1,10 +1,12 @@
-// Shared by all files of this folder. They compile with NVRTC, without any headers. The backend defines the
-// names in capitals that no file defines (metal/defines.go).
+// Shared by all files of this folder. They compile with NVRTC, without any headers. The backend
+// defines the names in capitals that no file defines (metal/defines.go).
 //
-// Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of two blocks is computed from their
-// integers, so it is an exact integer, whatever the order of the sum, also on tensor cores. It is then scaled in float32. Products of
-// blocks are added in float32 in a fixed order: strand s adds the blocks b with b%8 == s in ascending order; then the strands are added as
-// a tree, (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has the same bits for every number of rows.
+// Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of
+// two blocks is computed from their integers, so it is an exact integer, whatever the order of the
+// sum, also on tensor cores. It is then scaled in float32. Products of blocks are added in float32
+// in a fixed order: strand s adds the blocks b with b%8 == s in ascending order; then the strands
+// are added as a tree, (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has
+// the same bits for every number of rows.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -31,18 +33,20 @@ __device__ inline uint two_halves(float a, float b) {
     return v;
 }
 
-// MAGIC is 1.5·2^23. Adding an integer below 2^22 to the bits of MAGIC gives the bits of the float MAGIC plus that integer. So an
-// integer sum that starts from MAGIC_BITS needs no conversion to float.
+// MAGIC is 1.5·2^23. Adding an integer below 2^22 to the bits of MAGIC gives the bits of the float
+// MAGIC plus that integer. So an integer sum that starts from MAGIC_BITS needs no conversion to
+// float.
 #define MAGIC_BITS 0x4b400000
 #define MAGIC 12582912.0f
 
 // number returns the integer that was added to MAGIC_BITS.
 __device__ inline float number(int bits) { return __int_as_float(bits) - MAGIC; }
 
-// dots32 computes the dot products of 16 rows of weights with 8 rows of activations over 32 values, plus MAGIC_BITS. Lane 4r+q
-// passes values 4q to 4q+3 of weight row r in a[0] and of row r+8 in a[1], values 4q+16 to 4q+19 of the same rows in a[2] and a[3],
-// and the same values of activation row r in b. It receives the products of weight row r with activation rows 2q and 2q+1 in c[0]
-// and c[1], and the products of weight row r+8 with the same activation rows in c[2] and c[3].
+// dots32 computes the dot products of 16 rows of weights with 8 rows of activations over 32 values,
+// plus MAGIC_BITS. Lane 4r+q passes values 4q to 4q+3 of weight row r in a[0] and of row r+8 in
+// a[1], values 4q+16 to 4q+19 of the same rows in a[2] and a[3], and the same values of activation
+// row r in b. It receives the products of weight row r with activation rows 2q and 2q+1 in c[0] and
+// c[1], and the products of weight row r+8 with the same activation rows in c[2] and c[3].
 __device__ inline void dots32(int* c, const uint* a, uint2 b) {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
         : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
@@ -56,8 +60,9 @@ __device__ inline void dots16(int* c, uint a0, uint a1, uint b) {
         : "r"(a0), "r"(a1), "r"(b), "r"(MAGIC_BITS));
 }
 
-// wait_for_previous waits for the kernels before this one, and lets the kernel after this one start. Kernels of a graph may start while the kernel
-// before them runs (see metal/cuda/graph.go), so every kernel calls wait_for_previous before it reads or writes what other kernels write.
+// wait_for_previous waits for the kernels before this one, and lets the kernel after this one
+// start. Kernels of a graph may start while the kernel before them runs (see metal/cuda/graph.go),
+// so every kernel calls wait_for_previous before it reads or writes what other kernels write.
 __device__ inline void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" : : : "memory");
@@ -69,8 +74,8 @@ __device__ inline void prefetch(const void* p, uint bytes, uint thread, uint thr
     for (uint at = 128 * thread; at < bytes; at += 128 * threads) asm volatile("prefetch.global.L2 [%0];" : : "l"((const uchar*)p + at));
 }
 
-// stage starts to copy data to shared memory. The number of bytes is a multiple of 16. After each thread has called staged, and then a
-// barrier, all threads see the copy.
+// stage starts to copy data to shared memory. The number of bytes is a multiple of 16. After each
+// thread has called staged, and then a barrier, all threads see the copy.
 __device__ inline void stage(void* to, const uchar* from, uint bytes, uint thread, uint threads) {
     uint at = uint(__cvta_generic_to_shared(to));
     for (uint i = 16 * thread; i < bytes; i += 16 * threads) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at + i), "l"(from + i) : "memory");

@@ -1,5 +1,5 @@
-// Routing, and the largest logit of a row. A row is divided among several threadgroups, since a single threadgroup
-// would read too slowly.
+// Routing, and the largest logit of a row. A row is divided among several threadgroups, since a
+// single threadgroup would read too slowly.
 #include "choose.h"
 
 // read_part returns values i to i+3 of a row of n values. Values past the end are 0.
@@ -30,9 +30,10 @@ __device__ inline void logits_of(const float* router, const float* x, uint rows,
     }
 }
 
-// route has the same result as route of experts.metal, for routers in float32. A warp computes the logits of an expert for four
-// rows. The last threadgroup to finish for these rows chooses their experts. counters has one counter per four rows. All counters
-// are 0 before and after. Shared memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
+// route has the same result as route of experts.metal, for routers in float32. A warp computes the
+// logits of an expert for four rows. The last threadgroup to finish for these rows chooses their
+// experts. counters has one counter per four rows. All counters are 0 before and after. Shared
+// memory has eight floats per expert. Grid: (experts / 4, rows / 4), 128 threads.
 extern "C" __global__ void __launch_bounds__(128) route(const float* router, const float* bias, const float* x, float* logits, uint* counters, float* dst,
                                                         RouteArgs args) {
     extern __shared__ float probabilities[];
@@ -58,10 +59,11 @@ struct RowRouteArgs {
     float eps;
 };
 
-// row_route computes the RMSNorm of one row, and the logits of the result. The kernels of the experts choose by these logits. Each
-// threadgroup normalises the row x and computes the logits of eight experts. It reads the first columns of the router while the previous
-// kernel still runs. The first threadgroup writes the normalised row to normed, and quantised to packed. Shared memory has the normalised
-// row. Grid: experts / 8, 256 threads.
+// row_route computes the RMSNorm of one row, and the logits of the result. The kernels of the
+// experts choose by these logits. Each threadgroup normalises the row x and computes the logits of
+// eight experts. It reads the first columns of the router while the previous kernel still runs. The
+// first threadgroup writes the normalised row to normed, and quantised to packed. Shared memory has
+// the normalised row. Grid: experts / 8, 256 threads.
 extern "C" __global__ void __launch_bounds__(256) row_route(const float* router, const float* x, const float* gain, float* normed, uchar* packed, float* logits,
                                                             RowRouteArgs args) {
     enum { early = 16 };
@@ -97,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(256) row_route(const float* router,
     if (lane == 0 && e < args.experts) logits[e] = sum;
 }
 
-// row_choose chooses the experts of one row by the logits of row_route. Shared memory has two floats per expert. Grid: 1, 32 threads.
+// row_choose chooses the experts of one row by the logits of row_route. Shared memory has two
+// floats per expert. Grid: 1, 32 threads.
 extern "C" __global__ void __launch_bounds__(32) row_choose(const float* logits, const float* bias, float* dst, RouteArgs args) {
     extern __shared__ float probabilities[];
     wait_for_previous();

@@ -14,15 +14,16 @@ struct RouteArgs {
     float scale;
 };
 
-// ordered maps a float to an integer such that the integers have the same order as the floats. -0 and 0, and NaN, are ordered by their
-// bits.
+// ordered maps a float to an integer such that the integers have the same order as the floats. -0
+// and 0, and NaN, are ordered by their bits.
 __device__ inline uint ordered(float v) {
     uint bits = __float_as_uint(v);
     return bits >> 31 != 0 ? ~bits : bits | 0x80000000;
 }
 
-// choose chooses a row's experts in the same way as route of experts.metal. It writes the used experts to dst, and then their weights. A
-// warp calls it. probabilities is shared memory with two floats per expert.
+// choose chooses a row's experts in the same way as route of experts.metal. It writes the used
+// experts to dst, and then their weights. A warp calls it. probabilities is shared memory with two
+// floats per expert.
 __device__ inline void choose(const float* logits, const float* bias, float* dst, float* probabilities, const RouteArgs& args) {
     const float infinity = __int_as_float(0x7f800000), least = -3.0e38f;
     float* scores = probabilities + args.experts;

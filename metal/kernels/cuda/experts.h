@@ -1,5 +1,6 @@
-// The mixture of experts. A choice is a row of activations with one of its experts: choice row*slots+k has the k-th expert of the
-// row's routing. If there are shared experts, they are the last choice of each row.
+// The mixture of experts. A choice is a row of activations with one of its experts: choice
+// row*slots+k has the k-th expert of the row's routing. If there are shared experts, they are the
+// last choice of each row.
 #include "choose.h"
 #include "product.h"
 
@@ -20,9 +21,10 @@ struct ExpertTile {
     uint count;  // number of choices; 0 if the tile is unused
 };
 
-// group_choices sorts the choices by expert and row and divides them into tiles. A threadgroup takes an expert; the last
-// threadgroup takes the shared experts. Each threadgroup counts the choices of all experts to find its place in the list. Shared
-// memory has experts+1 integers. Grid: experts+1.
+// group_choices sorts the choices by expert and row and divides them into tiles. A threadgroup
+// takes an expert; the last threadgroup takes the shared experts. Each threadgroup counts the
+// choices of all experts to find its place in the list. Shared memory has experts+1 integers. Grid:
+// experts+1.
 extern "C" __global__ void __launch_bounds__(256) group_choices(const float* routing, uint* choices, ExpertTile* tiles, GroupArgs args) {
     extern __shared__ uint counts[];
     __shared__ uint before[8], place[2];
@@ -92,8 +94,8 @@ __device__ inline Choices listed(const uint* list, const ExpertTile* tiles) {
     return {list, t.first, t.count, t.expert};
 }
 
-// gated_experts writes silu(gate·x)*(up·x) of choices. A row of dst has its choices side by side. Grid: (tiles of rows of weights,
-// tiles of choices).
+// gated_experts writes silu(gate·x)*(up·x) of choices. A row of dst has its choices side by side.
+// Grid: (tiles of rows of weights, tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x,
                                      const uint* list, const ExpertTile* tiles, float* dst, const ExpertsArgs& args) {
@@ -116,7 +118,8 @@ __device__ inline void gated_experts(const uchar* gate, const uchar* up, const u
     });
 }
 
-// experts_down writes the down products of choices to dst: [rows*slots, out]. Grid: (tiles of rows of weights, tiles of choices).
+// experts_down writes the down products of choices to dst: [rows*slots, out]. Grid: (tiles of rows
+// of weights, tiles of choices).
 template <class W, class A, int teams>
 __device__ inline void experts_down(const uchar* down, const uchar* shared_down, const uchar* h, const uchar* shared_h, const uint* list, const ExpertTile* tiles, float* dst,
                                     const ExpertsArgs& args) {
@@ -146,8 +149,8 @@ struct WeighArgs {
     uint dst_stride;
 };
 
-// weigh_choices adds the down products of a row's choices to dst: first the weighted sum over the routing, then the product of the
-// shared experts. Grid: (columns / threads, rows).
+// weigh_choices adds the down products of a row's choices to dst: first the weighted sum over the
+// routing, then the product of the shared experts. Grid: (columns / threads, rows).
 extern "C" __global__ void weigh_choices(const float* products, const float* routing, float* dst, WeighArgs args) {
     wait_for_previous();
     uint i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -172,10 +175,11 @@ struct RowGatedArgs {
     RouteArgs route;
 };
 
-// row_gated_experts is gated_experts for one row of activations, with the choice of its experts by the logits of row_route. Each
-// threadgroup makes that choice; the first one also writes it to routing. A threadgroup stages its weights in shared memory; for the shared
-// experts, it begins while the previous kernel still runs. Shared memory holds the quantised row, teams groups of gate and of up, and
-// two floats per expert. Grid: (groups of rows / teams, choices).
+// row_gated_experts is gated_experts for one row of activations, with the choice of its experts by
+// the logits of row_route. Each threadgroup makes that choice; the first one also writes it to
+// routing. A threadgroup stages its weights in shared memory; for the shared experts, it begins
+// while the previous kernel still runs. Shared memory holds the quantised row, teams groups of gate
+// and of up, and two floats per expert. Grid: (groups of rows / teams, choices).
 template <class W, class A, int teams>
 __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, const uchar* shared_gate, const uchar* shared_up, const uchar* x, const float* logits,
                                          const float* bias, float* routing, float* dst, const RowGatedArgs& args) {
@@ -222,10 +226,12 @@ struct RowExpertsArgs {
     RouteArgs route;
 };
 
-// row_experts_add is experts_down and weigh_choices for one row of activations, after row_gated_experts. A threadgroup takes a group of rows
-// of weights. It makes the choice of row_gated_experts again: that kernel waited for the logits, so they are complete before this one
-// waits. Each of its teams takes a choice, stages the choice's weights and quantises its activations. Shared memory holds the
-// quantised activations of all choices, then the weights, and later the partial sums; then two floats per expert. Grid: groups of rows.
+// row_experts_add is experts_down and weigh_choices for one row of activations, after
+// row_gated_experts. A threadgroup takes a group of rows of weights. It makes the choice of
+// row_gated_experts again: that kernel waited for the logits, so they are complete before this one
+// waits. Each of its teams takes a choice, stages the choice's weights and quantises its
+// activations. Shared memory holds the quantised activations of all choices, then the weights, and
+// later the partial sums; then two floats per expert. Grid: groups of rows.
 template <class W, class A>
 __device__ inline void row_experts_add(const uchar* down, const uchar* shared_down, const float* h, const float* logits, const float* bias, float* dst,
                                        const RowExpertsArgs& args) {

@@ -1,6 +1,7 @@
-// The splits of attention, and how they are joined. The positions of a row are divided into splits of split_keys positions. For each
-// head, a split has its largest score m, the sum l of the weights exp(score-m), and the weighted sum of the values. In memory, these are
-// [m | l | two unused floats | values].
+// The splits of attention, and how they are joined. The positions of a row are divided into splits
+// of split_keys positions. For each head, a split has its largest score m, the sum l of the weights
+// exp(score-m), and the weighted sum of the values. In memory, these are [m | l | two unused
+// floats | values].
 #include "base.h"
 
 enum { split_keys = SPLIT_KEYS, part_header = PART_HEADER };
@@ -8,7 +9,8 @@ enum { split_keys = SPLIT_KEYS, part_header = PART_HEADER };
 // lowest returns -infinity, the largest score of a split without positions.
 __device__ inline float lowest() { return __int_as_float(0xff800000); }
 
-// Joined has the largest score of the running result and a split, and the factors by which both are multiplied before they are added.
+// Joined has the largest score of the running result and a split, and the factors by which both are
+// multiplied before they are added.
 struct Joined {
     float m, so_far, split;
 };
@@ -17,8 +19,8 @@ __device__ inline Joined join(float m, float split_m) {
     return {larger, expf(m - larger), expf(split_m - larger)};
 }
 
-// join_splits computes values d to d+3 and d+16 to d+19 of the attention of a row and head whose positions are 0 to position. parts
-// points to the first of its splits.
+// join_splits computes values d to d+3 and d+16 to d+19 of the attention of a row and head whose
+// positions are 0 to position. parts points to the first of its splits.
 __device__ inline void join_splits(const float* parts, uint value_dim, uint position, uint d, float4& low, float4& high) {
     float m = lowest(), l = 0, total[8] = {0, 0, 0, 0, 0, 0, 0, 0};
 #pragma unroll 4

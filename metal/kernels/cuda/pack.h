@@ -8,13 +8,13 @@ struct PackArgs {
     uint groups;     // per matrix; missing rows of the last group are zeros
 };
 
-// Words writes all integers of a lane. Plane writes the bits above the low four, which types of five and six bits store separately, to the
-// place where W::values expects them.
+// Words writes all integers of a lane. Plane writes the bits above the low four, which types of
+// five and six bits store separately, to the place where W::values expects them.
 template <class W> struct Plane {
     static __device__ void put(uchar*, uint, const int*) {}
 };
-// bits packs count bits of each of a lane's 16 integers, beginning with bit 4. The integers are four words of four bytes. The bits of byte
-// i of the four words become neighbours.
+// bits packs count bits of each of a lane's 16 integers, beginning with bit 4. The integers are
+// four words of four bytes. The bits of byte i of the four words become neighbours.
 __device__ inline uint bits(const int* v, uint count) {
     uint all = 0;
     for (uint j = 0; j < 4; j++) {
@@ -51,7 +51,8 @@ template <> struct Words<Q8_0> {
     }
 };
 
-// pack packs matrices. A warp takes a block of a group. Grid: (groups per matrix, blocks / warps of a threadgroup, matrices).
+// pack packs matrices. A warp takes a block of a group. Grid: (groups per matrix, blocks / warps of
+// a threadgroup, matrices).
 template <class W>
 __device__ void pack(const uchar* from, uchar* to, const PackArgs& args) {
     uint lane = threadIdx.x % 32, r = lane / 4, q = lane % 4, b = blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32;
@@ -82,7 +83,8 @@ struct EmbedArgs {
     uint dst_stride;
 };
 
-// embed writes the rows of a packed matrix that are the embeddings of tokens. Four lanes take a block. Grid: (4·blocks / threads, rows).
+// embed writes the rows of a packed matrix that are the embeddings of tokens. Four lanes take a
+// block. Grid: (4·blocks / threads, rows).
 template <class W>
 __device__ void embed(const uchar* table, const float* tokens, float* dst, const EmbedArgs& args) {
     uint i = blockIdx.x * blockDim.x + threadIdx.x, b = i / 4, q = i % 4;

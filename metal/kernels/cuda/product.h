@@ -1,5 +1,6 @@
-// Products of packed weights, also in the gated form silu(gate·x)*(up·x). A team is the warps that compute a tile of results together.
-// Template argument A is the algorithm of a team: Tensor or Lanes of tile.h.
+// Products of packed weights, also in the gated form silu(gate·x)*(up·x). A team is the warps that
+// compute a tile of results together. Template argument A is the algorithm of a team: Tensor or
+// Lanes of tile.h.
 #include "join.h"
 #include "tile.h"
 
@@ -10,7 +11,8 @@ struct Team {
     __device__ Team() : index(threadIdx.x / 32 / A::warps), warp(threadIdx.x / 32 % A::warps), lane(threadIdx.x % 32) {}
 };
 
-// finish joins the partial sums of all teams and calls write(team, group, column, row, sum) for each result.
+// finish joins the partial sums of all teams and calls write(team, group, column, row, sum) for
+// each result.
 template <class A, int teams, class Write>
 __device__ inline void finish(const float (&sums)[A::values], Write write) {
     __shared__ Parts<A::parts, A::columns> parts[teams];
@@ -26,7 +28,8 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
     }
 }
 
-// finish_gated is finish for silu(gate)*up. The first half of the groups belongs to gate, the second half to up.
+// finish_gated is finish for silu(gate)*up. The first half of the groups belongs to gate, the
+// second half to up.
 template <class A, int teams, class Write>
 __device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
     __shared__ Parts<A::parts, A::columns> gates[teams], ups[teams];
@@ -43,7 +46,8 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
     }
 }
 
-// multiply computes a team's sums for the groups of w from first on. all is the number of groups of w.
+// multiply computes a team's sums for the groups of w from first on. all is the number of groups of
+// w.
 template <class A, class W, class RowOf>
 __device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, RowOf row, float (&sums)[A::values]) {
     const uchar* groups[A::groups];
@@ -83,8 +87,9 @@ struct Part {
     }
 };
 
-// max_prefetching is the maximum number of threadgroups of a product for which each requests its weights while the previous kernel still
-// runs. If there are more, not all of them run at the same time.
+// max_prefetching is the maximum number of threadgroups of a product for which each requests its
+// weights while the previous kernel still runs. If there are more, not all of them run at the same
+// time.
 enum { max_prefetching = 1024 };
 
 struct ProductArgs {
@@ -99,8 +104,8 @@ struct ProductArgs {
     uint column_tiles;
 };
 
-// product writes W·x for up to three weights, side by side, or for the matrices of one weight. Grid: (tiles of rows · tiles of columns,
-// 1, matrices).
+// product writes W·x for up to three weights, side by side, or for the matrices of one weight.
+// Grid: (tiles of rows · tiles of columns, 1, matrices).
 template <class W, class A, int teams>
 __device__ void product(const uchar* w0, const uchar* w1, const uchar* w2, const uchar* x, float* dst, const ProductArgs& args) {
     Part part(w0, w1, w2, blockIdx.x / args.column_tiles, args);
@@ -161,8 +166,8 @@ struct RowArgs {
     LatentArgs latent;  // of the latent that an additional threadgroup stores; its size can be 0
 };
 
-// join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and quantises them. It also writes the values to
-// made unless made is null.
+// join_row joins the splits of attention for values first to first+32·blocks-1 of a row, and
+// quantises them. It also writes the values to made unless made is null.
 __device__ inline void join_row(Row& row, const float* parts, float* made, uint first, uint position, const RowArgs& args) {
     for (uint i = threadIdx.x; i - threadIdx.x % 32 < 4 * args.blocks; i += blockDim.x) {
         uint at = i < 4 * args.blocks ? 32 * (i / 4) + 4 * (i % 4) : 0, value = first + at;
@@ -179,12 +184,15 @@ __device__ inline void join_row(Row& row, const float* parts, float* made, uint 
     }
 }
 
-// row_product is product for one row of activations. Each threadgroup begins to stage its weights in shared memory while the previous
-// kernel still runs. It then quantises the row into shared memory, and each team multiplies a group of rows of weights. The row is x, or
-// each threadgroup computes it from x: by RMSNorm or, if x has splits of attention, by joining them. The first threadgroup writes a
-// computed row to made. If dims is not 0, the kernel computes MLA's Absorb, and an additional threadgroup per matrix rotates values. If
-// there is a latent, the kernel computes MLA's Latents and the product of the compressed query, and an additional threadgroup stores the
-// latent. R is the number of rounds of RMSNorm. Grid: (groups of rows / teams, 1, matrices).
+// row_product is product for one row of activations. Each threadgroup begins to stage its weights
+// in shared memory while the previous kernel still runs. It then quantises the row into shared
+// memory, and each team multiplies a group of rows of weights. The row is x, or each threadgroup
+// computes it from x: by RMSNorm or, if x has splits of attention, by joining them. The first
+// threadgroup writes a computed row to made. If dims is not 0, the kernel computes MLA's Absorb,
+// and an additional threadgroup per matrix rotates values. If there is a latent, the kernel
+// computes MLA's Latents and the product of the compressed query, and an additional threadgroup
+// stores the latent. R is the number of rounds of RMSNorm. Grid: (groups of rows / teams, 1,
+// matrices).
 template <class W, class A, int teams, int R>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
                             float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {

@@ -1,10 +1,11 @@
-// Two algorithms for products of groups of weight rows with columns. A column is a row of activations. A team of warps takes M groups and
-// some columns. The strands (see base.h) are divided among the team's warps, and their partial sums are joined in shared memory.
+// Two algorithms for products of groups of weight rows with columns. A column is a row of
+// activations. A team of warps takes M groups and some columns. The strands (see base.h) are
+// divided among the team's warps, and their partial sums are joined in shared memory.
 #include "activations.h"
 #include "weights.h"
 
-// add_block adds a block to a sum. v is the integer product, d and m are the scale and the minimum of the weights, x is the scale and the
-// sum of the activations.
+// add_block adds a block to a sum. v is the integer product, d and m are the scale and the minimum
+// of the weights, x is the scale and the sum of the activations.
 template <class W>
 __device__ inline float add_block(float sum, float v, float d, float m, float2 x) {
     if (W::minimum) sum = fmaf(m, x.y, sum);
@@ -44,14 +45,14 @@ struct Parts {
     }
 };
 
-// Tensor multiplies with tensor cores. A team takes M groups and T tiles of 8 columns. A warp takes S strands and reads U blocks before
-// it uses the first; a team has 8/S warps.
+// Tensor multiplies with tensor cores. A team takes M groups and T tiles of 8 columns. A warp takes
+// S strands and reads U blocks before it uses the first; a team has 8/S warps.
 template <class W, int M, int T, int S, int U>
 struct Tensor {
     enum { groups = M, columns = 8 * T, warps = strands / S, parts = warps, values = M * T * 4 };
 
-    // Byte offsets in block 0 of the activations. own is for the lane's values, which are in column lane/4 of each tile. scales is for the
-    // scales of columns 2q and 2q+1 with q = lane%4.
+    // Byte offsets in block 0 of the activations. own is for the lane's values, which are in column
+    // lane/4 of each tile. scales is for the scales of columns 2q and 2q+1 with q = lane%4.
     uint own[T];
     uint scales[T][2];
 
@@ -104,7 +105,8 @@ struct Tensor {
         }
     }
 
-    // add adds the products of rows r and r+8 with columns 2q and 2q+1, where r is lane/4 and q is lane%4.
+    // add adds the products of rows r and r+8 with columns 2q and 2q+1, where r is lane/4 and q is
+    // lane%4.
     static __device__ void add(const Block& read, float (&sums)[M * T * 4]) {
         UNROLL for (uint m = 0; m < M; m++) {
             uint a[4];
@@ -158,7 +160,8 @@ struct Packed {
     __device__ float2 scale(uint n, uint b) const { return *(const float2*)(x + b * column_bytes + scales[n]); }
 };
 
-// Row is one quantised row of activations in shared memory: the values of all blocks in the order of Packed, then scales and sums.
+// Row is one quantised row of activations in shared memory: the values of all blocks in the order
+// of Packed, then scales and sums.
 struct Row {
     uchar* q;
     float2* s;
@@ -167,14 +170,15 @@ struct Row {
     __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 32 * b); }
     __device__ float2 scale(uint, uint b) const { return s[b]; }
 
-    // put stores values 8i to 8i+7 of the packed order, which four neighbouring lanes have quantised together.
+    // put stores values 8i to 8i+7 of the packed order, which four neighbouring lanes have
+    // quantised together.
     __device__ void put(uint i, const Quantised& v) {
         *(uint2*)(q + 8 * i) = v.q;
         if (i % 4 == 0) s[i / 4] = make_float2(v.d, v.sum);
     }
 
-    // fill quantises a row. read(i) returns values i to i+3. threads is a multiple of 32. A thread issues the reads of four rounds
-    // before it uses them.
+    // fill quantises a row. read(i) returns values i to i+3. threads is a multiple of 32. A thread
+    // issues the reads of four rounds before it uses them.
     template <class Read>
     __device__ void fill(Read read, uint blocks, uint thread, uint threads) {
         for (uint first = thread; first - thread % 32 < 4 * blocks; first += 4 * threads) {
@@ -205,9 +209,10 @@ struct Row {
     static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
 };
 
-// Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores. Lane 8j+r takes rows r and r+8 of every
-// fourth block: with S = 8, the blocks of strands j and j+4; with S = 4, those of one of the two. A team has 8/S warps. A warp reads U
-// rounds of blocks before it uses the first.
+// Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores.
+// Lane 8j+r takes rows r and r+8 of every fourth block: with S = 8, the blocks of strands j and
+// j+4; with S = 4, those of one of the two. A team has 8/S warps. A warp reads U rounds of blocks
+// before it uses the first.
 template <class W, int M, int N, int S, int U>
 struct Lanes {
     enum { groups = M, columns = N, warps = strands / S, halves = S / 4, parts = 4 * warps, values = M * N * 2 };

@@ -8,8 +8,8 @@ struct TopArgs {
     uint dst_stride;
 };
 
-// TopPart has the largest value of a part of a row, the value's index, and the sum of exp(v-value). Among equal values, the lowest
-// index counts. The sum is infinite if a value is not finite.
+// TopPart has the largest value of a part of a row, the value's index, and the sum of exp(v-value).
+// Among equal values, the lowest index counts. The sum is infinite if a value is not finite.
 struct TopPart {
     float value;
     uint index;
@@ -19,7 +19,8 @@ struct TopPart {
 __device__ inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 __device__ inline bool is_finite(float v) { return (__float_as_uint(v) & 0x7f800000) != 0x7f800000; }
 
-// best_of finds the best value of 256 threads and the value's index. All threads receive the result.
+// best_of finds the best value of 256 threads and the value's index. All threads receive the
+// result.
 __device__ inline void best_of(float& value, uint& index) {
     __shared__ float values[8];
     __shared__ uint indices[8];
@@ -62,7 +63,8 @@ extern "C" __global__ void __launch_bounds__(256) top_parts(const float* src, To
     parts[blockIdx.y * args.parts + blockIdx.x] = {value, index, total};
 }
 
-// top_join writes [index | value | logarithm of the sum of all exponentials] of a row. A warp takes a row, and each lane a part of it.
+// top_join writes [index | value | logarithm of the sum of all exponentials] of a row. A warp takes
+// a row, and each lane a part of it.
 extern "C" __global__ void top_join(const TopPart* parts, float* dst, TopArgs args) {
     wait_for_previous();
     const float infinity = __int_as_float(0x7f800000);

@@ -5,7 +5,8 @@
 extern "C" __global__ void pack_weights(const uchar* from, uchar* to, PackArgs args) { pack<WEIGHT>(from, to, args); }
 extern "C" __global__ void embed_rows(const uchar* table, const float* tokens, float* dst, EmbedArgs args) { embed<WEIGHT>(table, tokens, dst, args); }
 
-// BOUNDS gives the threads per threadgroup, and the minimum number of threadgroups resident on a multiprocessor.
+// BOUNDS gives the threads per threadgroup, and the minimum number of threadgroups resident on a
+// multiprocessor.
 #define BOUNDS(A, teams, min_blocks) __launch_bounds__(32 * A::warps * teams, min_blocks)
 
 #define PRODUCT(name, A, teams, min_blocks) \

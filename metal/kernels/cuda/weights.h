@@ -1,6 +1,7 @@
-// The types of weights, packed for tensor cores. 16 rows form a group. A block of 32 columns of a group is contiguous: lane 4r+q of
-// a warp finds values 4q to 4q+3 and 4q+16 to 4q+19 of rows r and r+8 side by side, and the scales follow. The size is the same as
-// in GGUF, except that Q4_K and Q5_K take 4 more bytes per 256 weights, since each scale has its own byte.
+// The types of weights, packed for tensor cores. 16 rows form a group. A block of 32 columns of a
+// group is contiguous: lane 4r+q of a warp finds values 4q to 4q+3 and 4q+16 to 4q+19 of rows r and
+// r+8 side by side, and the scales follow. The size is the same as in GGUF, except that Q4_K and
+// Q5_K take 4 more bytes per 256 weights, since each scale has its own byte.
 //
 // Each type has
 //   minimum, halves        1 if blocks have minimums; 1 if each half of a block has a scale
@@ -13,7 +14,8 @@
 //   put(p, s, row, b, r)   writes the scales of block b of a GGUF row as row r of a group
 #include "base.h"
 
-// Scales are the scales d and minimums m of rows r (d0, m0) and r+8 (d1, m1): a weight is d times its integer plus m.
+// Scales are the scales d and minimums m of rows r (d0, m0) and r+8 (d1, m1): a weight is d times
+// its integer plus m.
 struct Scales {
     float d0, d1, m0, m1;
 };
@@ -41,7 +43,8 @@ __device__ inline void nibbles4(const uchar* p, uint r, Registers* q) {
     q[3].q = make_uint2(b.z, b.w);
 }
 
-// spread moves four nibbles to the low halves of four bytes. Nibble i has the fifth bits of integer i of each word.
+// spread moves four nibbles to the low halves of four bytes. Nibble i has the fifth bits of integer
+// i of each word.
 __device__ inline uint spread(uint v) { return __byte_perm(v, v >> 4, 0x5140); }
 
 struct NoMinimum {
@@ -119,7 +122,8 @@ struct Q5_0 : NoMinimum {
         r.high = *(const ushort*)(p + 256 + 2 * lane);
         r.d = *(const uint*)(p + 320 + lane / 4 * 4);
     }
-    // A signed five-bit number goes into the upper five bits of a byte. Its value is then multiplied by 8.
+    // A signed five-bit number goes into the upper five bits of a byte. Its value is then
+    // multiplied by 8.
     static __device__ void values(const Registers& r, uint* a) {
         uint h = spread(r.high);
         a[0] = (r.q.x << 3 & 0x78787878) | (h << 7 & 0x80808080);
@@ -207,8 +211,9 @@ struct Q8_0 : NoMinimum {
     static __device__ void put(uchar* p, uchar*, const uchar* row, uint b, uint r) { write2(p + 512 + r % 8 * 4 + r / 8 * 2, read2(row + b * 34)); }
 };
 
-// The header of a super-block of the K types has d and dmin of each row as float16. The values of rows r and r+8 are side by side.
-// A block has a 6-bit scale and a 6-bit minimum per row, each in one byte.
+// The header of a super-block of the K types has d and dmin of each row as float16. The values of
+// rows r and r+8 are side by side. A block has a 6-bit scale and a 6-bit minimum per row, each in
+// one byte.
 __device__ inline Scales k_scales(uint2 super, uint bytes) {
     float d0 = half_float(low_half(super.x)), e0 = -half_float(super.x >> 16);
     float d1 = half_float(low_half(super.y)), e1 = -half_float(super.y >> 16);
@@ -218,7 +223,8 @@ __device__ inline Scales k_scales(uint2 super, uint bytes) {
     };
 }
 
-// k_put writes scale and minimum of block j of a super-block to bytes, and with block 0 also d and dmin to the header.
+// k_put writes scale and minimum of block j of a super-block to bytes, and with block 0 also d and
+// dmin to the header.
 __device__ inline void k_put(uchar* bytes, uchar* super, const uchar* source, uint j, uint r) {
     const uchar* q = source + 4;
     uint scale = j < 4 ? q[j] & 63 : (q[j + 4] & 15) | (q[j - 4] >> 6 << 4);

@@ -1,6 +1,7 @@
--- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch that had no waiting rows gets the
--- lowest turn of the other batches (see fill.lua). The model alias of the queue is noted in each batch's meta.
--- Values: queue, now_ns. Rows: id, message. Returns the numbers (from 1) of the rows whose ids exist.
+-- Adds tasks at the end of the waiting rows of their batches, except tasks whose ids exist. A batch
+-- that had no waiting rows gets the lowest turn of the other batches (see fill.lua). The model
+-- alias of the queue is noted in each batch's meta. Values: queue, now_ns. Rows: id, message.
+-- Returns the numbers (from 1) of the rows whose ids exist.
 local known, joined, named = {}, {}, {}
 local alias = string.match(arg.queue, '^(.*):')
 local turns = turnsKey(arg.queue)

@@ -1,5 +1,6 @@
--- Writes a worker's record, and makes the worker the owner of rows that it has taken but not begun. Values: worker, record. Rows: queue, id, batch, line,
--- delivery. Returns false if the worker was declared lost and must continue under another id, otherwise the numbers (from 1) of the rows that
+-- Writes a worker's record, and makes the worker the owner of rows that it has taken but not begun.
+-- Values: worker, record. Rows: queue, id, batch, line, delivery. Returns false if the worker was
+-- declared lost and must continue under another id, otherwise the numbers (from 1) of the rows that
 -- the worker does not have any more.
 if redis.call('HEXISTS', fleetKey('lost'), arg.worker) == 1 then
   return false

@@ -1,8 +1,10 @@
--- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. A repeated call for the same delivery counts no
--- second attempt: the client repeats a call whose reply was lost. lib/rows.lua precedes this script.
--- Values: now. Rows: batch, line, file (FileID or ''), delivery, alias (that the row names, or ''), pin (of the worker's model, or ''), task (its key),
--- worker. Returns a list with an item for each row: the text of an error, or a list of the number of the attempt and the row's checkpoint, if
--- there is one, or a list of one number with which the row is refused.
+-- Counts an attempt at each of several rows, and makes a worker the owner of their deliveries. A
+-- repeated call for the same delivery counts no second attempt: the client repeats a call whose
+-- reply was lost. lib/rows.lua precedes this script. Values: now. Rows: batch, line, file (FileID
+-- or ''), delivery, alias (that the row names, or ''), pin (of the worker's model, or ''), task
+-- (its key), worker. Returns a list with an item for each row: the text of an error, or a list of
+-- the number of the attempt and the row's checkpoint, if there is one, or a list of one number with
+-- which the row is refused.
 local changed = {} -- changed batches
 
 local replies = each(function(row, n)

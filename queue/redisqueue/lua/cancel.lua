@@ -1,6 +1,7 @@
--- Ends an unfinished batch: its rows are no longer begun or recorded, and its keys expire after their retention. It works even while Redis has no
--- memory left: a script that first makes a write that needs no memory, here DEL, may make other writes after it.
--- Values: batch, now. Returns reply.ok, or reply.recorded if all rows are recorded, or reply.no_batch.
+-- Ends an unfinished batch: its rows are no longer begun or recorded, and its keys expire after
+-- their retention. It works even while Redis has no memory left: a script that first makes a write
+-- that needs no memory, here DEL, may make other writes after it. Values: batch, now. Returns
+-- reply.ok, or reply.recorded if all rows are recorded, or reply.no_batch.
 local keys = keysOf(arg.batch)
 if redis.call('EXISTS', keys.meta) == 0 then
   return reply.no_batch

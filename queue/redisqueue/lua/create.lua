@@ -1,5 +1,6 @@
--- Creates a batch. If the batch exists, sets only its weight, if one is given, and its permission to mix models, if mixed is 1.
--- Values: batch, mixed (1 or 0), weight (or ''). Rows: field, value. Returns 1, or 0 if the batch exists.
+-- Creates a batch. If the batch exists, sets only its weight, if one is given, and its permission
+-- to mix models, if mixed is 1. Values: batch, mixed (1 or 0), weight (or ''). Rows: field, value.
+-- Returns 1, or 0 if the batch exists.
 local meta = batchKey(arg.batch, 'meta')
 local existed = redis.call('EXISTS', meta)
 if existed == 0 then

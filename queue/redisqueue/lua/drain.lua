@@ -1,6 +1,8 @@
--- Removes rows of a batch from a queue with their tasks, except those that live workers run. It works even while Redis has no memory left.
--- Values: queue, batch, max (number of waiting rows to remove in this call), silence (ms after which a row without an owner, or twice that after the
--- last heartbeat of its owner, has no live worker). Returns 1 if the batch may have more waiting rows, otherwise 0.
+-- Removes rows of a batch from a queue with their tasks, except those that live workers run. It
+-- works even while Redis has no memory left. Values: queue, batch, max (number of waiting rows to
+-- remove in this call), silence (ms after which a row without an owner, or twice that after the
+-- last heartbeat of its owner, has no live worker). Returns 1 if the batch may have more waiting
+-- rows, otherwise 0.
 local waiting = waitingKey(arg.queue, arg.batch)
 for _ = 1, tonumber(arg.max) do
   local line = redis.call('RPOP', waiting)

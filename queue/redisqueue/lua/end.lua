@@ -1,8 +1,10 @@
--- Ends the delivery of a running task, unless another worker has the task by now. The task goes to a place: 'done' (it is deleted), 'head' or 'tail' of its
--- queue, 'retry' or 'archived' (asynq's sets). A row whose batch is cancelled or does not exist is deleted. lib/delivery.lua precedes this script.
--- Values: queue, id, delivery, place, uncount (1 if the attempt does not count), failed (1 if the failure counts), message and at (for 'retry' and
--- 'archived': its new message, and the time in s at which it is to be delivered again or was archived), today, expire (Unix time in s at which
--- today's counts expire). Returns reply.ok or reply.superseded.
+-- Ends the delivery of a running task, unless another worker has the task by now. The task goes to
+-- a place: 'done' (it is deleted), 'head' or 'tail' of its queue, 'retry' or 'archived' (asynq's
+-- sets). A row whose batch is cancelled or does not exist is deleted. lib/delivery.lua precedes
+-- this script. Values: queue, id, delivery, place, uncount (1 if the attempt does not count),
+-- failed (1 if the failure counts), message and at (for 'retry' and 'archived': its new message,
+-- and the time in s at which it is to be delivered again or was archived), today, expire (Unix time
+-- in s at which today's counts expire). Returns reply.ok or reply.superseded.
 local task = taskKey(arg.queue, arg.id)
 local batch, line = rowOf(arg.id)
 local keys = batch and keysOf(batch)

@@ -1,5 +1,5 @@
--- Moves the tasks whose retry or start is due to the ends of their queues, as asynq's server does. Values: max (number of tasks per set). Rows: queue.
--- Returns the number of moved tasks.
+-- Moves the tasks whose retry or start is due to the ends of their queues, as asynq's server does.
+-- Values: max (number of tasks per set). Rows: queue. Returns the number of moved tasks.
 local moved, now = 0, nowMS()
 for _, row in ipairs(rows) do
   for _, name in ipairs({'retry', 'scheduled'}) do

@@ -1,6 +1,7 @@
--- Declares a worker lost, unless it has sent another heartbeat than the given one. Deletes the records of workers that were declared lost long ago.
--- Values: worker, beat (its last known heartbeat), max_age (age in ms from which records of lost workers are deleted). Returns 1, or 0 if the worker is
--- alive or has no record.
+-- Declares a worker lost, unless it has sent another heartbeat than the given one. Deletes the
+-- records of workers that were declared lost long ago. Values: worker, beat (its last known
+-- heartbeat), max_age (age in ms from which records of lost workers are deleted). Returns 1, or 0
+-- if the worker is alive or was declared lost before.
 if redis.call('HGET', fleetKey('beats'), arg.worker) ~= arg.beat then
   return 0
 end

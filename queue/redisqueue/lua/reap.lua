@@ -1,10 +1,13 @@
--- Hands over the running rows whose workers are not alive: in one step, each row returns to the head of its queue, in the order in which the rows were
--- taken, its delivery number grows by 1, so that later writes of the old worker are refused, and a death is counted instead of an attempt if
--- the worker had begun the row. A row without an owner, whose worker died between taking and owning it, returns after a time. A row that is
--- recorded, or whose batch is cancelled or does not exist, is deleted. The script also fills the pending lists: take.lua does not fill a list that
--- it finds empty, for example after its tasks were deleted. lib/fill.lua and lib/delivery.lua precede this script.
--- Values: interval (ms; queues that a worker has inspected within it are left out, 0 inspects all), silence (ms until a row without an owner returns). Rows:
--- queue. Returns queue and number of returned rows of each inspected queue.
+-- Hands over the running rows whose workers are not alive: in one step, each row returns to the
+-- head of its queue, in the order in which the rows were taken, its delivery number grows by 1, so
+-- that later writes of the old worker are refused, and a death is counted instead of an attempt if
+-- the worker had begun the row. A row without an owner, whose worker died between taking and owning
+-- it, returns after a time. A row that is recorded, or whose batch is cancelled or does not exist,
+-- is deleted. The script also fills the pending lists: take.lua does not fill a list that it finds
+-- empty, for example after its tasks were deleted. lib/fill.lua and lib/delivery.lua precede this
+-- script. Values: interval (ms; queues that a worker has inspected within it are left out, 0
+-- inspects all), silence (ms until a row without an owner returns). Rows: queue. Returns queue and
+-- number of returned rows of each inspected queue.
 local returned, now = {}, nowMS()
 
 local function isDead(task, owner, orphan)

@@ -1,10 +1,12 @@
--- Records rows: stores their results, counts them, and appends their lines to the streams of their batches. The first answer under an alias pins its
--- model. The task of a row leaves its queue as asynq's tasks do when they are done. What can be written for all rows of a batch together is
--- written at the end. lib/rows.lua, lib/finish.lua and lib/stats.lua precede this script.
--- Values: now, today, expire (Unix time in s at which asynq's counts of today expire). Rows: batch, line, text (the result), failed (1 or 0), sum, file
--- (FileID or ''), job (of a failed row, or ''), delivery, alias (that the row names, or ''), pin (of an answer's model, or ''), queue and id (of the
--- row's task, or ''), and the counters. Returns a list with an item for each row: reply.ok, the number with which the row is refused, or the text
--- of an error.
+-- Records rows: stores their results, counts them, and appends their lines to the streams of their
+-- batches. The first answer under an alias pins its model. The task of a row leaves its queue as
+-- asynq's tasks do when they are done. What can be written for all rows of a batch together is
+-- written at the end. lib/rows.lua, lib/finish.lua and lib/stats.lua precede this script. Values:
+-- now, today, expire (Unix time in s at which asynq's counts of today expire). Rows: batch, line,
+-- text (the result), failed (1 or 0), sum, file (FileID or ''), job (of a failed row, or ''),
+-- delivery, alias (that the row names, or ''), pin (of an answer's model, or ''), queue and id (of
+-- the row's task, or ''), and the counters. Returns a list with an item for each row: reply.ok, the
+-- number with which the row is refused, or the text of an error.
 local counters = {'prompt_tokens', 'cached_tokens', 'completion_tokens', 'draft_tokens', 'accepted_tokens'}
 local changed, queues = {}, {} -- changed batches, and queues that tasks have left
 

@@ -1,5 +1,6 @@
--- Deletes the recording of a failed row. An entry of the stream informs collectors that the row's error line is no longer valid. Removes a deadline
--- that has passed. Values: batch, line, entry (id of the row's recording), now. Returns reply.ok, reply.recorded if the recording or the row's job
+-- Deletes the recording of a failed row. An entry of the stream informs collectors that the row's
+-- error line is no longer valid. Removes a deadline that has passed. Values: batch, line, entry (id
+-- of the row's recording), now. Returns reply.ok, reply.recorded if the recording or the row's job
 -- does not exist, reply.no_batch or reply.cancelled.
 local keys = keysOf(arg.batch)
 local is = redis.call('HMGET', keys.meta, 'created_ms', 'cancelled_ms')

@@ -1,5 +1,6 @@
--- Tries the queue's commands on keys that only this script uses, and deletes those keys. Returns the errors, each after its command.
--- Rows: key, one that begins like those of batches, and one that begins like asynq's.
+-- Tries the queue's commands on keys that only this script uses, and deletes those keys. Returns
+-- the errors, each after its command. Rows: key, one that begins like those of batches, and one
+-- that begins like asynq's.
 local failed = {}
 local function try(...)
   local reply = redis.pcall(...)

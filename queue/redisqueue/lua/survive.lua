@@ -1,4 +1,5 @@
--- Subtracts a death that was counted for a worker that was only suspended and runs again. Values: batch, line.
+-- Subtracts a death that was counted for a worker that was only suspended and runs again. Values:
+-- batch, line.
 local deaths = batchKey(arg.batch, 'deaths')
 local n = tonumber(redis.call('HGET', deaths, arg.line) or 0)
 if n > 1 then

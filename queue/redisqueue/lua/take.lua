@@ -1,13 +1,15 @@
--- Takes tasks, and refills the lists that they came from. Each task comes from the first queue in its order that has one. lib/fill.lua precedes this
--- script. Values: queues (their names, separated by spaces). Rows: order, one for each wanted task (the numbers of the queues, from 1, as digits, in the
--- order in which they are tried). Returns queue, id, message, number of the delivery and number of deaths of each task.
+-- Takes tasks, and refills the lists that they came from. Each task comes from the first queue in
+-- its order that has one. lib/fill.lua precedes this script. Values: queues (their names, separated
+-- by spaces). Rows: order, one for each wanted task (the numbers of the queues, from 1, as digits,
+-- in the order in which they are tried). Returns queue, id, message, number of the delivery and
+-- number of deaths of each task.
 local names, tasks, queues, left = {}, {}, {}, #rows
 for name in string.gmatch(arg.queues, '%S+') do
   names[#names + 1] = name
 end
 
--- move moves the chosen tasks of a queue from the list of pending to the list of active tasks, and refills the former. Ids whose task is
--- gone are only removed.
+-- move moves the chosen tasks of a queue from the list of pending to the list of active tasks, and
+-- refills the former. Ids whose task is gone are only removed.
 local function move(q)
   if q.seen == 0 then
     return

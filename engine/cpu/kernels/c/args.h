@@ -1,8 +1,10 @@
-// Arguments of the kernels. Each struct has the layout of its counterpart in args.go: every field takes 8 bytes.
+// Arguments of the kernels. Each struct has the layout of its counterpart in args.go: every field
+// takes 8 bytes.
 #pragma once
 #include <stdint.h>
 
-// block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels add. It takes one cache line.
+// block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels
+// add. It takes one cache line.
 struct block {
   int8_t q[32];
   float d;                            // an activation is d times its byte

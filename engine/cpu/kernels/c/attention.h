@@ -1,8 +1,10 @@
-// Attention over keys and values of one type. The file that includes this one defines NAME(x), the name of kernel x for the type; SIZE, the
-// bytes of a cached value; CACHED, which reads 16 values; and CACHED_ONE, which reads one value.
+// Attention over keys and values of one type. The file that includes this one defines NAME(x), the
+// name of kernel x for the type; SIZE, the bytes of a cached value; CACHED, which reads 16 values;
+// and CACHED_ONE, which reads one value.
 
-// scores_tile computes the scores of Q queries at P positions. A score is accumulated in 16 sums, each over every sixteenth value, which
-// sum_of then adds. If dims is not a multiple of 16, the remaining values are added last.
+// scores_tile computes the scores of Q queries at P positions. A score is accumulated in 16 sums,
+// each over every sixteenth value, which sum_of then adds. If dims is not a multiple of 16, the
+// remaining values are added last.
 INLINE void NAME(scores_tile)(const struct scores_args *a, int64_t query, int64_t position, const int Q, const int P) {
   f32x16 acc[Q][P];
   const float *q[Q];

@@ -1,4 +1,5 @@
-// Conversions of rows of the KV cache between float32 and float16, Q8_0 or Q4_0. The last two have blocks of 32 values in GGUF's layout.
+// Conversions of rows of the KV cache between float32 and float16, Q8_0 or Q4_0. The last two have
+// blocks of 32 values in GGUF's layout.
 #include "args.h"
 #include "math.h"
 
@@ -57,7 +58,8 @@ void LEVEL(from_q4_0)(const struct convert_args *a) {
   }
 }
 
-// The scale of a block is chosen so that the value of largest magnitude becomes -8. It is negative if that value is positive.
+// The scale of a block is chosen so that the value of largest magnitude becomes -8. It is negative
+// if that value is positive.
 void LEVEL(to_q4_0)(const struct convert_args *a) {
   const float *src = a->src;
   uint8_t *dst = a->dst;

@@ -2,7 +2,8 @@
 #include "args.h"
 #include "math.h"
 
-// quantise_tile converts T blocks, at most four. The maxima and the sums of all T blocks are computed together; see FOLD4.
+// quantise_tile converts T blocks, at most four. The maxima and the sums of all T blocks are
+// computed together; see FOLD4.
 INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T) {
   f32x16 x[T][2], size[T];
   UNROLL for (int t = 0; t < T; t++) {
@@ -34,7 +35,8 @@ INLINE void quantise_tile(const struct quantise_args *a, int64_t k, const int T)
   }
 }
 
-// quantise converts a row to blocks of 32 values of 8 bits. The value of largest magnitude in a block becomes 127 or -127.
+// quantise converts a row to blocks of 32 values of 8 bits. The value of largest magnitude in a
+// block becomes 127 or -127.
 void LEVEL(quantise)(const struct quantise_args *a) {
   int64_t k = 0;
   ROLLED for (; k + 4 <= a->blocks; k += 4) quantise_tile(a, k, 4);
@@ -58,7 +60,8 @@ void LEVEL(rms_norm)(const struct norm_args *a) {
   ROLLED for (; i < a->n; i++) a->dst[i] = a->src[i] * scale * a->gain[i];
 }
 
-// activate returns x·σ(inner)·up, where inner depends on the kind of activation; see portable.go for the constants.
+// activate returns x·σ(inner)·up, where inner depends on the kind of activation; see portable.go
+// for the constants.
 INLINE f32x16 activate(f32x16 x, f32x16 up, const int kind) {
   f32x16 inner = x;
   if (kind == 1) inner = 1.5957691216057308f * (x + 0.044715f * x * x * x);
@@ -112,7 +115,8 @@ void LEVEL(softmax)(const struct softmax_args *a) {
   ROLLED for (; i < a->n; i++) a->x[i] *= scale;
 }
 
-// highest finds the highest value and adds up exp(x-highest) over all values. A NaN is never the highest.
+// highest finds the highest value and adds up exp(x-highest) over all values. A NaN is never the
+// highest.
 void LEVEL(highest)(struct highest_args *a) {
   const i32x16 first = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const i32x16 exponent = (i32x16){0} + 0x7f800000;

@@ -4,8 +4,9 @@
 
 INLINE float max_of(f32x16 x) { return __builtin_reduce_max(x); }
 
-// FOLD4 reduces each of four vectors of 16 values to one value with JOIN. The order is fixed, because sums depend on it: first the values
-// in each group of four neighbours are joined, then the results of the four groups.
+// FOLD4 reduces each of four vectors of 16 values to one value with JOIN. The order is fixed,
+// because sums depend on it: first the values in each group of four neighbours are joined, then the
+// results of the four groups.
 typedef float f32x4 VECTOR(float, 4);
 typedef int32_t i32x4 VECTOR(int32_t, 4);
 #define FOLD4(JOIN, a, b, c, d)                                                                                     \
@@ -28,8 +29,8 @@ INLINE f32x4 max4(f32x16 a, f32x16 b, f32x16 c, f32x16 d) { return FOLD4(__built
 
 INLINE float sum_of(f32x16 x) { return sums4(x, x, x, x)[0]; }
 
-// exp16 returns e^x with an error of at most 2 units in the last place; 0 for x below -87.3. The reduction and the polynomial are
-// those of expf in Cephes.
+// exp16 returns e^x with an error of at most 2 units in the last place; 0 for x below -87.3. The
+// reduction and the polynomial are those of expf in Cephes.
 INLINE f32x16 exp16(f32x16 x) {
   const f32x16 clamped = __builtin_elementwise_min(__builtin_elementwise_max(x, splat16(-87.3f)), splat16(88.3f));
   const f32x16 n = __builtin_elementwise_roundeven(clamped * 1.44269504088896341f);

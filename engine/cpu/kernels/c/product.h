@@ -1,10 +1,11 @@
-// A product of packed weights with 8-bit activations, for one weight type. The file that includes this one defines
+// A product of packed weights with 8-bit activations, for one weight type. The file that includes
+// this one defines
 //   NAME          the type's name
 //   BLOCK_BYTES   bytes of a block of 32 weights in a group of 16 rows
 //   SUPER_BYTES   bytes in front of every eighth block; 0 if the type has no blocks of 256
 //   struct NAME_block, NAME_load and NAME_add, which unpack a block for LANES rows and add its product
-// A result is the sum over the blocks, in their order. The order is the same in every tile, so a result does not depend on the
-// other rows.
+// A result is the sum over the blocks, in their order. The order is the same in every tile, so a
+// result does not depend on the other rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
@@ -23,7 +24,8 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
       w += SUPER_BYTES;
     }
 #if LANES >= 8 // not on NEON, where the gain of prefetching was not measured
-    // A tile with more rows reads weights more slowly, and the processor then prefetches fewer weights by itself.
+    // A tile with more rows reads weights more slowly, and the processor then prefetches fewer
+    // weights by itself.
     UNROLL for (int at = 0; at < BLOCK_BYTES; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
 #endif
     const struct PART(block) b = PART(load)(w, super, lane);
@@ -39,7 +41,8 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-// rows computes a tile of T rows with all groups of weights. T is so small that the activations stay in the first-level cache.
+// rows computes a tile of T rows with all groups of weights. T is so small that the activations
+// stay in the first-level cache.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   const int64_t size = a->blocks * BLOCK_BYTES + (a->blocks / 8) * SUPER_BYTES;
   ROLLED for (int64_t g = 0; g < a->groups; g++) {
@@ -47,7 +50,8 @@ INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   }
 }
 
-// TILES runs tiles of T rows. It stops before a tile that would leave a single row, because one row takes about as long as two.
+// TILES runs tiles of T rows. It stops before a tile that would leave a single row, because one row
+// takes about as long as two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) PART(rows)(a, r, T)
 

@@ -1,4 +1,5 @@
-// Products of float weights with float activations. Weights are packed in groups of 16 rows, with 16 values for each column.
+// Products of float weights with float activations. Weights are packed in groups of 16 rows, with
+// 16 values for each column.
 #include "args.h"
 #include "vec.h"
 

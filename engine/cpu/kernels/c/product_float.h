@@ -1,6 +1,8 @@
-// A product of packed float weights with float activations, for one weight type. The file that includes this one defines NAME, the type's
-// name; SIZE, the bytes of a weight; and NAME_load, which reads LANES weights as floats. A result is the sum over the even columns plus the
-// sum over the odd columns. The order is the same in every tile, so a result does not depend on the other rows.
+// A product of packed float weights with float activations, for one weight type. The file that
+// includes this one defines NAME, the type's name; SIZE, the bytes of a weight; and NAME_load,
+// which reads LANES weights as floats. A result is the sum over the even columns plus the sum over
+// the odd columns. The order is the same in every tile, so a result does not depend on the other
+// rows.
 #define PART__(name, part) name##_##part
 #define PART_(name, part) PART__(name, part)
 #define PART(part) PART_(NAME, part)
@@ -17,7 +19,8 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
   int64_t k = 0;
   ROLLED for (; k + 4 <= n; k += 4, w += 4 * 16 * SIZE) {
-    // On NEON, weights are prefetched only for one row, because the gain for more rows was not measured.
+    // On NEON, weights are prefetched only for one row, because the gain for more rows was not
+    // measured.
     if (T == 1 || LANES >= 8) UNROLL for (int at = 0; at < 64 * SIZE; at += 64) __builtin_prefetch(w + at + 4096, 0, 3);
     UNROLL for (int i = 0; i < 4; i++) {
       f32v b[VECTORS];
@@ -45,13 +48,15 @@ INLINE void PART(tile)(const struct product_args *a, const uint8_t *w, int64_t r
   }
 }
 
-// rows computes a tile of T rows with all groups of weights. For float weights, a->blocks is the number of columns.
+// rows computes a tile of T rows with all groups of weights. For float weights, a->blocks is the
+// number of columns.
 INLINE void PART(rows)(const struct product_args *a, int64_t r, const int T) {
   ROLLED for (int64_t g = 0; g < a->groups; g++) PART(tile)(a, a->w + g * a->blocks * 16 * SIZE, r, 16 * g, T);
 }
 
-// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers. TILES stops before a tile that would leave
-// a single row, because one row takes about as long as two.
+// TILES runs tiles of T rows. The largest T is the number of rows whose sums fit into registers.
+// TILES stops before a tile that would leave a single row, because one row takes about as long as
+// two.
 #define TILES(T) \
   for (; r + T <= a->rows && r + T + 1 != a->rows; r += T) { \
     PART(rows)(a, r, T); \

@@ -1,8 +1,9 @@
 // Products of quantised weights with 8-bit activations.
 //
-// Weights are packed in groups of 16 rows. In a block of 32 weights, a register holds 4 bytes of each row. Register j has
-// weights 4j to 4j+3. For weights of 4 bits, the low halves of its bytes are weights 4j to 4j+3 and the high halves weights 16+4j to
-// 16+4j+3. Further bits of a weight are in planes: bit b of byte i of a plane belongs to byte i of register b.
+// Weights are packed in groups of 16 rows. In a block of 32 weights, a register holds 4 bytes of
+// each row. Register j has weights 4j to 4j+3. For weights of 4 bits, the low halves of its bytes
+// are weights 4j to 4j+3 and the high halves weights 16+4j to 16+4j+3. Further bits of a weight are
+// in planes: bit b of byte i of a plane belongs to byte i of register b.
 #include "args.h"
 #include "vec.h"
 
@@ -42,7 +43,8 @@ INLINE i32v dot16(i32v s, const struct quants *b, const int8_t *q, const int hal
 
 INLINE f32v add_scaled(f32v acc, i32v s, f32v d, float by) { return fma_v(CONVERT(s, f32v), d * by, acc); }
 
-// Types with one scale for each block. The sum starts with the correction for the offset of the weights.
+// Types with one scale for each block. The sum starts with the correction for the offset of the
+// weights.
 struct scaled_block {
   struct quants q;
   f32v d;
@@ -124,7 +126,8 @@ INLINE struct offset_block q5_1_load(const uint8_t *w, const uint8_t *super, int
 #define SUPER_BYTES 0
 #include "product.h"
 
-// Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of one byte each.
+// Q4_K and Q5_K: every eighth block is preceded by d and dmin, every block by scales and minima of
+// one byte each.
 INLINE f32v byte_scales(const uint8_t *p) { return CONVERT(CONVERT(LOAD(u8v, p), i32v), f32v); }
 
 #define q4_k_block offset_block
@@ -193,7 +196,8 @@ INLINE struct quants twos(const uint8_t *p, int lane) {
   return b;
 }
 
-// Q2_K: every eighth block is preceded by d and dmin, every block by the scales and minima of its halves, which share a byte.
+// Q2_K: every eighth block is preceded by d and dmin, every block by the scales and minima of its
+// halves, which share a byte.
 struct q2_k_block {
   struct quants q;
   f32v d[2], m[2];
@@ -241,7 +245,8 @@ INLINE f32v q3_k_add(f32v acc, const struct q6_k_block *b, const struct block *x
 #define SUPER_BYTES 32
 #include "product.h"
 
-// Types whose weights are four-bit codes: indices in a table of signed bytes. The bytes of the table are prepared for dot_s8.
+// Types whose weights are four-bit codes: indices in a table of signed bytes. The bytes of the
+// table are prepared for dot_s8.
 typedef uint8_t table16 VECTOR(uint8_t, 16);
 
 INLINE bytes look_up(table16 table, bytes codes) {
@@ -286,7 +291,8 @@ INLINE struct scaled_block iq4_xs_load(const uint8_t *w, const uint8_t *super, i
 #define SUPER_BYTES 32
 #include "product.h"
 
-// MXFP4: every block is preceded by an exponent e. The scale of the codes is 2 to the power e-128, which is subnormal below e = 2.
+// MXFP4: every block is preceded by an exponent e. The scale of the codes is 2 to the power e-128,
+// which is subnormal below e = 2.
 #define mxfp4_block scaled_block
 #define mxfp4_add q8_0_add
 INLINE struct scaled_block mxfp4_load(const uint8_t *w, const uint8_t *super, int lane) {

@@ -1,5 +1,5 @@
-// Vectors of the three levels. The code uses Clang's vector types. The levels differ in the number of lanes, the 8-bit
-// dot product and the size of register tiles.
+// Vectors of the three levels. The code uses Clang's vector types. The levels differ in the number
+// of lanes, the 8-bit dot product and the size of register tiles.
 #pragma once
 #include <stdint.h>
 
@@ -13,8 +13,9 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLLED _Pragma("clang loop unroll(disable)")
 
-// LANES is the number of weight rows in a register of a product. A group of 16 rows has 16/LANES registers.
-// Scores are computed in tiles of QUERIES queries by 4 positions, values in tiles of 4 queries by COLUMNS vectors of 16 values.
+// LANES is the number of weight rows in a register of a product. A group of 16 rows has 16/LANES
+// registers. Scores are computed in tiles of QUERIES queries by 4 positions, values in tiles of 4
+// queries by COLUMNS vectors of 16 values.
 #if defined(__AVX512VNNI__)
 #define PREFIX avx512
 #define LANES 16
@@ -50,7 +51,8 @@ typedef uint8_t u8v VECTOR(uint8_t, LANES);
 typedef int8_t s8v VECTOR(int8_t, LANES);
 typedef uint8_t bytes VECTOR(uint8_t, 4 * LANES);
 
-// These vectors have 16 values at every level, so that every level adds the values of a row in the same 16 sums.
+// These vectors have 16 values at every level, so that every level adds the values of a row in the
+// same 16 sums.
 typedef float f32x16 VECTOR(float, 16);
 typedef int32_t i32x16 VECTOR(int32_t, 16);
 typedef int8_t s8x16 VECTOR(int8_t, 16);
@@ -97,7 +99,8 @@ INLINE i32v four(const int8_t *a, int j) {
   return splat32(v);
 }
 
-// dot_u8 adds a dot product to each lane of s. It multiplies the lane's four bytes of w, each from 0 to 127, with bytes 4j to 4j+3 of a.
+// dot_u8 adds a dot product to each lane of s. It multiplies the lane's four bytes of w, each from
+// 0 to 127, with bytes 4j to 4j+3 of a.
 INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #if LANES == 4
   const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load serves four values of j
@@ -115,8 +118,9 @@ INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
 #endif
 }
 
-// prepare_s8 prepares signed bytes of weights for dot_s8: on AVX-512, it adds 128 to each. A sum of dot_s8 must therefore start with
-// start_s8, which corrects for this. minus128 is -128 times the sum of the bytes of a. No byte of a is -128.
+// prepare_s8 prepares signed bytes of weights for dot_s8: on AVX-512, it adds 128 to each. A sum of
+// dot_s8 must therefore start with start_s8, which corrects for this. minus128 is -128 times the
+// sum of the bytes of a. No byte of a is -128.
 #if LANES == 16
 #define S8_XOR 0x80  // gives the weight plus 128, unsigned
 #else

@@ -1,5 +1,6 @@
-// Command generate compiles the C kernels in ../c to Go assembly: for each level, a file of machine code and a file of Go
-// declarations. It needs clang-19 and lld-19 as in Debian; set CLANG and LLD to use others. Run it through go generate.
+// Command generate compiles the C kernels in ../c to Go assembly: for each level, a file of machine
+// code and a file of Go declarations. It needs clang-19 and lld-19 as in Debian; set CLANG and LLD
+// to use others. Run it through go generate.
 package main
 
 import (
@@ -26,7 +27,8 @@ var levels = []level{
 		"--target=x86_64-linux-gnu", "-march=x86-64-v4", "-mavx512vnni", "-mtune=znver4", "-mprefer-vector-width=512",
 	}},
 	{"avx2", "AVX2", "amd64", []string{"--target=x86_64-linux-gnu", "-march=x86-64-v3"}},
-	// The compiler must not use x18, which belongs to the system on Apple's machines, nor x27 and x28, which belong to Go.
+	// The compiler must not use x18, which belongs to the system on Apple's machines, nor x27 and
+	// x28, which belong to Go.
 	{"neon", "NEON with dot products", "arm64", []string{
 		"--target=aarch64-linux-gnu", "-march=armv8.2-a+dotprod", "-mcmodel=tiny",
 		"-ffixed-x18", "-ffixed-x27", "-ffixed-x28",
@@ -42,7 +44,8 @@ var common = []string{
 // frame is the size of a kernel's stack. The compiler fails if a function needs more.
 const frame = 2048
 
-// script is a linker script that joins code and constants into one section. The section runs at any address that is a multiple of 64.
+// script is a linker script that joins code and constants into one section. The section runs at any
+// address that is a multiple of 64.
 const script = `SECTIONS {
   .text 0 : { *(.text .text.*) . = ALIGN(64); *(.rodata .rodata.*) }
   /DISCARD/ : { *(.comment .note* .eh_frame*) }
@@ -141,8 +144,8 @@ func run(name string, args ...string) error {
 
 const header = "// Code generated from c/kernels.c by generate; DO NOT EDIT.\n\n"
 
-// entry has, for each architecture, the assembly source of a Go function that calls the kernel at an offset by C's calling convention. The
-// kernel uses the function's stack frame.
+// entry has, for each architecture, the assembly source of a Go function that calls the kernel at
+// an offset by C's calling convention. The kernel uses the function's stack frame.
 var entry = map[string]string{
 	"amd64": `
 TEXT ·%[1]sCall(SB), 0, $%[2]d-16

@@ -14,7 +14,8 @@ import (
 // version is the compiler version of the committed files. Other versions can produce other code.
 const version = "19.1.7"
 
-// TestGeneratedFilesAreCurrent compiles the C sources and compares the result with the files in the tree.
+// TestGeneratedFilesAreCurrent compiles the C sources and compares the result with the files in the
+// tree.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	out, err := exec.Command(tool("CLANG", "clang-19"), "--version").Output()
 	if err != nil || !strings.Contains(string(out), version) {

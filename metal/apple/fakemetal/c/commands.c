@@ -90,7 +90,8 @@ static Result new_encoder(Object* self, Class kind, bool concurrent) {
 
 enum { set_committed, set_attached, set_changed };
 
-// resident checks that all used buffers are in the residency set of the queue, if the queue has one.
+// resident checks that all used buffers are in the residency set of the queue, if the queue has
+// one.
 static void resident(const Object* queue, const Commands* c) {
     const Object* set = queue->held[0];
     if (!set) return;
@@ -99,7 +100,8 @@ static void resident(const Object* queue, const Commands* c) {
         if (c->used[i]->kind == ClassMTLBuffer && !c->used[i]->resident) violation("a buffer is used that is in no residency set");
 }
 
-// ordered checks that all work in flight belongs to the same queue: Metal orders work only within a queue.
+// ordered checks that all work in flight belongs to the same queue: Metal orders work only within a
+// queue.
 static void ordered(const Object* queue) {
     for (size_t i = 0; i < pending_count; i++)
         if (pending[i]->held[commands_queue] != queue) violation("work is committed to a queue while work of another queue is not completed");
@@ -133,7 +135,8 @@ static double now(void) {
 
 static void copy(const Work* w) { memcpy(w->to->memory + w->to_offset, w->from->memory + w->from_offset, w->size); }
 
-// carry_out runs the work of a command buffer in order. Consecutive dispatches are passed to the executor in one call.
+// carry_out runs the work of a command buffer in order. Consecutive dispatches are passed to the
+// executor in one call.
 static bool carry_out(const Commands* c, char* error) {
     for (size_t i = 0, n; i < c->count; i += n) {
         n = 1;
@@ -165,8 +168,8 @@ static void complete(Object* self) {
     drop_used(c);
 }
 
-// wait_for completes all command buffers up to the given one. No command buffer runs before somebody waits for it,
-// as on a very slow GPU.
+// wait_for completes all command buffers up to the given one. No command buffer runs before
+// somebody waits for it, as on a very slow GPU.
 static Result wait_for(const Object* self) {
     if (self->commands->state < Committed) {
         violation("waitUntilCompleted before commit");

@@ -15,7 +15,8 @@ struct Commands {
     double start, end;
 };
 
-// Encoder is the state of an encoder. values[0] of the encoder's Object is the address of its command buffer.
+// Encoder is the state of an encoder. values[0] of the encoder's Object is the address of its
+// command buffer.
 struct Encoder {
     bool ended, concurrent;
     int groups;             // number of debug groups pushed

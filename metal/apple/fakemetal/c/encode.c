@@ -4,7 +4,8 @@
 #include "commands.h"
 #include "send.h"
 
-// owner returns the command buffer of an encoder, or NULL if it is not alive. An encoder holds no reference to it.
+// owner returns the command buffer of an encoder, or NULL if it is not alive. An encoder holds no
+// reference to it.
 static Object* owner(const Object* encoder) { return encoder->values[0] ? live_object(encoder->values[0]) : NULL; }
 
 static Result end(Object* self, Object* buffer) {
@@ -49,7 +50,8 @@ static Result set_bytes(Encoder* e, const void* bytes, Word size, Word at) {
     return word(0);
 }
 
-// bound returns the number of buffers that are set. They must be set from index 0 on without a gap, and the arguments must follow them.
+// bound returns the number of buffers that are set. They must be set from index 0 on without a gap,
+// and the arguments must follow them.
 static uint32_t bound(const Encoder* e) {
     uint32_t n = 0;
     while (n < max_buffers && e->set[n]) n++;

@@ -18,7 +18,8 @@ static uint32_t free_from, free_to, used, alive;
 static _Thread_local Object* pool[pool_size];
 static _Thread_local size_t pool_used, pools;
 
-// one_at_a_time is held by each function that the program calls. The mutex is recursive, since releasing an object can end work.
+// one_at_a_time is held by each function that the program calls. The mutex is recursive, since
+// releasing an object can end work.
 static pthread_mutex_t one_at_a_time;
 __attribute__((constructor)) static void make_lock(void) {
     pthread_mutexattr_t recursive;

@@ -40,7 +40,8 @@ static int search(const Object* o, const Row* selector) {
     return -1;
 }
 
-// method returns the index of the row for a selector and the class of an object; -1 if the object has no such method.
+// method returns the index of the row for a selector and the class of an object; -1 if the object
+// has no such method.
 static int method(const Object* o, const Row* selector) {
     static int found[MessageCount][ClassCount][2]; // row + 2; 0 before the first search
     int* at = &found[selector - rows][o->kind][o->is_class];
@@ -55,7 +56,8 @@ static const Row* selector_of(Word sel) {
     return (const Row*)sel;
 }
 
-// check_args checks that the words a have the kinds of arguments that row r lists. It returns the number of words of these arguments.
+// check_args checks that the words a have the kinds of arguments that row r lists. It returns the
+// number of words of these arguments.
 static int check_args(const Row* r, const Word* a, bool* bad) {
     int at = 0, nth = 0;
     for (const char* k = r->args; *k; k++, at++) {
@@ -108,8 +110,9 @@ static Result handle(Object* self, Message m, const Word* a) {
     }
 }
 
-// The number of words after the selector is that of the message with the most arguments. The caller fills the words after its
-// arguments with zeros, so that an extra argument is found unless it is 0.
+// The number of words after the selector is that of the message with the most arguments. The caller
+// fills the words after its arguments with zeros, so that an extra argument is found unless it
+// is 0.
 static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {
     if (self == 0) return word(0);
     const Word a[max_words] = {a0, a1, a2, a3, a4, a5};
@@ -131,7 +134,8 @@ static Result checked_send(Word self, Word sel, Word a0, Word a1, Word a2, Word 
     }
     if (!o->initialised && m != NSObject_init) violation("%s is sent to a %s before its init", selector->selector, class_names[o->kind]);
     bool bad = false;
-    // Messages that return doubles are sent by another function, which does not fill the unused words.
+    // Messages that return doubles are sent by another function, which does not fill the unused
+    // words.
     for (int at = check_args(&rows[m], a, &bad); at < max_words && rows[m].returns != 'd'; at++)
         if (a[at]) {
             violation("-[%s %s]: an extra word, %#lx", class_names[rows[m].kind], rows[m].selector, (unsigned long)a[at]);
@@ -148,8 +152,9 @@ __attribute__((visibility("hidden"), used)) Result fake_send(Word self, Word sel
     return r;
 }
 
-// objc_msgSend returns an integer in the integer register and a double in the first register for doubles. A caller reads one of the two.
-// MTLSize is passed by address, as on arm64; the convention of x86-64 passes it on the stack.
+// objc_msgSend returns an integer in the integer register and a double in the first register for
+// doubles. A caller reads one of the two. MTLSize is passed by address, as on arm64; the convention
+// of x86-64 passes it on the stack.
 #if defined(__x86_64__)
 // A struct of a word and a double is returned in rax and xmm0.
 EXPORT Result objc_msgSend(Word self, Word sel, Word a0, Word a1, Word a2, Word a3, Word a4, Word a5) {

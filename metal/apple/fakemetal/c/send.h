@@ -15,7 +15,8 @@ static inline Result object(Object* o) { return word((Word)o); }
 // fail returns nil and an NSError.
 Result fail(Word error, const char* text);
 
-// Each function handles the messages of some classes. a has the arguments after the selector, whose kinds were checked.
+// Each function handles the messages of some classes. a has the arguments after the selector, whose
+// kinds were checked.
 Result foundation(Object* self, Message m, const Word* a);
 Result device(Object* self, Message m, const Word* a);
 Result commands(Object* self, Message m, const Word* a);

@@ -4,8 +4,8 @@ local function isOpen(keys)
   return is[1] and not is[2]
 end
 
--- isCurrent reports whether a delivery has its row: no other worker has taken the row over since. Rows of a batch that does not exist have no
--- numbers, and nobody wants their results.
+-- isCurrent reports whether a delivery has its row: no other worker has taken the row over since.
+-- Rows of a batch that does not exist have no numbers, and nobody wants their results.
 local function isCurrent(keys, line, delivery)
   return tonumber(redis.call('HGET', keys.deliveries, line) or 0) == tonumber(delivery) or redis.call('EXISTS', keys.meta) == 0
 end

@@ -1,11 +1,13 @@
--- fill moves waiting rows to the end of their queue's pending list, from which workers take tasks, if the list is short. Batches take turns.
--- A turn is a number: the next row is one of the batch with the lowest number, and this number then grows by 1/weight. A row whose task no
--- longer exists or no longer waits is only removed from its batch's list.
+-- fill moves waiting rows to the end of their queue's pending list, from which workers take tasks,
+-- if the list is short. Batches take turns. A turn is a number: the next row is one of the batch
+-- with the lowest number, and this number then grows by 1/weight. A row whose task no longer exists
+-- or no longer waits is only removed from its batch's list.
 local full, low = 128, 64 -- a list with fewer than low tasks is filled to full tasks
 
--- nextRows moves at most n waiting rows of the first batch, which has the lowest turn, to the table rows, and sorts the batches by their turns
--- again. It returns false if the batch has no waiting rows, or if its key is damaged. Errors of a batch must not end the script: the rows in
--- the table would be lost.
+-- nextRows moves at most n waiting rows of the first batch, which has the lowest turn, to the table
+-- rows, and sorts the batches by their turns again. It returns false if the batch has no waiting
+-- rows, or if its key is damaged. Errors of a batch must not end the script: the rows in the table
+-- would be lost.
 local function nextRows(queue, batches, n, rows)
   local b = batches[1]
   local waiting = redis.pcall('RPOP', waitingKey(queue, b.id), n)

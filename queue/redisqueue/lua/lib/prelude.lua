@@ -1,6 +1,7 @@
--- The beginning of every script. ARGV has the names of the call's values, the values, and, if the call has rows, the names of their columns and
--- the values of each row. arg has the values by their names, rows has a table for each row with its values by their columns. The table reply,
--- before this text, has the numbers with which scripts refuse a row.
+-- The beginning of every script. ARGV has the names of the call's values, the values, and, if the
+-- call has rows, the names of their columns and the values of each row. arg has the values by their
+-- names, rows has a table for each row with its values by their columns. The table reply, before
+-- this text, has the numbers with which scripts answer for a row.
 local arg, rows = {}, {}
 do
   local i, columns = 1, {}
@@ -42,7 +43,8 @@ local function fleetKey(name) return 'ingot:{:fleet}:' .. name end
 local function turnsKey(queue) return 'ingot:{' .. queue .. '}:turns' end
 local function waitingKey(queue, batch) return 'ingot:{' .. queue .. '}:waiting:' .. batch end
 
--- rowOf returns the batch and the line in the id of a task, or nil if the task is not a row's. Earlier versions appended the number of the delivery.
+-- rowOf returns the batch and the line in the id of a task, or nil if the task is not a row's.
+-- Earlier versions appended the number of the delivery.
 local function rowOf(id)
   local batch, line = string.match(id, '^([^:]+):(%d+)$')
   if not batch then

@@ -1,5 +1,6 @@
--- batch returns the keys and settings of a batch. It reads them from Redis once per script. mixed is set if several models may answer its
--- rows. The table lines has, for each batch id, the lines of the call's rows.
+-- batch returns the keys and settings of a batch. It reads them from Redis once per script. mixed
+-- is set if several models may answer its rows. The table lines has, for each batch id, the lines
+-- of the call's rows.
 local batches, lines = {}, {}
 local function batch(id)
   local b = batches[id]
@@ -20,14 +21,16 @@ local function batch(id)
   return b
 end
 
--- read reads the values of one of a batch's hashes for all lines of the call's rows. It stores them in b.rows under the hash's name.
+-- read reads the values of one of a batch's hashes for all lines of the call's rows. It stores them
+-- in b.rows under the hash's name.
 local function read(b, name)
   for i, value in ipairs(redis.call('HMGET', b.keys[name], unpack(b.asked))) do
     b.rows[b.asked[i]][name] = value
   end
 end
 
--- pinOf returns the model that answered rows under an alias, or false. The alias is '' for rows that name none.
+-- pinOf returns the model that answered rows under an alias, or false. The alias is '' for rows
+-- that name none.
 local function pinOf(b, alias)
   if b.pins[alias] == nil then
     b.pins[alias] = redis.call('HGET', b.keys.meta, 'pin:' .. alias)
@@ -35,7 +38,8 @@ local function pinOf(b, alias)
   return b.pins[alias]
 end
 
--- otherModel reports whether a model may not answer rows under an alias, because another model has answered some of them.
+-- otherModel reports whether a model may not answer rows under an alias, because another model has
+-- answered some of them.
 local function otherModel(b, alias, model)
   local first = model ~= '' and not b.mixed and pinOf(b, alias)
   return first and first ~= model
@@ -49,7 +53,8 @@ local function pin(b, alias, model)
   end
 end
 
--- refusal returns the number with which a write about a row is refused, or nil if the write is allowed. file is a FileID, or '' for any file.
+-- refusal returns the number with which a write about a row is refused, or nil if the write is
+-- allowed. file is a FileID, or '' for any file.
 local function refusal(b, line, delivery, file)
   if not b.created then
     return reply.no_batch
@@ -93,8 +98,9 @@ local function attempt(...)
   return type(result) == 'table' and result.err or tostring(result), true
 end
 
--- each calls a function with each row of the call and its number, from 1. It returns a list of what the function returns for the rows. If the
--- function fails for a row, the list has the text of the error instead.
+-- each calls a function with each row of the call and its number, from 1. It returns a list of what
+-- the function returns for the rows. If the function fails for a row, the list has the text of the
+-- error instead.
 local function each(do_row)
   for _, row in ipairs(rows) do
     lines[row.batch] = lines[row.batch] or {}

@@ -1,4 +1,5 @@
--- countTasks adds to one of asynq's counts of a queue, as asynq does when a task ends. It reads arg.today and arg.expire.
+-- countTasks adds to one of asynq's counts of a queue, as asynq does when a task ends. It reads
+-- arg.today and arg.expire.
 local function countTasks(queue, name, n)
   redis.call('INCRBY', asynqKey(queue, name), n)
   local today = asynqKey(queue, name .. ':' .. arg.today)

@@ -19,7 +19,8 @@ func (q *Queue) Lost(ctx context.Context, b queue.Status) (int, error) {
 			return 0, err
 		}
 	}
-	// A row is recorded before its task leaves the queue. So the status is read again, after the queues were found empty.
+	// A row is recorded before its task leaves the queue. So the status is read again, after the
+	// queues were found empty.
 	b, err := q.Status(ctx, b.Batch)
 	if err != nil || b.State != queue.InProgress {
 		return 0, err
