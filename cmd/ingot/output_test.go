@@ -282,16 +282,16 @@ func TestTablesOfOtherSoftware(t *testing.T) {
 `
 	node := func(program, path string) string {
 		cmd := exec.CommandContext(t.Context(), "node", program, path)
-		cmd.Dir, cmd.Stdin = filepath.Join("..", "..", "table", "node"), strings.NewReader(questions)
+		cmd.Dir, cmd.Stdin = filepath.Join("..", "..", "files", "table", "node"), strings.NewReader(questions)
 		text, err := cmd.CombinedOutput()
 		require.NoError(t, err, string(text))
 		return string(text)
 	}
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("files of other software are not tested: install Node and run npm ci in table/node")
+		t.Skip("files of other software are not tested: install Node and run npm ci in files/table/node")
 	}
-	if _, err := os.Stat(filepath.Join("..", "..", "table", "node", "node_modules")); err != nil {
-		t.Skip("files of other software are not tested: run npm ci in table/node")
+	if _, err := os.Stat(filepath.Join("..", "..", "files", "table", "node", "node_modules")); err != nil {
+		t.Skip("files of other software are not tested: run npm ci in files/table/node")
 	}
 	for _, extension := range []string{".csv", ".tsv", ".parquet"} {
 		t.Run(extension, func(t *testing.T) {

@@ -69,7 +69,7 @@ type Choice struct {
 	Why     string `json:"why"`
 }
 
-// RedisState tells whether the Redis server can be used.
+// RedisState reports whether the Redis server can be used.
 type RedisState struct {
 	Reachable bool     `json:"reachable"`
 	Error     string   `json:"error,omitempty"`

@@ -82,10 +82,10 @@ func write(t *testing.T, path string, columns []table.Column, rows []table.Recor
 func requireNode(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("the exchange of files with other software is not tested: install Node and run npm ci in table/node")
+		t.Skip("the exchange of files with other software is not tested: install Node and run npm ci in files/table/node")
 	}
 	if _, err := os.Stat(filepath.Join("node", "node_modules", "hyparquet-writer")); err != nil {
-		t.Skip("the exchange of files with other software is not tested: run npm ci in table/node")
+		t.Skip("the exchange of files with other software is not tested: run npm ci in files/table/node")
 	}
 }
 

@@ -142,7 +142,7 @@ func (c *Chores) GetConfigs() ([]*asynq.PeriodicTaskConfig, error) {
 // later is the error of a task that goes back to the queue without a counted attempt.
 type later struct{ wait time.Duration }
 
-func (l later) Error() string { return fmt.Sprintf("put back for %v", l.wait) }
+func (l later) Error() string { return fmt.Sprintf("return to the queue for %v", l.wait) }
 
 // Later returns an error with which a handler gives its task back: a member gets it after the wait,
 // and this attempt does not count.
