@@ -232,7 +232,7 @@ func TestLostRowsAreQueuedAgain(t *testing.T) {
 		lost := func() int {
 			st, err := q.Status(t.Context(), "b")
 			require.NoError(t, err)
-			n, err := q.Lost(t.Context(), st)
+			n, err := q.Missing(t.Context(), st)
 			require.NoError(t, err)
 			return n
 		}

@@ -31,7 +31,7 @@ const (
 	CodeTimeout    = "timeout"          // every attempt took too long
 	CodeFailed     = "failed"           // the engine failed at every attempt
 	CodeTooLarge   = "result_too_large" // the result exceeds the maximum size of a result
-	CodeAbandoned  = "abandoned"        // too many workers died while they ran the row, or its last attempt ended without a result
+	CodeAbandoned  = "abandoned"        // too many workers died while they ran the row, or the result of its last attempt could not be recorded
 	CodeExpired    = "expired"          // not answered before the deadline of its batch
 )
 

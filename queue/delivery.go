@@ -43,8 +43,8 @@ func (d *Delivery) Save(ctx context.Context, checkpoint []byte) error {
 // ErrSuperseded if other workers have the worker's rows, and context.Canceled if Serve stops.
 type Handler func(ctx context.Context, d *Delivery) Outcome
 
-// Outcome is what becomes of a row after a delivery. Done, Retry, Refuse, HandBack and Lost make
-// outcomes. The zero value is Lost.
+// Outcome is what becomes of a row after a delivery. Done, Retry, Refuse, HandBack and Interrupted
+// make outcomes. The zero value is Interrupted.
 type Outcome struct {
 	Kind  OutcomeKind
 	After time.Duration // time until the next delivery, for Retry and Refuse
@@ -56,7 +56,7 @@ type OutcomeKind int
 
 // The kinds of outcomes.
 const (
-	KindLost OutcomeKind = iota
+	KindInterrupted OutcomeKind = iota
 	KindDone
 	KindRetry
 	KindRefuse
@@ -80,10 +80,10 @@ func Refuse(err error) Outcome { return Outcome{Kind: KindRefuse, After: Refusal
 // counted. Serve takes no more rows, since the worker is stopping.
 func HandBack() Outcome { return Outcome{Kind: KindHandBack} }
 
-// Lost means that the delivery has ended before the row was answered, for example because the
-// context has ended. The row is delivered again without delay, unless its batch is cancelled or
+// Interrupted means that the delivery has ended before the row was answered, for example because
+// the context has ended. The row is delivered again without delay, unless its batch is cancelled or
 // another worker has the row.
-func Lost(err error) Outcome { return Outcome{Kind: KindLost, Err: err} }
+func Interrupted(err error) Outcome { return Outcome{Kind: KindInterrupted, Err: err} }
 
 // Uncounted reports whether the attempt of the delivery does not count.
 func (o Outcome) Uncounted() bool { return o.Kind == KindRefuse || o.Kind == KindHandBack }

@@ -64,8 +64,8 @@ type Queue interface {
 // ServeOptions are the settings of a worker's side of a queue. All functions may be nil.
 type ServeOptions struct {
 	Alias           string
-	Concurrency     int           // maximum number of handlers at once
-	Prefetch        int           // how many of these handlers have rows that wait in the engine; a queue may use fewer if rows take long
+	Concurrency     int           // maximum number of rows that the engine computes at once
+	Prefetch        int           // maximum number of further handlers, whose rows wait in the engine; a queue may use fewer if rows take long
 	Interactive     int           // maximum number of additional handlers, for Interactive jobs only; 0 to take none
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
 	Logger          *slog.Logger
@@ -110,7 +110,7 @@ func (o *ServeOptions) Defaults() {
 // called, and rows the number of rows that the worker has now.
 func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	w := o.Describe()
-	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency-o.Prefetch
+	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency
 	return w
 }
 

@@ -54,11 +54,11 @@ type Store interface {
 	// read, only Batch and Damage are set.
 	Batches(ctx context.Context) ([]Status, error)
 
-	// Lost returns the number of lost rows of a batch with status s: rows that are neither recorded
-	// nor in the queue. No worker will answer them until the batch's file is queued again. Lost
-	// returns 0 while the batch is still being queued, and while a queue of its aliases and
-	// priority holds jobs of any batch.
-	Lost(ctx context.Context, s Status) (int, error)
+	// Missing returns the number of rows of a batch with status s that are neither recorded nor in
+	// the queue. No worker will answer them until the batch's file is queued again. Missing returns
+	// 0 while the batch is still being queued, and while a queue of its aliases and priority holds
+	// jobs of any batch.
+	Missing(ctx context.Context, s Status) (int, error)
 
 	// Cancel ends an unfinished batch: running deliveries end, waiting rows leave the queue, and no
 	// more rows are begun or recorded. Its results are deleted when the retention is over. If the
@@ -85,6 +85,11 @@ var (
 	ErrUnavailable = errors.New("the queue cannot be used now") // a later attempt may succeed; see UntilAvailable
 	ErrFull        = errors.New("the queue has no memory left") // errors that wrap ErrFull wrap ErrUnavailable too
 )
+
+// Unwanted reports whether an error means that nobody wants the result of a row.
+func Unwanted(err error) bool {
+	return errors.Is(err, ErrNoBatch) || errors.Is(err, ErrCancelled) || errors.Is(err, ErrOtherFile) || errors.Is(err, ErrNoRow)
+}
 
 // Batch has the settings of a batch.
 type Batch struct {

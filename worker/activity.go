@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-type activity struct {
-	run    func(context.Context) // returns when its context is done
-	cancel context.CancelFunc
+// every calls do at intervals until ctx is done.
+func every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do(ctx)
+		}
+	}
 }
-
-func (a *activity) start(all *sync.WaitGroup) {
-	var ctx context.Context
-	ctx, a.cancel = context.WithCancel(context.Background())
-	all.Go(func() { a.run(ctx) })
-}
-
-func (a *activity) shutdown() { a.cancel() }
 
 // drain ends Run when its context is done or the engine has failed: Serve takes no more rows, and
 // rows that wait for admission return to the queue.

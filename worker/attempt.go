@@ -14,7 +14,22 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
+// wait returns how long the row waited in the queue, in milliseconds.
+func (r *row) wait() float64 { return float64(max(0, r.begun.UnixMilli()-r.EnqueuedMS)) }
+
+// limit ends a context after the row's timeout, or at its deadline.
+func (r *row) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(r.Timeout())
+	if deadline, ok := r.Deadline(); ok && deadline.Before(end) {
+		end = deadline
+	}
+	return context.WithDeadline(ctx, end)
+}
+
+// attempt generates and returns the row's answer.
 func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err error) {
+	ctx, cancel := r.limit(ctx)
+	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicked(r.log, p)

@@ -14,33 +14,28 @@ import (
 const inspectInterval = time.Minute
 
 // inspector looks at all batches at once and then at intervals. It records overdue rows as expired,
-// and logs lost rows.
+// and logs missing rows.
 type inspector struct {
-	activity
 	queue    queue.Queue
 	alias    string
 	snapshot func() engine.Snapshot
 	log      *slog.Logger
-	warned   map[string]bool // batches whose lost rows were logged
+	warned   map[string]bool // batches whose missing rows were logged
 }
 
 func newInspector(q queue.Queue, alias string, snapshot func() engine.Snapshot, log *slog.Logger) *inspector {
-	i := &inspector{queue: q, alias: alias, snapshot: snapshot, log: log, warned: map[string]bool{}}
-	i.run = func(ctx context.Context) {
-		tick := time.NewTicker(inspectInterval)
-		defer tick.Stop()
-		for {
-			if err := i.inspect(ctx); err != nil && ctx.Err() == nil {
-				i.log.Warn("could not look for overdue and lost rows", "error", err)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
+	return &inspector{queue: q, alias: alias, snapshot: snapshot, log: log, warned: map[string]bool{}}
+}
+
+func (i *inspector) run(ctx context.Context) {
+	i.look(ctx)
+	every(ctx, inspectInterval, i.look)
+}
+
+func (i *inspector) look(ctx context.Context) {
+	if err := i.inspect(ctx); err != nil && ctx.Err() == nil {
+		i.log.Warn("could not look for overdue and missing rows", "error", err)
 	}
-	return i
 }
 
 func (i *inspector) inspect(ctx context.Context) error {
@@ -48,7 +43,7 @@ func (i *inspector) inspect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(i.expire(ctx, batches), i.warnOfLost(ctx, batches))
+	return errors.Join(i.expire(ctx, batches), i.warnOfMissing(ctx, batches))
 }
 
 // expire records the overdue rows of all batches as expired, including batches of models that no
@@ -67,9 +62,9 @@ func (i *inspector) expire(ctx context.Context, batches []queue.Status) (failed 
 	return failed
 }
 
-// warnOfLost logs each batch that has lost rows once. A lost row is neither recorded nor queued, so
-// its body exists only in the batch's file.
-func (i *inspector) warnOfLost(ctx context.Context, batches []queue.Status) error {
+// warnOfMissing logs each batch that misses rows once. Such a row is neither recorded nor queued,
+// so its body exists only in the batch's file.
+func (i *inspector) warnOfMissing(ctx context.Context, batches []queue.Status) error {
 	if s := i.snapshot(); s.Running+s.Waiting > 0 {
 		return nil // this worker's rows may still be in the queue
 	}
@@ -77,7 +72,7 @@ func (i *inspector) warnOfLost(ctx context.Context, batches []queue.Status) erro
 		if i.warned[b.Batch] || !slices.Contains(b.Aliases(), i.alias) {
 			continue
 		}
-		n, err := i.queue.Lost(ctx, b)
+		n, err := i.queue.Missing(ctx, b)
 		if err != nil {
 			return err
 		}

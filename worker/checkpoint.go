@@ -69,7 +69,6 @@ func (p *progress) wasStored(tokens int) {
 // checkpointer stores the progress of long rows at intervals. If this worker dies, another worker
 // continues from the stored progress.
 type checkpointer struct {
-	activity
 	interval time.Duration
 	model    *model
 	log      *slog.Logger
@@ -79,21 +78,10 @@ type checkpointer struct {
 }
 
 func newCheckpointer(m *model, log *slog.Logger) *checkpointer {
-	c := &checkpointer{interval: checkpointInterval, model: m, log: log, rows: map[*progress]struct{}{}}
-	c.run = func(ctx context.Context) {
-		tick := time.NewTicker(c.interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				c.save(ctx)
-			}
-		}
-	}
-	return c
+	return &checkpointer{interval: checkpointInterval, model: m, log: log, rows: map[*progress]struct{}{}}
 }
+
+func (c *checkpointer) run(ctx context.Context) { every(ctx, c.interval, c.save) }
 
 // track stores the progress of a delivery until untrack is called. The returned context ends if the
 // row was taken from this worker.

@@ -21,16 +21,19 @@ type row struct {
 	memory   *reservation // memory for the results
 }
 
-// handle answers one delivery of a row and records the result, an answer or an error. The outcome
-// says what becomes of the row.
+// handle answers one delivery of a row: it records an answer or an error line, unless the row has
+// to be delivered again.
 func (w *Worker) handle(ctx context.Context, d *queue.Delivery) queue.Outcome {
 	free := w.pulse.occupy()
 	defer free()
 	ctx, r := w.begin(ctx, d)
 	defer w.end(r)
-	result, outcome := w.answer(ctx, r)
-	if outcome != nil {
-		return *outcome
+	if why := r.givenUp(); why != nil {
+		return w.fail(ctx, r, why.Code, why.Message)
+	}
+	result, err := w.attempt(ctx, r)
+	if err != nil {
+		return w.failed(ctx, r, err)
 	}
 	return w.record(ctx, r, result)
 }
@@ -49,53 +52,43 @@ func (w *Worker) end(r *row) {
 	r.memory.release()
 }
 
-// wait returns how long the row waited in the queue, in milliseconds.
-func (r *row) wait() float64 { return float64(max(0, r.begun.UnixMilli()-r.EnqueuedMS)) }
-
-func (r *row) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	end := time.Now().Add(r.Timeout())
-	if deadline, ok := r.Deadline(); ok && deadline.Before(end) {
-		end = deadline
-	}
-	return context.WithDeadline(ctx, end)
-}
-
-// answer returns the result of a row, an answer or an error line. If the attempt gives no result,
-// outcome is not nil.
-func (w *Worker) answer(ctx context.Context, r *row) (result queue.Result, outcome *queue.Outcome) {
+// givenUp returns the error of a row that gets no attempt any more, or nil if it gets one.
+func (r *row) givenUp() *openai.Error {
 	switch {
 	case r.Deaths >= maxDeaths:
-		return w.failure(r, openai.CodeAbandoned, fmt.Sprintf("given up: %d workers died while they ran the row; the last %d of them ran no other row",
-			r.Deaths, maxDeaths-suspectDeaths)), nil
+		return &openai.Error{Code: openai.CodeAbandoned, Message: fmt.Sprintf(
+			"given up: %d workers died while they ran the row; the last %d of them ran no other row", r.Deaths, maxDeaths-suspectDeaths)}
 	case r.Attempt > r.MaxAttempts:
-		return w.failure(r, openai.CodeAbandoned, fmt.Sprintf("given up after %d attempts: in the last one, the worker died, lost its "+
-			"lease or could not record the result", r.MaxAttempts)), nil
+		return &openai.Error{Code: openai.CodeAbandoned, Message: fmt.Sprintf(
+			"given up after %d attempts: the last one ended without a result, or its result could not be recorded", r.MaxAttempts)}
 	case r.Overdue():
-		return w.expired(r), nil
+		return new(queue.ExpiredError(r.Job))
 	}
-	limited, cancel := r.limit(ctx)
-	defer cancel()
-	result, err := w.attempt(limited, r)
-	if err == nil {
-		return result, nil
-	}
-	var invalid *openai.Error
+	return nil
+}
+
+// failed decides what becomes of a row whose attempt has failed. An error that every attempt would
+// have is recorded at once, any other error at the last attempt.
+func (w *Worker) failed(ctx context.Context, r *row, err error) queue.Outcome {
+	invalid := openai.AsError(err)
+	timeout := errors.Is(err, context.DeadlineExceeded)
 	code := openai.CodeFailed
 	switch {
-	case errors.As(err, &invalid):
-		return w.failure(r, invalid.Code, invalid.Message), nil
+	case invalid != nil:
+		return w.fail(ctx, r, invalid.Code, invalid.Message)
 	case errors.Is(err, generation.ErrBadRequest):
-		return w.failure(r, openai.CodeBadRequest, err.Error()), nil
+		return w.fail(ctx, r, openai.CodeBadRequest, err.Error())
 	case errors.Is(err, generation.ErrEngineFailed):
 		w.drain.begin(err)
-		return result, w.handBack(r)
+		return w.handBack(r)
 	case errors.Is(err, generation.ErrClosed):
-		return result, w.handBack(r)
+		return w.handBack(r)
 	case ctx.Err() != nil:
-		return result, w.interrupted(ctx, r)
-	case errors.Is(err, context.DeadlineExceeded) && r.Overdue():
-		return w.expired(r), nil
-	case errors.Is(err, context.DeadlineExceeded):
+		return w.interrupted(ctx, r)
+	case timeout && r.Overdue():
+		e := queue.ExpiredError(r.Job)
+		return w.fail(ctx, r, e.Code, e.Message)
+	case timeout:
 		code, err = openai.CodeTimeout, fmt.Errorf("not finished within the timeout of %v", r.Timeout())
 	case errors.Is(err, generation.ErrNotFinite): // if the next attempt succeeds, it was a temporary fault of the device
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
@@ -103,47 +96,41 @@ func (w *Worker) answer(ctx context.Context, r *row) (result queue.Result, outco
 	if r.Attempt < r.MaxAttempts {
 		w.metrics.jobs.WithLabelValues("retried").Inc()
 		r.log.Warn("attempt failed", "attempt", r.Attempt, "of", r.MaxAttempts, "error", err)
-		return result, new(queue.Retry(queue.RetryDelay(r.Attempt-1), err))
+		return queue.Retry(queue.RetryDelay(r.Attempt-1), err)
 	}
-	return w.failure(r, code, fmt.Sprintf("%v (attempt %d of %d)", err, r.Attempt, r.MaxAttempts)), nil
+	return w.fail(ctx, r, code, fmt.Sprintf("%v (attempt %d of %d)", err, r.Attempt, r.MaxAttempts))
 }
 
-func (w *Worker) handBack(r *row) *queue.Outcome {
+func (w *Worker) handBack(r *row) queue.Outcome {
 	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	r.log.Info("returned a job to the queue")
-	return new(queue.HandBack())
+	return queue.HandBack()
 }
 
-func (w *Worker) interrupted(ctx context.Context, r *row) *queue.Outcome {
+// interrupted is the outcome of a row whose context has ended.
+func (w *Worker) interrupted(ctx context.Context, r *row) queue.Outcome {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, queue.ErrCancelled):
 		r.log.Debug("dropped a job: its batch was cancelled")
-		return new(queue.Lost(cause))
+		return queue.Interrupted(cause)
 	case errors.Is(cause, queue.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		r.log.Warn("lost the lease of a job: the machine was suspended, or redis was unreachable; the job is delivered again")
-		return new(queue.Lost(cause))
+		return queue.Interrupted(cause)
 	}
 	return w.handBack(r)
 }
 
-func (w *Worker) expired(r *row) queue.Result {
-	e := queue.ExpiredError(r.Job)
-	return w.failure(r, e.Code, e.Message)
-}
-
-func (w *Worker) failure(r *row, code, message string) queue.Result {
+// fail records an error as the result of a row.
+func (w *Worker) fail(ctx context.Context, r *row, code, message string) queue.Outcome {
 	result := queue.Failure(r.Job, openai.Error{Code: code, Message: message}, queue.Stats{
-		QueueWaitMS: r.wait(),
-		TotalMS:     float64(time.Since(r.begun).Milliseconds()),
-		Attempts:    r.Attempt + r.Deaths,
-		Origin:      w.model.origin,
+		QueueWaitMS: r.wait(), TotalMS: float64(time.Since(r.begun).Milliseconds()), Attempts: r.Attempt + r.Deaths, Origin: w.model.origin,
 	})
 	var err error
 	if result.Job, err = r.Encode(); err != nil {
 		r.log.Error("could not store a failed job: its row cannot be queued again with ingot retry", "error", err)
 	}
-	return result
+	return w.record(ctx, r, result)
 }
 
 const (
@@ -163,7 +150,7 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 	first := false
 	err := queue.UntilAvailable(w.drain.recording, maxRecordWait, func() (err error) {
 		first, err = r.Record(ctx, result)
-		if notTaken(err) || errors.Is(err, queue.ErrSuperseded) || errors.Is(err, queue.ErrOtherModel) { // the queue answered
+		if queue.Unwanted(err) || errors.Is(err, queue.ErrSuperseded) || errors.Is(err, queue.ErrOtherModel) { // the queue answered
 			w.pulse.recorded(time.Now(), nil)
 		} else {
 			w.pulse.recorded(time.Now(), err)
@@ -171,7 +158,7 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 		return err
 	})
 	switch {
-	case notTaken(err):
+	case queue.Unwanted(err):
 		r.log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 	case errors.Is(err, queue.ErrOtherModel): // meanwhile, the batch has recorded the answer of another model
 		w.refuse(ctx, r.Batch)
@@ -179,7 +166,7 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 	case errors.Is(err, queue.ErrSuperseded):
 		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		r.log.Warn("dropped a result: this worker sent no heartbeats for too long, so another worker has the job")
-		return queue.Lost(err)
+		return queue.Interrupted(err)
 	case err != nil:
 		r.log.Error("could not record a result: the job is delivered again", "error", err)
 		return queue.Retry(queue.RetryDelay(r.Attempt-1), err)
@@ -204,11 +191,4 @@ func (w *Worker) limited(ctx context.Context, r *row, result queue.Result) queue
 		return result // if the queue cannot be reached, recording the result fails too and reports it
 	}
 	return queue.TooLarge(r.Job, len(result.Text), maxBytes, result.Stats)
-}
-
-// notTaken reports whether an error means that the batch accepts no more results. The queue itself
-// works.
-func notTaken(err error) bool {
-	return errors.Is(err, queue.ErrNoBatch) || errors.Is(err, queue.ErrCancelled) || errors.Is(err, queue.ErrOtherFile) ||
-		errors.Is(err, queue.ErrNoRow)
 }

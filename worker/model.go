@@ -7,23 +7,18 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// model identifies the worker's model in results. Its activity computes the SHA-256 of the model
-// file, which takes a while.
+// model identifies the worker's model in results.
 type model struct {
-	activity
 	sha256 func(context.Context) (string, error)
 	origin queue.Origin           // without ModelSHA256
 	hash   atomic.Pointer[string] // SHA-256 of the model file in hex; nil until the file is hashed
 }
 
-func newModel(sha256 func(context.Context) (string, error), origin queue.Origin) *model {
-	m := &model{sha256: sha256, origin: origin}
-	m.run = func(ctx context.Context) {
-		if hash, err := m.sha256(ctx); err == nil {
-			m.hash.Store(&hash)
-		}
+// run computes the SHA-256 of the model file, which takes a while.
+func (m *model) run(ctx context.Context) {
+	if hash, err := m.sha256(ctx); err == nil {
+		m.hash.Store(&hash)
 	}
-	return m
 }
 
 // known returns the origin of results. ok is false, and ModelSHA256 is empty, until the model file

@@ -112,9 +112,9 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
 	info := eng.Info()
-	model := newModel(eng.SHA256, queue.Origin{
+	model := &model{sha256: eng.SHA256, origin: queue.Origin{
 		Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
-	})
+	}}
 	return &Worker{
 		config: c, queue: q, log: c.Logger, context: info.Context,
 		generate: eng.Generate, snapshot: eng.Snapshot,
@@ -134,22 +134,22 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.queue.Ping(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // ctx is done
+			return nil
 		}
 		return fmt.Errorf("start worker: %w", err)
 	}
 	w.log.Info("serving", "model", w.model.origin.Model, "alias", w.config.Alias, "worker", w.config.Name,
 		"backend", w.model.origin.Backend, "concurrency", w.config.Concurrency)
 	var activities sync.WaitGroup
-	w.model.start(&activities)
-	w.batches.start(&activities)
-	w.checkpoints.start(&activities)
+	background, stop := context.WithCancel(context.Background())
+	defer stop()
+	for _, run := range []func(context.Context){w.model.run, w.batches.run, w.checkpoints.run} {
+		activities.Go(func() { run(background) })
+	}
 	serving := w.drain.start(ctx)
 	err := w.queue.Serve(serving, w.serveOptions(), w.handle)
 	failure := w.drain.shutdown()
-	w.checkpoints.shutdown()
-	w.batches.shutdown()
-	w.model.shutdown()
+	stop()
 	w.wait(&activities)
 	w.log.Info("stopped")
 	return errors.Join(failure, err)
@@ -158,7 +158,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) serveOptions() queue.ServeOptions {
 	return queue.ServeOptions{
 		Alias:           w.config.Alias,
-		Concurrency:     w.config.Concurrency + w.config.Prefetch,
+		Concurrency:     w.config.Concurrency,
 		Prefetch:        w.config.Prefetch,
 		Interactive:     w.config.Interactive,
 		ShutdownTimeout: w.config.ShutdownTimeout,

@@ -244,7 +244,7 @@ func TestALostLeaseIsNoFailure(t *testing.T) {
 		return generation.Completion{}, ctx.Err()
 	}
 	row := &queue.Delivery{Job: &queue.Job{Batch: "b", Line: 1, Endpoint: openai.Completions, Body: []byte(`{"prompt":"a"}`), TimeoutMS: 60_000, MaxAttempts: 1}, Attempt: 1}
-	require.Equal(t, queue.Lost(queue.ErrSuperseded), b.worker.handle(ctx, row))
+	require.Equal(t, queue.Interrupted(queue.ErrSuperseded), b.worker.handle(ctx, row))
 	require.Equal(t, 1, b.count(t, "lease_lost"))
 
 	// The row is delivered again, and this counts as a second attempt.
@@ -260,7 +260,7 @@ func (b *bench) lose(t *testing.T, n int) {
 	t.Helper()
 	w := queuetest.Hold(t, b.queue, queue.DefaultAlias)
 	for range n {
-		w.Next(t).End(queue.Lost(queue.ErrSuperseded))
+		w.Next(t).End(queue.Interrupted(queue.ErrSuperseded))
 	}
 	w.Stop()
 }

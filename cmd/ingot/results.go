@@ -98,7 +98,7 @@ func warnOfWaiting(cmd *cobra.Command, q *redisqueue.Queue, s queue.Status) erro
 			cmd.PrintErrf("no worker serves model name %q: waiting for one\n", alias)
 		}
 	}
-	lost, err := q.Lost(cmd.Context(), s)
+	lost, err := q.Missing(cmd.Context(), s)
 	if lost > 0 {
 		cmd.PrintErrf("%s lost (neither recorded nor queued): waiting until the file is enqueued again with --batch %s\n", countRows(lost), s.Batch)
 	}

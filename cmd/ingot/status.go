@@ -93,7 +93,7 @@ func readStatus(ctx context.Context, q *redisqueue.Queue, batch string) (s batch
 		}
 		s.Models[i] = servedModel{m, workers, paused[m.Alias]}
 	}
-	s.Lost, err = q.Lost(ctx, s.Status)
+	s.Lost, err = q.Missing(ctx, s.Status)
 	return s, err
 }
 

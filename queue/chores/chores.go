@@ -36,14 +36,17 @@ func (t Task) options(queue string) []asynq.Option {
 	if t.Timeout == 0 {
 		t.Timeout = noTimeout
 	}
-	// asynq would archive a task that its last attempt gives back, so it is told of one attempt
-	// more.
-	list := []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(max(1, t.Attempts)), asynq.Timeout(t.Timeout)}
+	list := []asynq.Option{asynq.Queue(queue), asynq.MaxRetry(max(1, t.Attempts) - 1 + spareRetries), asynq.Timeout(t.Timeout)}
 	if t.Unique {
 		list = append(list, asynq.TaskID(t.Kind+":"+t.Payload))
 	}
 	return list
 }
+
+// spareRetries is how many more retries asynq is told of than a task has. In the last retry that it
+// knows, asynq archives a task for any error, also for that of Later. So process archives the task
+// when its last attempt fails, and the spare retry is never used.
+const spareRetries = 1
 
 // Periodic is a task that is queued at each time of a cron expression. Each member with the
 // expression queues it.
@@ -79,8 +82,7 @@ type Options struct {
 type Chores struct {
 	Options
 
-	rdb      *redis.Client
-	stopping context.Context //nolint:containedctx // asynq's server has a method for stopping instead
+	rdb *redis.Client
 }
 
 // New returns a member on the Redis server of a client.
@@ -104,7 +106,6 @@ func Enqueue(ctx context.Context, rdb redis.UniversalClient, queue string, t Tas
 // Run does chores until ctx ends. It then interrupts the handlers, and other members continue their
 // tasks.
 func (c *Chores) Run(ctx context.Context) error {
-	c.stopping = ctx
 	log := logger{c.Logger}
 	server := asynq.NewServer(ownConnections{c.rdb}, asynq.Config{
 		Concurrency: c.Concurrency, Queues: map[string]int{c.Queue: 1}, Logger: log,
@@ -122,7 +123,8 @@ func (c *Chores) Run(ctx context.Context) error {
 		return fmt.Errorf("run chores: %w", err)
 	}
 	defer manager.Shutdown()
-	if err := server.Start(asynq.HandlerFunc(c.process)); err != nil {
+	do := func(task context.Context, t *asynq.Task) error { return c.process(task, ctx, t) }
+	if err := server.Start(asynq.HandlerFunc(do)); err != nil {
 		return fmt.Errorf("run chores: %w", err)
 	}
 	defer server.Shutdown()
@@ -154,25 +156,26 @@ type final struct{ error }
 func (f final) Is(target error) bool { return target == asynq.SkipRetry }
 func (f final) Unwrap() error        { return f.error }
 
-func (c *Chores) process(ctx context.Context, t *asynq.Task) error {
+// process does a task. running is done when the member stops; the task then goes back to the queue.
+func (c *Chores) process(ctx, running context.Context, t *asynq.Task) error {
 	h, ok := c.Handlers[t.Type()]
 	switch {
-	case c.stopping.Err() != nil:
+	case running.Err() != nil:
 		return Later(0)
 	case !ok:
 		return Later(c.Interval) // for a member of another version
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	release := context.AfterFunc(c.stopping, cancel)
+	release := context.AfterFunc(running, cancel)
 	defer release()
 	retried, _ := asynq.GetRetryCount(ctx) // asynq's server sets both
-	attempts, _ := asynq.GetMaxRetry(ctx)
+	retries, _ := asynq.GetMaxRetry(ctx)
 	err := h.Do(ctx, string(t.Payload()), retried+1)
 	switch {
-	case err != nil && c.stopping.Err() != nil:
+	case err != nil && running.Err() != nil:
 		return Later(0)
-	case err != nil && retried+1 >= attempts && !errors.As(err, new(later)):
+	case err != nil && retried >= retries-spareRetries && !errors.As(err, new(later)):
 		return final{err}
 	}
 	return err

@@ -240,8 +240,8 @@ func (q *Queue) Batches(context.Context) ([]queue.Status, error) {
 	return all, nil
 }
 
-// Lost implements queue.Store.
-func (q *Queue) Lost(_ context.Context, s queue.Status) (int, error) {
+// Missing implements queue.Store.
+func (q *Queue) Missing(_ context.Context, s queue.Status) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b, err := q.find(s.Batch)

@@ -53,7 +53,7 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 			})
 		}
 	}
-	work(o.Concurrency, a.arrived, a.choose)
+	work(o.Concurrency+o.Prefetch, a.arrived, a.choose)
 	work(o.Interactive, a.interactive, a.chooseInteractive)
 	<-ctx.Done()
 	q.mu.Lock()
@@ -89,7 +89,7 @@ func (s *server) deliver(ctx context.Context, t *task) {
 		s.returning = true
 		a.wakeAll()
 		a.putFirst(t)
-	case outcome.Kind == queue.KindLost || delivery.Err() != nil:
+	case outcome.Kind == queue.KindInterrupted || delivery.Err() != nil:
 		a.put(t)
 	default:
 		a.retryLater(t, outcome.After)
@@ -119,7 +119,7 @@ func (s *server) run(ctx context.Context, t *task) (outcome queue.Outcome, begun
 	release, ok := s.options.Admit(ctx, d, true)
 	if !ok {
 		if errors.Is(context.Cause(ctx), queue.ErrCancelled) {
-			return queue.Lost(queue.ErrCancelled), false
+			return queue.Interrupted(queue.ErrCancelled), false
 		}
 		return queue.HandBack(), false
 	}

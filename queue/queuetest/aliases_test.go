@@ -170,7 +170,7 @@ func testLostAliases(t *testing.T, q queue.Queue) {
 	require.NoError(t, q.Seal(t.Context(), "b", 2, fileSHA))
 	lost := func() int {
 		t.Helper()
-		n, err := q.Lost(t.Context(), status(t, q))
+		n, err := q.Missing(t.Context(), status(t, q))
 		require.NoError(t, err)
 		return n
 	}
@@ -211,7 +211,7 @@ func testCancelRunningAliases(t *testing.T, q queue.Queue) {
 		serve(t, q, queue.ServeOptions{Alias: alias, Concurrency: 1, ShutdownTimeout: maxWait}, func(ctx context.Context, j *queue.Delivery) queue.Outcome {
 			<-ctx.Done()
 			ended <- j.Line
-			return queue.Lost(context.Cause(ctx))
+			return queue.Interrupted(context.Cause(ctx))
 		})
 	}
 	eventually(t, "both rows run", func() bool { return status(t, q).Running == 2 })

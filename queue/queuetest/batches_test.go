@@ -204,7 +204,7 @@ func testLost(t *testing.T, q queue.Queue) {
 	create(t, q)
 	lost := func() int {
 		t.Helper()
-		n, err := q.Lost(t.Context(), status(t, q))
+		n, err := q.Missing(t.Context(), status(t, q))
 		require.NoError(t, err)
 		return n
 	}

@@ -116,7 +116,7 @@ func testRandomOperations(outer *testing.T, q queue.Queue) {
 					case 2:
 						pin := m.drawPin(t, h.Alias)
 						workers[h.Alias].Pin.Store(&pin)
-						h.End(queue.Lost(nil))
+						h.End(queue.Interrupted(nil))
 						m.take(t, workers[h.Alias], h.Job, pin)
 					}
 				}

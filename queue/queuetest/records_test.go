@@ -98,7 +98,7 @@ func testDeliveries(t *testing.T, q queue.Queue) {
 		eventually(t, fmt.Sprintf("%d rows run", want), func() bool { return status(t, q).Running == want })
 	}
 	w := Hold(t, q, "m")
-	beginLine(t, q, w, 1, 1).End(queue.Lost(nil))
+	beginLine(t, q, w, 1, 1).End(queue.Interrupted(nil))
 	for range 2 {
 		h := w.Next(t)
 		require.Equal(t, 2, h.Attempt)
@@ -109,7 +109,7 @@ func testDeliveries(t *testing.T, q queue.Queue) {
 		w = Hold(t, q, "m")
 	}
 	w.Next(t).End(queue.Done())
-	beginLine(t, q, w, 2, 1).End(queue.Lost(nil))
+	beginLine(t, q, w, 2, 1).End(queue.Interrupted(nil))
 	require.Equal(t, 2, w.Next(t).Attempt)
 	running(2)
 	record(t, q, result(1, false))

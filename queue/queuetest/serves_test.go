@@ -290,7 +290,7 @@ func testCancelRunning(t *testing.T, q queue.Queue) {
 		select {
 		case <-ctx.Done():
 			ended <- j.Batch
-			return queue.Lost(context.Cause(ctx))
+			return queue.Interrupted(context.Cause(ctx))
 		case <-hold:
 			return queue.Done()
 		}
@@ -319,7 +319,7 @@ func testDeliveryEnded(t *testing.T, q queue.Queue) {
 	tally := newTally()
 	serve(t, q, queue.ServeOptions{Concurrency: 1}, tally.handle(func(context.Context, *queue.Delivery) queue.Outcome {
 		if len(tally.order()) < 3 {
-			return queue.Lost(nil)
+			return queue.Interrupted(nil)
 		}
 		return queue.Done()
 	}))

@@ -97,7 +97,7 @@ func Hold(t testing.TB, q queue.Queue, alias string) *Worker {
 			return o
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), queue.ErrCancelled) {
-				return queue.Lost(queue.ErrCancelled)
+				return queue.Interrupted(queue.ErrCancelled)
 			}
 			return queue.HandBack()
 		}

@@ -1,7 +1,6 @@
 package redisqueue
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -18,38 +17,21 @@ const (
 	archivePage = 16
 )
 
-// unarchiver queues archived jobs of a model alias again. This package archives no job, but an
+// unarchive queues archived jobs of a model alias again. This package archives no job, but an
 // operator can with asynq's tools, and a batch with an archived job would never end. The worker
 // drops the queued job if its row needs no answer. Tasks that are not jobs stay archived.
-type unarchiver struct {
-	loop
-	queue  *Queue
-	queues []string
-	log    *slog.Logger
-}
-
-func newUnarchiver(q *Queue, alias string, log *slog.Logger, o *outage) *unarchiver {
-	u := &unarchiver{queue: q, queues: queuesOf(alias), log: log}
-	u.loop = loop{interval: archiveInterval, do: func(ctx context.Context) {
-		if err := u.run(); err != nil && ctx.Err() == nil {
-			o.failed("could not queue archived jobs again", err)
-		}
-	}}
-	return u
-}
-
-func (u *unarchiver) run() error {
-	for _, queue := range u.queues {
-		archived, err := u.queue.archivedJobs(queue)
+func (q *Queue) unarchive(alias string, log *slog.Logger) error {
+	for _, queue := range queuesOf(alias) {
+		archived, err := q.archivedJobs(queue)
 		if err != nil {
 			return failure(err, "list archived jobs of queue %s", queue)
 		}
 		for _, id := range archived {
-			if err := u.queue.inspector.RunTask(queue, id); err != nil {
-				u.log.Debug("could not queue an archived job again: another worker may have done so", "task", id, "error", err)
+			if err := q.inspector.RunTask(queue, id); err != nil {
+				log.Debug("could not queue an archived job again: another worker may have done so", "task", id, "error", err)
 				continue
 			}
-			u.log.Warn("queued an archived job again", "task", id)
+			log.Warn("queued an archived job again", "task", id)
 		}
 	}
 	return nil

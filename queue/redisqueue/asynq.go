@@ -19,14 +19,13 @@ package redisqueue
 //
 // Invariants:
 //   - A task is a protobuf message of asynq with a job as its payload. Its id is BATCH:LINE for its
-//     whole life, so a row is queued once. Earlier versions appended the number of the delivery
-//     after a hand-over; such tasks are served under the id that they have.
+//     whole life, so a row is queued once. (earlier.go has the ids of earlier versions.)
 //   - A task is in exactly one list or set, the one that its field state names, or in the list of
 //     its batch's waiting rows. Each script moves a task in one step, after any write that can
 //     fail.
 //   - asynq may archive or delete a task in any state but active, at any time. So scripts skip ids
-//     without a task, archived jobs are queued again, and a deleted row is lost until its file is
-//     queued again, which Lost reports.
+//     without a task, archived jobs are queued again, and a deleted row is missing until its file is
+//     queued again, which Missing reports.
 //   - asynq counts failures and would archive a task after its last retry. So a message allows as
 //     many retries as there can be, and a timeout that is longer than the worker's.
 //   - asynq's leases, unique locks, groups, results and servers are not used. A row's lease is its
@@ -36,7 +35,6 @@ package redisqueue
 import (
 	"errors"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -67,23 +65,6 @@ func queuesOf(alias string) (names []string) {
 		names = append(names, queueName(alias, p))
 	}
 	return names
-}
-
-// parseTaskID returns the row in the id of a task. ok is false if it is not the id of a row's task.
-func parseTaskID(id string) (batch string, line int, ok bool) {
-	parts := strings.Split(id, ":")
-	if len(parts) != 2 && len(parts) != 3 {
-		return "", 0, false
-	}
-	numbers := make([]int, len(parts)-1)
-	for i, text := range parts[1:] {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || strconv.Itoa(n) != text {
-			return "", 0, false
-		}
-		numbers[i] = n
-	}
-	return parts[0], numbers[0], queue.CheckBatch(parts[0]) == nil
 }
 
 // Numbers of fields of asynq's TaskMessage.

@@ -25,15 +25,7 @@ func (q *Queue) Create(ctx context.Context, b queue.Batch) (existing queue.Batch
 	if b.ByModel {
 		fields = append(fields, "by_model", 1)
 	}
-	mixed := 0
-	if b.MixModels {
-		mixed = 1
-	}
-	weight := ""
-	if b.Weight > 0 {
-		weight = strconv.Itoa(b.Weight)
-	}
-	c := with(createScript, "batch", b.ID, "mixed", mixed, "weight", weight).rows(len(fields)/2, "field", "value")
+	c := with(createScript, "batch", b.ID, "mixed", b.MixModels, "weight", b.Weight).rows(len(fields)/2, "field", "value")
 	c.add(fields...)
 	n, err := q.run(ctx, c).Int()
 	if err != nil {
@@ -69,12 +61,11 @@ func (q *Queue) Cancel(ctx context.Context, batch string) (finished bool, err er
 		return false, failure(err, "cancel batch %s", batch)
 	}
 	err = q.check(ctx, with(cancelScript, "batch", batch, "now", now()))
+	if errors.Is(err, queue.ErrRecorded) {
+		return true, nil
+	}
 	if err != nil {
-		finished = errors.Is(err, queue.ErrRecorded)
-		if finished {
-			err = nil
-		}
-		return finished, failure(err, "cancel batch %s", batch)
+		return false, failure(err, "cancel batch %s", batch)
 	}
 	if err := q.stopLines(ctx, batch, running); err != nil {
 		return false, err

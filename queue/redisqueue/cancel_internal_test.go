@@ -18,7 +18,7 @@ func TestARunningRowOfACancelledBatchLeavesNoTask(t *testing.T) {
 	w := f.serve(1, func(ctx context.Context, _ *queue.Delivery) queue.Outcome {
 		<-ctx.Done()
 		ended <- struct{}{}
-		return queue.Lost(context.Cause(ctx))
+		return queue.Interrupted(context.Cause(ctx))
 	})
 	f.eventually("it runs, and its worker listens for cancellations", func() bool {
 		s, err := f.queue.Status(t.Context(), "b")

@@ -20,8 +20,8 @@ const (
 
 // capacity decides how many rows a feed takes, from how many it has and how long they take.
 type capacity struct {
-	handlers int           // maximum number of rows at once, without the reserve
-	prefetch int           // how many of these rows may wait in the engine
+	running  int           // maximum number of rows that the engine computes at once
+	prefetch int           // maximum number of further rows that wait in the engine
 	held     int           // rows that were taken and whose handlers have not returned
 	ending   int           // held rows with results, whose handlers will soon be free
 	mean     time.Duration // mean time that a handler needs for a result; 0 until a row has ended
@@ -32,14 +32,13 @@ type capacity struct {
 func (c capacity) room() int { return max(c.limit()+c.reserved()-c.held+c.ending, 0) }
 
 // limit returns the number of rows that may run or wait in the engine at a time.
-func (c capacity) limit() int { return c.handlers - c.prefetch + c.prefetched() }
+func (c capacity) limit() int { return c.running + c.prefetched() }
 
 // prefetched returns the number of rows to take ahead.
 func (c capacity) prefetched() int {
-	computed := c.handlers - c.prefetch
-	n := min(c.prefetch, computed/minPrefetchShare)
+	n := min(c.prefetch, c.running/minPrefetchShare)
 	if c.mean > 0 {
-		n = max(n, int(min(time.Duration(c.prefetch), time.Duration(computed)*prefetchTime/c.mean)))
+		n = max(n, int(min(time.Duration(c.prefetch), time.Duration(c.running)*prefetchTime/c.mean)))
 	}
 	return n
 }

@@ -26,7 +26,7 @@ func TestASleepIsNoDeath(t *testing.T) {
 		begun <- struct{}{}
 		<-ctx.Done()
 		ended <- struct{}{}
-		return queue.Lost(context.Cause(ctx))
+		return queue.Interrupted(context.Cause(ctx))
 	})
 	<-begun
 	id := func() string {
@@ -101,7 +101,7 @@ func TestDeathsAreNotAttempts(t *testing.T) {
 	require.Zero(t, f.count("deaths", 1), "a row that was taken but not begun is handed over")
 	for i := range 3 {
 		h := f.take(1, i+1, "w")
-		require.Equal(t, i, h.Deaths)
+		require.Equal(t, i, h.value.Deaths)
 		attempt, err := f.begin(h)
 		require.NoError(t, err)
 		require.Equal(t, 1, attempt)
@@ -135,7 +135,7 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	f := newFleet(t, 1)
 	ctx, q := t.Context(), f.queue
 	h := f.take(1, 0, "w")
-	require.NoError(t, h.member.join(ctx))
+	require.NoError(t, h.recorder.feed.server.member.join(ctx))
 	_, err := f.begin(h)
 	require.NoError(t, err)
 	f.reap()
@@ -152,4 +152,4 @@ func TestADeliveryWithoutAnOwnerIsNoDeath(t *testing.T) {
 	require.Equal(t, 2, attempt, "a lost delivery counts as an attempt")
 }
 
-func numberOf(d *queue.Delivery) int { return d.Recorder.(*held).number }
+func numberOf(d *queue.Delivery) int { return d.Recorder.(*recorder).number }

@@ -7,74 +7,69 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/ingot-run/ingot/queue"
 )
 
-// held is a delivery of a row to this worker, from the time when the worker takes the row until its
-// handler has returned.
+// task is a row's task as take.lua has returned it. It does not change.
 //
 // number is the fencing number of the delivery: how often the row was taken from silent workers
-// before. Scripts refuse all writes of a delivery whose number is not the row's present one. The
-// worker becomes the row's owner when the row begins, or with the next heartbeat if the row has not
-// begun by then.
-type held struct {
-	queue.Delivery
-	queue   string // name of the queue
-	task    string // id of the task
+// before. Scripts refuse all writes of a delivery whose number is not the row's present one.
+type task struct {
+	queue   string // name of its queue
+	id      string
 	message string // asynq's message
 	number  int
-	notAJob error // why the task has no valid job; Job is then nil
-	member  *member
-	feed    *feed
-	ctx     context.Context // ends when the delivery ends
-	end     context.CancelCauseFunc
+	job     *queue.Job // nil if the task has no valid job
+	notAJob error      // why it has none
+}
 
-	release  func()      // ends the reservation of Admit; nil if the row is not admitted
-	worker   string      // worker id under which the row begins
-	begun    bool        // the attempt is counted
-	refusal  error       // why a script refused to begin the row
-	failure  error       // why the row could not be begun, if it was not refused
+// delivery is the way of a task through this worker, from the time when the worker takes it until
+// its handler has returned. One goroutine at a time uses a delivery: that of the feed, and then
+// that of a handler. Its member and its feed have their own notes about it: holding and recorder.
+type delivery struct {
+	task
+	ctx      context.Context // ends when the delivery ends
+	end      context.CancelCauseFunc
+	value    queue.Delivery // what the handler gets
+	recorder recorder       // value.Recorder
+	release  func()         // ends the reservation of Admit; nil if the row is not admitted
+	begun    bool           // the attempt is counted
+	err      error          // why the row was not begun: a refusal of the script, or an error after which its handler tries again
+}
+
+// recorder is the queue's side of a delivery, for its handler.
+type recorder struct {
+	*task
+	feed     *feed
 	recorded atomic.Bool // the row is recorded, and has left its queue
 
-	since  time.Time // when the handler was called; guarded by the feed's mutex
-	ending bool      // the handler has a result; guarded by the feed's mutex
-
-	// The member's mutex guards these fields.
-	taken time.Time // when the member took the row
-	owner string    // worker id under which the member owns, or may own, the row; empty if it does not
-	lost  bool      // the member was declared lost
+	// The feed's mutex guards these fields.
+	since  time.Time // when the handler was called
+	ending bool      // the handler has a result
 }
 
 // errNoJob is the error of a task that is not a job.
 var errNoJob = errors.New("not a job of ingot")
 
 // hold makes a delivery from an item of the reply of take.lua.
-func (s *server) hold(f *feed, item any) *held {
+func (s *server) hold(f *feed, item any) *delivery {
 	fields, _ := item.([]any)
-	text := func(i int) string {
-		if i < len(fields) {
-			t, _ := fields[i].(string)
-			return t
-		}
-		return ""
-	}
-	count := func(i int) int {
-		if i < len(fields) {
-			n, _ := fields[i].(int64)
-			return int(n)
-		}
-		return 0
-	}
-	h := &held{queue: text(0), task: text(1), message: text(2), number: count(3), feed: f}
-	h.Deaths, h.Recorder = count(4), h
-	h.Job, h.notAJob = jobOf(h.task, h.message)
-	s.member.hold(s.deliveries, h)
-	return h
+	fields = append(fields, make([]any, 5)...) // zero values for fields that are missing
+	d := new(delivery)
+	d.queue, _ = fields[0].(string)
+	d.id, _ = fields[1].(string)
+	d.message, _ = fields[2].(string)
+	number, _ := fields[3].(int64)
+	deaths, _ := fields[4].(int64)
+	d.number = int(number)
+	d.job, d.notAJob = jobOf(d.id, d.message)
+	d.recorder.task, d.recorder.feed = &d.task, f
+	d.value = queue.Delivery{Job: d.job, Deaths: int(deaths), Recorder: &d.recorder}
+	s.member.hold(s.deliveries, d)
+	return d
 }
 
-func jobOf(task, message string) (*queue.Job, error) {
+func jobOf(id, message string) (*queue.Job, error) {
 	payload, err := payloadOf([]byte(message))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoJob, err)
@@ -83,84 +78,69 @@ func jobOf(task, message string) (*queue.Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoJob, err)
 	}
-	if batch, line, ok := parseTaskID(task); !ok || batch != j.Batch || line != j.Line {
+	if rowID(id) != queue.TaskID(j.Batch, j.Line) {
 		return nil, fmt.Errorf("%w: the task's id does not name line %d of batch %s", errNoJob, j.Line, j.Batch)
 	}
 	return j, nil
 }
 
-// own makes the member the owner of the row and returns the worker id to write to Redis. ok is
-// false if the member was declared lost.
-func (h *held) own() (worker string, ok bool) {
-	h.member.mu.Lock()
-	defer h.member.mu.Unlock()
-	if h.lost {
-		return "", false
+// admit reserves what a row needs. It reports whether the row is admitted; unless wait is set, a
+// row that has to wait is not.
+func (s *server) admit(d *delivery, wait bool) bool {
+	release, ok := s.options.Admit(d.ctx, &d.value, wait)
+	if ok {
+		d.release = release
 	}
-	h.owner = h.member.id
-	return h.owner, true
+	return ok
 }
 
-// admit admits the rows that can begin without a wait and returns them. The others are left to
-// their handlers.
-func (s *server) admit(tasks []*held) (admitted []*held) {
-	for _, h := range tasks {
-		if h.Job == nil || h.ctx.Err() != nil {
+// unadmit ends the reservation of admit.
+func (d *delivery) unadmit() {
+	if d.release != nil {
+		d.release()
+		d.release = nil
+	}
+}
+
+// begin returns the call of begin.lua for admitted rows. It counts an attempt at each row, and
+// makes the member the row's owner.
+func (s *server) begin(rows []*delivery) *call {
+	c := with(beginScript, "now", now()).rows(len(rows), "batch", "line", "file", "delivery", "alias", "pin", "task", "worker")
+	var sent []*delivery
+	for _, d := range rows {
+		worker, ok := s.member.own(d)
+		if !ok {
+			d.notBegun(queue.ErrSuperseded)
 			continue
 		}
-		if release, ok := s.options.Admit(h.ctx, &h.Delivery, false); ok {
-			h.release = release
-			if s.prepare(h) {
-				admitted = append(admitted, h)
+		sent = append(sent, d)
+		c.add(d.job.Batch, d.job.Line, d.job.File, d.number, d.job.Alias, s.options.Pin(), taskKey(d.queue, d.id), worker)
+	}
+	c.read = func(list []any, err error) {
+		for i, d := range sent {
+			reply, err := rowReply(list, i, err)
+			if err == nil {
+				err = d.setAttempt(reply)
+			}
+			if err != nil && !isRefusal(err) {
+				err = failure(err, "begin line %d of batch %s", d.job.Line, d.job.Batch)
+			}
+			if d.begun = err == nil; !d.begun {
+				d.notBegun(err)
 			}
 		}
-	}
-	return admitted
-}
-
-// prepare makes the member the owner of an admitted row. It returns false if the member was
-// declared lost.
-func (s *server) prepare(h *held) bool {
-	var ok bool
-	if h.worker, ok = h.own(); !ok {
-		h.refuse(queue.ErrSuperseded)
-		return false
-	}
-	return true
-}
-
-// beginCall returns the call of begin.lua for admitted rows.
-func beginCall(rows []*held) *call {
-	c := with(beginScript, "now", now()).rows(len(rows), "batch", "line", "file", "delivery", "alias", "pin", "task", "worker")
-	for _, h := range rows {
-		c.add(h.Batch, h.Line, h.File, h.number, h.Alias, h.member.options.Pin(), taskKey(h.queue, h.task), h.worker)
 	}
 	return c
 }
 
-// setBegun reads the reply of begin.lua. If it is an error of Redis, the row's handler begins the
-// row again.
-func setBegun(rows []*held, reply *redis.Cmd) {
-	list, err := reply.Slice()
-	for i, h := range rows {
-		r, err := rowReply(list, i, err)
-		if err == nil {
-			err = h.setAttempt(r)
-		}
-		switch {
-		case err == nil:
-			h.begun = true
-		case isRefusal(err):
-			h.refuse(err)
-		default:
-			h.failure = failure(err, "begin line %d of batch %s", h.Line, h.Batch)
-			h.unadmit()
-		}
-	}
+// notBegun notes why a row was not begun.
+func (d *delivery) notBegun(err error) {
+	d.err = err
+	d.unadmit()
 }
 
 // setAttempt reads the reply of begin.lua for a row.
-func (h *held) setAttempt(reply any) error {
+func (d *delivery) setAttempt(reply any) error {
 	fields, _ := reply.([]any)
 	if len(fields) == 0 {
 		return fmt.Errorf("the reply of redis is not an attempt: %v", reply)
@@ -169,56 +149,43 @@ func (h *held) setAttempt(reply any) error {
 	if n <= 0 {
 		return refusalOf(n)
 	}
-	h.Attempt = int(n)
+	d.value.Attempt = int(n)
 	if len(fields) > 1 {
 		text, _ := fields[1].(string)
-		h.Checkpoint = []byte(text)
+		d.value.Checkpoint = []byte(text)
 	}
 	return nil
 }
 
-// unadmit ends the reservation of Admit.
-func (h *held) unadmit() {
-	if h.release != nil {
-		h.release()
-		h.release = nil
-	}
-}
-
-func (h *held) refuse(reason error) {
-	h.refusal = reason
-	h.unadmit()
-}
-
 // Save implements queue.Recorder.
-func (h *held) Save(ctx context.Context, checkpoint []byte) error {
+func (r *recorder) Save(ctx context.Context, checkpoint []byte) error {
 	c := with(checkpointScript).rows(1, "batch", "line", "delivery", "checkpoint")
-	c.add(h.Batch, h.Line, h.number, checkpoint)
-	list, err := h.member.queue.run(ctx, c).Slice()
+	c.add(r.job.Batch, r.job.Line, r.number, checkpoint)
+	list, err := r.feed.server.queue.run(ctx, c).Slice()
 	reply, err := rowReply(list, 0, err)
 	if n, ok := reply.(int64); ok {
 		if err = refusalOf(n); errors.Is(err, queue.ErrRecorded) {
 			err = nil
 		}
 	}
-	return failure(err, "store the progress of line %d of batch %s", h.Line, h.Batch)
+	return failure(err, "store the progress of line %d of batch %s", r.job.Line, r.job.Batch)
 }
 
 // Record implements queue.Recorder. Results of several rows are recorded together, unless they are
 // large.
-func (h *held) Record(ctx context.Context, r queue.Result) (first bool, err error) {
-	row := h.toRecord(r)
+func (r *recorder) Record(ctx context.Context, result queue.Result) (first bool, err error) {
+	row := r.toRecord(result)
 	if row.size() <= maxGroupedResult {
-		first, err = h.feed.record(ctx, h, r)
+		first, err = r.feed.record(ctx, r, row)
 	} else {
-		first, err = h.member.queue.recordOne(ctx, row)
+		first, err = r.feed.server.queue.recordOne(ctx, row)
 	}
 	if first {
-		h.recorded.Store(true)
+		r.recorded.Store(true)
 	}
 	return first, err
 }
 
-func (h *held) toRecord(r queue.Result) toRecord {
-	return toRecord{batch: h.Batch, delivery: h.number, queue: h.queue, task: h.task, result: r}
+func (t *task) toRecord(r queue.Result) toRecord {
+	return toRecord{batch: t.job.Batch, delivery: t.number, queue: t.queue, task: t.id, result: r}
 }

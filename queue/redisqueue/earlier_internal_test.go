@@ -73,8 +73,7 @@ type earlier struct {
 // activate makes a pending task a running one, with a lease that is over.
 func (e earlier) activate(id, owner string, attempts int) {
 	e.t.Helper()
-	_, line, ok := parseTaskID(id)
-	require.True(e.t, ok)
+	line := strings.TrimPrefix(rowID(id), "b:")
 	task := taskKey("m:default", id)
 	require.NoError(e.t, e.c.LRem(e.ctx, asynqKey("m:default", "pending"), 0, id).Err())
 	require.NoError(e.t, e.c.LPush(e.ctx, asynqKey("m:default", "active"), id).Err())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/queue"
@@ -57,25 +58,19 @@ func (q *Queue) expireIn(ctx context.Context, queue, batch string) (int, error) 
 // task passes through them, so that it does not miss a task that moves on meanwhile.
 func (q *Queue) tasksOf(ctx context.Context, queue, batch string) (ids []string, err error) {
 	const chunk = 10_000
-	list := func(key string, start int64) ([]string, error) {
-		return q.rdb.LRange(ctx, key, start, start+chunk-1).Result()
-	}
-	set := func(key string, start int64) ([]string, error) {
-		return q.rdb.ZRange(ctx, key, start, start+chunk-1).Result()
-	}
 	for _, part := range []struct {
 		key, prefix string // prefix is put before each element to form an id
-		read        func(key string, start int64) ([]string, error)
+		read        func(ctx context.Context, key string, start, stop int64) *redis.StringSliceCmd
 	}{
-		{waitingKey(queue, batch), batch + ":", list},
-		{asynqKey(queue, "pending"), "", list},
-		{asynqKey(queue, "active"), "", list},
-		{asynqKey(queue, "scheduled"), "", set},
-		{asynqKey(queue, "retry"), "", set},
-		{asynqKey(queue, "archived"), "", set},
+		{waitingKey(queue, batch), batch + ":", q.rdb.LRange},
+		{asynqKey(queue, "pending"), "", q.rdb.LRange},
+		{asynqKey(queue, "active"), "", q.rdb.LRange},
+		{asynqKey(queue, "scheduled"), "", q.rdb.ZRange},
+		{asynqKey(queue, "retry"), "", q.rdb.ZRange},
+		{asynqKey(queue, "archived"), "", q.rdb.ZRange},
 	} {
 		for start := int64(0); ; start += chunk {
-			all, err := part.read(part.key, start)
+			all, err := part.read(ctx, part.key, start, start+chunk-1).Result()
 			if err != nil {
 				return nil, failure(err, "list the rows of batch %s", batch)
 			}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/ingot-run/ingot/queue"
 )
 
@@ -27,10 +25,10 @@ type feed struct {
 	queues map[string]int // weight of each queue
 	poll   time.Duration  // time between two requests while the queues are empty
 
-	tasks   chan *held    // rows for free handlers
-	reserve []*held       // rows that were taken and not begun; only run uses them
-	wake    chan struct{} // signals that there are results to record or handlers that need rows
-	full    chan struct{} // signals that the results are to be recorded at once
+	tasks   chan *delivery // rows for free handlers
+	reserve []*delivery    // rows that were taken and not begun; only run uses them
+	wake    chan struct{}  // signals that there are results to record or handlers that need rows
+	full    chan struct{}  // signals that the results are to be recorded at once
 
 	working sync.WaitGroup // handlers
 	running sync.WaitGroup // run
@@ -44,18 +42,18 @@ type feed struct {
 	next     time.Time // time of the next request for rows if the queues were empty; zero if they were not
 }
 
-func newFeed(s *server, queues map[string]int, handlers, prefetch int) *feed {
+func newFeed(s *server, queues map[string]int, running, prefetch int) *feed {
 	return &feed{
 		server: s, queues: queues, poll: s.queue.Leases.Poll,
-		tasks: make(chan *held, 2*handlers), wake: make(chan struct{}, 1), full: make(chan struct{}, 1), handled: make(chan struct{}),
-		capacity: capacity{handlers: handlers, prefetch: prefetch}, next: time.Now(),
+		tasks: make(chan *delivery, 2*(running+prefetch)), wake: make(chan struct{}, 1), full: make(chan struct{}, 1), handled: make(chan struct{}),
+		capacity: capacity{running: running, prefetch: prefetch}, next: time.Now(),
 	}
 }
 
 // start takes rows and passes them to handlers until ctx is done.
 func (f *feed) start(ctx context.Context) {
 	f.running.Go(func() { f.run(ctx) })
-	for range f.capacity.handlers {
+	for range f.capacity.running + f.capacity.prefetch {
 		f.working.Go(func() { f.work(ctx) })
 	}
 }
@@ -66,7 +64,11 @@ func (f *feed) shutdown() {
 	f.working.Wait()
 	close(f.handled)
 	f.running.Wait()
-	f.returnTasks()
+	var left []*delivery
+	for len(f.tasks) > 0 {
+		left = append(left, <-f.tasks)
+	}
+	f.giveBack(left...)
 }
 
 // run takes rows until ctx is done, and records results until all handlers have returned.
@@ -85,7 +87,7 @@ func (f *feed) run(ctx context.Context) {
 			stopping = nil
 			tasks := f.reserve
 			f.reserve = nil
-			returning.Go(func() { f.giveBack(tasks) }) // meanwhile, results are recorded
+			returning.Go(func() { f.giveBack(tasks...) }) // meanwhile, results are recorded
 			continue
 		case <-f.wake:
 			f.wait()
@@ -111,50 +113,51 @@ func (f *feed) untilPoll(ctx context.Context) time.Duration {
 	return max(time.Until(f.next), 0)
 }
 
-// round records results, begins rows of the reserve and takes rows, in one round trip. If the
+// round records results, takes rows and begins rows of the reserve, in one round trip. If the
 // engine would be short of rows, rows that were taken begin at once, in a second round trip.
 func (f *feed) round(ctx context.Context) {
 	f.mu.Lock()
-	results := f.nextResults()
-	wanted, asks := f.wanted(ctx), f.asks
+	results, wanted, asks := f.nextResults(), f.wanted(ctx), f.asks
 	f.mu.Unlock()
-	s := f.server
 	var calls []*call
 	if len(results) > 0 {
-		calls = append(calls, recordCall(len(results)))
-		for _, w := range results {
-			w.addTo(calls[0])
-		}
+		calls = append(calls, recordCall(results))
 	}
-	var due, begun []*held
+	if wanted > 0 {
+		calls = append(calls, f.takeCall(wanted, asks))
+	}
+	f.begin(ctx, calls)
+	f.mu.Lock()
+	short := f.capacity.isShort(len(f.reserve))
+	f.mu.Unlock()
+	if short {
+		f.begin(ctx, nil)
+	}
+	if ctx.Err() != nil {
+		f.returnReserve()
+	}
+}
+
+// begin begins the rows of the reserve for which handlers are free or will soon be free, in one
+// round trip with other calls, and passes them to the handlers. A row that has to wait until it is
+// admitted is begun by its handler.
+func (f *feed) begin(ctx context.Context, calls []*call) {
+	var due, admitted []*delivery
 	if ctx.Err() == nil {
 		due = f.due()
-		begun = s.admit(due)
 	}
-	if len(begun) > 0 {
-		calls = append(calls, beginCall(begun))
+	for _, d := range due {
+		if d.job != nil && d.ctx.Err() == nil && f.server.admit(d, false) {
+			admitted = append(admitted, d)
+		}
 	}
-	if wanted > 0 {
-		calls = append(calls, f.takeCall(wanted))
+	if len(admitted) > 0 {
+		calls = append(calls, f.server.begin(admitted))
 	}
-	if len(calls) == 0 {
-		f.pass(ctx, due)
-		return
-	}
-	replies := s.queue.runAll(context.WithoutCancel(ctx), calls)
-	if len(results) > 0 {
-		list, err := replies[0].Slice()
-		replyTo(results, list, err)
-		replies = replies[1:]
-	}
-	if len(begun) > 0 {
-		setBegun(begun, replies[0])
-		replies = replies[1:]
+	if len(calls) > 0 {
+		f.server.queue.runAll(context.WithoutCancel(ctx), calls...)
 	}
 	f.pass(ctx, due)
-	if wanted > 0 {
-		f.taken(ctx, replies[0], wanted, asks)
-	}
 }
 
 // wanted returns the number of rows to request now. The caller holds the mutex.
@@ -171,7 +174,7 @@ func (f *feed) wanted(ctx context.Context) int {
 
 // due removes from the reserve the rows for which handlers are free or will soon be free, and
 // returns them.
-func (f *feed) due() []*held {
+func (f *feed) due() []*delivery {
 	f.mu.Lock()
 	free := f.capacity.free(len(f.reserve))
 	f.mu.Unlock()
@@ -181,80 +184,58 @@ func (f *feed) due() []*held {
 	return tasks
 }
 
-func (f *feed) takeCall(n int) *call {
+// takeCall returns a call that takes n rows. asks is the present value of f.asks.
+func (f *feed) takeCall(n, asks int) *call {
 	queues := slices.Sorted(maps.Keys(f.queues))
 	c := with(takeScript, "queues", strings.Join(queues, " ")).rows(n, "order")
 	for range n {
 		c.add(f.order(queues))
 	}
+	c.read = func(list []any, err error) { f.taken(list, err, n, asks) }
 	return c
 }
 
 // order returns the order in which queues are tried until one has a row: their numbers, from 1, as
 // digits, such as "213". The order is random according to the weights.
 func (f *feed) order(queues []string) string {
-	if len(queues) == 1 {
-		return "1"
-	}
-	turns := make([]float64, len(queues))
-	order := make([]int, len(queues))
+	turns, digits := make([]float64, len(queues)), make([]byte, len(queues))
 	for i, queue := range queues {
-		order[i], turns[i] = i, rand.ExpFloat64()/float64(f.queues[queue])
+		turns[i], digits[i] = rand.ExpFloat64()/float64(f.queues[queue]), byte('1'+i)
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(turns[a], turns[b]) })
-	digits := make([]byte, len(order))
-	for i, queue := range order {
-		digits[i] = byte('1' + queue)
-	}
+	slices.SortFunc(digits, func(a, b byte) int { return cmp.Compare(turns[a-'1'], turns[b-'1']) })
 	return string(digits)
 }
 
-// taken adds rows to the reserve, and starts them if the engine is short of rows. If there are
-// fewer rows than wanted, the queues are empty, and the feed waits before the next request. It does
-// not wait if ask was called after the request began. asks is the value of f.asks when the request
-// began.
-func (f *feed) taken(ctx context.Context, reply *redis.Cmd, wanted, asks int) {
+// taken adds rows to the reserve. If there are fewer rows than wanted, the queues are empty, and
+// the feed waits before the next request. It does not wait if ask was called after the request
+// began. asks is the value of f.asks when the request began.
+func (f *feed) taken(list []any, err error, wanted, asks int) {
 	s := f.server
-	list, err := reply.Slice()
-	if err != nil && !isNil(err) {
+	if err != nil {
 		s.member.outage.failed("could not take rows", failure(err, "run take.lua"))
 	} else {
 		s.queue.answers.fetch.now()
 	}
+	for _, item := range list {
+		f.reserve = append(f.reserve, s.hold(f, item))
+	}
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.capacity.held += len(list)
 	f.next = time.Time{}
 	if len(list) < wanted && f.asks == asks {
 		f.next = time.Now().Add(f.poll/2 + rand.N(f.poll+1))
 	}
-	f.mu.Unlock()
-	for _, task := range list {
-		f.reserve = append(f.reserve, s.hold(f, task))
-	}
-	if ctx.Err() != nil {
-		f.returnReserve()
-		return
-	}
-	f.mu.Lock()
-	short := f.capacity.isShort(len(f.reserve))
-	f.mu.Unlock()
-	if short { // a second round trip
-		due := f.due()
-		if begun := s.admit(due); len(begun) > 0 {
-			setBegun(begun, s.queue.run(context.WithoutCancel(ctx), beginCall(begun)))
-		}
-		f.pass(ctx, due)
-	}
 }
 
 // pass passes rows to the handlers. If the feed stops, they return to their queues.
-func (f *feed) pass(ctx context.Context, tasks []*held) {
+func (f *feed) pass(ctx context.Context, rows []*delivery) {
 	if ctx.Err() != nil {
-		f.giveBack(tasks)
+		f.giveBack(rows...)
 		return
 	}
-	for _, h := range tasks {
-		f.tasks <- h
+	for _, d := range rows {
+		f.tasks <- d
 	}
 }
 
@@ -264,25 +245,25 @@ func (f *feed) work(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case h := <-f.tasks:
+		case d := <-f.tasks:
 			if ctx.Err() != nil {
-				f.server.giveBack(h)
+				f.giveBack(d)
 				return
 			}
 			f.mu.Lock()
-			h.since = time.Now()
+			d.recorder.since = time.Now()
 			f.mu.Unlock()
-			f.server.process(h)
-			f.end(h)
+			f.server.process(d)
+			f.end(&d.recorder)
 		}
 	}
 }
 
 // end removes a row whose handler has become free.
-func (f *feed) end(h *held) {
+func (f *feed) end(r *recorder) {
 	f.mu.Lock()
 	f.capacity.held--
-	if h.ending {
+	if r.ending {
 		f.capacity.ending--
 	} else {
 		defer signal(f.wake) // record has not signalled that this handler is free
@@ -304,33 +285,23 @@ func (f *feed) ask() {
 }
 
 // giveBack returns rows that no handler has received to the heads of their queues, in the order in
-// which they were there.
-func (f *feed) giveBack(tasks []*held) {
-	for _, h := range slices.Backward(tasks) {
-		f.server.giveBack(h)
+// which they were there. Their attempts are not counted.
+func (f *feed) giveBack(rows ...*delivery) {
+	s := f.server
+	for _, d := range slices.Backward(rows) {
+		d.unadmit()
+		s.member.release(context.WithoutCancel(s.deliveries), d)
+		s.finish(&d.task, ending{place: head, uncount: d.begun})
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.capacity.held -= len(tasks)
+	f.capacity.held -= len(rows)
 }
 
 // returnReserve returns the rows of the reserve to their queues.
 func (f *feed) returnReserve() {
-	tasks := f.reserve
+	f.giveBack(f.reserve...)
 	f.reserve = nil
-	f.giveBack(tasks)
-}
-
-// returnTasks returns to their queues the rows that no handler has received.
-func (f *feed) returnTasks() {
-	for {
-		select {
-		case h := <-f.tasks:
-			f.server.giveBack(h)
-		default:
-			return
-		}
-	}
 }
 
 func signal(c chan struct{}) {

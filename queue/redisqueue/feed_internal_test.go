@@ -198,7 +198,7 @@ func TestRowsAhead(t *testing.T) {
 		{"one at a time, long", 2, 1, time.Minute, 1, 1, 0},
 		{"none ahead", 64, 0, time.Millisecond, 64, 1, 0},
 	} {
-		now := capacity{handlers: c.handlers, prefetch: c.prefetch, mean: c.mean}
+		now := capacity{running: c.handlers - c.prefetch, prefetch: c.prefetch, mean: c.mean}
 		require.Equal(t, []int{c.limit, c.group, c.reserved}, []int{now.limit(), now.group(), now.reserved()}, c.name)
 		require.Equal(t, c.limit+c.reserved, now.room(), c.name)
 		now.held, now.ending = c.limit, 1
@@ -217,14 +217,14 @@ func TestReserve(t *testing.T) {
 	s := newServer(t.Context(), fl.queue, serveAll(), nil)
 	m := s.member
 	require.NoError(t, m.join(ctx))
-	f := newFeed(s, map[string]int{"m:default": 1}, 8, 4)
+	f := newFeed(s, map[string]int{"m:default": 1}, 4, 4)
 	f.capacity.mean = time.Millisecond
 	begun := func() int { return int(fl.queue.rdb.HLen(t.Context(), key("b", "attempts")).Val()) }
 	f.round(ctx)
 	require.Equal(t, []int{8, 3, 11, 8}, []int{len(f.tasks), len(f.reserve), f.capacity.held, begun()})
 	for range 2 { // two handlers end without a result, for example because their batch was cancelled
 		m.release(ctx, <-f.tasks)
-		f.end(&held{})
+		f.end(&recorder{})
 	}
 	f.round(ctx)
 	require.Equal(t, []int{8, 3, 11, 10}, []int{len(f.tasks), len(f.reserve), f.capacity.held, begun()})
@@ -246,7 +246,7 @@ func TestLongRowsAreNotTakenFarAhead(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		err := f.queue.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: 2 * runs, Prefetch: runs, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			Alias: "m", Concurrency: runs, Prefetch: runs, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 		}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 			taken <- struct{}{}
 			<-release

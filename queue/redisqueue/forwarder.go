@@ -12,26 +12,7 @@ const (
 	maxForwarded = 1000
 )
 
-// forwarder returns rows to their queues when their retry is due.
-type forwarder struct {
-	loop
-	queue  *Queue
-	queues []string
-	outage *outage
-}
-
-func newForwarder(q *Queue, alias string, o *outage) *forwarder {
-	f := &forwarder{queue: q, queues: queuesOf(alias), outage: o}
-	f.loop = loop{interval: forwardInterval, do: f.forward}
-	return f
-}
-
-func (f *forwarder) forward(ctx context.Context) {
-	c := with(forwardScript, "max", maxForwarded).rows(len(f.queues), "queue")
-	for _, queue := range f.queues {
-		c.add(queue)
-	}
-	if err := f.queue.run(ctx, c).Err(); err != nil && ctx.Err() == nil {
-		f.outage.failed("could not look for rows whose retry is due", failure(err, "run forward.lua"))
-	}
+// forward returns rows of a model alias to their queues when their retry is due.
+func (q *Queue) forward(ctx context.Context, alias string) error {
+	return failure(q.run(ctx, with(forwardScript, "max", maxForwarded).queues(queuesOf(alias))).Err(), "run forward.lua")
 }

@@ -54,13 +54,13 @@ func TestRowsOfAGroupAreRecordedApart(t *testing.T) {
 		{toRecord{batch: "b", result: result("b", 1, "one")}, int64(0)},
 		{toRecord{batch: "other", result: result("other", 2, "two")}, int64(1)},
 	}
-	c := recordCall(len(group))
+	var results []waiting
 	var want []any
 	for _, g := range group {
-		g.addTo(c)
+		results = append(results, newWaiting(g.toRecord))
 		want = append(want, g.want)
 	}
-	replies, err := q.run(ctx, c).Slice()
+	replies, err := q.run(ctx, recordCall(results)).Slice()
 	require.NoError(t, err)
 	require.Equal(t, want, replies)
 	require.Equal(t, map[int]string{1: "b1", 3: "b3"}, f.recorded("b"))
@@ -90,31 +90,33 @@ func TestRowsOfAGroupAreBegunApart(t *testing.T) {
 	damaged := f.running("damaged", 1)
 	fourth, none, lost := f.running("b", 4), f.running("none", 1), f.running("b", 4)
 	require.NoError(t, q.rdb.HDel(ctx, taskKey("m:default", "b:4"), "state").Err())
-	third.member.options.Pin = func() string { return "two" }
-	rows := []*held{first, second, third, damaged, none, fourth}
-	for _, h := range rows {
-		h.worker = "w"
+	s := newServer(ctx, q, serveAll(), nil)
+	s.member.id = "w"
+	n := 0
+	s.options.Pin = func() string { n++; return map[int]string{3: "two"}[n] }
+	rows := []*delivery{first, second, third, damaged, none, fourth}
+	for _, d := range rows {
+		s.member.hold(ctx, d)
 	}
-	setBegun(rows, q.run(ctx, beginCall(rows)))
-	require.Equal(t, []any{true, 1, []byte(nil)}, []any{first.begun, first.Attempt, first.Checkpoint})
-	require.Equal(t, []any{true, 1, []byte("progress")}, []any{second.begun, second.Attempt, second.Checkpoint})
-	require.ErrorIs(t, third.refusal, queue.ErrOtherModel)
-	require.ErrorContains(t, damaged.failure, "begin line 1 of batch damaged: WRONGTYPE")
-	require.ErrorIs(t, none.refusal, queue.ErrNoBatch)
-	require.ErrorIs(t, fourth.refusal, errNotRunning)
-	lost.lost = true // its worker was declared lost
-	require.False(t, new(server).prepare(lost))
-	require.ErrorIs(t, lost.refusal, queue.ErrSuperseded)
+	q.runAll(ctx, s.begin(append(rows, lost)))
+	require.Equal(t, []any{true, 1, []byte(nil)}, []any{first.begun, first.value.Attempt, first.value.Checkpoint})
+	require.Equal(t, []any{true, 1, []byte("progress")}, []any{second.begun, second.value.Attempt, second.value.Checkpoint})
+	require.ErrorIs(t, third.err, queue.ErrOtherModel)
+	require.ErrorContains(t, damaged.err, "begin line 1 of batch damaged: WRONGTYPE")
+	require.ErrorIs(t, none.err, queue.ErrNoBatch)
+	require.ErrorIs(t, fourth.err, errNotRunning)
+	require.ErrorIs(t, lost.err, queue.ErrSuperseded, "its member was declared lost and does not hold it any more")
+	require.False(t, lost.begun)
 	require.Equal(t, "w", q.rdb.HGet(ctx, taskKey("m:default", "b:1"), "owner").Val())
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, q.rdb.HGetAll(ctx, key("b", "attempts")).Val())
 }
 
 // running makes a row's task look as if it was taken, and returns its delivery.
-func (f *fleet) running(batch string, line int) *held {
+func (f *fleet) running(batch string, line int) *delivery {
 	f.t.Helper()
 	id := queue.TaskID(batch, line)
 	require.NoError(f.t, f.queue.rdb.HSet(f.t.Context(), taskKey("m:default", id), "state", "active").Err())
-	return &held{Delivery: queue.Delivery{Job: fleetJob(batch, line)}, queue: "m:default", task: id, member: f.member("w")}
+	return &delivery{task: task{queue: "m:default", id: id, job: fleetJob(batch, line)}}
 }
 
 // A call of Begin that is repeated because its reply was lost counts one attempt. After the row is
@@ -151,7 +153,7 @@ func TestAServerWorksInGroups(t *testing.T) {
 	f.queue.Leases.Poll = time.Second
 	serving.Go(func() {
 		err := f.queue.Serve(ctx, queue.ServeOptions{
-			Alias: "m", Concurrency: handlers, Prefetch: ahead, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+			Alias: "m", Concurrency: handlers - ahead, Prefetch: ahead, ShutdownTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 			Admit: func(_ context.Context, d *queue.Delivery, wait bool) (func(), bool) {
 				if wait {
 					waited.Add(1)
@@ -191,11 +193,27 @@ func TestAJobThatIsGivenBackWasNotBegun(t *testing.T) {
 	fd.round(t.Context())
 	require.Len(t, fd.tasks, 2)
 	require.Equal(t, map[string]string{"1": "1", "2": "1"}, f.queue.rdb.HGetAll(t.Context(), key("b", "attempts")).Val())
-	fd.returnTasks()
+	fd.shutdown()
 	require.Equal(t, 2, left)
 	require.Zero(t, f.queue.rdb.Exists(t.Context(), key("b", "attempts"), asynqKey("m:default", "active"), asynqKey("m:default", "lease")).Val())
 	require.ElementsMatch(t, []string{"b:1", "b:2", "b:3"}, f.queue.rdb.LRange(t.Context(), asynqKey("m:default", "pending"), 0, -1).Val())
-	require.Empty(t, m.helds)
+	require.Empty(t, m.held)
+}
+
+// Rows that no handler has received when their feed stops return to the head of their queue in
+// their order, and the feed does not count them any more.
+func TestAStoppedFeedHoldsNoRows(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4)
+	s := newServer(t.Context(), f.queue, serveAll(), nil)
+	require.NoError(t, s.member.join(t.Context()))
+	fd := newFeed(s, map[string]int{"m:default": 1}, 3, 0)
+	fd.round(t.Context())
+	require.Len(t, fd.tasks, 3)
+	fd.shutdown()
+	require.Zero(t, fd.capacity.held)
+	pending := f.queue.rdb.LRange(t.Context(), asynqKey("m:default", "pending"), 0, -1).Val()
+	require.Equal(t, []string{"b:4", "b:3", "b:2", "b:1"}, pending, "the last is the next")
 }
 
 // An Interactive job is taken when it arrives. The worker does not wait until it polls the queue.

@@ -35,7 +35,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 				case "record":
 					_, err := d.Record(ctx, queue.Result{Sum: "0badcafe", Line: d.Line, Text: []byte("late")})
 					late <- errors.Join(err, d.Save(ctx, []byte("late")))
-					return queue.Lost(err)
+					return queue.Interrupted(err)
 				case "fail":
 					late <- queue.ErrSuperseded
 					return queue.Retry(0, errors.New("broken"))
@@ -156,7 +156,7 @@ func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 		}
 		require.NoError(t, f.queue.rdb.HSet(ctx, taskKey("m:default", "b:1"), "owner", "a dead worker", "begun", "a dead worker").Err())
 		f.eventually("the row is handed over", func() bool { return f.count("deliveries", 1) == 1 })
-		return queue.Lost(nil)
+		return queue.Interrupted(nil)
 	})
 	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
 	require.Equal(t, []int{0, 1}, []int{<-numbers, <-numbers})
@@ -179,17 +179,17 @@ func TestARowIsGivenUpWhenRedisIsBack(t *testing.T) {
 		return text
 	}
 	h := f.take(1, 0, "w")
-	m := h.member
+	m := h.recorder.feed.server.member
 	m.queue = s.queue
-	h.taken = h.taken.Add(time.Minute)
+	m.held[h].taken = time.Now().Add(time.Minute)
 	require.NoError(t, m.join(t.Context()))
 	require.Empty(t, task("owner"), "the row was taken since the last heartbeat")
-	h.taken = h.taken.Add(-2 * time.Minute)
+	m.held[h].taken = time.Now().Add(-time.Minute)
 	require.NoError(t, m.join(t.Context()))
 	require.Equal(t, "w", task("owner"), "the worker owns a row that waits in it")
 	s.setCut(true)
 	server := &server{queue: s.queue, member: m, deliveries: t.Context()}
-	server.finish(h, ending{place: head})
+	server.finish(&h.task, ending{place: head})
 	require.Equal(t, "active", task("state"))
 	m.settle(t.Context())
 	require.Equal(t, "active", task("state"))

@@ -27,9 +27,15 @@ type member struct {
 	arrived func() // called when a producer has added an Interactive job, or may have added one
 
 	mu    sync.Mutex
-	id    string // identifies the worker until it stops or is declared lost
-	helds map[*held]struct{}
-	debts []debt // failed writes that must be repeated
+	id    string                 // identifies the worker until it stops or is declared lost
+	held  map[*delivery]*holding // deliveries that the member has, and has not lost
+	debts []debt                 // failed writes that must be repeated
+}
+
+// holding is what a member notes about a delivery.
+type holding struct {
+	taken time.Time
+	owned bool // heartbeats need not make the member the row's owner: it is, or a call of begin.lua makes it
 }
 
 // debt is a failed write that would have ended a delivery. It is repeated with each heartbeat until
@@ -39,7 +45,7 @@ type debt func(ctx context.Context) error
 func newMember(q *Queue, o queue.ServeOptions) *member {
 	m := &member{
 		queue: q, options: o, started: time.Now().UTC(), outage: &outage{log: o.Logger},
-		arrived: func() {}, id: ulid.Make().String(), helds: map[*held]struct{}{},
+		arrived: func() {}, id: ulid.Make().String(), held: map[*delivery]*holding{},
 	}
 	m.beats = loop{interval: q.Leases.Beat, do: m.beat}
 	m.channel = loop{interval: subscribeInterval, do: m.listen}
@@ -83,10 +89,10 @@ func (m *member) beat(ctx context.Context) {
 		return
 	}
 	if !alive {
-		m.lost(ctx)
+		m.startAnew(ctx)
 	}
-	for _, h := range gone {
-		h.end(queue.ErrSuperseded)
+	for _, d := range gone {
+		d.end(queue.ErrSuperseded)
 	}
 	m.outage.over()
 	m.settle(ctx)
@@ -96,14 +102,13 @@ func (m *member) beat(ctx context.Context) {
 // not begun, so that reapers do not take them. It leaves out rows that were taken since the last
 // heartbeat: most of them begin before the next one. alive is false if the worker was declared
 // lost. gone has rows that other workers have by now.
-func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*held, err error) {
+func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*delivery, err error) {
 	m.mu.Lock()
-	id, n := m.id, len(m.helds)
-	var rows []*held
-	for h := range m.helds {
-		if h.owner == "" && h.Job != nil && time.Since(h.taken) >= m.queue.Leases.Beat {
-			h.owner = id
-			rows = append(rows, h)
+	id, n := m.id, len(m.held)
+	var rows []*delivery
+	for d, h := range m.held {
+		if !h.owned && d.job != nil && time.Since(h.taken) >= m.queue.Leases.Beat {
+			rows = append(rows, d)
 		}
 	}
 	m.mu.Unlock()
@@ -112,16 +117,18 @@ func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*held, err er
 		return false, nil, failure(err, "encode the record of worker %s", id)
 	}
 	c := with(beatScript, "worker", id, "record", record).rows(len(rows), "queue", "id", "batch", "line", "delivery")
-	for _, h := range rows {
-		c.add(h.queue, h.task, h.Batch, h.Line, h.number)
+	for _, d := range rows {
+		c.add(d.queue, d.id, d.job.Batch, d.job.Line, d.number)
 	}
 	numbers, err := m.queue.run(ctx, c).Int64Slice()
 	if isNil(err) { // the script has returned false
 		return false, nil, nil
 	}
 	if err != nil {
-		m.disown(rows)
 		return false, nil, failure(err, "write the record of worker %s", id)
+	}
+	for _, d := range rows {
+		m.own(d)
 	}
 	for _, n := range numbers {
 		gone = append(gone, rows[n-1])
@@ -129,13 +136,17 @@ func (m *member) sendBeat(ctx context.Context) (alive bool, gone []*held, err er
 	return true, gone, nil
 }
 
-// disown makes the next heartbeat send rows again whose owner could not be written.
-func (m *member) disown(rows []*held) {
+// own notes that the member is the owner of a row and returns the worker id to write to Redis. ok
+// is false if the member was declared lost.
+func (m *member) own(d *delivery) (worker string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, h := range rows {
-		h.owner = ""
+	h := m.held[d]
+	if h == nil {
+		return "", false
 	}
+	h.owned = true
+	return m.id, true
 }
 
 // pay makes the write d. If the write fails, pay adds it to m.debts, and settle repeats it.
@@ -159,16 +170,15 @@ func (m *member) settle(ctx context.Context) {
 	}
 }
 
-// lost ends all deliveries that the member holds, since their rows have gone to other workers. The
-// member then continues under a new worker id.
-func (m *member) lost(ctx context.Context) {
+// startAnew ends all deliveries of a member that was declared lost, since their rows have gone to
+// other workers. The member then continues under a new worker id.
+func (m *member) startAnew(ctx context.Context) {
 	m.mu.Lock()
-	m.options.Logger.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.helds))
-	for h := range m.helds {
-		h.lost = true
-		h.end(queue.ErrSuperseded)
+	m.options.Logger.Warn("this worker sent no heartbeats for too long: its rows have gone to other workers", "rows", len(m.held))
+	for d := range m.held {
+		d.end(queue.ErrSuperseded)
 	}
-	clear(m.helds)
+	clear(m.held)
 	m.id = ulid.Make().String()
 	m.mu.Unlock()
 	if err := m.join(ctx); err != nil {
@@ -176,27 +186,28 @@ func (m *member) lost(ctx context.Context) {
 	}
 }
 
-// hold adds a delivery to those that the member holds. Its context ends when the member is lost or
-// the row is cancelled.
-func (m *member) hold(ctx context.Context, h *held) {
-	h.member, h.taken = m, time.Now()
-	h.ctx, h.end = context.WithCancelCause(ctx)
+// hold adds a delivery to those that the member holds. Its context ends when the member is declared
+// lost or the row is cancelled.
+func (m *member) hold(ctx context.Context, d *delivery) {
+	d.ctx, d.end = context.WithCancelCause(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.helds[h] = struct{}{}
+	m.held[d] = &holding{taken: time.Now()}
 }
 
-// release removes a delivery from those that the member holds. If the member was declared lost
-// while it ran the row, it subtracts the death that was counted, because it was only suspended.
-func (m *member) release(ctx context.Context, h *held) {
+// release ends a delivery's context and removes the delivery from those that the member holds. If
+// the member was declared lost while it ran the row, it subtracts the death that was counted,
+// because it was only suspended.
+func (m *member) release(ctx context.Context, d *delivery) {
+	d.end(nil)
 	m.mu.Lock()
-	delete(m.helds, h)
-	lost := h.lost
+	held := m.held[d] != nil
+	delete(m.held, d)
 	m.mu.Unlock()
-	if lost && h.begun {
+	if !held && d.begun {
 		m.pay(ctx, func(ctx context.Context) error {
-			err := m.queue.run(ctx, with(surviveScript, "batch", h.Batch, "line", h.Line)).Err()
-			return failure(err, "subtract a death from line %d of batch %s", h.Line, h.Batch)
+			err := m.queue.run(ctx, with(surviveScript, "batch", d.job.Batch, "line", d.job.Line)).Err()
+			return failure(err, "subtract a death from line %d of batch %s", d.job.Line, d.job.Batch)
 		})
 	}
 }
@@ -234,9 +245,9 @@ func (m *member) listen(ctx context.Context) {
 func (m *member) cancel(task string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for h := range m.helds {
-		if h.task == task || h.Job != nil && queue.TaskID(h.Batch, h.Line) == task {
-			h.end(queue.ErrCancelled)
+	for d := range m.held {
+		if rowID(d.id) == rowID(task) {
+			d.end(queue.ErrCancelled)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
-// Lost implements queue.Store.
-func (q *Queue) Lost(ctx context.Context, b queue.Status) (int, error) {
+// Missing implements queue.Store.
+func (q *Queue) Missing(ctx context.Context, b queue.Status) (int, error) {
 	if b.State != queue.InProgress {
 		return 0, nil
 	}

@@ -19,11 +19,7 @@ func pausedKey(alias string, p queue.Priority) string {
 // Pause stops workers from taking rows of a model alias until Resume is called. Running rows are
 // finished. changed reports whether any of the alias's queues was not paused before.
 func (q *Queue) Pause(ctx context.Context, alias string) (changed bool, err error) {
-	c := with(pauseScript, "now_s", now()/1000).rows(len(queue.AllPriorities()), "queue")
-	for _, name := range queuesOf(alias) {
-		c.add(name)
-	}
-	n, err := q.run(ctx, c).Int()
+	n, err := q.run(ctx, with(pauseScript, "now_s", now()/1000).queues(queuesOf(alias))).Int()
 	return n > 0, failure(err, "pause model name %s", alias)
 }
 

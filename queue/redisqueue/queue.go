@@ -78,12 +78,14 @@ func queuesOfBatch(s queue.Status) []string {
 
 func key(batch, name string) string { return "ingot:{" + batch + "}:" + name }
 
-func allKeys(batch string) []string {
-	names := []string{"meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths"}
-	for i, name := range names {
-		names[i] = key(batch, name)
+// batchKeys are the names of a batch's keys.
+var batchKeys = []string{"meta", "done", "attempts", "results", "stream", "jobs", "checkpoints", "deliveries", "deaths"}
+
+func allKeys(batch string) (keys []string) {
+	for _, name := range batchKeys {
+		keys = append(keys, key(batch, name))
 	}
-	return names
+	return keys
 }
 
 func now() int64 { return time.Now().UnixMilli() }

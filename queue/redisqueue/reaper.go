@@ -17,7 +17,6 @@ import (
 
 // reaper watches the other workers. It returns the rows of silent workers to the queue.
 type reaper struct {
-	loop
 	queue  *Queue
 	self   *member
 	queues []string // queues of the alias
@@ -26,13 +25,7 @@ type reaper struct {
 }
 
 func newReaper(q *Queue, self *member, alias string, log *slog.Logger) *reaper {
-	r := &reaper{queue: q, self: self, queues: queuesOf(alias), watch: watch{Leases: q.Leases}, log: log}
-	r.loop = loop{interval: q.Leases.Beat, do: func(ctx context.Context) {
-		if err := r.look(ctx); err != nil && ctx.Err() == nil {
-			self.outage.failed("could not look for silent workers", err)
-		}
-	}}
-	return r
+	return &reaper{queue: q, self: self, queues: queuesOf(alias), watch: watch{Leases: q.Leases}, log: log}
 }
 
 // look declares silent workers lost, and hands over the running rows whose owners are not alive.
@@ -61,10 +54,7 @@ func (r *reaper) look(ctx context.Context) error {
 // handOver hands over the rows without a live worker. It leaves out queues that a worker has
 // inspected within the interval.
 func (r *reaper) handOver(ctx context.Context, interval time.Duration) error {
-	c := with(reapScript, "interval", interval.Milliseconds(), "silence", r.watch.Silence.Milliseconds()).rows(len(r.queues), "queue")
-	for _, queue := range r.queues {
-		c.add(queue)
-	}
+	c := with(reapScript, "interval", interval.Milliseconds(), "silence", r.watch.Silence.Milliseconds()).queues(r.queues)
 	list, err := r.queue.run(ctx, c).Slice()
 	for i := 0; i+1 < len(list); i += 2 {
 		if n, _ := list[i+1].(int64); n > 0 {

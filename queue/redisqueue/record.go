@@ -37,19 +37,42 @@ type toRecord struct {
 // size returns the size of the result's texts in bytes.
 func (r toRecord) size() int { return len(r.result.Text) + len(r.result.Job) }
 
-// recordCall returns a call of record.lua without rows.
-func recordCall(rows int) *call {
-	at := time.Now()
-	return with(recordScript, "now", at.UnixMilli(), "today", today(at), "expire", statsEnd(at)).rows(rows,
-		"batch", "line", "text", "failed", "sum", "file", "job", "delivery", "alias", "pin", "queue", "id",
-		"prompt_tokens", "cached_tokens", "completion_tokens", "draft_tokens", "accepted_tokens")
+// counters are the figures of results that are summed for their batch, by the names of their fields
+// in the batch's meta. Scripts have the names in the table counters.
+var counters = []struct {
+	name string
+	of   func(*queue.Stats) int
+	sum  func(*queue.Status) *int
+}{
+	{"prompt_tokens", func(s *queue.Stats) int { return s.PromptTokens }, func(s *queue.Status) *int { return &s.PromptTokens }},
+	{"cached_tokens", func(s *queue.Stats) int { return s.CachedTokens }, func(s *queue.Status) *int { return &s.CachedTokens }},
+	{"completion_tokens", func(s *queue.Stats) int { return s.CompletionTokens }, func(s *queue.Status) *int { return &s.CompletionTokens }},
+	{"draft_tokens", func(s *queue.Stats) int { return s.DraftTokens }, func(s *queue.Status) *int { return &s.DraftTokens }},
+	{"accepted_tokens", func(s *queue.Stats) int { return s.AcceptedTokens }, func(s *queue.Status) *int { return &s.AcceptedTokens }},
 }
 
-// addTo adds the result as a row of a call of record.lua.
-func (r toRecord) addTo(c *call) {
-	t := &r.result
-	c.add(r.batch, t.Line, t.Text, t.Failed, t.Sum, t.File, t.Job, r.delivery, t.Alias, t.Pin, r.queue, r.task,
-		t.Stats.PromptTokens, t.Stats.CachedTokens, t.Stats.CompletionTokens, t.Stats.DraftTokens, t.Stats.AcceptedTokens)
+// recordCall returns a call of record.lua. Its replies go to the results' channels.
+func recordCall(results []waiting) *call {
+	at := time.Now()
+	columns := []string{"batch", "line", "text", "failed", "sum", "file", "job", "delivery", "alias", "pin", "queue", "id"}
+	for _, counter := range counters {
+		columns = append(columns, counter.name)
+	}
+	c := with(recordScript, "now", at.UnixMilli(), "today", today(at), "expire", statsEnd(at)).rows(len(results), columns...)
+	for _, r := range results {
+		t := &r.result
+		c.add(r.batch, t.Line, t.Text, t.Failed, t.Sum, t.File, t.Job, r.delivery, t.Alias, t.Pin, r.queue, r.task)
+		for _, counter := range counters {
+			c.add(counter.of(&t.Stats))
+		}
+	}
+	c.read = func(list []any, err error) {
+		for i, r := range results {
+			first, err := r.read(list, i, err)
+			r.reply <- recorded{first, err}
+		}
+	}
+	return c
 }
 
 // read reads item i of the reply of record.lua, which is for this row.
@@ -59,16 +82,19 @@ func (r toRecord) read(list []any, i int, err error) (first bool, _ error) {
 	switch {
 	case err == nil && !ok:
 		err = fmt.Errorf("the reply of redis is not a number: %v", reply)
-	case err == nil && n != 0: // 0: the row is recorded already, which is no error
+	case err == nil:
 		err = refusalOf(n)
 	}
-	return err == nil && n == 1, failure(err, "record line %d of batch %s", r.result.Line, r.batch)
+	if errors.Is(err, queue.ErrRecorded) {
+		return false, nil
+	}
+	return err == nil, failure(err, "record line %d of batch %s", r.result.Line, r.batch)
 }
 
 // recordOne records a single result.
 func (q *Queue) recordOne(ctx context.Context, r toRecord) (first bool, err error) {
-	c := recordCall(1)
-	r.addTo(c)
-	list, err := q.run(ctx, c).Slice()
-	return r.read(list, 0, err)
+	w := newWaiting(r)
+	q.runAll(ctx, recordCall([]waiting{w}))
+	reply := <-w.reply
+	return reply.first, reply.err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/ingot-run/ingot/queue"
 )
 
 const (
@@ -20,8 +18,10 @@ const (
 // waiting is a result that waits to be recorded together with others.
 type waiting struct {
 	toRecord
-	reply chan<- recorded
+	reply chan recorded // with room for the reply
 }
+
+func newWaiting(row toRecord) waiting { return waiting{row, make(chan recorded, 1)} }
 
 // recorded is the reply for one result.
 type recorded struct {
@@ -30,9 +30,8 @@ type recorded struct {
 }
 
 // record records the result of a row together with other results.
-func (f *feed) record(ctx context.Context, h *held, r queue.Result) (first bool, err error) {
-	reply := make(chan recorded, 1)
-	w := waiting{h.toRecord(r), reply}
+func (f *feed) record(ctx context.Context, h *recorder, row toRecord) (first bool, err error) {
+	w := newWaiting(row)
 	f.mu.Lock()
 	f.results = append(f.results, w)
 	f.bytes += w.size()
@@ -48,7 +47,7 @@ func (f *feed) record(ctx context.Context, h *held, r queue.Result) (first bool,
 		signal(f.full)
 	}
 	select {
-	case r := <-reply:
+	case r := <-w.reply:
 		return r.first, r.err
 	case <-ctx.Done():
 		return false, ctx.Err()
@@ -99,12 +98,4 @@ func (f *feed) nextResults() []waiting {
 		f.bytes += w.size()
 	}
 	return results
-}
-
-// replyTo passes the reply of record.lua to the handlers of the rows.
-func replyTo(results []waiting, list []any, err error) {
-	for i, w := range results {
-		first, err := w.read(list, i, err)
-		w.reply <- recorded{first, err}
-	}
 }

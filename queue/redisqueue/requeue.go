@@ -36,7 +36,7 @@ func (q *Queue) Requeue(ctx context.Context, batch, code string) (done Requeued,
 		if code != "" && e.Code != code {
 			return nil
 		}
-		err := q.check(ctx, with(requeueScript, "batch", batch, "line", e.Line, "entry", e.ID, "now", now()))
+		err := q.check(ctx, with(requeueScript, "batch", batch, "line", e.Line, "entry", e.ID, "sum", e.Sum, "now", now()))
 		if errors.Is(err, queue.ErrRecorded) {
 			done.Kept++
 			return nil

@@ -72,7 +72,7 @@ func recording(m redis.XMessage) queue.Recording {
 		return queue.Recording{ID: m.ID, Damage: fmt.Sprintf("entry %s of the stream: %v", m.ID, err)}
 	}
 	requeued, _ := m.Values["was"].(string)
-	failed := m.Values["failed"] == "1" || m.Values["outcome"] == "failed" // earlier versions wrote "outcome" instead of "failed"
+	failed := m.Values["failed"] == "1" || failedEarlier(m.Values)
 	return queue.Recording{ID: m.ID, Line: line, Sum: sum, Failed: failed, Requeued: requeued}
 }
 

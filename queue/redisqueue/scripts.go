@@ -24,7 +24,7 @@ var (
 	checkpointScript = load("lib/rows", "checkpoint")
 	createScript     = load("create")
 	deleteScript     = load("delete")
-	drainScript      = load("drain")
+	drainScript      = load("lib/delivery", "drain")
 	endScript        = load("lib/delivery", "lib/stats", "end")
 	forwardScript    = load("forward")
 	leaveScript      = load("leave")
@@ -63,15 +63,14 @@ var replies = []struct {
 	{"not_running", -7, errNotRunning},
 }
 
-// refusalOf returns the error for which a script's reply stands; nil for a reply that is no
-// refusal.
+// refusalOf returns the error for which a script's reply stands; nil for reply.ok.
 func refusalOf(number int64) error {
 	for _, r := range replies {
 		if r.number == number {
 			return r.err
 		}
 	}
-	return nil
+	return fmt.Errorf("the reply of redis is %d, which is not known", number)
 }
 
 // isRefusal reports whether a script refused a row, as opposed to an error of Redis.
@@ -84,14 +83,19 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// load returns the script that consists of the table of replies, the prelude, and the given parts.
+// load returns the script that consists of the lists that scripts share with this package, the
+// prelude, and the given parts.
 func load(parts ...string) *redis.Script {
 	var text strings.Builder
 	text.WriteString("local reply = {")
 	for _, r := range replies {
 		fmt.Fprintf(&text, "%s = %d, ", r.name, r.number)
 	}
-	text.WriteString("}\n")
+	fmt.Fprintf(&text, "}\nlocal batchKeys = {'%s'}\nlocal counters = {", strings.Join(batchKeys, "', '"))
+	for _, c := range counters {
+		fmt.Fprintf(&text, "'%s', ", c.name)
+	}
+	text.WriteString("}\n" + rowOf)
 	for _, part := range append([]string{"lib/prelude"}, parts...) {
 		source, err := sources.ReadFile("lua/" + part + ".lua")
 		if err != nil {
@@ -107,7 +111,8 @@ type call struct {
 	script *redis.Script
 	names  []string
 	values []any
-	width  int // number of columns of the rows
+	width  int                         // number of columns of the rows
+	read   func(list []any, err error) // receives the reply to runAll
 }
 
 // with returns a call. pairs are the names of the values, each followed by its value.
@@ -130,6 +135,15 @@ func (c *call) rows(n int, columns ...string) *call {
 
 func (c *call) add(values ...any) { c.values = append(c.values, values...) }
 
+// queues adds the names of queues as the rows of a call.
+func (c *call) queues(names []string) *call {
+	c.rows(len(names), "queue")
+	for _, name := range names {
+		c.add(name)
+	}
+	return c
+}
+
 func (c *call) args() []any { return append([]any{strings.Join(c.names, " ")}, c.values...) }
 
 func (q *Queue) run(ctx context.Context, c *call) *redis.Cmd {
@@ -146,9 +160,9 @@ func (q *Queue) check(ctx context.Context, c *call) error {
 	return refusalOf(number)
 }
 
-// runAll runs scripts in one round trip. A script that the server does not have yet is sent again,
-// with its source.
-func (q *Queue) runAll(ctx context.Context, calls []*call) []*redis.Cmd {
+// runAll runs scripts in one round trip, and passes each call its reply. A script that the server
+// does not have yet is sent again, with its source.
+func (q *Queue) runAll(ctx context.Context, calls ...*call) {
 	pipe := q.rdb.Pipeline()
 	cmds := make([]*redis.Cmd, len(calls))
 	for i, c := range calls {
@@ -162,8 +176,8 @@ func (q *Queue) runAll(ctx context.Context, calls []*call) []*redis.Cmd {
 		case err != nil && cmds[i].Err() == nil && cmds[i].Val() == nil:
 			cmds[i].SetErr(err) // it was not sent
 		}
+		c.read(cmds[i].Slice())
 	}
-	return cmds
 }
 
 // rowReply returns the part of a script's reply that is for row n. It is the error of the whole

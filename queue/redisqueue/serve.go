@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -19,24 +18,28 @@ type server struct {
 	handle     queue.Handler
 	member     *member
 	feeds      []*feed
-	searches   []search        // searches for rows that must return to the queue
+	searches   []*loop         // searches for rows that must return to the queue
 	deliveries context.Context // ends when the time for handlers is over
 	returning  atomic.Bool     // a handler has handed back a row: the server takes no more rows
-}
-
-// search runs in the background: a reaper, a forwarder or an unarchiver.
-type search interface {
-	start(ctx context.Context)
-	shutdown()
 }
 
 func newServer(deliveries context.Context, q *Queue, o queue.ServeOptions, handle queue.Handler) *server {
 	s := &server{queue: q, options: o, handle: handle, member: newMember(q, o), deliveries: deliveries}
 	s.feeds = newFeeds(s)
 	s.member.arrived = s.feeds[len(s.feeds)-1].ask
-	outage := s.member.outage
-	s.searches = []search{newReaper(q, s.member, o.Alias, o.Logger), newForwarder(q, o.Alias, outage), newUnarchiver(q, o.Alias, o.Logger, outage)}
+	s.search(q.Leases.Beat, "could not look for silent workers", newReaper(q, s.member, o.Alias, o.Logger).look)
+	s.search(forwardInterval, "could not look for rows whose retry is due", func(ctx context.Context) error { return q.forward(ctx, o.Alias) })
+	s.search(archiveInterval, "could not queue archived jobs again", func(context.Context) error { return q.unarchive(o.Alias, o.Logger) })
 	return s
+}
+
+// search adds a search that is made at intervals. failed is logged if it fails.
+func (s *server) search(interval time.Duration, failed string, do func(ctx context.Context) error) {
+	s.searches = append(s.searches, &loop{interval: interval, do: func(ctx context.Context) {
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			s.member.outage.failed(failed, err)
+		}
+	}})
 }
 
 // Serve implements queue.Queue.
@@ -46,6 +49,9 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 	deliveries, abandon := context.WithCancel(lasting)
 	defer abandon()
 	s := newServer(deliveries, q, o, handle)
+	if err := q.deleteLeases(ctx, o.Alias); err != nil {
+		return err
+	}
 	if err := s.member.join(ctx); err != nil {
 		return failure(err, "serve the queue")
 	}
@@ -92,89 +98,66 @@ func (s *server) shutdown(ctx context.Context) error {
 }
 
 // process handles a row. The outcome decides what happens to it.
-func (s *server) process(h *held) {
-	outcome := s.deliver(h)
-	s.member.release(context.WithoutCancel(s.deliveries), h)
-	ended := h.ctx.Err() != nil
-	h.end(nil)
+func (s *server) process(d *delivery) {
+	outcome := s.deliver(d)
+	ended := d.ctx.Err() != nil
+	s.member.release(context.WithoutCancel(s.deliveries), d)
+	uncount := d.begun && outcome.Uncounted()
 	switch {
-	case h.recorded.Load():
-	case h.notAJob != nil:
-		s.options.Logger.Error("archived a task", "task", h.task, "error", h.notAJob)
-		s.finish(h, ending{place: archived, at: time.Now(), err: h.notAJob, failed: true})
+	case d.recorder.recorded.Load():
+	case d.notAJob != nil:
+		s.options.Logger.Error("archived a task", "task", d.id, "error", d.notAJob)
+		s.finish(&d.task, ending{place: archived, at: time.Now(), err: d.notAJob, failed: true})
 	case outcome.Kind == queue.KindDone:
-		s.finish(h, ending{place: done})
+		s.finish(&d.task, ending{place: done})
 	case outcome.Kind == queue.KindHandBack || s.deliveries.Err() != nil:
 		s.returning.Store(true)
-		s.finish(h, ending{place: head, uncount: h.begun && outcome.Uncounted()})
-	case outcome.Kind == queue.KindLost || ended:
-		s.finish(h, ending{place: tail})
+		s.finish(&d.task, ending{place: head, uncount: uncount})
+	case outcome.Kind == queue.KindInterrupted || ended:
+		s.finish(&d.task, ending{place: tail})
 	default:
-		s.finish(h, ending{
-			place: retry, at: time.Now().Add(outcome.After), err: outcome.Err,
-			failed: outcome.Kind == queue.KindRetry, uncount: h.begun && outcome.Uncounted(),
+		s.finish(&d.task, ending{
+			place: retry, at: time.Now().Add(outcome.After), err: outcome.Err, failed: outcome.Kind == queue.KindRetry, uncount: uncount,
 		})
 	}
 }
 
 // deliver admits and begins a row, unless the feed has, and calls the handler. A panic becomes a
 // failure.
-func (s *server) deliver(h *held) (outcome queue.Outcome) {
-	defer h.unadmit()
+func (s *server) deliver(d *delivery) (outcome queue.Outcome) {
+	defer d.unadmit()
 	defer func() {
 		if p := recover(); p != nil {
-			s.options.Logger.Error("panic in a handler", "task", h.task, "panic", p, "stack", string(debug.Stack()))
-			outcome = queue.Retry(queue.RetryDelay(h.Attempt-1), fmt.Errorf("internal error: %v", p))
+			s.options.Logger.Error("panic in a handler", "task", d.id, "panic", p, "stack", string(debug.Stack()))
+			outcome = queue.Retry(queue.RetryDelay(d.value.Attempt-1), fmt.Errorf("internal error: %v", p))
 		}
 	}()
-	if h.Job == nil {
-		return queue.Lost(h.notAJob)
+	if d.job == nil {
+		return queue.Interrupted(d.notAJob)
 	}
-	if !h.begun && h.refusal == nil {
-		release, ok := s.options.Admit(h.ctx, &h.Delivery, true)
-		if !ok {
-			if h.ctx.Err() != nil {
-				return queue.Lost(context.Cause(h.ctx))
+	if !d.begun && !isRefusal(d.err) {
+		if !s.admit(d, true) {
+			if d.ctx.Err() != nil {
+				return queue.Interrupted(context.Cause(d.ctx))
 			}
 			return queue.HandBack()
 		}
-		h.release = release
-		if s.prepare(h) {
-			begin := []*held{h}
-			setBegun(begin, s.queue.run(h.ctx, beginCall(begin)))
-		}
+		s.queue.runAll(d.ctx, s.begin([]*delivery{d}))
 	}
-	switch err := h.refusal; {
-	case h.begun:
-		return s.handle(h.ctx, &h.Delivery)
-	case err == nil: // Redis could not be used
-		return queue.Retry(queue.RetryDelay(retried(h.message)), h.failure)
-	case errors.Is(err, queue.ErrSuperseded) || errors.Is(err, errNotRunning):
-		return queue.Lost(err)
-	case errors.Is(err, queue.ErrOtherModel):
-		s.options.Refused(h.ctx, &h.Delivery, err)
-		return queue.Refuse(err)
-	case dropped(err):
-		s.options.Refused(h.ctx, &h.Delivery, err)
+	switch {
+	case d.begun:
+		return s.handle(d.ctx, &d.value)
+	case errors.Is(d.err, queue.ErrSuperseded) || errors.Is(d.err, errNotRunning):
+		return queue.Interrupted(d.err)
+	case errors.Is(d.err, queue.ErrOtherModel):
+		s.options.Refused(d.ctx, &d.value, d.err)
+		return queue.Refuse(d.err)
+	case isRefusal(d.err): // the row needs no result
+		s.options.Refused(d.ctx, &d.value, d.err)
 		return queue.Done()
-	default:
-		return queue.Retry(queue.RetryDelay(h.Attempt-1), err)
+	default: // Redis could not be used
+		return queue.Retry(queue.RetryDelay(retried(d.message)), d.err)
 	}
-}
-
-// dropped reports whether a row that was not begun for a reason needs no result, so that its task
-// is deleted.
-func dropped(reason error) bool {
-	return slices.ContainsFunc([]error{queue.ErrRecorded, queue.ErrNoBatch, queue.ErrCancelled, queue.ErrOtherFile, queue.ErrNoRow},
-		func(final error) bool { return errors.Is(reason, final) })
-}
-
-// giveBack returns a row that no handler has received to the head of its queue.
-func (s *server) giveBack(h *held) {
-	h.unadmit()
-	s.member.release(context.WithoutCancel(s.deliveries), h)
-	h.end(nil)
-	s.finish(h, ending{place: head, uncount: h.begun})
 }
 
 // The places where a delivery leaves its task; end.lua defines them.
@@ -195,20 +178,20 @@ type ending struct {
 	at      time.Time // when it is delivered again or was archived
 }
 
-// finish ends a delivery. If Redis fails, this is repeated until it succeeds. If another worker has
-// the task by then, nothing happens.
-func (s *server) finish(h *held, e ending) {
+// finish ends the delivery of a task. If Redis fails, this is repeated until it succeeds. If
+// another worker has the task by then, nothing happens.
+func (s *server) finish(t *task, e ending) {
 	now := time.Now()
 	message := ""
 	if e.place == retry || e.place == archived {
-		message = failedMessage(h.message, now, e.err, e.failed)
+		message = failedMessage(t.message, now, e.err, e.failed)
 	}
 	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
-		err := s.queue.check(ctx, with(endScript, "queue", h.queue, "id", h.task, "delivery", h.number, "place", e.place,
+		err := s.queue.check(ctx, with(endScript, "queue", t.queue, "id", t.id, "delivery", t.number, "place", e.place,
 			"uncount", e.uncount, "failed", e.failed, "message", message, "at", e.at.Unix(), "today", today(now), "expire", statsEnd(now)))
 		if errors.Is(err, queue.ErrSuperseded) {
 			return nil
 		}
-		return failure(err, "end task %s", h.task)
+		return failure(err, "end task %s", t.id)
 	})
 }

@@ -147,26 +147,27 @@ func (f *fleet) serve(concurrency int, handle queue.Handler) *sleeper {
 }
 
 // take takes the next row, whose line and delivery number must be the given ones, for a worker.
-func (f *fleet) take(line, number int, worker string) *held {
+func (f *fleet) take(line, number int, worker string) *delivery {
 	f.t.Helper()
-	s := &server{queue: f.queue, member: f.member(worker), deliveries: f.t.Context()}
+	s := newServer(f.t.Context(), f.queue, serveAll(), nil)
+	s.member.id = worker
 	fd := newFeed(s, map[string]int{"m:default": 1}, 1, 0)
-	list, err := f.queue.run(f.t.Context(), fd.takeCall(1)).Slice()
+	list, err := f.queue.run(f.t.Context(), fd.takeCall(1, 0)).Slice()
 	require.NoError(f.t, err)
 	require.Len(f.t, list, 1)
 	h := s.hold(fd, list[0])
 	require.NoError(f.t, h.notAJob)
-	require.Equal(f.t, []int{line, number}, []int{h.Line, h.number})
+	require.Equal(f.t, []int{line, number}, []int{h.job.Line, h.number})
 	return h
 }
 
 // begin begins a row, and returns the number of the attempt.
-func (f *fleet) begin(h *held) (attempt int, err error) {
+func (f *fleet) begin(h *delivery) (attempt int, err error) {
 	f.t.Helper()
-	h.begun, h.refusal, h.failure, h.worker = false, nil, nil, h.member.id
-	setBegun([]*held{h}, f.queue.run(f.t.Context(), beginCall([]*held{h})))
-	require.Equal(f.t, h.begun, h.refusal == nil && h.failure == nil)
-	return h.Attempt, errors.Join(h.refusal, h.failure)
+	h.begun, h.err = false, nil
+	f.queue.runAll(f.t.Context(), h.recorder.feed.server.begin([]*delivery{h}))
+	require.Equal(f.t, h.begun, h.err == nil)
+	return h.value.Attempt, h.err
 }
 
 // member returns a worker that sends no heartbeats.

@@ -75,25 +75,23 @@ func newStatus(batch string, meta map[string]string, running int, life time.Dura
 		return queue.Status{}, err
 	}
 	s := queue.Status{
-		Batch:            batch,
-		Alias:            meta["model"],
-		Priority:         queue.Priority(meta["priority"]),
-		State:            queue.Enqueueing,
-		FileSHA:          meta["file_sha256"],
-		Started:          m.moment("started_ms"),
-		Finished:         m.moment("finished_ms"),
-		Cancelled:        m.moment("cancelled_ms"),
-		Deadline:         m.moment("deadline_ms"),
-		Weight:           max(1, m.number("weight")),
-		Total:            m.number("total"),
-		Done:             m.number("done"),
-		Failed:           m.number("failed"),
-		Running:          running,
-		PromptTokens:     m.number("prompt_tokens"),
-		CachedTokens:     m.number("cached_tokens"),
-		CompletionTokens: m.number("completion_tokens"),
-		DraftTokens:      m.number("draft_tokens"),
-		AcceptedTokens:   m.number("accepted_tokens"),
+		Batch:     batch,
+		Alias:     meta["model"],
+		Priority:  queue.Priority(meta["priority"]),
+		State:     queue.Enqueueing,
+		FileSHA:   meta["file_sha256"],
+		Started:   m.moment("started_ms"),
+		Finished:  m.moment("finished_ms"),
+		Cancelled: m.moment("cancelled_ms"),
+		Deadline:  m.moment("deadline_ms"),
+		Weight:    max(1, m.number("weight")),
+		Total:     m.number("total"),
+		Done:      m.number("done"),
+		Failed:    m.number("failed"),
+		Running:   running,
+	}
+	for _, counter := range counters {
+		*counter.sum(&s) = m.number(counter.name)
 	}
 	s.SetModels(modelsOf(meta))
 	if t := m.moment("created_ms"); t != nil {

@@ -124,7 +124,7 @@ func (f *Fleet) watch(ctx context.Context, batch string, abandon context.CancelC
 		if err != nil {
 			continue // collect returns the error
 		}
-		if n, err := f.queue.Lost(ctx, s); err == nil && n > 0 {
+		if n, err := f.queue.Missing(ctx, s); err == nil && n > 0 {
 			abandon(fmt.Errorf("the queue has lost %d rows, which are queued again", n))
 			return
 		}

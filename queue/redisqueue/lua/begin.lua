@@ -7,8 +7,7 @@
 -- which the row is refused.
 local changed = {} -- changed batches
 
-local replies = each(function(row, n)
-  local b = batch(row.batch)
+local replies = each(function(row, b, n)
   local refused = refusal(b, row.line, row.delivery, row.file)
   if refused then
     return {refused}

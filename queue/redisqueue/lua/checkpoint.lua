@@ -1,7 +1,6 @@
 -- Stores the checkpoint of a running row. lib/rows.lua precedes this script. Rows: batch, line,
 -- delivery, checkpoint. Returns a list with reply.ok or the number with which the row is refused.
-return each(function(row)
-  local b = batch(row.batch)
+return each(function(row, b)
   local refused = refusal(b, row.line, row.delivery, '')
   if refused then
     return refused

@@ -1,8 +1,8 @@
 -- Removes rows of a batch from a queue with their tasks, except those that live workers run. It
--- works even while Redis has no memory left. Values: queue, batch, max (number of waiting rows to
--- remove in this call), silence (ms after which a row without an owner, or twice that after the
--- last heartbeat of its owner, has no live worker). Returns 1 if the batch may have more waiting
--- rows, otherwise 0.
+-- works even while Redis has no memory left. lib/delivery.lua precedes this script. Values: queue,
+-- batch, max (number of waiting rows to remove in this call), silence (ms after which a row without
+-- an owner, or twice that after the last heartbeat of its owner, has no live worker). Returns 1 if
+-- the batch may have more waiting rows, otherwise 0.
 local waiting = waitingKey(arg.queue, arg.batch)
 for _ = 1, tonumber(arg.max) do
   local line = redis.call('RPOP', waiting)
@@ -19,22 +19,17 @@ if redis.call('EXISTS', waiting) == 1 then
 end
 redis.call('ZREM', turnsKey(arg.queue), arg.batch)
 
-local prefix, now = arg.batch .. ':', nowMS()
-local function isDead(task)
-  local is = redis.call('HMGET', task, 'owner', 'orphan')
-  if is[1] then
-    local beat = redis.call('HGET', fleetKey('beats'), is[1])
-    return not beat or now - tonumber(beat) >= 2 * tonumber(arg.silence)
-  end
-  return now - tonumber(is[2] or now) >= tonumber(arg.silence)
-end
+local prefix = arg.batch .. ':'
 for _, name in ipairs({'pending', 'active'}) do
   local list = asynqKey(arg.queue, name)
   for _, id in ipairs(redis.call('LRANGE', list, 0, -1)) do
     local task = taskKey(arg.queue, id)
-    if string.sub(id, 1, #prefix) == prefix and (name ~= 'active' or isDead(task)) then
-      redis.call('LREM', list, 0, id)
-      redis.call('DEL', task)
+    if string.sub(id, 1, #prefix) == prefix then
+      local is = name == 'active' and redis.call('HMGET', task, 'owner', 'orphan')
+      if not is or isDead(is[1], is[2], arg.silence, 2 * tonumber(arg.silence)) then
+        redis.call('LREM', list, 0, id)
+        redis.call('DEL', task)
+      end
     end
   end
 end

@@ -11,12 +11,11 @@ local keys = batch and keysOf(batch)
 if keys and not isCurrent(keys, line, arg.delivery) or redis.call('LREM', asynqKey(arg.queue, 'active'), -1, arg.id) == 0 then
   return reply.superseded
 end
-redis.call('ZREM', asynqKey(arg.queue, 'lease'), arg.id) -- of an earlier version
 if keys and arg.uncount == '1' then
   uncount(keys, line)
 end
 local place = arg.place
-if place ~= 'archived' and keys and not isOpen(keys) then
+if place ~= 'archived' and keys and closed(keys) then
   redis.call('DEL', task)
 elseif place == 'done' then
   redis.call('DEL', task)

@@ -8,17 +8,7 @@
 -- script. Values: interval (ms; queues that a worker has inspected within it are left out, 0
 -- inspects all), silence (ms until a row without an owner returns). Rows: queue. Returns queue and
 -- number of returned rows of each inspected queue.
-local returned, now = {}, nowMS()
-
-local function isDead(task, owner, orphan)
-  if owner then
-    return redis.call('HEXISTS', fleetKey('beats'), owner) == 0
-  end
-  if not orphan then
-    redis.pcall('HSET', task, 'orphan', number(now)) -- fails while Redis has no memory left
-  end
-  return now - tonumber(orphan or now) >= tonumber(arg.silence)
-end
+local returned = {}
 
 -- revoke ends the delivery of a row. It returns true if nobody wants the row any more.
 local function revoke(id, died)
@@ -27,7 +17,7 @@ local function revoke(id, died)
     return false
   end
   local keys = keysOf(batch)
-  if not isOpen(keys) or redis.call('GETBIT', keys.done, line) == 1 then
+  if closed(keys) or redis.call('GETBIT', keys.done, line) == 1 then
     return true
   end
   redis.call('HINCRBY', keys.deliveries, line, 1)
@@ -40,7 +30,6 @@ end
 
 local function handOver(queue, id, task, died)
   redis.call('LREM', asynqKey(queue, 'active'), 0, id)
-  redis.call('ZREM', asynqKey(queue, 'lease'), id) -- of an earlier version
   local ok, unwanted = pcall(revoke, id, died) -- it fails if keys of the batch are damaged
   if ok and unwanted then
     redis.call('DEL', task)
@@ -57,7 +46,10 @@ for _, row in ipairs(rows) do
     for _, id in ipairs(redis.call('LRANGE', asynqKey(queue, 'active'), 0, -1)) do -- the row that was taken last comes first
       local task = taskKey(queue, id)
       local is = redis.call('HMGET', task, 'state', 'owner', 'orphan', 'begun')
-      if is[1] and isDead(task, is[2], is[3]) then
+      if is[1] and not is[2] and not is[3] then
+        redis.pcall('HSET', task, 'orphan', number(nowMS())) -- fails while Redis has no memory left
+      end
+      if is[1] and isDead(is[2], is[3], arg.silence) then
         handOver(queue, id, task, is[2] and is[2] == is[4])
         n = n + 1
       end

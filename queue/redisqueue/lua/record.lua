@@ -7,7 +7,6 @@
 -- delivery, alias (that the row names, or ''), pin (of an answer's model, or ''), queue and id (of
 -- the row's task, or ''), and the counters. Returns a list with an item for each row: reply.ok, the
 -- number with which the row is refused, or the text of an error.
-local counters = {'prompt_tokens', 'cached_tokens', 'completion_tokens', 'draft_tokens', 'accepted_tokens'}
 local changed, queues = {}, {} -- changed batches, and queues that tasks have left
 
 local function leave(row)
@@ -15,13 +14,8 @@ local function leave(row)
   if redis.call('LREM', asynqKey(queue, 'active'), -1, id) == 0 then
     return
   end
-  local q = queues[queue]
-  if not q then
-    q = {ids = {}, tasks = {}}
-    queues[queue] = q
-  end
-  q.ids[#q.ids + 1] = id
-  q.tasks[#q.tasks + 1] = taskKey(queue, id)
+  queues[queue] = queues[queue] or {}
+  table.insert(queues[queue], taskKey(queue, id))
 end
 
 -- add collects what write needs for a row.
@@ -45,8 +39,7 @@ local function add(new, row)
   end
 end
 
-local replies = each(function(row, n)
-  local b = batch(row.batch)
+local replies = each(function(row, b, n)
   local refused = refusal(b, row.line, row.delivery, row.file)
   if refused then
     if refused == reply.recorded and b.rows[row.line].now then -- an earlier row of this call has the same line; both get the error if write fails
@@ -108,9 +101,8 @@ for _, b in ipairs(changed) do
     replies[n] = text
   end
 end
-for queue, q in pairs(queues) do
-  redis.call('ZREM', asynqKey(queue, 'lease'), unpack(q.ids)) -- of an earlier version
-  redis.call('DEL', unpack(q.tasks))
-  countTasks(queue, 'processed', #q.ids)
+for queue, tasks in pairs(queues) do
+  redis.call('DEL', unpack(tasks))
+  countTasks(queue, 'processed', #tasks)
 end
 return replies

@@ -1,7 +1,8 @@
 -- The beginning of every script. ARGV has the names of the call's values, the values, and, if the
 -- call has rows, the names of their columns and the values of each row. arg has the values by their
--- names, rows has a table for each row with its values by their columns. The table reply, before
--- this text, has the numbers with which scripts answer for a row.
+-- names, rows has a table for each row with its values by their columns. Before this text, load
+-- (scripts.go) puts the tables reply, with the numbers with which scripts answer for a row,
+-- batchKeys and counters, and the function rowOf.
 local arg, rows = {}, {}
 do
   local i, columns = 1, {}
@@ -23,8 +24,6 @@ do
   end
 end
 
-local batchKeys = {'meta', 'done', 'attempts', 'results', 'stream', 'jobs', 'checkpoints', 'deliveries', 'deaths'}
-
 local function batchKey(batch, name) return 'ingot:{' .. batch .. '}:' .. name end
 
 -- keysOf returns the keys of a batch, as a list and by their names.
@@ -37,21 +36,17 @@ local function keysOf(batch)
   return keys
 end
 
+-- closed returns the reply for a batch that does not exist or is cancelled; nil for other batches.
+local function closed(keys)
+  local is = redis.call('HMGET', keys.meta, 'created_ms', 'cancelled_ms')
+  return not is[1] and reply.no_batch or is[2] and reply.cancelled or nil
+end
+
 local function asynqKey(queue, name) return 'asynq:{' .. queue .. '}:' .. name end
 local function taskKey(queue, id) return 'asynq:{' .. queue .. '}:t:' .. id end
 local function fleetKey(name) return 'ingot:{:fleet}:' .. name end
 local function turnsKey(queue) return 'ingot:{' .. queue .. '}:turns' end
 local function waitingKey(queue, batch) return 'ingot:{' .. queue .. '}:waiting:' .. batch end
-
--- rowOf returns the batch and the line in the id of a task, or nil if the task is not a row's.
--- Earlier versions appended the number of the delivery.
-local function rowOf(id)
-  local batch, line = string.match(id, '^([^:]+):(%d+)$')
-  if not batch then
-    batch, line = string.match(id, '^([^:]+):(%d+):%d+$')
-  end
-  return batch, line
-end
 
 -- nowMS returns the time in ms. number writes a large number without an exponent.
 local function number(n) return string.format('%.0f', n) end

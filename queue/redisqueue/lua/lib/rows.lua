@@ -1,7 +1,11 @@
--- batch returns the keys and settings of a batch. It reads them from Redis once per script. mixed
--- is set if several models may answer its rows. The table lines has, for each batch id, the lines
--- of the call's rows.
-local batches, lines = {}, {}
+local batches, lines = {}, {} -- by their ids: the batches that were read, and the lines of the call's rows
+for _, row in ipairs(rows) do
+  lines[row.batch] = lines[row.batch] or {}
+  table.insert(lines[row.batch], row.line)
+end
+
+-- batch returns the keys and settings of the batch of one of the call's rows. It reads them from
+-- Redis once per script. mixed is set if several models may answer its rows.
 local function batch(id)
   local b = batches[id]
   if not b then
@@ -98,17 +102,13 @@ local function attempt(...)
   return type(result) == 'table' and result.err or tostring(result), true
 end
 
--- each calls a function with each row of the call and its number, from 1. It returns a list of what
--- the function returns for the rows. If the function fails for a row, the list has the text of the
--- error instead.
+-- each calls a function with each row of the call, its batch and its number, from 1. It returns a
+-- list of what the function returns for the rows. If the function fails for a row, the list has the
+-- text of the error instead.
 local function each(do_row)
-  for _, row in ipairs(rows) do
-    lines[row.batch] = lines[row.batch] or {}
-    table.insert(lines[row.batch], row.line)
-  end
   local replies = {}
   for n, row in ipairs(rows) do
-    replies[n] = attempt(do_row, row, n)
+    replies[n] = attempt(function() return do_row(row, batch(row.batch), n) end)
   end
   return replies
 end
