@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -75,8 +76,12 @@ func Load(flags *pflag.FlagSet) (*Config, error) {
 		if strings.HasPrefix(from, "--") {
 			c.FromFlags = append(c.FromFlags, s.name)
 		}
-		if err := apply(c, s, v.Get(string(s.name)), from); err != nil {
-			return nil, err
+		text, err := scalar(v.Get(string(s.name)))
+		if err == nil {
+			err = s.set(c, text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s (from %s): %w", s.name, from, err)
 		}
 	}
 	return c, nil
@@ -96,7 +101,7 @@ func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 		if err := v.BindEnv(append([]string{string(s.name)}, variables...)...); err != nil {
 			return nil, fmt.Errorf("bind %s: %w", s.name.Env(), err)
 		}
-		if i := slices.IndexFunc(variables, isSet); i >= 0 {
+		if i := slices.IndexFunc(variables, func(v string) bool { return os.Getenv(v) != "" }); i >= 0 { // an empty one counts as absent
 			sources[s.name] = variables[i]
 		}
 	}
@@ -114,19 +119,6 @@ func bind(v *viper.Viper, flags *pflag.FlagSet) (map[Name]string, error) {
 		}
 	})
 	return sources, failed
-}
-
-// apply checks a value and stores it in c. The parameter from is the source of the value, for
-// errors.
-func apply(c *Config, s setting, value any, from string) error {
-	text, err := scalar(value)
-	if err == nil {
-		err = s.set(c, text)
-	}
-	if err != nil {
-		return fmt.Errorf("%s (from %s): %w", s.name, from, err)
-	}
-	return nil
 }
 
 func scalar(value any) (string, error) {

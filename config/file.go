@@ -65,6 +65,3 @@ func userFile(name string) string {
 	}
 	return filepath.Join(dir, "ingot", name)
 }
-
-// isSet reports whether an environment variable has a value. An empty variable counts as absent.
-func isSet(variable string) bool { return os.Getenv(variable) != "" }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
-	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
@@ -39,8 +38,6 @@ func addCaptureFlag(flags *pflag.FlagSet, path *string) {
 func newLaunch(cfg *config.Config, stderr io.Writer) *launch.Launch {
 	return &launch.Launch{Config: cfg, Log: newLogger(cfg, cfg.LogLevel, stderr), Progress: compileProgress(stderr)}
 }
-
-func engineOptions(cfg *config.Config) engine.Options { return launch.EngineOptions(cfg) }
 
 // compileProgress returns a function that shows the number of compiled kernel files on a terminal.
 // It returns nil if w is neither a terminal nor a progress.Display.

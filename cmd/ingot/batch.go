@@ -64,13 +64,11 @@ func newPurge() *cobra.Command {
 		Use:   "purge BATCH --redis URL",
 		Short: "Delete a finished or cancelled batch from Redis",
 		Args:  arguments("BATCH"),
-	}, runPurge)
-}
-
-func runPurge(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
-	if err := queue.Purge(cmd.Context(), args[0]); err != nil {
-		return err
-	}
-	cmd.PrintErrf("%s: deleted\n", args[0])
-	return nil
+	}, func(cmd *cobra.Command, queue *redisqueue.Queue, args []string) error {
+		if err := queue.Purge(cmd.Context(), args[0]); err != nil {
+			return err
+		}
+		cmd.PrintErrf("%s: deleted\n", args[0])
+		return nil
+	})
 }

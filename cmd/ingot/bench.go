@@ -177,14 +177,19 @@ func writeFigures(cmd *cobra.Command, name string, records any, table func() err
 	if err := table(); err != nil {
 		return err
 	}
-	f, err := os.Create(name)
+	return writeTo(cmd, "figures", name, func(w io.Writer) error { return writeJSON(w, records) })
+}
+
+// writeTo writes a file and reports that it did. what names the content in messages.
+func writeTo(cmd *cobra.Command, what, path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("write figures: %w", err)
+		return fmt.Errorf("write %s: %w", what, err)
 	}
-	if err := errors.Join(writeJSON(f, records), f.Close()); err != nil {
-		return fmt.Errorf("write figures to %s: %w", name, err)
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return fmt.Errorf("write %s to %s: %w", what, path, err)
 	}
-	cmd.PrintErrf("figures written to %s\n", name)
+	cmd.PrintErrf("%s written to %s\n", what, path)
 	return nil
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -39,15 +37,7 @@ func profileKernels(cmd *cobra.Command, cfg *config.Config, weights *weightFlags
 	if err := roofline.WriteProfile(cmd.OutOrStdout(), &all); err != nil {
 		return err
 	}
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write measurements: %w", err)
-	}
-	if err := errors.Join(all.Write(f), f.Close()); err != nil {
-		return fmt.Errorf("write measurements to %s: %w", path, err)
-	}
-	cmd.PrintErrf("measurements written to %s\n", path)
-	return nil
+	return writeTo(cmd, "measurements", path, all.Write)
 }
 
 func profileModel(cmd *cobra.Command, l *launch.Launch, weights *weightFlags) (p roofline.Measurements, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-run/ingot/bench/shape"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -67,7 +68,7 @@ func (w *weightFlags) file(model string) (path string, remove func() error, err 
 	case err != nil:
 		return "", nil, err
 	case s == nil:
-		path, err = modelFile(model)
+		path, err = launch.ModelFile(model)
 		return path, remove, err
 	}
 	path, err = s.WriteFile(w.write, quant)
@@ -87,11 +88,7 @@ func (w *weightFlags) layout(model string) (*gguf.File, error) {
 	if s != nil {
 		return s.Layout(quant)
 	}
-	path, err := modelFile(model)
-	if err != nil {
-		return nil, err
-	}
-	return gguf.Open(path)
+	return openModel(model)
 }
 
 func (w *weightFlags) name(path string) string {

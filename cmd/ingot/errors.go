@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
@@ -18,28 +17,25 @@ import (
 
 func newErrors() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := redisCommand(&cobra.Command{
 		Use:   "errors BATCH --redis URL",
 		Short: "List the rows of a batch that failed, and why",
 		Args:  arguments("BATCH"),
-		RunE: onRedis(func(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
-			if _, err := q.Status(cmd.Context(), args[0]); err != nil {
-				return fmt.Errorf("read errors: %w", err)
-			}
-			out := cmd.OutOrStdout()
-			if asJSON {
-				enc := json.NewEncoder(out)
-				enc.SetEscapeHTML(false)
-				return queue.Errors(cmd.Context(), q, args[0], func(e queue.RowError) error { return enc.Encode(e) })
-			}
-			g := errorGroups{}
-			if err := queue.Errors(cmd.Context(), q, args[0], g.add); err != nil {
-				return err
-			}
-			return g.write(out)
-		}),
-	}
-	config.AddFlag(cmd.Flags(), config.Redis)
+	}, func(cmd *cobra.Command, q *redisqueue.Queue, args []string) error {
+		if _, err := q.Status(cmd.Context(), args[0]); err != nil {
+			return fmt.Errorf("read errors: %w", err)
+		}
+		if asJSON {
+			enc := json.NewEncoder(cmd.OutOrStdout())
+			enc.SetEscapeHTML(false)
+			return queue.Errors(cmd.Context(), q, args[0], func(e queue.RowError) error { return enc.Encode(e) })
+		}
+		g := errorGroups{}
+		if err := queue.Errors(cmd.Context(), q, args[0], g.add); err != nil {
+			return err
+		}
+		return g.write(cmd.OutOrStdout())
+	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object per error line")
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/report"
 	"github.com/ingot-run/ingot/eval/task"
@@ -130,7 +131,7 @@ func (e *evalRun) choose(sets []*eval.Set) (err error) {
 	}
 	for _, model := range []*string{&e.who.model, &e.judge.model} {
 		if *model != "" {
-			if *model, err = modelFile(*model); err != nil {
+			if *model, err = launch.ModelFile(*model); err != nil {
 				return err
 			}
 		}

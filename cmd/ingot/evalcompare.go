@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -15,21 +14,11 @@ import (
 const ownMargin = -1
 
 func newEvalCompare() *cobra.Command {
-	var out jsonFlag
-	cmd := &cobra.Command{
+	return printing(&cobra.Command{
 		Use:   "compare BASELINE CANDIDATE",
 		Short: "Compare two runs",
 		Args:  arguments("BASELINE", "CANDIDATE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := eval.Compare(args[0], args[1], ownMargin)
-			if err != nil {
-				return err
-			}
-			return out.write(cmd, list, func(w io.Writer) error { return report.WriteComparison(w, list) })
-		},
-	}
-	out.add(cmd.Flags())
-	return cmd
+	}, func(args []string) ([]eval.Compared, error) { return eval.Compare(args[0], args[1], ownMargin) }, report.WriteComparison)
 }
 
 func newEvalGate() *cobra.Command {
@@ -105,19 +94,9 @@ func (e *inconclusiveError) Error() string {
 }
 
 func newEvalDiff() *cobra.Command {
-	var out jsonFlag
-	cmd := &cobra.Command{
+	return printing(&cobra.Command{
 		Use:   "diff TASK BASELINE CANDIDATE",
 		Short: "List the rows whose answers changed",
 		Args:  arguments("TASK", "BASELINE", "CANDIDATE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := eval.Changes(args[0], args[1], args[2])
-			if err != nil {
-				return err
-			}
-			return out.write(cmd, list, func(w io.Writer) error { return report.WriteChanges(w, list) })
-		},
-	}
-	out.add(cmd.Flags())
-	return cmd
+	}, func(args []string) ([]eval.Change, error) { return eval.Changes(args[0], args[1], args[2]) }, report.WriteChanges)
 }

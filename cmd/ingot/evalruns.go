@@ -35,33 +35,40 @@ func (j *jsonFlag) write(cmd *cobra.Command, v any, text func(w io.Writer) error
 	return text(cmd.OutOrStdout())
 }
 
+// printing completes a command that prints what read returns: as JSON, or by the function text.
+func printing[T any](cmd *cobra.Command, read func(args []string) (T, error), text func(w io.Writer, v T) error) *cobra.Command {
+	var out jsonFlag
+	out.add(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		v, err := read(args)
+		if err != nil {
+			return err
+		}
+		return out.write(cmd, v, func(w io.Writer) error { return text(w, v) })
+	}
+	return cmd
+}
+
 func newEvalList() *cobra.Command {
 	var runs runsFlag
-	var out jsonFlag
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the runs of a folder with their scores",
-		Args:  arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			index, err := eval.ReadIndex(runs.folder)
-			if err != nil {
-				return err
-			}
-			for _, err := range index.Damaged {
-				cmd.PrintErrln("skipped: " + textfmt.OneLine(err.Error()))
-			}
-			return out.write(cmd, index.Runs, func(w io.Writer) error {
-				pinned, err := eval.Baselines(runs.folder)
-				if err != nil {
-					return err
-				}
-				return report.WriteRuns(w, index.Runs, pinned)
-			})
-		},
-	}
+	cmd := &cobra.Command{Use: "list", Short: "List the runs of a folder with their scores", Args: arguments()}
 	runs.add(cmd.Flags())
-	out.add(cmd.Flags())
-	return cmd
+	return printing(cmd, func([]string) ([]eval.Run, error) {
+		index, err := eval.ReadIndex(runs.folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, err := range index.Damaged {
+			cmd.PrintErrln("skipped: " + textfmt.OneLine(err.Error()))
+		}
+		return index.Runs, nil
+	}, func(w io.Writer, list []eval.Run) error {
+		pinned, err := eval.Baselines(runs.folder)
+		if err != nil {
+			return err
+		}
+		return report.WriteRuns(w, list, pinned)
+	})
 }
 
 func newEvalBaseline() *cobra.Command {
@@ -99,22 +106,13 @@ func newBaselineSet() *cobra.Command {
 
 func newBaselineList() *cobra.Command {
 	var runs runsFlag
-	var out jsonFlag
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the pinned baselines",
-		Args:  arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := eval.Baselines(runs.folder)
-			if err != nil {
-				return err
-			}
-			return out.write(cmd, all, func(w io.Writer) error { return report.WriteBaselines(w, runs.folder, all) })
-		},
-	}
+	cmd := &cobra.Command{Use: "list", Short: "List the pinned baselines", Args: arguments()}
 	runs.add(cmd.Flags())
-	out.add(cmd.Flags())
-	return cmd
+	return printing(cmd,
+		func([]string) (map[string]eval.Baseline, error) { return eval.Baselines(runs.folder) },
+		func(w io.Writer, all map[string]eval.Baseline) error {
+			return report.WriteBaselines(w, runs.folder, all)
+		})
 }
 
 func newBaselineRemove() *cobra.Command {

@@ -162,10 +162,10 @@ func (n *nightly) collect(ctx context.Context, batch, answers string) error {
 	return nil
 }
 
-// onSchedule returns the RunE of a command about a schedule. args may name one entry of the
-// schedule.
-func onSchedule(run func(cmd *cobra.Command, t *schedule.Table, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+// scheduleCommand completes a command about a schedule. args may name one entry of the schedule.
+func scheduleCommand(cmd *cobra.Command, run func(cmd *cobra.Command, t *schedule.Table, args []string) error) *cobra.Command {
+	config.AddFlag(cmd.Flags(), config.Redis)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, name := range args {
 			if err := eval.CheckName("entry", name); err != nil {
 				return &usageError{err}
@@ -175,36 +175,35 @@ func onSchedule(run func(cmd *cobra.Command, t *schedule.Table, args []string) e
 			return run(cmd, schedule.NewTable(queue.Client()), args)
 		})(cmd, nil)
 	}
+	return cmd
 }
 
 func newScheduleList() *cobra.Command {
+	const last = 20
 	var out jsonFlag
-	cmd := &cobra.Command{
+	cmd := scheduleCommand(&cobra.Command{
 		Use:   "list [ENTRY] --redis URL",
 		Short: "List the entries of the schedule, or the last runs of one",
 		Args:  optionalArgument,
-		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {
-			const last = 20
-			if len(args) == 1 {
-				slots, err := t.Slots(cmd.Context(), args[0], last)
-				if err != nil {
-					return err
-				}
-				return out.write(cmd, slots, func(w io.Writer) error { return writeSlots(w, slots) })
-			}
-			s, err := t.List(cmd.Context(), last)
+	}, func(cmd *cobra.Command, t *schedule.Table, args []string) error {
+		if len(args) == 1 {
+			slots, err := t.Slots(cmd.Context(), args[0], last)
 			if err != nil {
 				return err
 			}
-			return out.write(cmd, s, func(w io.Writer) error {
-				if len(s.Schedulers) == 0 {
-					cmd.PrintErrln("no scheduler is running")
-				}
-				return writeEntries(w, s.Entries)
-			})
-		}),
-	}
-	config.AddFlag(cmd.Flags(), config.Redis)
+			return out.write(cmd, slots, func(w io.Writer) error { return writeSlots(w, slots) })
+		}
+		s, err := t.List(cmd.Context(), last)
+		if err != nil {
+			return err
+		}
+		return out.write(cmd, s, func(w io.Writer) error {
+			if len(s.Schedulers) == 0 {
+				cmd.PrintErrln("no scheduler is running")
+			}
+			return writeEntries(w, s.Entries)
+		})
+	})
 	out.add(cmd.Flags())
 	return cmd
 }
@@ -236,49 +235,40 @@ func writeSlots(w io.Writer, list []schedule.Slot) error {
 }
 
 func newScheduleRunNow() *cobra.Command {
-	cmd := &cobra.Command{
+	return scheduleCommand(&cobra.Command{
 		Use:   "run-now ENTRY --redis URL",
 		Short: "Run an entry of the schedule now",
 		Args:  arguments("ENTRY"),
-		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {
-			run, err := t.RunNow(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			s, err := t.List(cmd.Context(), 1)
-			if err == nil && len(s.Schedulers) == 0 {
-				cmd.PrintErrln("no scheduler is running: the run starts when there is one")
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), run)
+	}, func(cmd *cobra.Command, t *schedule.Table, args []string) error {
+		run, err := t.RunNow(cmd.Context(), args[0])
+		if err != nil {
 			return err
-		}),
-	}
-	config.AddFlag(cmd.Flags(), config.Redis)
-	return cmd
+		}
+		s, err := t.List(cmd.Context(), 1)
+		if err == nil && len(s.Schedulers) == 0 {
+			cmd.PrintErrln("no scheduler is running: the run starts when there is one")
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), run)
+		return err
+	})
 }
 
 func newSchedulePause() *cobra.Command {
-	cmd := &cobra.Command{
+	return scheduleCommand(&cobra.Command{
 		Use:   "pause ENTRY --redis URL",
 		Short: "Stop running an entry of the schedule",
 		Args:  arguments("ENTRY"),
-		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {
-			return reportChange(cmd, args[0], t.Pause, "paused", "was paused before")
-		}),
-	}
-	config.AddFlag(cmd.Flags(), config.Redis)
-	return cmd
+	}, func(cmd *cobra.Command, t *schedule.Table, args []string) error {
+		return reportChange(cmd, args[0], t.Pause, "paused", "was paused before")
+	})
 }
 
 func newScheduleResume() *cobra.Command {
-	cmd := &cobra.Command{
+	return scheduleCommand(&cobra.Command{
 		Use:   "resume ENTRY --redis URL",
 		Short: "Run an entry of the schedule again",
 		Args:  arguments("ENTRY"),
-		RunE: onSchedule(func(cmd *cobra.Command, t *schedule.Table, args []string) error {
-			return reportChange(cmd, args[0], t.Resume, "resumed", "was not paused")
-		}),
-	}
-	config.AddFlag(cmd.Flags(), config.Redis)
-	return cmd
+	}, func(cmd *cobra.Command, t *schedule.Table, args []string) error {
+		return reportChange(cmd, args[0], t.Resume, "resumed", "was not paused")
+	})
 }

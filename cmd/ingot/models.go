@@ -3,15 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
@@ -61,33 +62,21 @@ func runModelsCatalog(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-type modelsListCommand struct{ asJSON bool }
-
 func newModelsList() *cobra.Command {
-	var c modelsListCommand
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List the models on this machine",
-		Args:  arguments(),
-		RunE:  c.run,
-	}
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print a JSON array")
-	return cmd
+	cmd := &cobra.Command{Use: "list", Short: "List the models on this machine", Args: arguments()}
+	return printing(cmd, func([]string) ([]hub.Model, error) {
+		_, err := settings(cmd)
+		return append([]hub.Model{}, modelStore().List()...), err
+	}, writeModels)
 }
 
-func (c *modelsListCommand) run(cmd *cobra.Command, _ []string) error {
-	if _, err := settings(cmd); err != nil {
-		return err
-	}
-	list, unfinished := modelStore().List(), modelStore().Unfinished()
-	if c.asJSON {
-		return writeJSON(cmd.OutOrStdout(), append([]hub.Model{}, list...))
-	}
+func writeModels(w io.Writer, list []hub.Model) error {
+	unfinished := modelStore().Unfinished()
 	if len(list)+len(unfinished) == 0 {
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), `There are no models yet. "ingot models" lists some to begin with.`)
+		_, err := fmt.Fprintln(w, `There are no models yet. "ingot models" lists some to begin with.`)
 		return err
 	}
-	t := textfmt.NewTable(cmd.OutOrStdout(), "NAME", "SIZE", "FROM")
+	t := textfmt.NewTable(w, "NAME", "SIZE", "FROM")
 	for _, m := range list {
 		t.Line(m.Name, humanize.Bytes(uint64(m.Bytes)), m.Owner)
 	}
@@ -134,18 +123,13 @@ func freeMemory() (free int64, err error) {
 
 func modelStore() hub.Store { return hub.Store{Env: hub.ReadEnv()} }
 
-// modelFile returns the path of a model's file, given its path or a model name. It makes no network
-// request.
-func modelFile(name string) (string, error) { return launch.ModelFile(name) }
-
-// requireModel checks that a model is given. If not, it prints models for this machine before it
-// returns the error.
-func requireModel(cmd *cobra.Command, cfg *config.Config) error {
-	if err := cfg.Require(config.Model); err != nil {
-		cmd.PrintErr(suggestions())
-		return &usageError{err}
+// openModel opens a model's file, given its path or a model name.
+func openModel(name string) (*gguf.File, error) {
+	path, err := launch.ModelFile(name)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	return gguf.Open(path)
 }
 
 // suggestions lists models for this machine, for a user who has no model yet.

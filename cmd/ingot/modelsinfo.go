@@ -8,12 +8,15 @@ import (
 
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/engine/cpu"
-	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/hub"
+	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
-type modelsInfoCommand struct{ asJSON, sha256 bool }
+type modelsInfoCommand struct {
+	out    jsonFlag
+	sha256 bool
+}
 
 func newModelsInfo() *cobra.Command {
 	var c modelsInfoCommand
@@ -23,7 +26,7 @@ func newModelsInfo() *cobra.Command {
 		Args:  arguments("FILE"),
 		RunE:  c.run,
 	}
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
+	c.out.add(cmd.Flags())
 	cmd.Flags().BoolVar(&c.sha256, "sha256", false, "add the file's SHA-256; this reads the whole file")
 	return cmd
 }
@@ -38,11 +41,7 @@ func newModel() *cobra.Command {
 }
 
 func (c *modelsInfoCommand) run(cmd *cobra.Command, args []string) (err error) {
-	path, err := modelFile(args[0])
-	if err != nil {
-		return err
-	}
-	f, err := gguf.Open(path)
+	f, err := openModel(args[0])
 	if err != nil {
 		return err
 	}
@@ -62,10 +61,7 @@ func (c *modelsInfoCommand) run(cmd *cobra.Command, args []string) (err error) {
 			return err
 		}
 	}
-	if c.asJSON {
-		return writeJSON(cmd.OutOrStdout(), info)
-	}
-	return writeModelInfo(cmd.OutOrStdout(), info)
+	return c.out.write(cmd, info, func(w io.Writer) error { return writeModelInfo(w, info) })
 }
 
 func writeModelInfo(w io.Writer, m *bench.ModelInfo) error {
@@ -125,5 +121,5 @@ func writeModelRun(t textfmt.Table, r *bench.ModelRun) {
 		line("fits here", "no: %s", r.Reason)
 	}
 	line("speed here", "at most %s tokens/s for one row and %s for %d rows, since memory is read at %s/s",
-		rateText(r.TokensPerS), rateText(r.ManyTokensPerS), bench.ManyRows, textfmt.Bytes(uint64(r.Bandwidth)))
+		progress.Rate(r.TokensPerS), progress.Rate(r.ManyTokensPerS), bench.ManyRows, textfmt.Bytes(uint64(r.Bandwidth)))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/config/launch"
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/prompt"
@@ -61,8 +62,9 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := requireModel(cmd, cfg); err != nil {
-		return err
+	if err := cfg.Require(config.Model); err != nil {
+		cmd.PrintErr(suggestions())
+		return &usageError{err}
 	}
 	r := runner{cmd: cmd, cfg: cfg, in: args, from: &c.from, mixModels: c.mixModels, capture: c.capture}
 	if r.ignoreUnknown, err = c.unknown.ignores(); err != nil {
@@ -108,7 +110,7 @@ func (c *runCommand) dryRun(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	eng, err := newLaunch(cfg, io.Discard).Engine(models[0].Model, engineOptions(cfg))
+	eng, err := newLaunch(cfg, io.Discard).Engine(models[0].Model, launch.EngineOptions(cfg))
 	if err != nil {
 		return err
 	}
@@ -248,7 +250,7 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	}
 	l := newLaunch(r.cfg, stderr)
 	l.Log, l.Capture = newLogger(r.cfg, r.logLevel(), stderr), r.capture
-	opts := engineOptions(r.cfg)
+	opts := launch.EngineOptions(r.cfg)
 	opts.Trace = trace
 	eng, err := l.Engine(m.Model, opts)
 	if err != nil {

@@ -60,7 +60,7 @@ func aliasedModels(lines string) ([]hub.Aliased, error) {
 // openEngines loads the models, which share the memory that the settings allow. If one cannot be
 // loaded, it returns the error and the engines opened so far, which the caller closes.
 func openEngines(cmd *cobra.Command, cfg *config.Config, models []hub.Aliased) (map[string]*engine.Engine, error) {
-	opts := engineOptions(cfg)
+	opts := launch.EngineOptions(cfg)
 	opts.Memory /= int64(len(models))
 	opts.MemoryPercent /= len(models)
 	if opts.Memory == 0 && opts.MemoryPercent == 0 {

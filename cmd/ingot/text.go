@@ -32,14 +32,6 @@ func perSecond(n int, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
-// rateText formats a rate, with one decimal if it is below 10.
-func rateText(v float64) string {
-	if v < 10 {
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.0f", v)
-}
-
 func newDisplay(w io.Writer) *progress.Display {
 	return progress.New(w, progress.Options{Terminal: textfmt.IsTerminal(w), Tokens: true})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
-	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 )
 
@@ -26,11 +25,7 @@ func newTokenize() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, err := modelFile(cfg.Model)
-			if err != nil {
-				return err
-			}
-			f, err := gguf.Open(path)
+			f, err := openModel(cfg.Model)
 			if err != nil {
 				return err
 			}

@@ -34,7 +34,7 @@ func runWorker(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	defer queue.Close() //nolint:errcheck // Redis has answered every command
-	engines, err := newLaunch(cfg, cmd.ErrOrStderr()).Engines(cfg.Model, engineOptions(cfg))
+	engines, err := newLaunch(cfg, cmd.ErrOrStderr()).Engines(cfg.Model, launch.EngineOptions(cfg))
 	if err != nil {
 		return err
 	}

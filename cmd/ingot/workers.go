@@ -14,20 +14,18 @@ import (
 	"github.com/ingot-run/ingot/queue/redisqueue"
 )
 
-type workersCommand struct{ asJSON bool }
-
 func newWorkers() *cobra.Command {
-	var c workersCommand
+	var out jsonFlag
 	cmd := redisCommand(&cobra.Command{
 		Use:   "workers --redis URL",
 		Short: "List the workers, and those lost in the last hour",
 		Args:  arguments(),
-	}, c.run)
-	cmd.Flags().BoolVar(&c.asJSON, "json", false, "print JSON")
+	}, func(cmd *cobra.Command, q *redisqueue.Queue, _ []string) error { return listWorkers(cmd, q, &out) })
+	out.add(cmd.Flags())
 	return cmd
 }
 
-func (c *workersCommand) run(cmd *cobra.Command, q *redisqueue.Queue, _ []string) error {
+func listWorkers(cmd *cobra.Command, q *redisqueue.Queue, out *jsonFlag) error {
 	all, err := q.Fleet(cmd.Context())
 	if err != nil {
 		return err
@@ -40,10 +38,7 @@ func (c *workersCommand) run(cmd *cobra.Command, q *redisqueue.Queue, _ []string
 	for i, w := range all {
 		list[i] = newWorkerState(w, paused, q.Silent(w))
 	}
-	if c.asJSON {
-		return writeJSON(cmd.OutOrStdout(), list)
-	}
-	return writeWorkers(cmd.OutOrStdout(), list, paused, time.Now())
+	return out.write(cmd, list, func(w io.Writer) error { return writeWorkers(w, list, paused, time.Now()) })
 }
 
 type workerState struct {

@@ -1,8 +1,8 @@
 // Package schedule runs evaluations at set times. A schedule is a file of entries; an entry names
 // an evaluation and its times. A slot is one scheduled time of an entry. Any number of schedulers,
 // on several machines, may serve one schedule: asynq's PeriodicTaskManager wakes them, and they
-// share a table of slots in Redis. Each slot is added to the table once, is run by the scheduler
-// that holds the entry's lease, and ends with one outcome.
+// share a table of slots in Redis. Each slot is added to the table once, is run by the scheduler to
+// which asynq gives its task, and ends with one outcome.
 package schedule
 
 import (

@@ -103,10 +103,6 @@ func (s *Scheduler) notified(ctx context.Context, id, how string) error {
 	return failure(s.rdb.HSet(ctx, key("slot", id), "notified", how).Err(), "record the notice of %s", id)
 }
 
-func (s *Scheduler) waitForNotice(attempt int) time.Duration {
-	return min(maxWait, s.options.Retry<<min(attempt-1, 10))
-}
-
 func (n *Notify) send(ctx context.Context, body *notice) error {
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()

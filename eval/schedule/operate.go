@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +15,79 @@ import (
 
 	"github.com/ingot-run/ingot/queue/chores"
 )
+
+// EntryStatus is an entry with its state and its newest slots.
+type EntryStatus struct {
+	Entry
+	Paused bool      `json:"paused"`
+	Next   time.Time `json:"next"`  // the entry's next scheduled time
+	Slots  []Slot    `json:"slots"` // the newest slots, the newest first
+}
+
+// Status is the state of a schedule.
+type Status struct {
+	Schedulers []string      `json:"schedulers"` // ids of the schedulers that are alive
+	Entries    []EntryStatus `json:"entries"`
+}
+
+// List returns the live schedulers and their entries. Each entry has at most the given number of
+// its newest slots.
+func (t *Table) List(ctx context.Context, slots int) (*Status, error) {
+	entries, now, err := t.stored(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Status)
+	alive := &redis.ZRangeBy{Min: strconv.FormatInt(now.Add(-lostAfter).Unix(), 10), Max: "+inf"}
+	if s.Schedulers, err = t.rdb.ZRangeByScore(ctx, key("schedulers"), alive).Result(); err != nil {
+		return nil, failure(err, "list schedulers")
+	}
+	slices.Sort(s.Schedulers)
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		e := EntryStatus{Entry: entries[name].Entry}
+		if now.Sub(entries[name].Seen) > lostAfter {
+			continue
+		}
+		if e.times, err = parse(e.Cron, e.TimeZone); err != nil {
+			continue // another version of ingot wrote the entry
+		}
+		e.Next = e.Entry.Next(now)
+		if e.Paused, err = t.rdb.SIsMember(ctx, key("paused"), name).Result(); err != nil {
+			return nil, failure(err, "list paused entries")
+		}
+		if e.Slots, err = t.Slots(ctx, name, slots); err != nil {
+			return nil, err
+		}
+		s.Entries = append(s.Entries, e)
+	}
+	return s, nil
+}
+
+// Slots returns at most limit slots of an entry, the newest first.
+func (t *Table) Slots(ctx context.Context, entry string, limit int) ([]Slot, error) {
+	names, err := t.rdb.ZRevRange(ctx, key("order", entry), 0, int64(limit)-1).Result()
+	if err != nil {
+		return nil, failure(err, "list slots of %s", entry)
+	}
+	if len(names) == 0 {
+		return []Slot{}, t.check(ctx, entry)
+	}
+	pipe := t.rdb.Pipeline()
+	fields := make([]*redis.MapStringStringCmd, len(names))
+	for i, name := range names {
+		fields[i] = pipe.HGetAll(ctx, slotKey(entry, name))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, failure(err, "read slots of %s", entry)
+	}
+	list := make([]Slot, len(names))
+	for i, name := range names {
+		if list[i], err = newSlot(entry, name, fields[i]); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
 
 // ErrWaiting means that RunNow cannot add a slot, because one of the entry's slots is already
 // waiting.
@@ -76,18 +151,14 @@ func (t *Table) Resume(ctx context.Context, entry string) (bool, error) {
 }
 
 func (t *Table) check(ctx context.Context, entry string) error {
-	known, err := t.rdb.HKeys(ctx, key("entries")).Result()
-	if err != nil {
-		return failure(err, "read the entries of the schedule")
+	entries, _, err := t.stored(ctx)
+	if _, ok := entries[entry]; ok || err != nil {
+		return err
 	}
-	if slices.Contains(known, entry) {
-		return nil
-	}
-	if len(known) == 0 {
+	if len(entries) == 0 {
 		return fmt.Errorf("entry %q: %w; start a scheduler with \"ingot eval schedule\"", entry, ErrNoEntry)
 	}
-	slices.Sort(known)
-	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(known, ", "))
+	return fmt.Errorf("entry %q: %w; the known entries are: %s", entry, ErrNoEntry, strings.Join(slices.Sorted(maps.Keys(entries)), ", "))
 }
 
 // ticks is the name of the asynq queue of schedules, and the type of its ticks. A tick is a task

@@ -14,7 +14,6 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/queue/chores"
 )
@@ -101,37 +100,28 @@ const (
 // Run serves the schedule until ctx ends. It then stops its runs, and other schedulers continue
 // them.
 func (s *Scheduler) Run(ctx context.Context) error {
-	now, err := s.table.Now(ctx)
-	if err == nil {
-		err = s.table.forget(ctx, now)
-	}
-	if err == nil {
-		err = s.adopt(ctx)
-	}
-	if err != nil {
+	if err := cmp.Or(s.table.forget(ctx), s.adopt(ctx)); err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
 	member, err := chores.New(s.rdb, chores.Options{
-		Queue: ticks, Concurrency: maxRuns, Logger: s.log, Periodic: s.periodic, Interval: s.options.Interval,
+		Queue: ticks, Concurrency: maxRuns, Logger: s.log, Interval: s.options.Interval,
+		Periodic: func() []chores.Periodic { return s.refresh(ctx) },
 		Handlers: map[string]chores.Handler{
 			ticks:   {Do: s.tick},
 			runs:    {Do: s.run, Wait: s.waitForRun},
-			notices: {Do: s.notice, Wait: s.waitForNotice},
+			notices: {Do: s.notice, Wait: func(attempt int) time.Duration { return min(maxWait, s.options.Retry<<min(attempt-1, 10)) }},
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("schedule evaluations: %w", err)
 	}
-	s.look(ctx) // record the entries before the first tick arrives
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return member.Run(ctx) })
-	group.Go(func() error { s.lookUntil(ctx); return nil })
-	return group.Wait()
+	return member.Run(ctx)
 }
 
-// periodic returns a tick for each entry. Each call reads the file again. If the file is not valid,
-// the entries do not change.
-func (s *Scheduler) periodic() (list []chores.Periodic) {
+// refresh is called before the first tick and then at intervals. It reads the file, looks at the
+// table, since a tick can be lost, and returns a tick for each entry. If the file is not valid, the
+// entries do not change.
+func (s *Scheduler) refresh(ctx context.Context) (list []chores.Periodic) {
 	switch entries, err := Read(s.options.File); {
 	case err == nil:
 		s.entries.Store(&entries)
@@ -140,6 +130,7 @@ func (s *Scheduler) periodic() (list []chores.Periodic) {
 		s.broken = err.Error()
 		s.log.Error("could not read the schedule: the entries do not change", "error", err)
 	}
+	s.look(ctx)
 	for _, e := range *s.entries.Load() {
 		list = append(list, chores.Periodic{Cron: e.spec(), Task: tickOf(e.Name)})
 	}
@@ -151,20 +142,6 @@ func (s *Scheduler) tick(ctx context.Context, entry string, _ int) error {
 		return s.lookAt(ctx, e)
 	}
 	return nil // another scheduler has the entry, and looks at intervals
-}
-
-// lookUntil looks at the table at intervals, since a tick can be lost.
-func (s *Scheduler) lookUntil(ctx context.Context) {
-	interval := time.NewTicker(s.options.Interval)
-	defer interval.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-interval.C:
-			s.look(ctx)
-		}
-	}
 }
 
 // look looks at all entries. If Redis fails, it logs the error, and the next call repeats the work.
@@ -302,7 +279,6 @@ func (s *Scheduler) waitForRun(attempt int) time.Duration {
 	return s.options.Retry * time.Duration(attempt)
 }
 
-// entry returns the entry with a name, or nil if the schedule has none.
 func (s *Scheduler) entry(name string) *Entry {
 	entries := *s.entries.Load()
 	if i := slices.IndexFunc(entries, func(e Entry) bool { return e.Name == name }); i >= 0 {

@@ -146,34 +146,41 @@ func (t *Table) beat(ctx context.Context, owner string, entries []Entry) error {
 	return failure(err, "record the scheduler's heartbeat")
 }
 
-func (t *Table) served(ctx context.Context, entry string) (bool, error) {
-	now, err := t.Now(ctx)
-	if err != nil {
-		return false, err
+// stored returns the entries of the table and the server's time. An unreadable entry is empty.
+func (t *Table) stored(ctx context.Context) (entries map[string]storedEntry, now time.Time, err error) {
+	if now, err = t.Now(ctx); err != nil {
+		return nil, now, err
 	}
-	text, err := t.rdb.HGet(ctx, key("entries"), entry).Result()
-	if errors.Is(err, redis.Nil) {
-		return false, nil
+	texts, err := t.rdb.HGetAll(ctx, key("entries")).Result()
+	entries = map[string]storedEntry{}
+	for name, text := range texts {
+		var e storedEntry
+		if json.Unmarshal([]byte(text), &e) != nil {
+			e = storedEntry{}
+		}
+		entries[name] = e
 	}
-	var k storedEntry
-	return err == nil && json.Unmarshal([]byte(text), &k) == nil && now.Sub(k.Seen) <= lostAfter, failure(err, "read entry %s", entry)
+	return entries, now, failure(err, "read the entries of the schedule")
 }
 
-// lostAfter is the maximum age of a scheduler's last heartbeat. If the heartbeat is older, the
-// scheduler and its entries are no longer listed.
+func (t *Table) served(ctx context.Context, entry string) (bool, error) {
+	entries, now, err := t.stored(ctx)
+	return err == nil && now.Sub(entries[entry].Seen) <= lostAfter, err
+}
+
+// lostAfter is the maximum age of the last heartbeat of a scheduler that is listed.
 const lostAfter = time.Minute
 
 // forgottenAfter is the time after which an entry that no scheduler has is deleted, with its slots.
 const forgottenAfter = 30 * 24 * time.Hour
 
-func (t *Table) forget(ctx context.Context, now time.Time) error {
-	entries, err := t.rdb.HGetAll(ctx, key("entries")).Result()
+func (t *Table) forget(ctx context.Context) error {
+	entries, now, err := t.stored(ctx)
 	if err != nil {
-		return failure(err, "read the entries of the schedule")
+		return err
 	}
-	for name, text := range entries {
-		var k storedEntry
-		if json.Unmarshal([]byte(text), &k) == nil && now.Sub(k.Seen) < forgottenAfter {
+	for name, e := range entries {
+		if now.Sub(e.Seen) < forgottenAfter {
 			continue
 		}
 		slots, err := t.rdb.ZRange(ctx, key("order", name), 0, -1).Result()
@@ -197,4 +204,54 @@ func (t *Table) forget(ctx context.Context, now time.Time) error {
 type storedEntry struct {
 	Entry
 	Seen time.Time `json:"seen"` // time of the latest heartbeat of a scheduler that had the entry
+}
+
+// State is the state of a slot.
+type State string
+
+// The states. A slot is open while it is Waiting or Running.
+const (
+	Waiting    State = "waiting"
+	Running    State = "running"
+	Done       State = "done"       // the run ended with a verdict
+	Missed     State = "missed"     // not run: no scheduler ran at its time
+	Overlapped State = "overlapped" // not run: one slot of the entry was running and another was waiting
+	Paused     State = "paused"     // not run: the entry was paused
+)
+
+// slot is a scheduled time of an entry that is to be added to the table in Redis, with the state
+// that it gets there.
+type slot struct {
+	at    time.Time
+	state State
+}
+
+const (
+	slotForm = "20060102T150405Z" // layout of the time in a slot's name, so that slots sorted by name are sorted by time
+	manual   = "-now"             // end of the name of a slot that RunNow added
+)
+
+func (s slot) name() string { return s.at.UTC().Format(slotForm) }
+
+// Slot is a scheduled time of an entry, with the state and outcome of the run at this time, as read
+// from the table. Times are in the format of RFC 3339.
+type Slot struct {
+	Name     string  `json:"slot" redis:"-"`
+	State    State   `json:"state" redis:"state"`
+	Run      string  `json:"run" redis:"-"`
+	Attempt  int     `json:"attempt,omitempty" redis:"attempt"`
+	Owner    string  `json:"scheduler,omitempty" redis:"owner"`
+	Started  string  `json:"started,omitempty" redis:"started"`
+	Ended    string  `json:"ended,omitempty" redis:"ended"`
+	Verdict  Verdict `json:"verdict,omitempty" redis:"verdict"`
+	Message  string  `json:"message,omitempty" redis:"message"`
+	Notified string  `json:"notified,omitempty" redis:"notified"` // time of the notice, or why there was none
+}
+
+// newSlot returns a slot with the fields that Redis has of it. The state of a slot that was deleted
+// is empty.
+func newSlot(entry, name string, fields *redis.MapStringStringCmd) (Slot, error) {
+	s := Slot{Name: name, Run: entry + "-" + name}
+	err := fields.Scan(&s)
+	return s, failure(err, "read slot %s of %s", name, entry)
 }

@@ -3,6 +3,7 @@ package manual
 
 import (
 	"embed"
+	"io/fs"
 	"strings"
 	"text/template"
 
@@ -33,6 +34,21 @@ func Section(flags *pflag.FlagSet, title string, names ...string) {
 		if err := flags.SetAnnotation(name, sectionKey, []string{title}); err != nil {
 			panic(err) // the flag does not exist
 		}
+	}
+}
+
+// SetTexts sets the descriptions and examples of cmd and of all commands below it from files: the
+// description and, below a line "Examples:", the examples. The name of a command's file is its path
+// below the program, such as eval-run.txt for "ingot eval run".
+func SetTexts(cmd *cobra.Command, files fs.FS, values *strings.Replacer) {
+	name := strings.TrimPrefix(PageName(cmd), cmd.Root().Name()+"-") + ".txt"
+	if text, err := fs.ReadFile(files, name); err == nil {
+		whole := values.Replace("\n\n" + strings.TrimSuffix(string(text), "\n"))
+		cmd.Long, cmd.Example, _ = strings.Cut(whole, "\n\nExamples:\n")
+		cmd.Long = strings.TrimPrefix(cmd.Long, "\n\n")
+	}
+	for _, c := range cmd.Commands() {
+		SetTexts(c, files, values)
 	}
 }
 
@@ -86,8 +102,6 @@ func (h *Help) Usage(cmd *cobra.Command) error {
 	return templates.ExecuteTemplate(cmd.OutOrStderr(), "usage.txt", h.view(cmd))
 }
 
-func listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
-
 type commandGroup struct {
 	Title    string
 	Commands []*cobra.Command
@@ -99,7 +113,7 @@ func commandGroups(cmd *cobra.Command) []commandGroup {
 	add := func(title, id string) {
 		g := commandGroup{Title: title}
 		for _, c := range cmd.Commands() {
-			if c.GroupID == id && listed(c) {
+			if c.GroupID == id && (c.IsAvailableCommand() || c.Name() == "help") {
 				g.Commands = append(g.Commands, c)
 			}
 		}

@@ -50,13 +50,8 @@ func (p *jsonParser) unexpected(want string) error {
 }
 
 func (p *jsonParser) space() {
-	for p.pos < len(p.text) {
-		switch p.text[p.pos] {
-		case ' ', '\t', '\n', '\r':
-			p.pos++
-		default:
-			return
-		}
+	for p.pos < len(p.text) && isSpace(p.text[p.pos]) {
+		p.pos++
 	}
 }
 
@@ -102,53 +97,49 @@ func (p *jsonParser) value(depth int) (Value, error) {
 
 func (p *jsonParser) object(depth int) (Value, error) {
 	o := NewObject()
-	p.pos++
-	if p.take('}') {
-		return o, nil
-	}
-	for {
+	return o, p.list('}', "brace", func() error {
 		p.space()
 		if p.pos >= len(p.text) || p.text[p.pos] != '"' {
-			return nil, p.unexpected("a key")
+			return p.unexpected("a key")
 		}
 		key, err := p.str()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !p.take(':') {
-			return nil, p.unexpected("a colon")
+			return p.unexpected("a colon")
 		}
 		v, err := p.value(depth + 1)
-		if err != nil {
-			return nil, err
-		}
 		o.Set(key, v)
-		if p.take('}') {
-			return o, nil
-		}
-		if !p.take(',') {
-			return nil, p.unexpected("a comma or a closing brace")
-		}
-	}
+		return err
+	})
 }
 
 func (p *jsonParser) array(depth int) (Value, error) {
 	list := []Value{}
+	err := p.list(']', "bracket", func() error {
+		v, err := p.value(depth + 1)
+		list = append(list, v)
+		return err
+	})
+	return list, err
+}
+
+// list reads elements that commas separate, from the opening to the closing character.
+func (p *jsonParser) list(closing byte, name string, element func() error) error {
 	p.pos++
-	if p.take(']') {
-		return list, nil
+	if p.take(closing) {
+		return nil
 	}
 	for {
-		v, err := p.value(depth + 1)
-		if err != nil {
-			return nil, err
+		if err := element(); err != nil {
+			return err
 		}
-		list = append(list, v)
-		if p.take(']') {
-			return list, nil
+		if p.take(closing) {
+			return nil
 		}
 		if !p.take(',') {
-			return nil, p.unexpected("a comma or a closing bracket")
+			return p.unexpected("a comma or a closing " + name)
 		}
 	}
 }

@@ -12,41 +12,35 @@ import (
 // twice is passed twice.
 func Members(object []byte) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
-		i := skipSpace(object, 0) + 1
-		for {
-			i = skipSpace(object, i)
-			if object[i] == '}' {
+		var key json.RawMessage
+		for part := range Items(object) { // keys and values in turn
+			if key == nil {
+				key = part
+				continue
+			}
+			if !yield(keyOf(key), part) {
 				return
 			}
-			end := valueEnd(object, i)
-			key := keyOf(object[i:end])
-			i = skipSpace(object, skipSpace(object, end)+1) // after the colon
-			end = valueEnd(object, i)
-			if !yield(key, object[i:end:end]) {
-				return
-			}
-			if i = skipSpace(object, end); object[i] == ',' {
-				i++
-			}
+			key = nil
 		}
 	}
 }
 
-// Items returns the elements of an array, which must be valid JSON.
-func Items(array []byte) iter.Seq[json.RawMessage] {
+// Items returns the elements of an array, or the keys and values of an object, which must be valid
+// JSON.
+func Items(list []byte) iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
-		i := skipSpace(array, 0) + 1
-		for {
-			i = skipSpace(array, i)
-			if array[i] == ']' {
+		for i := skipSpace(list, 0) + 1; ; i++ { // after the opening bracket, a comma or a colon
+			i = skipSpace(list, i)
+			if list[i] == ']' || list[i] == '}' {
 				return
 			}
-			end := valueEnd(array, i)
-			if !yield(array[i:end:end]) {
+			end := valueEnd(list, i)
+			if !yield(list[i:end:end]) {
 				return
 			}
-			if i = skipSpace(array, end); array[i] == ',' {
-				i++
+			if i = skipSpace(list, end); list[i] == ']' || list[i] == '}' {
+				return
 			}
 		}
 	}

@@ -78,9 +78,9 @@ func (m *Meter) text(tokens bool) string {
 		text += fmt.Sprintf(", %d failed", c.Failed)
 	}
 	rows, generated := m.Speed()
-	text += fmt.Sprintf(", %s rows/s", number(rows))
+	text += fmt.Sprintf(", %s rows/s", Rate(rows))
 	if tokens {
-		text += fmt.Sprintf(", %s tokens/s", number(generated))
+		text += fmt.Sprintf(", %s tokens/s", Rate(generated))
 	}
 	return text + m.left(rows)
 }
@@ -104,7 +104,8 @@ func (m *Meter) left(speed float64) string {
 	return fmt.Sprintf(", %s left", left.Round(time.Second))
 }
 
-func number(v float64) string {
+// Rate formats a number per second, with one decimal if it is below 10.
+func Rate(v float64) string {
 	if v < 10 {
 		return fmt.Sprintf("%.1f", v)
 	}

@@ -25,20 +25,16 @@ func newJournal(out ...io.Writer) *journal {
 func (j *journal) note(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.print(fmt.Sprintf(format, args...))
+	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), fmt.Sprintf(format, args...)) //nolint:errcheck // nothing can be done about an output that fails
 }
 
 // fault records a fault of the program under test. The run continues, but fails at its end.
 func (j *journal) fault(format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	j.note("FAULT: %v", err)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	err := fmt.Errorf(format, args...)
 	j.found = append(j.found, err)
-	j.print("FAULT: " + err.Error())
-}
-
-func (j *journal) print(text string) {
-	fmt.Fprintf(j.out, "%7.2f s  %s\n", time.Since(j.start).Seconds(), text) //nolint:errcheck // nothing can be done about an output that fails
 }
 
 func (j *journal) faults() error {

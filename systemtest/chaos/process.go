@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,17 +102,10 @@ func (p *process) ended(err error) (pause time.Duration, done bool) {
 		p.journal.note("%s could not start; the last line of its log is %s", p.name, p.lastLine())
 		return startPause, p.retired
 	default:
-		p.journal.fault("%s ended by itself after %v with %v; the last line of its log is %s", p.name, age.Round(time.Second), cause(err), p.lastLine())
+		p.journal.fault("%s ended by itself after %v with %v; the last line of its log is %s", p.name, age.Round(time.Second), cmp.Or(err, errors.New("exit status 0")), p.lastLine())
 		return startPause, p.retired
 	}
 	return p.down, p.retired
-}
-
-func cause(err error) error {
-	if err == nil {
-		return errors.New("exit status 0")
-	}
-	return err
 }
 
 // kill ends the process with SIGKILL. The process then stays down for the given time. kill reports

@@ -51,11 +51,12 @@ func (p *proxy) serve(ctx context.Context) error {
 }
 
 func (p *proxy) connect(ctx context.Context, client net.Conn) {
+	defer reset(client)
 	server, err := new(net.Dialer).DialContext(ctx, "unix", p.target)
 	if err != nil { // Redis is not running
-		reset(client)
 		return
 	}
+	defer reset(server)
 	p.mu.Lock()
 	refusing := p.refusing > 0
 	if !refusing {
@@ -63,28 +64,21 @@ func (p *proxy) connect(ctx context.Context, client net.Conn) {
 	}
 	p.mu.Unlock()
 	if refusing {
-		reset(client)
-		reset(server)
 		return
 	}
-	end := sync.OnceFunc(func() {
-		p.mu.Lock()
-		delete(p.conns, client)
-		delete(p.conns, server)
-		p.mu.Unlock()
-		reset(client)
-		reset(server)
-	})
 	go func() {
-		defer end()
 		p.pass(ctx, server, client, func() bool { return false })
+		reset(server) // ends the other direction
 	}()
-	defer end()
 	p.pass(ctx, client, server, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.losing > 0
 	})
+	p.mu.Lock()
+	delete(p.conns, client)
+	delete(p.conns, server)
+	p.mu.Unlock()
 }
 
 // pass copies data from one side of a connection to the other. It ends when either side is closed.

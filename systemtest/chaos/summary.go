@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -24,12 +23,7 @@ func (r *run) summarise(batches []string) error {
 			attempts[n] += rows
 		}
 	}
-	var deliveries []string
-	for _, n := range slices.Sorted(maps.Keys(attempts)) {
-		deliveries = append(deliveries, fmt.Sprintf("%d: %d", n, attempts[n]))
-	}
-	r.journal.note("%d batches of %d rows; answered rows by number of deliveries: %s", len(batches), r.undisturbed.counts.Total,
-		strings.Join(deliveries, ", "))
+	r.journal.note("%d batches of %d rows; answered rows by number of deliveries: %v", len(batches), r.undisturbed.counts.Total, attempts)
 	starts, drains, messages := 0, []time.Duration{}, map[string]int{}
 	for _, w := range r.workers {
 		n, times := w.history()

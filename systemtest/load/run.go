@@ -10,7 +10,6 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -86,13 +85,11 @@ func (l *load) clients(ctx context.Context) {
 		})
 	}
 	asking.Go(func() {
-		tick := time.NewTicker(l.time / (memorySamples + 1))
-		defer tick.Stop()
 		for range memorySamples {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-time.After(l.time / (memorySamples + 1)):
 				l.sampleMemory(ctx)
 			}
 		}
@@ -236,8 +233,7 @@ func (l *load) endBatch(ctx context.Context, id string) error {
 	if b.Status == "completed" {
 		return nil
 	}
-	var cancelled batchStatus
-	return l.call(ctx, http.MethodPost, "/v1/batches/"+id+"/cancel", "application/json", nil, &cancelled)
+	return l.call(ctx, http.MethodPost, "/v1/batches/"+id+"/cancel", "application/json", nil, &b)
 }
 
 // sampleMemory records the server's resident memory. It records nothing if the server does not
@@ -249,12 +245,11 @@ func (l *load) sampleMemory(ctx context.Context) {
 	}
 	defer response.Body.Close() //nolint:errcheck // the body was only read
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "process_resident_memory_bytes "); ok {
-			if bytes, err := strconv.ParseFloat(value, 64); err == nil {
-				l.mu.Lock()
-				l.report.memory = append(l.report.memory, int64(bytes))
-				l.mu.Unlock()
-			}
+		var bytes float64
+		if n, _ := fmt.Sscanf(lines.Text(), "process_resident_memory_bytes %g", &bytes); n == 1 {
+			l.mu.Lock()
+			l.report.memory = append(l.report.memory, int64(bytes))
+			l.mu.Unlock()
 		}
 	}
 }

@@ -13,16 +13,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// cramped returns a scheduler whose memory holds the given number of sequences of full length.
+func cramped(t *testing.T, context, contexts, sequences int) manual {
+	t.Helper()
+	return newManual(t, setup{
+		path: microLlama, limits: model.Limits{Context: context, Pages: contexts * context / 16}, options: Options{MaxSequences: sequences},
+	})
+}
+
+// rowsUntil runs the loop until a request has ended. It returns the numbers of rows and steps.
+func (m manual) rowsUntil(r *request) (rows, steps int) {
+	for ; r.open > 0; steps++ {
+		rows += m.rows()
+	}
+	return rows, steps
+}
+
 // If memory holds only a few sequences of mixed lengths, each is computed once, and as many run at
 // a time as memory holds.
 func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 256, 32
 	for _, contexts := range []int{1, 2, 4, 8} {
-		m := newManual(t, setup{
-			path: microLlama, limits: model.Limits{Context: context, Pages: contexts * context / 16},
-			options: Options{MaxSequences: sequences},
-		})
+		m := cramped(t, context, contexts, sequences)
 		r := rand.New(rand.NewPCG(1, 2))
 		var all []*request
 		want, positions := 0, 0
@@ -38,9 +51,8 @@ func TestAdmissionLeavesPagesForWhatRuns(t *testing.T) {
 		}
 		rows, steps := 0, 0
 		for _, c := range all {
-			for ; c.open > 0; steps++ {
-				rows += m.rows()
-			}
+			given, taken := m.rowsUntil(c)
+			rows, steps = rows+given, steps+taken
 		}
 		require.Zero(t, m.loop.planner.preemptions, "memory for %d", contexts)
 		require.Equal(t, want, rows, "memory for %d", contexts)
@@ -55,10 +67,7 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 256, 32
 	for _, contexts := range []int{1, 2, 4, 8} {
-		m := newManual(t, setup{
-			path: microLlama, limits: model.Limits{Context: context, Pages: contexts * context / 16},
-			options: Options{MaxSequences: sequences},
-		})
+		m := cramped(t, context, contexts, sequences)
 		r := rand.New(rand.NewPCG(3, 4))
 		stops := make([]int32, m.loop.model.Config().Vocab/40)
 		for i := range stops {
@@ -74,9 +83,8 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 		}
 		rows, needed := 0, 0
 		for _, c := range all {
-			for c.open > 0 {
-				rows += m.rows()
-			}
+			n, _ := m.rowsUntil(c)
+			rows += n
 			needed += c.seqs[0].length() - 1
 		}
 		t.Logf("memory for %d: %d preemptions, %d rows computed, %d needed (%.3f)", contexts, m.loop.planner.preemptions, rows, needed, float64(rows)/float64(needed))
@@ -88,9 +96,7 @@ func TestAdmissionComputesLittleTwice(t *testing.T) {
 func TestAdmissionFillsTheMemory(t *testing.T) {
 	t.Parallel()
 	const context, sequences = 48, 4
-	m := newManual(t, setup{
-		path: microLlama, limits: model.Limits{Context: context, Pages: sequences * context / 16}, options: Options{MaxSequences: sequences},
-	})
+	m := cramped(t, context, sequences, sequences)
 	for i := range sequences {
 		m.begin(generation.Request{Tokens: ascending(20 + i), MaxTokens: context - 20 - i, IgnoreEOS: true})
 	}
@@ -105,7 +111,7 @@ func TestAdmissionFillsTheMemory(t *testing.T) {
 // The expected length of an answer is that of recent answers.
 func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 	t.Parallel()
-	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 512, Pages: 2 * 512 / 16}})
+	m := cramped(t, 512, 2, 32)
 	answer := func(n int) {
 		for range n {
 			m.begin(generation.Request{
@@ -126,7 +132,7 @@ func TestAdmissionLearnsTheLengthOfAnswers(t *testing.T) {
 // A waiting prompt is hashed once, however many steps it waits for.
 func TestWaitingPromptsAreHashedOnce(t *testing.T) {
 	t.Parallel()
-	m := newManual(t, setup{path: microLlama, limits: model.Limits{Context: 256, Pages: 256 / 16}})
+	m := cramped(t, 256, 1, 32)
 	m.begin(generation.Request{Tokens: ascending(100), MaxTokens: 150, IgnoreEOS: true})
 	m.step()
 	waits := m.begin(generation.Request{Tokens: ascending(90), MaxTokens: 150, IgnoreEOS: true})

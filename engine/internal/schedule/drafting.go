@@ -20,24 +20,25 @@ func (d *drafting) prefill(b *batch) (time.Duration, error) {
 		return 0, nil
 	}
 	start := time.Now()
-	d.step = d.step[:0]
-	for _, s := range b.seqs {
-		if !s.decodes() {
-			d.step = append(d.step, s.drafting())
-		}
-	}
+	d.step = appendDrafting(d.step[:0], b.seqs, func(s *sequence) bool { return !s.decodes() })
 	err := d.speculator.Prefill(d.step)
 	return time.Since(start), err
+}
+
+func appendDrafting(list []*draft.Sequence, seqs []*sequence, which func(*sequence) bool) []*draft.Sequence {
+	for _, s := range seqs {
+		if which(s) {
+			list = append(list, s.drafting())
+		}
+	}
+	return list
 }
 
 func (d *drafting) observe(b *batch, steps int) draft.Counts {
 	if d.speculator == nil {
 		return draft.Counts{}
 	}
-	d.step = d.step[:0]
-	for _, s := range b.seqs {
-		d.step = append(d.step, s.drafting())
-	}
+	d.step = appendDrafting(d.step[:0], b.seqs, func(*sequence) bool { return true })
 	return d.speculator.Observe(d.step, steps)
 }
 
@@ -47,16 +48,7 @@ func (d *drafting) draft(b *batch, running []*sequence, prompts int) error {
 	if d.speculator == nil {
 		return nil
 	}
-	d.step, d.decode = d.step[:0], d.decode[:0]
-	for _, s := range b.seqs {
-		if !s.ended() {
-			d.step = append(d.step, s.drafting())
-		}
-	}
-	for _, s := range running {
-		if !s.ended() && s.decodes() {
-			d.decode = append(d.decode, s.drafting())
-		}
-	}
+	d.step = appendDrafting(d.step[:0], b.seqs, func(s *sequence) bool { return !s.ended() })
+	d.decode = appendDrafting(d.decode[:0], running, func(s *sequence) bool { return !s.ended() && s.decodes() })
 	return d.speculator.Draft(d.step, draft.Next{Running: len(running), Decode: d.decode, Others: prompts})
 }

@@ -29,7 +29,9 @@ type output struct {
 // of drafts and to report its log-probabilities. It returns 0 if all logits are needed, or if more
 // than limit are needed.
 func (s *sequence) needs(drafts, limit int) int {
-	s.mayEnd(drafts)
+	if !s.mayEnd(drafts) && len(s.request.stopIDs) > 0 {
+		return 0
+	}
 	n := s.sampler.Needs()
 	if n > 0 && s.request.scores {
 		n = max(n, s.scores.top)
@@ -73,6 +75,10 @@ func (d *drawer) take(o output) error {
 		r.count(1 + s.scores.top)
 	}
 	mayEnd := s.mayEnd(0)
+	if !mayEnd {
+		s.sampler.Exclude(r.stopIDs)
+		defer s.sampler.Exclude(nil)
+	}
 	id, err := d.draw(o)
 	if err == nil {
 		s.accept(id, mayEnd)

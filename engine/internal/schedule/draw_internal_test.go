@@ -40,6 +40,18 @@ func TestDrawAmongManyEquals(t *testing.T) {
 	require.Len(t, other, 5)
 }
 
+// Asking what a row needs changes no sampler: a greedy sequence below its minimum length needs all
+// logits, and only the highest one after enough drafts.
+func TestNeedsChangesNoSampler(t *testing.T) {
+	r := &request{prompt: []int32{1, 2}, stopIDs: []int32{3}, minTokens: 2}
+	s := &sequence{request: r, sampler: sample.New(generation.Sampling{}, 0, r.prompt), tokens: r.prompt}
+	for range 2 {
+		require.Zero(t, s.needs(1, 64))
+		require.True(t, s.sampler.Greedy())
+		require.Equal(t, 1, s.needs(2, 64))
+	}
+}
+
 // reading is a backend that counts how often logits are read from it.
 type reading struct {
 	compute.Backend

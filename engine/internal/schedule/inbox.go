@@ -15,8 +15,6 @@ type inbox struct {
 	interactive atomic.Bool   // whether an interactive request is in the inbox
 }
 
-func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
-
 // put adds a request. If the inbox is closed, it returns the error given to close.
 func (b *inbox) put(r *request) error {
 	b.mu.Lock()

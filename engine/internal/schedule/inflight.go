@@ -2,8 +2,8 @@ package schedule
 
 import "time"
 
-// inFlight returns the number of steps to submit before a wait, and reserves the pages for all of
-// them. top is the maximum number of highest logits that a step can return for a row.
+// inFlight returns the number of steps to submit before a wait. There are enough free pages for all
+// of them. top is the maximum number of highest logits that a step can return for a row.
 //
 // The number is 1 while a sequence waits to be admitted, computes its prompt, or needs the results
 // of each step for drafting. It is 1 unless all running sequences are greedy, because the device
@@ -35,12 +35,17 @@ func (p *planner) inFlight(top int, now time.Time) int {
 	for n > 1 && p.missingPages(n) > p.pool.Available() {
 		n--
 	}
-	if n > 1 {
-		for _, s := range p.running {
-			s.table.Grow(s.computed + n)
-		}
-	}
 	return n
+}
+
+// reserveInFlight takes the pages for n steps in flight. plan has taken those of a single step.
+func (p *planner) reserveInFlight(n int) {
+	if n == 1 {
+		return
+	}
+	for _, s := range p.running {
+		s.table.Grow(s.computed + n)
+	}
 }
 
 func (p *planner) missingPages(n int) (pages int) {

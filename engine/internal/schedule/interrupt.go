@@ -39,5 +39,3 @@ func (i *interrupter) due() bool {
 	i.interrupted = i.interrupted || i.inbox.interactive.Load() && time.Until(i.end) > maxWait
 	return i.interrupted
 }
-
-func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -75,9 +75,11 @@ func (l *loop) step() {
 	p, b := &l.planner, &l.batch
 	p.plan(start)
 	n := p.inFlight(l.top, start)
+	p.reserveInFlight(n)
 	b.fill(p.running, l.top)
 	size := b.size()
-	b.rows.Interrupt = l.interrupter.interrupt(p.arrivals.expected(start), n, start.Add(duration(l.costs.Seconds(size))))
+	end := start.Add(time.Duration(l.costs.Seconds(size) * float64(time.Second)))
+	b.rows.Interrupt = l.interrupter.interrupt(p.arrivals.expected(start), n, end)
 	if err := l.model.Decode(&b.rows, n); err != nil {
 		fail(b.seqs, err)
 		return
@@ -97,8 +99,8 @@ func (l *loop) step() {
 	for ; steps < n && (steps == 0 || b.advance()); steps++ {
 		// The end of a step is an estimate, because the loop waited for all n steps together.
 		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n))
-		p, g := l.deliver(steps, end)
-		prompt, generated = prompt+p, generated+g
+		positions, tokens := l.deliver(steps, end)
+		prompt, generated = prompt+positions, generated+tokens
 	}
 	l.writer.start()
 	l.costs.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))

@@ -3,6 +3,7 @@ package schedule
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
 
@@ -147,8 +148,13 @@ func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
 		m.step()
 		return m.Snapshot().Steps - before
 	}
-	first := m.begin(generation.Request{Tokens: []int32{1, 2, 3}, MaxTokens: 40, IgnoreEOS: true})
+	first := m.begin(generation.Request{Tokens: ascending(12), MaxTokens: 40, IgnoreEOS: true})
 	step() // the prompt
+	p := &m.loop.planner
+	p.plan(time.Now())
+	used := p.pool.Used()
+	require.Equal(t, 8, p.inFlight(m.loop.top, time.Now()))
+	require.Equal(t, used, p.pool.Used(), "asking for the number of steps takes no pages")
 	require.Equal(t, uint64(8), step())
 	second := m.begin(generation.Request{Tokens: []int32{4, 5, 6}, MaxTokens: 2, IgnoreEOS: true})
 	require.Equal(t, uint64(1), step())

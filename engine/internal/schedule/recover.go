@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/generation"
 )
@@ -56,24 +57,14 @@ func (l *loop) recover(err error) bool {
 // abandonStep fails the requests with rows in the step and discards their pages; if none has rows,
 // all running requests.
 func (l *loop) abandonStep(err error) {
-	failed := 0
-	for _, s := range l.planner.running {
-		if s.rows > 0 {
-			l.abandon(s, err)
-			failed++
+	running := l.planner.running
+	noRows := !slices.ContainsFunc(running, func(s *sequence) bool { return s.rows > 0 })
+	for _, s := range running {
+		if s.rows > 0 || noRows {
+			s.request.fail(err)
+			if s.table != nil {
+				l.planner.discard(s)
+			}
 		}
-	}
-	if failed > 0 {
-		return
-	}
-	for _, s := range l.planner.running {
-		l.abandon(s, err)
-	}
-}
-
-func (l *loop) abandon(s *sequence, err error) {
-	s.request.fail(err)
-	if s.table != nil {
-		l.planner.discard(s)
 	}
 }

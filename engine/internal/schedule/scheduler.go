@@ -51,7 +51,7 @@ type Scheduler struct {
 
 // New returns a scheduler. It answers requests once Run is called.
 func New(o Options) *Scheduler {
-	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, maxScores: int(o.MaxResult / scoreBytes), inbox: newInbox()}
+	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, maxScores: int(o.MaxResult / scoreBytes), inbox: &inbox{wake: make(chan struct{}, 1)}}
 	s.meter.now.PagesTotal = o.Limits.Pages
 	s.loop = &loop{
 		model: o.Model, costs: o.Steps, top: min(model.MaxTop, o.Model.Config().Vocab),

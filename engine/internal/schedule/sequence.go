@@ -32,35 +32,44 @@ type sequence struct {
 	request *request
 	choice  int
 
-	// The planner changes these fields. rows, start and firstRow describe the present step.
+	// The pages, and the wait for them.
 
-	table        *cache.Table // nil until admitted
-	head, prefix cache.Prefix // keys of the first page and of all full pages of tokens, computed when first needed
-	skips        int          // number of times that another sequence was admitted before it out of order
-	recomputed   bool         // it was preempted after some of its positions had been computed
-	rows         int
-	start        int // value of computed before the step
-	firstRow     int // index of the sequence's first row in the step
+	table        *cache.Table // admit sets it, and preempt removes it
+	head, prefix cache.Prefix // keys of the first page and of all full pages of tokens; choose and held compute them once
+	skips        int          // number of times that another sequence was admitted before it out of order; planner.admit counts them
+	recomputed   bool         // preempt sets it if some of the positions had been computed
+	stale        bool         // some of its pages were discarded; planner.discard sets it, and preempt clears it
 
-	// The delivery of a step's results changes these fields.
+	// The present step. preempt clears rows and start.
 
-	tokens     []int32 // the prompt and the answer so far
-	computed   int     // number of positions whose keys and values are in the cache
-	stale      bool    // some of its pages were discarded: it must be computed again
-	sampler    *sample.Sampler
-	scores     scores                  // log-probabilities of the answer
-	times      []time.Time             // times of the answer's tokens, if the request is timed
-	reason     generation.FinishReason // empty until it ends
-	stopReason string                  // the stop string that ended it
+	rows     int // plan sets it
+	start    int // value of computed before the step; plan and batch.advance set it
+	firstRow int // index of the sequence's first row in the step; batch.add sets it
 
-	// The writer changes these fields. accept changes them too if the request has stop strings.
+	// The progress. resume and accept append tokens, and admit copies them out of the prompt's
+	// memory, which all choices share.
+
+	tokens   []int32 // the prompt and the answer so far
+	computed int     // positions whose keys and values are in the cache: adopt, advance, settle (less rejected drafts) and preempt (0) set it
+
+	// Drawing. drawer.take excludes stop ids from the sampler while it draws.
+
+	sampler    *sample.Sampler         // accept gives it the tokens
+	scores     scores                  // log-probabilities of the answer; drawer.draw adds them
+	times      []time.Time             // times of the answer's tokens, if the request is timed; loop.deliver adds them
+	reason     generation.FinishReason // empty until it ends; accept sets it, or advance if nothing is generated
+	stopReason string                  // the stop string that ended it; accept sets it
+
+	// The text. The writer changes these fields by write and stream.add. resume and, if the request
+	// has stop strings, accept also call write; accept cuts the text at a stop string.
 
 	decoder  *tokenizer.Decoder
 	text     answerText
 	written  int      // number of the answer's tokens whose text is in the field text
 	streamed streamed // the part of the answer that is in the stream
 
-	// The speculator changes this field.
+	// The speculator changes draft. drafting copies fields of the sequence into it, planDrafts
+	// shortens the drafts, deliver verifies them, and adopt and preempt pass their changes on.
 
 	draft draft.Sequence
 }
@@ -200,16 +209,7 @@ func (s *sequence) advance() (prompt int) {
 }
 
 // mayEnd reports whether the answer with the given number of drafts may end with its next token.
-// While the answer is shorter than the request's minimum, it forbids the sampler to choose a stop
-// id.
-func (s *sequence) mayEnd(drafts int) bool {
-	if len(s.answer())+drafts < s.request.minTokens {
-		s.sampler.Exclude(s.request.stopIDs)
-		return false
-	}
-	s.sampler.Exclude(nil)
-	return true
-}
+func (s *sequence) mayEnd(drafts int) bool { return len(s.answer())+drafts >= s.request.minTokens }
 
 // accept adds a token to the answer and decides whether the sequence ends with it. mayEnd reports
 // whether the answer is long enough to end.
