@@ -21,8 +21,11 @@ type Backend struct {
 	// positions is the length of the longest RoPE table: the maximum number of positions of a
 	// sequence.
 	positions int
-	scratch   scratch
-	unified   bool // Info.UnifiedMemory of the device
+	// scratch has intermediate results of an operation, such as splits of attention that are not
+	// joined yet. All operations share it. If it has no room for all rows of an operation, the
+	// operation is done in parts.
+	scratch room
+	unified bool // Info.UnifiedMemory of the device
 }
 
 // Options are the settings of a backend. The zero value gives the defaults.
@@ -162,7 +165,8 @@ type memory struct {
 	buffer          Buffer
 	rows            int
 	cols            int
-	*compute.Values // the values for the CPU; without unified memory, a copy, which the first call of Floats allocates
+	version         int // number of dispatches that write to the buffer
+	*compute.Values     // the values for the CPU; without unified memory, a copy, which the first call of Floats allocates
 }
 
 // Buffer implements compute.Backend. With unified memory, CPU and GPU share the buffer, so that

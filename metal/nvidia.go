@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // nvidia is the recorder for NVIDIA's GPUs. Its kernels, in kernels/cuda, multiply the integers of
@@ -16,14 +16,30 @@ type nvidia struct {
 	general *portable
 	memory  int // bytes of threadgroup memory that the device allows
 
-	operations []operation
-	operands   []compute.Weight // the operations' weights
-	rows       []int32          // the operations' rows
-
 	nvidiaWeights
 	nvidiaAttention
 	nvidiaExperts
 	nvidiaRows
+}
+
+// An nvidiaOperation is an operation that NVIDIA's kernels compute for some weights and shapes.
+type nvidiaOperation interface {
+	operation
+	nvidia(n *nvidia)
+}
+
+func (n *nvidia) record(operations []call) {
+	n.quantised, n.grouped = quantised{}, groupedChoices{} // the CPU may have written to buffers
+	n.staging.free(n.Backend)
+	n.fuse(operations)
+	for i := range operations {
+		n.splitNext = n.splitNext || operations[i].splitBefore
+		if op, ok := operations[i].operation.(nvidiaOperation); ok {
+			op.nvidia(n)
+		} else {
+			operations[i].portable(n.general)
+		}
+	}
 }
 
 // nvidiaScratch is the minimum number of bytes of scratch memory.
@@ -31,7 +47,7 @@ const nvidiaScratch = 1 << 20
 
 func newNvidia(b *Backend, general *portable, mode Mode) (*nvidia, error) {
 	n := &nvidia{step: &b.step, general: general, memory: b.device.Info().ThreadgroupMemory}
-	n.mode = mode
+	n.mode, n.ofType = mode, map[gguf.Type]*packedKernels{}
 	for _, compile := range []func(Device, Mode) error{n.nvidiaAttention.compile, n.nvidiaExperts.compile, n.nvidiaRows.compile} {
 		if err := compile(b.device, mode); err != nil {
 			return nil, err
@@ -73,54 +89,4 @@ func makePipelines(dev Device, mode Mode, file string, pipelines map[string]*Pip
 		}
 	}
 	return nil
-}
-
-func (n *nvidia) begin() {
-	n.clearOperations()
-	n.forget()
-	n.freeStaging()
-}
-
-func (n *nvidia) Submit() error {
-	n.recordOperations()
-	return n.step.Submit()
-}
-
-func (n *nvidia) Run() error {
-	n.recordOperations()
-	return n.step.Run()
-}
-
-func (n *nvidia) Checkpoint(layer int, stage string, t compute.Tensor) {
-	if n.batch.Trace != nil {
-		n.recordOperations()
-	}
-	n.step.Checkpoint(layer, stage, t)
-}
-
-// portable returns the recorder for operations that NVIDIA's kernels do not compute. Its dispatches
-// may overwrite what the quantised activations and the grouped choices were made from.
-func (n *nvidia) portable() *portable {
-	n.forget()
-	return n.general
-}
-
-func (n *nvidia) forget() { n.quantised, n.grouped = quantised{}, groupedChoices{} }
-
-// recordFor records a dispatch that writes only dst. Quantised activations and grouped choices of
-// other tensors remain valid.
-func recordFor[A any](n *nvidia, name string, p Pipeline, g grid, args *A, dst compute.Tensor, buffers ...Binding) {
-	record(n.step, name, p, g, args, buffers...)
-	n.written(dst)
-}
-
-// written forgets the quantised activations and grouped choices that were made from dst's buffer,
-// or that were in it.
-func (n *nvidia) written(dst compute.Tensor) {
-	if dst.Buffer == n.quantised.x.Buffer {
-		n.quantised = quantised{}
-	}
-	if dst.Buffer == n.grouped.routing.Buffer || dst.Buffer == any(&n.scratch.memory) {
-		n.grouped = groupedChoices{}
-	}
 }

@@ -7,17 +7,18 @@ import (
 )
 
 // quantised identifies quantised activations: count slices of values of each row of x. The starts
-// of two slices are stride values apart. x has no columns, since only the slices count.
+// of two slices are stride values apart. x has no columns, since only the slices count. version is
+// that of x's memory.
 type quantised struct {
-	x                     compute.Tensor
-	count, values, stride int
+	x                              compute.Tensor
+	count, values, stride, version int
 }
 
 func quantisedRows(x compute.Tensor, values int) quantised { return quantisedSlices(x, 1, values, 0) }
 
 func quantisedSlices(x compute.Tensor, count, values, stride int) quantised {
 	x.Cols = 0
-	return quantised{x, count, values, stride}
+	return quantised{x, count, values, stride, x.Buffer.(*memory).version}
 }
 
 func (q *quantised) room() int { return roomFor(q.x.Rows) }
@@ -38,28 +39,32 @@ func (n *nvidia) quantise(q quantised) {
 
 // quantiseTo records a quantisation to an offset in the buffer of activations.
 func (n *nvidia) quantiseTo(q quantised, offset int) {
-	if offset+q.bytes() > n.activationsBytes {
+	if offset+q.bytes() > n.activations.bytes {
 		n.fail(fmt.Errorf("quantise %d rows of %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d",
-			q.x.Rows, q.count, q.values, offset+q.bytes(), n.activationsBytes))
+			q.x.Rows, q.count, q.values, offset+q.bytes(), n.activations.bytes))
 		return
 	}
-	a := quantiseArgs{uint32(q.values / blockValues), uint32(q.x.Rows), uint32(q.room()), uint32(q.x.Stride), uint32(q.stride)}
-	lanes := 4 * q.values / blockValues * q.x.Rows
-	recordFor(n, "quantise", n.shared.quantise, grid{x: (lanes + rowThreads - 1) / rowThreads, y: 1, z: q.count, simdgroups: rowThreads / 32}, &a,
-		compute.Tensor{}, at(q.x), Binding{n.activations, offset})
+	blocks := q.values / blockValues
+	a := quantiseArgs{blocks: uint32(blocks), rows: uint32(q.x.Rows), room: uint32(q.room()), xStride: uint32(q.x.Stride), xSlice: uint32(q.stride)}
+	g := perLane(4*blocks*q.x.Rows, 1)
+	g.z = q.count
+	record(n.step, "quantise", n.anyType.quantise, g, &a, at(q.x), Binding{n.activations.buffer, offset})
 	n.quantised = quantised{}
 }
 
-// inColumns records an operation in parts. Each part has as many rows as fit into the buffer of
-// activations. A row has count slices of the given number of values.
-func (n *nvidia) inColumns(rows, count, values int, op func(first, rows int)) {
+// perLane returns the grid of a kernel without a geometry that has the given number of lanes.
+func perLane(lanes, y int) grid {
+	return grid{x: (lanes + rowThreads - 1) / rowThreads, y: y, simdgroups: rowThreads / 32}
+}
+
+// inColumns records an operation on the rows [from, to) in parts. Each part has as many rows as fit
+// into the buffer of activations. A row has count slices of the given number of values.
+func (n *nvidia) inColumns(from, to, count, values int, op func(from, to int)) {
 	each := count * values / blockValues * columnBytes
-	limit := n.activationsBytes / each * columnRows
+	limit := n.activations.bytes / each * columnRows
 	if limit == 0 {
-		n.fail(fmt.Errorf("quantise a row of %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d", count, values, each, n.activationsBytes))
+		n.fail(fmt.Errorf("quantise a row of %d slices of %d values: the quantised activations need %d bytes, but their buffer has %d", count, values, each, n.activations.bytes))
 		return
 	}
-	for first := 0; first < rows; first += limit {
-		op(first, min(limit, rows-first))
-	}
+	parts(from, to, limit, op)
 }

@@ -29,9 +29,9 @@ func (a *nvidiaAttention) compile(dev Device, mode Mode) error {
 	return makePipelines(dev, mode, "attention.cu", pipelines)
 }
 
-func (n *nvidia) computesAttention(op *operation) bool {
-	shape := &op.attention
-	return n.whole[shape.ValueDim] != nil && shape.Window == 0 && shape.Sinks == nil && op.cache.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 &&
+func (n *nvidia) computesAttention(o *attention) bool {
+	shape := &o.shape
+	return n.whole[shape.ValueDim] != nil && shape.Window == 0 && shape.Sinks == nil && o.cache.shape.Type == gguf.TypeF16 && shape.KeyDim%32 == 0 &&
 		attentionBytes(shape) <= n.memory
 }
 
@@ -52,11 +52,11 @@ func attentionBytes(shape *compute.AttentionShape) int {
 // splitsOf returns the number of splits per row if few tiles are to be computed, each split by its
 // own threadgroup. It is 0 if a threadgroup computes all splits of a tile, or if another kernel
 // computes the attention.
-func (n *nvidia) splitsOf(op *operation) int {
-	if !n.computesAttention(op) {
+func (n *nvidia) splitsOf(o *attention) int {
+	if !n.computesAttention(o) {
 		return 0
 	}
-	rows, shape := op.dst.Rows, &op.attention
+	rows, shape := o.dst.Rows, &o.shape
 	longest := int(slices.Max(n.batch.Positions[:rows])) + 1
 	splits := (longest + nvidiaSplitKeys - 1) / nvidiaSplitKeys
 	if splits == 1 || n.countPairTiles(shape.Heads/shape.KVHeads, 0)*shape.KVHeads >= busyTiles || rows*shape.Heads*splits*(shape.ValueDim+partHeader)*4 > n.scratch.bytes {
@@ -65,28 +65,27 @@ func (n *nvidia) splitsOf(op *operation) int {
 	return splits
 }
 
-// attend records an attention. If each split of a tile has its own threadgroup, a second dispatch
+// nvidia records an attention. If each split of a tile has its own threadgroup, a second dispatch
 // joins the splits, unless the next operation's kernel does it.
-func (n *nvidia) attend(op *operation) {
-	if !n.computesAttention(op) {
-		n.portable().Attention(op.dst, op.x, op.attention, op.cache, op.layer)
+func (o *attention) nvidia(n *nvidia) {
+	if !n.computesAttention(o) {
+		o.portable(n.general)
 		return
 	}
-	shape := &op.attention
+	shape := &o.shape
 	tiles, count := n.pairTiles(shape.Heads/shape.KVHeads, 0)
-	a := attentionArgsOf(op.dst, op.x, *shape, op.cache)
-	splits, p := n.splitsOf(op), n.whole[shape.ValueDim]
+	a := o.args()
+	splits, p := n.splitsOf(o), n.whole[shape.ValueDim]
 	if splits > 0 {
 		p = n.split[shape.ValueDim]
 	}
 	a.splits = uint32(splits)
-	in := n.stored(op.cache, op.layer)
-	n.forget()
+	in := n.stored(o.cache, o.layer)
 	record(n.step, "attention", *p, grid{x: count, y: shape.KVHeads, z: splits, simdgroups: attentionWarps, shared: attentionBytes(shape)}, &a,
-		at(op.x), in.keys, in.values, in.slots, n.tables, tiles, Binding{Buffer: n.scratch.buffer}, at(op.dst))
-	if splits > 0 && !op.continued {
+		at(o.q), in.keys, in.values, in.slots, n.tables, tiles, n.scratch.write(), into(o.dst))
+	if splits > 0 && !o.continued {
 		const simdgroups = 2
-		g := grid{x: (shape.ValueDim + 32*simdgroups - 1) / (32 * simdgroups), y: shape.Heads, z: op.dst.Rows, simdgroups: simdgroups, shared: 8 * splits}
-		record(n.step, "attention_join", n.join, g, &a, Binding{Buffer: n.scratch.buffer}, n.slotMapping, at(op.dst))
+		g := grid{x: (shape.ValueDim + 32*simdgroups - 1) / (32 * simdgroups), y: shape.Heads, z: o.dst.Rows, simdgroups: simdgroups, shared: 8 * splits}
+		record(n.step, "attention_join", n.join, g, &a, n.scratch.read(), n.slotMapping, into(o.dst))
 	}
 }

@@ -69,54 +69,45 @@ func computesRoute(w *weight, shape compute.RouteShape) bool {
 	return !shape.BiasLogits && w.kind == gguf.TypeF32 && shape.Experts <= maxNvidiaExperts && shape.Used <= maxUsedExperts
 }
 
-func (n *nvidia) route(op *operation) {
-	if op.prior != nil {
-		n.routeRow(op)
+func (o *route) nvidia(n *nvidia) {
+	if o.prior != nil {
+		n.routeRow(o, o.prior.(*norm))
 		return
 	}
-	router := n.inFloats(op.weights[0])
-	if w := router.(*weight); computesRoute(w, op.route) {
-		n.routeMany(op, w)
-		return
-	}
-	have := n.quantised
-	n.portable().Route(op.dst, op.x, router, op.bias, op.route)
-	if op.dst.Buffer != have.x.Buffer { // the experts' first product reads the same activations as the router
-		n.quantised = have
+	plain := *o
+	plain.router = n.inFloats(o.router)
+	if w := plain.router.(*weight); computesRoute(w, o.shape) {
+		n.routeMany(o, w)
+	} else {
+		plain.portable(n.general)
 	}
 }
 
-func (n *nvidia) routeMany(op *operation, w *weight) {
-	logits := Binding{Buffer: n.scratch.buffer}
-	n.inParts(op.dst.Rows, op.route.Experts, func(from, rows int) {
-		for first := from; first < from+rows; first += counterRows {
-			count := min(counterRows, from+rows-first)
-			dst := rowsFrom(op.dst, first, count)
-			a := routeArgsOf(op, dst.Rows)
-			g := grid{x: (op.route.Experts + 3) / 4, y: (count + logitRows - 1) / logitRows, simdgroups: 4, shared: 8 * logitRows * op.route.Experts}
-			recordFor(n, "route", n.routeRows, g, &a, op.dst,
-				Binding{Buffer: w.buffer}, bind(op.bias, logits), at(rowsFrom(op.x, first, count)), logits, Binding{Buffer: n.counters}, at(dst))
-		}
+func (n *nvidia) routeMany(o *route, w *weight) {
+	n.inParts(o.dst.Rows, o.shape.Experts, func(from, to int) {
+		parts(from, to, counterRows, func(from, to int) {
+			a, logits := o.args(to-from), n.scratch.write()
+			g := grid{x: (o.shape.Experts + 3) / 4, y: (to - from + logitRows - 1) / logitRows, simdgroups: 4, shared: 8 * logitRows * o.shape.Experts}
+			record(n.step, "route", n.routeRows, g, &a, Binding{Buffer: w.buffer}, bind(o.bias, logits), at(o.x.Span(from, to)), logits,
+				Binding{Buffer: n.counters}, into(o.dst.Span(from, to)))
+		})
 	})
-	n.grouped = groupedChoices{} // the logits have overwritten the grouped choices in scratch memory
 }
 
 // routeRow records the logits of a row's routing, together with the RMSNorm that makes the row. It
 // also quantises the row. It records the choice of the experts too, unless the next operation's
 // kernel makes it.
-func (n *nvidia) routeRow(op *operation) {
+func (n *nvidia) routeRow(o *route, prior *norm) {
 	const simdgroups = 8 // each computes the logit of an expert
-	w, norm := weightOf(op.weights[0]), op.prior
-	a := rowRouteArgs{uint32(w.in), uint32(op.route.Experts), uint32(norm.normThreads()), norm.eps}
-	g := grid{x: (op.route.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
+	w := weightOf(o.router)
+	a := rowRouteArgs{n: uint32(w.in), experts: uint32(o.shape.Experts), normThreads: uint32(prior.threads()), eps: prior.eps}
+	g := grid{x: (o.shape.Experts + simdgroups - 1) / simdgroups, y: 1, simdgroups: simdgroups, shared: 4 * w.in}
 	logits := Binding{Buffer: n.logits}
-	n.forget()
-	record(n.step, "route", n.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(norm.x), bind(norm.gain, logits), at(op.x), Binding{Buffer: n.activations}, logits)
-	n.quantised = quantisedRows(op.x.Head(1), w.in)
-	if !op.continued {
-		n.forget()
-		choose := routeArgsOf(op, 1)
-		record(n.step, "route", n.rowChoose, grid{x: 1, y: 1, simdgroups: 1, shared: choiceBytes(op.route)}, &choose, logits, bind(op.bias, logits), at(op.dst))
+	record(n.step, "route", n.rowRoute, g, &a, Binding{Buffer: w.buffer}, at(prior.src), bind(prior.gain, logits), into(o.x), n.activations.read(), logits)
+	n.quantised = quantisedRows(o.x.Head(1), w.in)
+	if !o.continued {
+		choose := o.args(1)
+		record(n.step, "route", n.rowChoose, grid{x: 1, y: 1, simdgroups: 1, shared: choiceBytes(o.shape)}, &choose, logits, bind(o.bias, logits), into(o.dst))
 	}
 }
 
@@ -124,20 +115,27 @@ func (n *nvidia) routeRow(op *operation) {
 // expert.
 func choiceBytes(shape compute.RouteShape) int { return 8 * shape.Experts }
 
-func routeArgsOf(op *operation, rows int) nvidiaRouteArgs {
+func (o *route) args(rows int) nvidiaRouteArgs {
 	return nvidiaRouteArgs{
-		uint32(weightOf(op.weights[0]).in), uint32(op.route.Experts), uint32(rows), uint32(op.route.Used), uint32(op.x.Stride), uint32(op.dst.Stride),
-		flag(op.route.Gating == compute.GatingSigmoid), flag(op.route.Normalise), flag(op.bias != nil), op.route.Scale,
+		n: uint32(weightOf(o.router).in), experts: uint32(o.shape.Experts), rows: uint32(rows), used: uint32(o.shape.Used),
+		xStride: uint32(o.x.Stride), dstStride: uint32(o.dst.Stride), sigmoid: flag(o.shape.Gating == compute.GatingSigmoid),
+		normalise: flag(o.shape.Normalise), biased: flag(o.bias != nil), scale: o.shape.Scale,
 	}
 }
 
 // groupedChoices is a routing sorted by expert, at the beginning of scratch memory.
 type groupedChoices struct {
-	routing              compute.Tensor
-	slots                int     // choices per row, including the choice of the shared experts
-	tile                 int     // maximum number of choices per tile
-	choices, tiles, rest Binding // rest is the scratch memory after choices and tiles
-	count                int     // number of tiles; some can be empty
+	grouped
+	key     groupingKey
+	version int // version of scratch memory
+}
+
+// groupingKey identifies what is grouped and how.
+type groupingKey struct {
+	routing compute.Tensor
+	version int // version of the routing's memory
+	slots   int // choices per row, including the choice of the shared experts
+	tile    int // maximum number of choices per tile
 }
 
 func tileOf(rows, used, experts int) int {
@@ -152,42 +150,43 @@ func tileOf(rows, used, experts int) int {
 // shared experts.
 func (n *nvidia) groupChoices(routing compute.Tensor, w *packedWeight, slots int) groupedChoices {
 	used := routing.Cols / 2
-	g := groupedChoices{routing: routing, slots: slots, tile: tileOf(routing.Rows, used, w.matrices)}
-	if have := n.grouped; have.routing == routing && have.slots == slots && have.tile == g.tile {
-		return have
+	key := groupingKey{routing, routing.Buffer.(*memory).version, slots, tileOf(routing.Rows, used, w.matrices)}
+	if n.grouped.key == key && n.grouped.version == n.scratch.version {
+		return n.grouped
 	}
-	choices := (routing.Rows*slots + 3) &^ 3
-	g.count = min(choices/g.tile+w.matrices+1, choices)
-	g.choices.Buffer, g.tiles.Buffer, g.rest.Buffer = n.scratch.buffer, n.scratch.buffer, n.scratch.buffer
-	g.tiles.Offset, g.rest.Offset = 4*choices, 4*groupedInts*choices
+	g, choices := groupedChoices{key: key}, (routing.Rows*slots+3)&^3
+	g.count = min(choices/key.tile+w.matrices+1, choices)
+	g.layOut(&n.scratch, choices)
+	g.version = n.scratch.version
 	a := choicesArgs{
-		uint32(routing.Rows), uint32(used), uint32(slots), uint32(w.matrices), uint32(routing.Stride), uint32(g.count), uint32(g.tile),
+		rows: uint32(routing.Rows), used: uint32(used), slots: uint32(slots), experts: uint32(w.matrices), routingStride: uint32(routing.Stride),
+		tiles: uint32(g.count), tile: uint32(key.tile),
 	}
 	const simdgroups = 8
-	recordFor(n, "group_experts", w.packed.group, grid{x: w.matrices + 1, y: 1, simdgroups: simdgroups, shared: 4 * (w.matrices + 1)}, &a, compute.Tensor{},
+	record(n.step, "group_experts", w.packed.group, grid{x: w.matrices + 1, y: 1, simdgroups: simdgroups, shared: 4 * (w.matrices + 1)}, &a,
 		at(routing), g.choices, g.tiles)
 	n.grouped = g
 	return g
 }
 
-// packedExperts returns the gate weight of GatedExperts if NVIDIA's kernels compute the operation.
-// They support no biases and no activation but SiLU.
-func (op *operation) packedExperts() (*packedWeight, bool) {
-	w, packed := op.experts.Gate.(*packedWeight)
-	return w, packed && op.experts.GateBias == nil && op.experts.Activation == compute.SiLU
+// packed returns the gate weight if NVIDIA's kernels compute the operation. They support no biases
+// and no activation but SiLU.
+func (o *gatedExperts) packed() (*packedWeight, bool) {
+	w, packed := o.experts.Gate.(*packedWeight)
+	return w, packed && o.experts.GateBias == nil && o.experts.Activation == compute.SiLU
 }
 
-func (n *nvidia) gatedExperts(op *operation) {
-	w, packed := op.packedExperts()
+func (o *gatedExperts) nvidia(n *nvidia) {
+	w, packed := o.packed()
 	if !packed {
-		n.portableGatedExperts(op)
+		n.portableGatedExperts(o)
 		return
 	}
-	e, used := &op.experts, op.routing.Cols/2
+	e, used := &o.experts, o.used()
 	shared, separate := sharedOf(&w.weight, e.SharedGate, e.SharedUp)
 	a := packedExpertsArgs{
 		blocks: uint32(w.in / blockValues), out: uint32(w.out), experts: uint32(w.matrices), used: uint32(used), slots: uint32(used),
-		routingStride: uint32(op.routing.Stride), dstStride: uint32(op.dst.Stride),
+		routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride),
 	}
 	gate, up := Binding{Buffer: w.buffer}, bind(e.Up, Binding{})
 	weights := [4]Binding{gate, up, gate, up}
@@ -196,27 +195,28 @@ func (n *nvidia) gatedExperts(op *operation) {
 		a.sharedOut = uint32(shared.out)
 		weights[2], weights[3] = bind(e.SharedGate, gate), bind(e.SharedUp, up)
 	}
-	if op.prior != nil {
-		n.gatedRow(op, w, &a, weights)
+	if o.prior != nil {
+		n.gatedRow(o, o.prior.(*route), w, &a, weights)
 	} else {
-		n.gatedChoices(op, w, &a, weights)
+		n.gatedChoices(o, w, &a, weights)
 	}
 	if separate {
-		n.gatedMatMul(op.dst.Slice(used*w.out, weightOf(e.SharedGate).out), op.x, e.SharedGate, e.SharedUp, e.Activation)
+		shared := o.shared()
+		shared.nvidia(n)
 	}
 }
 
-func (n *nvidia) portableGatedExperts(op *operation) {
-	e := op.experts
-	e.Gate, e.Up = n.inFloats(e.Gate), n.inFloats(e.Up)
+func (n *nvidia) portableGatedExperts(o *gatedExperts) {
+	e, plain := &o.experts, *o
+	plain.experts.Gate, plain.experts.Up = n.inFloats(e.Gate), n.inFloats(e.Up)
 	separate := isPacked(e.SharedGate) || isPacked(e.SharedUp)
 	if separate {
-		e.SharedGate, e.SharedUp = nil, nil
+		plain.experts.SharedGate, plain.experts.SharedUp = nil, nil
 	}
-	n.portable().GatedExperts(op.dst, op.x, op.routing, e)
+	plain.portable(n.general)
 	if separate {
-		gate := weightOf(op.experts.SharedGate)
-		n.gatedMatMul(op.dst.Slice(op.routing.Cols/2*weightOf(e.Gate).out, gate.out), op.x, op.experts.SharedGate, op.experts.SharedUp, e.Activation)
+		shared := o.shared()
+		shared.nvidia(n)
 	}
 }
 
@@ -231,28 +231,27 @@ func (k packedKernel) gatedMemory(w *packedWeight) int {
 	return rowBytes(w.in) + 2*k.rows()/groupRows*groupBytes(&w.weight)
 }
 
-// gatedRow is gatedExperts for one row, with the choice of the experts by the logits of the routing
-// before it.
-func (n *nvidia) gatedRow(op *operation, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
-	n.quantise(quantisedRows(op.x, w.in))
-	k, route, logits := w.packed.rowGated, op.prior, Binding{Buffer: n.logits}
-	row := rowGatedArgs{a.blocks, a.out, a.sharedOut, routeArgsOf(route, 1)}
-	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(route.route)}
-	recordFor(n, "gated_experts", k.pipeline, g, &row, op.dst, weights[0], weights[1], weights[2], weights[3], Binding{Buffer: n.activations}, logits,
-		bind(route.bias, logits), at(op.routing), at(op.dst))
+// gatedRow records the experts of one row. Its kernel also makes the choice of the experts, by the
+// logits of the routing.
+func (n *nvidia) gatedRow(o *gatedExperts, choice *route, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
+	n.quantise(quantisedRows(o.x, w.in))
+	k, logits := w.packed.rowGated, Binding{Buffer: n.logits}
+	row := rowGatedArgs{blocks: a.blocks, out: a.out, sharedOut: a.sharedOut, route: choice.args(1)}
+	g := grid{x: k.groups(int(max(a.out, a.sharedOut))), y: int(a.slots), simdgroups: k.simdgroups(), shared: k.gatedMemory(w) + choiceBytes(choice.shape)}
+	record(n.step, "gated_experts", k.pipeline, g, &row, weights[0], weights[1], weights[2], weights[3], n.activations.read(), logits,
+		bind(choice.bias, logits), into(o.routing), into(o.dst))
 }
 
-func (n *nvidia) gatedChoices(op *operation, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
+func (n *nvidia) gatedChoices(o *gatedExperts, w *packedWeight, a *packedExpertsArgs, weights [4]Binding) {
 	slots, widest := int(a.slots), int(max(a.out, a.sharedOut))
-	n.inParts(op.dst.Rows, slots*groupedInts, func(first, rows int) {
-		n.inColumns(rows, 1, w.in, func(more, rows int) {
-			first := first + more
-			dst, routing := rowsFrom(op.dst, first, rows), rowsFrom(op.routing, first, rows)
-			n.quantise(quantisedRows(rowsFrom(op.x, first, rows), w.in))
+	n.inParts(o.dst.Rows, slots*groupedInts, func(from, to int) {
+		n.inColumns(from, to, 1, w.in, func(from, to int) {
+			routing := o.routing.Span(from, to)
+			n.quantise(quantisedRows(o.x.Span(from, to), w.in))
 			g := n.groupChoices(routing, w, slots)
-			k := forColumns(w.packed.gatedExperts, g.tile)
-			recordFor(n, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups()}, a, dst,
-				weights[0], weights[1], weights[2], weights[3], Binding{Buffer: n.activations}, at(routing), g.choices, g.tiles, at(dst))
+			k := forColumns(w.packed.gatedExperts, g.key.tile)
+			record(n.step, "gated_experts", k.pipeline, grid{x: k.groups(widest), y: g.count, simdgroups: k.simdgroups()}, a,
+				weights[0], weights[1], weights[2], weights[3], n.activations.read(), at(routing), g.choices, g.tiles, into(o.dst.Span(from, to)))
 		})
 	})
 }
@@ -283,46 +282,45 @@ func (d downWeights) rowMemory() int {
 	return max(bytes, d.choices()*rowPartBytes)
 }
 
-func (n *nvidia) expertsAdd(op *operation) {
-	d, separate, packed := op.downWeights()
-	if !packed {
-		n.portableExpertsAdd(op)
-		return
+func (o *expertsAdd) nvidia(n *nvidia) {
+	d, separate, packed := o.downWeights()
+	switch {
+	case !packed:
+		n.portableExpertsAdd(o)
+	case o.prior != nil:
+		n.downRow(o, d, o.prior.(*gatedExperts).prior.(*route))
+	default:
+		n.downChoices(o, d)
 	}
-	if op.prior != nil {
-		n.downRow(op, d)
-	} else {
-		n.downChoices(op, d)
-	}
-	if separate {
-		shared := op.experts.SharedDown
-		n.matMulAdd(op.dst, op.x.Slice(d.used*d.in, weightOf(shared).in), []compute.Weight{shared}, nil)
+	if packed && separate {
+		shared := o.shared()
+		shared.nvidia(n)
 	}
 }
 
 // downWeights returns the weights of an ExpertsAdd. separate reports whether the shared experts
 // have a separate dispatch, packed whether NVIDIA's kernels compute the operation.
-func (op *operation) downWeights() (d downWeights, separate, packed bool) {
-	w, packed := op.experts.Down.(*packedWeight)
-	if !packed || op.experts.DownBias != nil {
+func (o *expertsAdd) downWeights() (d downWeights, separate, packed bool) {
+	w, packed := o.experts.Down.(*packedWeight)
+	if !packed || o.experts.DownBias != nil {
 		return downWeights{}, false, false
 	}
-	shared, separate := sharedOf(&w.weight, op.experts.SharedDown)
-	return downWeights{w, shared, op.routing.Cols / 2}, separate, true
+	shared, separate := sharedOf(&w.weight, o.experts.SharedDown)
+	return downWeights{w, shared, o.used()}, separate, true
 }
 
-func (n *nvidia) portableExpertsAdd(op *operation) {
-	e := op.experts
-	if e.DownBias != nil {
-		e.Down = n.inFloats(e.Down)
+func (n *nvidia) portableExpertsAdd(o *expertsAdd) {
+	plain, separate := *o, isPacked(o.experts.SharedDown)
+	if o.experts.DownBias != nil {
+		plain.experts.Down = n.inFloats(o.experts.Down)
 	}
-	shared := e.SharedDown
-	if isPacked(shared) {
-		e.SharedDown = nil
+	if separate {
+		plain.experts.SharedDown = nil
 	}
-	n.portable().ExpertsAdd(op.dst, op.x, op.routing, e)
-	if isPacked(shared) {
-		n.matMulAdd(op.dst, op.x.Slice(op.routing.Cols/2*weightOf(e.Down).in, weightOf(shared).in), []compute.Weight{shared}, nil)
+	plain.portable(n.general)
+	if separate {
+		shared := o.shared()
+		shared.nvidia(n)
 	}
 }
 
@@ -341,41 +339,41 @@ func (d downWeights) sharedBlocks() uint32 {
 	return uint32(d.shared.in / blockValues)
 }
 
-// downRow is expertsAdd for one row. Its kernel makes the choice of the experts again.
-func (n *nvidia) downRow(op *operation, d downWeights) {
-	k, route, logits, bytes := d.packed.rowExperts, op.prior.prior, Binding{Buffer: n.logits}, d.rowMemory()
-	row := rowExpertsArgs{uint32(d.in / blockValues), uint32(d.out), uint32(d.choices()), d.sharedBlocks(), uint32(bytes), routeArgsOf(route, 1)}
-	g := grid{x: k.groups(d.out), y: 1, simdgroups: k.simdgroups() * d.choices(), shared: bytes + choiceBytes(route.route)}
+// downRow records the experts of one row. Its kernel makes the choice of the experts again.
+func (n *nvidia) downRow(o *expertsAdd, d downWeights, choice *route) {
+	k, logits, bytes := d.packed.rowExperts, Binding{Buffer: n.logits}, d.rowMemory()
+	row := rowExpertsArgs{
+		blocks: uint32(d.in / blockValues), out: uint32(d.out), slots: uint32(d.choices()), sharedBlocks: d.sharedBlocks(), probabilities: uint32(bytes),
+		route: choice.args(1),
+	}
+	g := grid{x: k.groups(d.out), y: 1, simdgroups: k.simdgroups() * d.choices(), shared: bytes + choiceBytes(choice.shape)}
 	down, shared := d.bindings()
-	recordFor(n, "experts_add", k.pipeline, g, &row, op.dst, down, shared, at(op.x), logits, bind(route.bias, logits), at(op.dst))
+	record(n.step, "experts_add", k.pipeline, g, &row, down, shared, at(o.h), logits, bind(choice.bias, logits), into(o.dst))
 }
 
-// downChoices is expertsAdd for any number of rows. It writes the products of all choices to
+// downChoices records the experts of any number of rows. It writes the products of all choices to
 // scratch memory and then adds them.
-func (n *nvidia) downChoices(op *operation, d downWeights) {
+func (n *nvidia) downChoices(o *expertsAdd, d downWeights) {
 	used, slots, width := d.used, d.choices(), d.used*d.in
 	a := packedExpertsArgs{
 		blocks: uint32(d.in / blockValues), out: uint32(d.out), experts: uint32(d.matrices), used: uint32(used), slots: uint32(slots),
-		sharedBlocks: d.sharedBlocks(), routingStride: uint32(op.routing.Stride), dstStride: uint32(op.dst.Stride),
+		sharedBlocks: d.sharedBlocks(), routingStride: uint32(o.routing.Stride), dstStride: uint32(o.dst.Stride),
 	}
 	if d.shared != nil {
 		width += d.shared.in
 	}
+	by := weighChoicesArgs{cols: a.out, used: a.used, slots: a.slots, routingStride: a.routingStride, dstStride: a.dstStride}
 	down, shared := d.bindings()
-	n.inParts(op.dst.Rows, slots*(groupedInts+d.out), func(first, rows int) {
-		n.inColumns(rows, 1, width, func(more, rows int) {
-			first := first + more
-			dst, h, routing := rowsFrom(op.dst, first, rows), rowsFrom(op.x, first, rows), rowsFrom(op.routing, first, rows)
-			a.room = uint32(roomFor(rows))
-			offset := n.quantiseChoices(h, d)
+	n.inParts(o.dst.Rows, slots*(groupedInts+d.out), func(from, to int) {
+		n.inColumns(from, to, 1, width, func(from, to int) {
+			routing := o.routing.Span(from, to)
+			a.room = uint32(roomFor(to - from))
+			offset := n.quantiseChoices(o.h.Span(from, to), d)
 			g := n.groupChoices(routing, d.packedWeight, slots)
-			k := forColumns(d.packed.expertsDown, g.tile)
-			recordFor(n, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups()}, &a, dst,
-				down, shared, Binding{Buffer: n.activations}, Binding{n.activations, offset}, at(routing), g.choices, g.tiles, g.rest)
-			by := weighChoicesArgs{uint32(d.out), uint32(used), uint32(slots), uint32(routing.Stride), uint32(dst.Stride)}
-			n.forget()
-			record(n.step, "experts_add", d.packed.weigh, grid{x: (d.out + rowThreads - 1) / rowThreads, y: rows, simdgroups: rowThreads / 32}, &by,
-				g.rest, at(routing), at(dst))
+			k := forColumns(d.packed.expertsDown, g.key.tile)
+			record(n.step, "experts_down", k.pipeline, grid{x: k.groups(d.out), y: g.count, simdgroups: k.simdgroups()}, &a,
+				down, shared, n.activations.read(), Binding{n.activations.buffer, offset}, at(routing), g.choices, g.tiles, g.rest)
+			record(n.step, "experts_add", d.packed.weigh, perLane(d.out, to-from), &by, g.rest, at(routing), into(o.dst.Span(from, to)))
 		})
 	})
 }

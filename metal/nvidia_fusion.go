@@ -23,95 +23,96 @@ const (
 	maxFusedJoin = 1 << 12
 )
 
-func (n *nvidia) fuse() {
-	for i := 1; i < len(n.operations); i++ {
-		prior, op := &n.operations[i-1], &n.operations[i]
-		if op.dst.Rows == 1 && n.fusible(prior, op) {
-			op.prior, prior.continued = prior, true
+// fusion is how an operation shares a kernel with its neighbours. fuse sets it.
+type fusion struct {
+	// prior is the operation before this one if the kernel of this operation also computes it, or
+	// computes the rest of it. That operation then has continued set.
+	prior     operation
+	continued bool
+}
+
+func (f *fusion) fused() *fusion { return f }
+
+func (n *nvidia) fuse(operations []call) {
+	for i := 1; i < len(operations); i++ {
+		prior, op := operations[i-1].operation, operations[i].operation
+		if n.fusible(prior, op) {
+			op.(interface{ fused() *fusion }).fused().prior = prior
+			prior.(interface{ fused() *fusion }).fused().continued = true
 		}
 	}
 }
 
 // fusible reports whether the kernel of op, which has one row, can also compute prior, or what is
 // left of it.
-func (n *nvidia) fusible(prior, op *operation) bool {
-	switch op.kind {
-	case opProduct:
-		w, ok := op.weights[0].(*packedWeight)
-		if !ok || !prior.makes(op.x) {
+func (n *nvidia) fusible(prior, op operation) bool {
+	switch op := op.(type) {
+	case *product:
+		return n.fusesProduct(prior, op.dst, op.x, op.weights[0])
+	case *expand:
+		return n.fusesProduct(prior, op.dst, op.ctx, op.vb)
+	case *route:
+		w, plain := op.router.(*weight)
+		norm, ok := prior.(*norm)
+		return ok && plain && computesRoute(w, op.shape) && n.normInProduct(norm, op.dst, op.x, w.in)
+	case *gatedExperts:
+		w, packed := op.packed()
+		route, ok := prior.(*route)
+		return ok && packed && route.prior != nil && same(route.dst, op.routing) &&
+			n.fitsTwice(w.packed.rowGated.gatedMemory(w)+choiceBytes(route.shape))
+	case *expertsAdd:
+		d, _, packed := op.downWeights()
+		gated, ok := prior.(*gatedExperts)
+		if !ok || !packed || gated.prior == nil {
 			return false
 		}
-		k, ok := n.rowKernel(op.dst, w)
-		return ok && n.joinsProduct(prior, op, k, w)
-	case opRoute:
-		w, ok := op.weights[0].(*weight)
-		return ok && computesRoute(w, op.route) && n.normInProduct(prior) && prior.makes(op.x) && !overlap(op.dst, prior.x) && weightOf(prior.gain).in == w.in
-	case opGatedExperts:
-		w, ok := op.packedExperts()
-		return ok && prior.kind == opRoute && prior.prior != nil && prior.makes(op.routing) &&
-			n.fitsTwice(w.packed.rowGated.gatedMemory(w)+choiceBytes(prior.route))
-	case opExpertsAdd:
-		return n.choosesAgain(prior, op)
-	default:
+		choice := gated.prior.(*route)
+		return choice.dst == op.routing && d.choices() <= maxRowChoices && n.fitsTwice(d.rowMemory()+choiceBytes(choice.shape))
+	}
+	return false
+}
+
+// fusesProduct reports whether the kernel of a product can compute prior, which makes its row x.
+func (n *nvidia) fusesProduct(prior operation, dst, x compute.Tensor, first compute.Weight) bool {
+	w, ok := first.(*packedWeight)
+	if !ok {
 		return false
 	}
-}
-
-func (op *operation) makes(x compute.Tensor) bool {
-	return op.dst.Buffer == x.Buffer && op.dst.Offset == x.Offset
-}
-
-// joinsProduct reports whether kernel k can compute prior, which makes the row of op, before a
-// product with w.
-func (n *nvidia) joinsProduct(prior, op *operation, k packedKernel, w *packedWeight) bool {
+	k, ok := n.rowKernel(dst, w)
 	cols := w.matrices * w.in
-	switch {
-	case prior.kind == opAttention:
-		a := &prior.attention
+	switch prior := prior.(type) {
+	case *attention:
 		splits := n.splitsOf(prior)
-		return splits > 0 && a.Heads*a.ValueDim == cols && splits*w.in <= maxFusedJoin
-	case overlap(op.dst, prior.x):
-		return false
-	case n.normInProduct(prior):
-		return weightOf(prior.gain).in == cols && cols <= k.longestNorm(prior)
-	case n.latentsInProduct(prior):
-		return weightOf(prior.gain).in == cols && max(cols, weightOf(prior.kvGain).in) <= k.longestNorm(prior)
-	default:
-		return false
+		return ok && same(prior.dst, x) && splits > 0 && prior.shape.Heads*prior.shape.ValueDim == cols && splits*w.in <= maxFusedJoin
+	case *norm:
+		return ok && n.normInProduct(prior, dst, x, cols) && cols <= k.longestNorm(prior.threads())
+	case *latents:
+		return ok && n.latentsInProduct(prior, dst, x, cols) && max(cols, prior.kvGain.in) <= k.longestNorm(latentThreads)
 	}
+	return false
 }
 
-// normInProduct reports whether op is an RMSNorm of one row that a product's or a routing's kernel
-// can compute.
-func (n *nvidia) normInProduct(op *operation) bool {
-	return op.kind == opNorm && op.dst.Rows == 1 && n.normQuantises(op) && weightOf(op.gain).in <= maxFusedNorm && !overlap(op.dst, op.x)
+// normInProduct reports whether the kernel of a product or of a routing of the given number of
+// columns can compute an RMSNorm of one row.
+func (n *nvidia) normInProduct(o *norm, dst, x compute.Tensor, cols int) bool {
+	return !o.add && o.dst.Rows == 1 && same(o.dst, x) && n.normQuantises(o) && weightOf(o.gain).in == cols && cols <= maxFusedNorm &&
+		!overlap(o.dst, o.src) && !overlap(dst, o.src)
 }
 
-// latentsInProduct reports whether op is a Latents of one row, with a compressed query, that a
-// product's kernel can compute.
-func (n *nvidia) latentsInProduct(op *operation) bool {
-	return op.kind == opLatents && op.gain != nil && op.x.Rows == 1 && n.computesLatents(op) && !overlap(op.dst, op.x)
+// latentsInProduct reports whether the kernel of a product of the given number of columns can
+// compute a Latents of one row, with a compressed query.
+func (n *nvidia) latentsInProduct(o *latents, dst, x compute.Tensor, cols int) bool {
+	return o.qGain != nil && o.t.Rows == 1 && same(o.dst, x) && n.computesLatents(o) && o.qGain.in == cols && !overlap(o.dst, o.t) && !overlap(dst, o.t)
 }
 
-func (op *operation) normThreads() int {
-	if op.kind == opLatents {
-		return latentThreads
-	}
-	return 32 * normGroups(weightOf(op.gain).in)
-}
+func (o *norm) threads() int { return 32 * normGroups(weightOf(o.gain).in) }
 
 // longestNorm returns the maximum length of a row that the kernel normalises as part of a product.
-func (k packedKernel) longestNorm(norm *operation) int { return k.normRounds * 8 * norm.normThreads() }
+// threads is the number of threads that normalise it.
+func (k packedKernel) longestNorm(threads int) int { return k.normRounds * 8 * threads }
 
-// choosesAgain reports whether the kernel of an ExpertsAdd can make the choice of the experts that
-// the kernel of gated made.
-func (n *nvidia) choosesAgain(gated, op *operation) bool {
-	if gated.kind != opGatedExperts || gated.prior == nil || gated.prior.dst != op.routing {
-		return false
-	}
-	d, _, packed := op.downWeights()
-	return packed && d.choices() <= maxRowChoices && n.fitsTwice(d.rowMemory()+choiceBytes(gated.prior.route))
-}
+// same reports whether two tensors begin at the same value.
+func same(a, b compute.Tensor) bool { return a.Buffer == b.Buffer && a.Offset == b.Offset }
 
 func overlap(a, b compute.Tensor) bool {
 	return a.Buffer == b.Buffer && a.Offset < b.Offset+b.Cols && b.Offset < a.Offset+a.Cols

@@ -2,6 +2,7 @@ package metal
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -29,53 +30,37 @@ type (
 	packedGatedArgs struct{ blocks, rows, out, dstStride, columnTiles uint32 }
 )
 
-// separateProducts writes the products of a gated product whose weights have no common kernel.
-func (n *nvidia) separateProducts(dst, x compute.Tensor, ws ...compute.Weight) {
-	n.products(dst, x, ws, nil)
-}
-
-// products is MatMul. Up to three consecutive weights of one type share a dispatch. prior is the
-// operation that the first dispatch also computes, or nil.
-func (n *nvidia) products(dst, x compute.Tensor, ws []compute.Weight, prior *operation) {
-	if n.shared == nil {
-		n.portable().MatMul(dst, x, ws...)
+// nvidia records the products of a tensor with several weights. Consecutive weights of one type
+// share a dispatch. The first dispatch also computes the prior operation, if there is one.
+func (o *product) nvidia(n *nvidia) {
+	if !slices.ContainsFunc(o.weights, isPacked) {
+		o.portable(n.general)
 		return
 	}
+	dst, ws, part := o.dst, o.weights, *o
 	for len(ws) > 0 {
-		count, cols := 1, weightOf(ws[0]).out
-		for count < min(len(ws), 3) && ws[count].Type() == ws[0].Type() {
-			cols += weightOf(ws[count]).out
-			count++
-		}
-		part := dst.Slice(0, cols)
+		count, cols := sameType(ws)
+		part.dst, part.weights = dst.Slice(0, cols), ws[:count]
 		if w, ok := ws[0].(*packedWeight); ok {
-			n.product("product", part, x, w, ws[:count], prior, false)
+			n.product(&part, w)
 		} else {
-			n.portable().MatMul(part, x, ws[:count]...)
+			part.portable(n.general)
 		}
-		dst, ws, prior = dst.Slice(cols, dst.Cols-cols), ws[count:], nil
-	}
-}
-
-func (n *nvidia) matMulAdd(dst, x compute.Tensor, ws []compute.Weight, prior *operation) {
-	if w, ok := ws[0].(*packedWeight); ok {
-		n.product("product_add", dst, x, w, ws, prior, true)
-	} else {
-		n.portable().MatMulAdd(dst, x, ws[0])
+		dst, ws, part.prior = dst.Slice(cols, dst.Cols-cols), ws[count:], nil
 	}
 }
 
 // product records the product of up to three packed weights of the type of w, which is the first of
 // them.
-func (n *nvidia) product(name string, dst, x compute.Tensor, w *packedWeight, ws []compute.Weight, prior *operation, add bool) {
-	if k, ok := n.rowKernel(dst, w); ok && (prior != nil || quantisedRows(x.Head(1), w.in) != n.quantised) {
-		n.rowProduct(name, k, dst, x, prior, w, ws, rowArgs{add: flag(add)}, Binding{Buffer: w.buffer})
+func (n *nvidia) product(o *product, w *packedWeight) {
+	if k, ok := n.rowKernel(o.dst, w); ok && (o.prior != nil || quantisedRows(o.x.Head(1), w.in) != n.quantised) {
+		n.rowProduct(o.name(), k, o.dst, o.x, o.prior, w, o.weights, rowArgs{add: flag(o.add)}, Binding{Buffer: w.buffer})
 		return
 	}
-	n.inColumns(dst.Rows, 1, w.in, func(first, rows int) {
-		q := quantisedRows(rowsFrom(x, first, rows), w.in)
+	n.inColumns(0, o.dst.Rows, 1, w.in, func(from, to int) {
+		q := quantisedRows(o.x.Span(from, to), w.in)
 		n.quantise(q)
-		n.quantisedProduct(name, rowsFrom(dst, first, rows), q, w, ws, packedProductArgs{add: flag(add)})
+		n.quantisedProduct(o.name(), o.dst.Span(from, to), q, w, o.weights, packedProductArgs{add: flag(o.add)})
 	})
 }
 
@@ -89,10 +74,9 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 	a.blocks, a.rows, a.room, a.dstStride = uint32(w.in/blockValues), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
 	a.columnTiles = uint32(k.tiles(dst.Rows))
 	bound, out, groups := bindProducts(ws, k.groups)
-	a.out = out
-	a.tiles0, a.tiles1 = uint32(groups[0]), uint32(groups[1])
+	a.out, a.tiles0, a.tiles1 = out, uint32(groups[0]), uint32(groups[1])
 	g := grid{x: (groups[0] + groups[1] + groups[2]) * k.tiles(dst.Rows), y: 1, z: w.matrices, simdgroups: k.simdgroups()}
-	recordFor(n, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], Binding{Buffer: n.activations}, at(dst))
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], n.activations.read(), into(dst))
 }
 
 // rowKernel returns the kernel for a product of one row of activations. It returns false if another
@@ -119,26 +103,26 @@ func (n *nvidia) fitsTwice(bytes int) bool { return 2*bytes <= n.memory }
 // rowProduct records a product of one row. prior is the operation that makes x if the kernel is to
 // compute it too. In the argument struct, the caller sets the fields that depend on the operation.
 // table has the angles of Absorb's rotations.
-func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, prior *operation, w *packedWeight, ws []compute.Weight, a rowArgs, table Binding) {
-	from, slots, gain, latent, latentGain, keys := at(x), n.slotMapping, table, table, table, table
+func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, prior operation, w *packedWeight, ws []compute.Weight, a rowArgs, table Binding) {
+	from, row, slots, gain, latent, latentGain, keys := at(x), at(x), n.slotMapping, table, table, table, table
 	g := grid{y: 1, z: w.matrices, simdgroups: k.simdgroups(), shared: k.rowMemory(w)}
 	if prior != nil {
-		n.written(x)
-		switch prior.kind {
-		case opLatents:
-			l := n.latentsOf(prior)
-			a.latent, table = l.args, Binding{Buffer: l.rope.buffer}
-			latent, latentGain, keys, slots = at(l.t), Binding{Buffer: l.gain.buffer}, l.to.keys, l.to.slots
-			g.x++
-			n.written(l.t)
-			fallthrough
-		case opNorm:
-			a.normThreads, a.eps = uint32(prior.normThreads()), prior.eps
-			from, gain = at(prior.x), bind(prior.gain, table)
-		case opAttention:
-			a.splits, a.valueDim = uint32(n.splitsOf(prior)), uint32(prior.attention.ValueDim)
-			from = Binding{Buffer: n.scratch.buffer}
-		}
+		row = into(x)
+	}
+	switch prior := prior.(type) {
+	case *latents:
+		n.locate(prior.cache, prior.layer)
+		in := n.stored(prior.cache, prior.layer)
+		a.latent, a.normThreads, a.eps = prior.args(), latentThreads, prior.eps
+		from, gain, table, slots = at(prior.t), Binding{Buffer: prior.qGain.buffer}, Binding{Buffer: prior.rope.buffer}, in.slots
+		latent, latentGain, keys = into(prior.kvPart()), Binding{Buffer: prior.kvGain.buffer}, in.keys
+		g.x++
+	case *norm:
+		a.normThreads, a.eps = uint32(prior.threads()), prior.eps
+		from, gain = at(prior.src), bind(prior.gain, table)
+	case *attention:
+		a.splits, a.valueDim = uint32(n.splitsOf(prior)), uint32(prior.shape.ValueDim)
+		from = n.scratch.read()
 	}
 	bound, out, groups := bindProducts(ws, k.groups)
 	a.out = out
@@ -147,73 +131,70 @@ func (n *nvidia) rowProduct(name string, k packedKernel, dst, x compute.Tensor, 
 	if a.dims > 0 {
 		g.x++
 	}
-	recordFor(n, name, k.pipeline, g, &a, dst, bound[0], bound[1], bound[2], from, table, slots, gain, at(x), at(dst), latent, latentGain, keys)
+	record(n.step, name, k.pipeline, g, &a, bound[0], bound[1], bound[2], from, table, slots, gain, row, into(dst), latent, latentGain, keys)
 }
 
 // matrices records the products of a weight's matrices. Each matrix has its own slice of the rows
-// of x.
-func (n *nvidia) matrices(name string, dst, x compute.Tensor, w *packedWeight, prior *operation, xMatrix, dstMatrix int) {
+// of x and of dst. In the argument struct, the caller sets the distances of the slices and, for
+// Absorb, the number of values to rotate, of which table has the angles.
+func (n *nvidia) matrices(name string, dst, x compute.Tensor, prior operation, w *packedWeight, a rowArgs, table Binding) {
 	ws := []compute.Weight{w}
 	if k, ok := n.rowKernel(dst, w); ok {
-		n.rowProduct(name, k, dst, x, prior, w, ws, rowArgs{xMatrix: uint32(xMatrix), dstMatrix: uint32(dstMatrix)}, Binding{Buffer: w.buffer})
+		n.rowProduct(name, k, dst, x, prior, w, ws, a, table)
 		return
 	}
-	n.inColumns(dst.Rows, w.matrices, w.in, func(first, rows int) {
-		q := quantisedSlices(rowsFrom(x, first, rows), w.matrices, w.in, xMatrix)
+	if a.dims > 0 {
+		r := rotateArgs{rows: uint32(dst.Rows), nope: uint32(w.in), dims: a.dims, latent: uint32(w.out), qStride: uint32(x.Stride), dstStride: uint32(dst.Stride)}
+		record(n.step, "rotate", n.anyType.rotate, perLane(dst.Rows*int(a.dims)/2, w.matrices), &r, at(x), table, n.slotMapping, into(dst))
+	}
+	n.inColumns(0, dst.Rows, w.matrices, w.in, func(from, to int) {
+		q := quantisedSlices(x.Span(from, to), w.matrices, w.in, int(a.xMatrix))
 		n.quantise(q)
-		n.quantisedProduct(name, rowsFrom(dst, first, rows), q, w, ws, packedProductArgs{dstMatrix: uint32(dstMatrix)})
+		n.quantisedProduct(name, dst.Span(from, to), q, w, ws, packedProductArgs{dstMatrix: a.dstMatrix})
 	})
 }
 
-func (n *nvidia) gatedMatMul(dst, x compute.Tensor, gate, up compute.Weight, act compute.Activation) {
-	w, packed := gate.(*packedWeight)
+func (o *gatedProduct) nvidia(n *nvidia) {
+	w, packed := o.gate.(*packedWeight)
 	switch {
-	case gate.Type() != up.Type() || packed && act != compute.SiLU:
-		n.general.gateSeparately(dst, x, gate, up, act, n.separateProducts)
-		n.forget()
+	case o.gate.Type() != o.up.Type() || packed && o.activation != compute.SiLU:
+		n.general.gateSeparately(o, func(products *product) { products.nvidia(n) })
 	case packed:
-		n.gated(dst, x, w, up.(*packedWeight))
+		n.gated(o, w)
 	default:
-		n.portable().GatedMatMul(dst, x, gate, up, act)
+		o.portable(n.general)
 	}
 }
 
 // gated records silu(gate·x)*(up·x). Both weights have the same type.
-func (n *nvidia) gated(dst, x compute.Tensor, gate, up *packedWeight) {
-	n.inColumns(dst.Rows, 1, gate.in, func(first, rows int) {
-		n.quantise(quantisedRows(rowsFrom(x, first, rows), gate.in))
-		k := forColumns(gate.packed.gated, rows)
-		dst := rowsFrom(dst, first, rows)
-		a := packedGatedArgs{uint32(gate.in / blockValues), uint32(rows), uint32(gate.out), uint32(dst.Stride), uint32(k.tiles(rows))}
-		recordFor(n, "gated_product", k.pipeline, grid{x: k.groups(gate.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups()}, &a, dst,
-			Binding{Buffer: gate.buffer}, Binding{Buffer: up.buffer}, Binding{Buffer: n.activations}, at(dst))
+func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
+	n.inColumns(0, o.dst.Rows, 1, w.in, func(from, to int) {
+		n.quantise(quantisedRows(o.x.Span(from, to), w.in))
+		k, rows := forColumns(w.packed.gated, to-from), to-from
+		a := packedGatedArgs{
+			blocks: uint32(w.in / blockValues), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
+		}
+		record(n.step, "gated_product", k.pipeline, grid{x: k.groups(w.out) * k.tiles(rows), y: 1, simdgroups: k.simdgroups()}, &a,
+			Binding{Buffer: w.buffer}, bind(o.up, Binding{}), n.activations.read(), into(o.dst.Span(from, to)))
 	})
 }
 
-func (n *nvidia) expand(op *operation) {
-	if w, ok := op.weights[0].(*packedWeight); ok {
-		n.matrices("expand", op.dst, op.x, w, op.prior, w.in, w.out)
+func (o *expand) nvidia(n *nvidia) {
+	if w, ok := o.vb.(*packedWeight); ok {
+		n.matrices("expand", o.dst, o.ctx, o.prior, w, rowArgs{xMatrix: uint32(w.in), dstMatrix: uint32(w.out)}, Binding{Buffer: w.buffer})
 	} else {
-		n.portable().Expand(op.dst, op.x, op.weights[0])
+		o.portable(n.general)
 	}
 }
 
-func (n *nvidia) absorb(op *operation) {
-	w, packed := op.weights[0].(*packedWeight)
-	if !packed {
-		n.portable().Absorb(op.dst, op.x, op.weights[0], op.rope)
-		return
+func (o *absorb) nvidia(n *nvidia) {
+	if w, ok := o.kb.(*packedWeight); ok {
+		dims := o.rope.dims
+		a := rowArgs{xMatrix: uint32(w.in + dims), dstMatrix: uint32(w.out + dims), dims: uint32(dims)}
+		n.matrices("absorb", o.dst, o.q, nil, w, a, Binding{Buffer: o.rope.buffer})
+	} else {
+		o.portable(n.general)
 	}
-	dst, q, r := op.dst, op.x, op.rope.(*rope)
-	if k, ok := n.rowKernel(dst, w); ok {
-		a := rowArgs{xMatrix: uint32(w.in + r.dims), dstMatrix: uint32(w.out + r.dims), dims: uint32(r.dims)}
-		n.rowProduct("absorb", k, dst, q, nil, w, op.weights, a, Binding{Buffer: r.buffer})
-		return
-	}
-	a := rotateArgs{uint32(dst.Rows), uint32(w.in), uint32(r.dims), uint32(w.out), uint32(q.Stride), uint32(dst.Stride)}
-	recordFor(n, "rotate", n.shared.rotate, grid{x: (dst.Rows*r.dims/2 + rowThreads - 1) / rowThreads, y: w.matrices, simdgroups: rowThreads / 32}, &a, dst,
-		at(q), Binding{Buffer: r.buffer}, n.slotMapping, at(dst))
-	n.matrices("absorb", dst, q, w, nil, w.in+r.dims, w.out+r.dims)
 }
 
 // floatRows is the maximum number of rows per dispatch that copies a weight in float32.

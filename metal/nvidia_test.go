@@ -155,3 +155,110 @@ func TestNvidiaSharedKernels(t *testing.T) {
 		require.Equal(t, c.want, d.step, c.name)
 	}
 }
+
+// TestNvidiaQuantisesChangedRows lists the kernels of two products of the same rows. Between them,
+// an operation writes to the rows or to another tensor. The second product may use the quantised
+// values of the first one only if the rows have not changed.
+func TestNvidiaQuantisesChangedRows(t *testing.T) {
+	for name, g := range map[string]metal.Geometry{"few": nil, "tiles": tilesFrom(2)} {
+		t.Run(name, func(t *testing.T) { quantisesChangedRows(t, g) })
+	}
+}
+
+// recordZeros is a recordOnly whose buffers hold zeros, so that all kernels agree and none has to
+// avoid simdgroup matrices.
+type recordZeros struct{ recordOnly }
+
+func (*recordZeros) Read(dst []byte, _ metal.Buffer, _ int) error {
+	clear(dst)
+	return nil
+}
+
+func quantisesChangedRows(t *testing.T, g metal.Geometry) {
+	t.Helper()
+	d := &recordZeros{}
+	be, err := metal.New(d, metal.Options{Geometry: g})
+	require.NoError(t, err)
+	const n, heads, dim = 256, 4, 64
+	weight := func(kind gguf.Type, shape ...int) compute.Weight {
+		values := 1
+		for _, length := range shape {
+			values *= length
+		}
+		w, err := be.Weight(gguf.Tensor{Name: "w", Type: kind, Shape: shape, Data: make([]byte, values/kind.BlockSize()*kind.BlockBytes())})
+		require.NoError(t, err)
+		return w
+	}
+	buffer := func() compute.Tensor {
+		b, err := be.Buffer(2, 4*n)
+		require.NoError(t, err)
+		return b.Slice(0, n)
+	}
+	cols := func(t compute.Tensor, n int) compute.Tensor { return t.Slice(0, n) }
+	rope, err := be.Rope(compute.RopeFreqs{Freqs: make([]float32, dim/2), Scale: 1}, 64)
+	require.NoError(t, err)
+	cache := func(keys, values int, kind gguf.Type) compute.Cache {
+		c, err := be.Cache(compute.CacheShape{Layers: 1, Pages: 64, PageSize: 16, KeyCols: keys, ValueCols: values, Type: kind})
+		require.NoError(t, err)
+		return c
+	}
+	x, h, y, routing := buffer(), buffer(), buffer(), buffer()
+	routing = cols(routing, 4)
+	gain, router := weight(gguf.TypeF32, n), weight(gguf.TypeF32, n, 8)
+	shape := compute.AttentionShape{Heads: heads, KVHeads: heads, KeyDim: dim, ValueDim: dim, Scale: 1}
+	route := compute.RouteShape{Experts: 8, Used: 2, Gating: compute.GatingSoftmax}
+	type operation func(s compute.Step, dst compute.Tensor)
+	ops := map[string]operation{
+		"RMSNormAdd": func(s compute.Step, dst compute.Tensor) { s.RMSNormAdd(dst, h, gain, 1e-5) },
+		"Affine":     func(s compute.Step, dst compute.Tensor) { s.Affine(dst, 2, nil) },
+		"Gather":     func(s compute.Step, dst compute.Tensor) { s.Gather(dst, h, []int32{0, 0}[:dst.Rows]) },
+		"Route":      func(s compute.Step, dst compute.Tensor) { s.Route(cols(dst, 4), h, router, nil, route) },
+		"Top":        func(s compute.Step, dst compute.Tensor) { s.Top(cols(dst, 3), h, 1) },
+		"Top 2":      func(s compute.Step, dst compute.Tensor) { s.Top(cols(dst, 5), h, 2) },
+	}
+	for _, kv := range []gguf.Type{gguf.TypeF16, gguf.TypeQ80} {
+		c, latent := cache(n, n, kv), cache(n+dim, 0, kv)
+		ops["RopeStore "+kv.String()] = func(s compute.Step, dst compute.Tensor) {
+			s.RopeStore(cols(dst, 3*n), compute.Projection{}, shape, rope, c, 0)
+		}
+		ops["Attention "+kv.String()] = func(s compute.Step, dst compute.Tensor) { s.Attention(dst, h, shape, c, 0) }
+		ops["Latents "+kv.String()] = func(s compute.Step, dst compute.Tensor) {
+			s.Latents(compute.Tensor{}, cols(dst, n+dim), nil, gain, 1e-5, rope, latent, 0)
+		}
+	}
+	for _, kind := range []gguf.Type{gguf.TypeF32, gguf.TypeQ40} {
+		w, heads, experts := weight(kind, n, n), weight(kind, 64, 64, 4), weight(kind, n, n, 8)
+		e := compute.Experts{Gate: experts, Up: experts, Down: experts}
+		wide := cols(h, 2*n)
+		for name, op := range map[string]operation{
+			"Embed":        func(s compute.Step, dst compute.Tensor) { s.Embed(dst, w) },
+			"MatMul":       func(s compute.Step, dst compute.Tensor) { s.MatMul(dst, h, w) },
+			"MatMulAdd":    func(s compute.Step, dst compute.Tensor) { s.MatMulAdd(dst, h, w) },
+			"GatedMatMul":  func(s compute.Step, dst compute.Tensor) { s.GatedMatMul(dst, h, w, w, compute.GELU) },
+			"Absorb":       func(s compute.Step, dst compute.Tensor) { s.Absorb(cols(dst, 2*n), wide, heads, rope) },
+			"Expand":       func(s compute.Step, dst compute.Tensor) { s.Expand(dst, h, heads) },
+			"GatedExperts": func(s compute.Step, dst compute.Tensor) { s.GatedExperts(cols(dst, 2*n), h, routing, e) },
+			"ExpertsAdd":   func(s compute.Step, dst compute.Tensor) { s.ExpertsAdd(dst, wide, routing, e) },
+		} {
+			ops[name+" "+kind.String()] = op
+		}
+	}
+	q40, other := weight(gguf.TypeQ40, n, n), buffer()
+	for name, op := range ops {
+		for rows := range 2 {
+			last := func(op operation, dst compute.Tensor) string {
+				s := be.Begin(modeltest.Batch(make([]int32, rows+1), 0))
+				s.GatedMatMul(y.Head(rows+1), x.Head(rows+1), q40, q40, compute.SiLU)
+				op(s, dst.Head(rows+1))
+				s.GatedMatMul(y.Head(rows+1), x.Head(rows+1), q40, q40, compute.SiLU)
+				require.NoError(t, s.Run())
+				require.Regexp(t, "^gated_product_", d.step[len(d.step)-1])
+				return d.step[len(d.step)-2]
+			}
+			require.Equal(t, "quantise_rows", last(op, x), "%s of %d rows", name, rows+1)
+			require.NotEqual(t, "quantise_rows", last(func(s compute.Step, _ compute.Tensor) {
+				s.Affine(other.Head(rows+1), 2, nil)
+			}, x), "the rows have not changed")
+		}
+	}
+}

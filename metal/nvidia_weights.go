@@ -129,9 +129,12 @@ func (k packedKernel) tiles(columns int) int {
 	return (columns + k.algorithm.columns - 1) / k.algorithm.columns
 }
 
+// anyTypeKernels are the pipelines of kernels that do not depend on the type of weights.
+type anyTypeKernels struct{ quantise, norm, latents, rotate Pipeline }
+
 // packedKernels are the pipelines for weights of a type.
 type packedKernels struct {
-	pack, embed, quantise, norm, latents, rotate, group, weigh Pipeline
+	pack, embed, group, weigh Pipeline
 
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
 	wide                                      packedKernel
@@ -161,16 +164,13 @@ type packedWeight struct {
 
 // nvidiaWeights has the kernels for packed weights, and the memory for quantised activations.
 type nvidiaWeights struct {
-	mode   Mode
-	ofType map[gguf.Type]*packedKernels
-	shared *packedKernels // for the kernels that do not depend on the type of weights; nil if no weight is packed
+	mode    Mode
+	ofType  map[gguf.Type]*packedKernels
+	anyType *anyTypeKernels // of the library for the first packed weight; nil without packed weights
 
-	staging      Buffer // receives tensors before they are packed
-	stagingBytes int
-
-	activations      Buffer // quantised
-	activationsBytes int
-	quantised        quantised // the contents of activations
+	staging     room      // receives tensors before they are packed
+	activations room      // quantised rows
+	quantised   quantised // the contents of activations
 }
 
 // maxActivations is the maximum number of bytes for quantised activations. An operation that needs
@@ -242,19 +242,19 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 		return list
 	}
 	k := &packedKernels{
-		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), quantise: pipeline("quantise_rows"), norm: pipeline("norm_quantise"),
-		latents: pipeline("latents"), rotate: pipeline("rotate_queries"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
+		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
 		product: kernels("product", 1, 2, 4, 8, 16, 32), gated: kernels("gated_product", 1, 8, 32),
 		gatedExperts: kernels("gated_experts", 8, 32), expertsDown: kernels("experts_down", 8, 32),
 		wide: kernel("product_8_wide"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
+	anyType := n.anyType
+	if anyType == nil {
+		anyType = &anyTypeKernels{pipeline("quantise_rows"), pipeline("norm_quantise"), pipeline("latents"), pipeline("rotate_queries")}
+	}
 	if err != nil {
 		return nil, err
 	}
-	if n.ofType == nil {
-		n.ofType = map[gguf.Type]*packedKernels{}
-	}
-	n.ofType[t], n.shared = k, k
+	n.ofType[t], n.anyType = k, anyType
 	return k, nil
 }
 
@@ -280,26 +280,24 @@ type packArgs struct{ blocks, rowBytes, rows, groups uint32 }
 
 // pack uploads a weight's data and packs the weight. Errors begin with action.
 func (n *nvidia) pack(w *packedWeight, data []byte, action string) error {
-	if n.stagingBytes < len(data) {
-		n.freeStaging()
-		var err error
-		if n.staging, err = n.newBuffer(len(data), Private, action+": allocate staging memory"); err != nil {
-			return err
-		}
-		n.stagingBytes = len(data)
+	if n.staging.bytes < len(data) {
+		n.staging.free(n.Backend) // first, since both may not fit
 	}
-	var err error
+	err := n.staging.grow(n.Backend, len(data), action+": allocate staging memory")
+	if err != nil {
+		return err
+	}
 	if w.buffer, err = n.newBuffer(packedBytes(w.self()), Private, action); err != nil {
 		return err
 	}
-	if err := n.device.Upload(n.staging, 0, data); err != nil {
+	if err := n.device.Upload(n.staging.buffer, 0, data); err != nil {
 		return fmt.Errorf("%s: %w", action, err)
 	}
 	const simdgroups = 8
 	groups, blocks := (w.out+groupRows-1)/groupRows, w.in/blockValues
-	a := packArgs{uint32(blocks), uint32(w.rowBytes), uint32(w.out), uint32(groups)}
+	a := packArgs{blocks: uint32(blocks), rowBytes: uint32(w.rowBytes), rows: uint32(w.out), groups: uint32(groups)}
 	ticket, err := n.device.Submit([]Dispatch{{
-		Name: "pack", Pipeline: w.packed.pack, Buffers: []Binding{{Buffer: n.staging}, {Buffer: w.buffer}}, Args: bytesOf(&a),
+		Name: "pack", Pipeline: w.packed.pack, Buffers: []Binding{n.staging.read(), {Buffer: w.buffer}}, Args: bytesOf(&a),
 		Groups: [3]int{groups, (blocks + simdgroups - 1) / simdgroups, w.matrices}, Threads: [3]int{32 * simdgroups, 1, 1}, Barrier: true,
 	}})
 	if err == nil {
@@ -311,32 +309,13 @@ func (n *nvidia) pack(w *packedWeight, data []byte, action string) error {
 	return nil
 }
 
-func (n *nvidia) freeStaging() {
-	if n.stagingBytes > 0 {
-		n.device.FreeBuffer(n.staging)
-		n.stagingBytes = 0
-	}
-}
-
 func (n *nvidia) reserveActivations(rows, cols int) error {
-	bytes := n.activationBytes(rows, cols)
-	if bytes <= n.activationsBytes {
-		return nil
-	}
-	made, err := n.newBuffer(bytes, Private, "make room for quantised activations")
-	if err != nil {
-		return err
-	}
-	if n.activationsBytes > 0 {
-		n.device.FreeBuffer(n.activations)
-	}
-	n.activations, n.activationsBytes = made, bytes
-	return nil
+	return n.activations.grow(n.Backend, n.activationBytes(rows, cols), "make room for quantised activations")
 }
 
 func (n *nvidia) activationBytes(rows, cols int) int {
 	each := (cols + blockValues - 1) / blockValues * columnBytes
-	return max(min(roomFor(rows)/columnRows*each, maxActivations), each, n.activationsBytes)
+	return max(min(roomFor(rows)/columnRows*each, maxActivations), each, n.activations.bytes)
 }
 
 // roomFor rounds a number of rows up to whole groups of columnRows.

@@ -46,6 +46,12 @@ func (c compiled) groups(out int) int {
 	return (out + each - 1) / each
 }
 
+// grid returns the grid of a kernel with the given number of threadgroups for the weights. The
+// parameter rows is the number of rows of activations.
+func (c compiled) grid(groups, rows int) grid {
+	return grid{x: groups, y: (rows + c.inputs - 1) / c.inputs, simdgroups: c.simdgroups}
+}
+
 // forRows returns the kernel with the fewest inputs that processes all rows at once. If there is
 // none, it returns the kernel with the most inputs.
 func forRows(kernels []compiled, rows int) compiled {

@@ -1,17 +1,42 @@
 package metal
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/ingot-run/ingot/engine/compute"
-)
-
-// scratch is device memory for intermediate results of an operation, such as splits of attention
-// that are not joined yet. It is allocated while models are loaded, and all operations share it. If
-// it has no room for all rows of an operation, the operation is done in parts.
-type scratch struct {
+// room is a private buffer that grows while models are loaded.
+type room struct {
 	memory
 	bytes int
+}
+
+// grow makes sure that the buffer has at least the given number of bytes. Its contents may be lost.
+// No step may be in flight. Errors begin with action.
+func (r *room) grow(b *Backend, bytes int, action string) error {
+	if bytes <= r.bytes {
+		return nil
+	}
+	made, err := b.newBuffer(bytes, Private, action)
+	if err != nil {
+		return err
+	}
+	r.free(b)
+	r.buffer, r.bytes = made, bytes
+	return nil
+}
+
+func (r *room) free(b *Backend) {
+	if r.bytes > 0 {
+		b.device.FreeBuffer(r.buffer)
+		r.bytes = 0
+	}
+}
+
+// read returns the binding of the buffer for a dispatch that reads it.
+func (r *room) read() Binding { return Binding{Buffer: r.buffer} }
+
+// write returns the binding of the buffer for a dispatch that writes it; see into.
+func (r *room) write() Binding {
+	r.version++
+	return r.read()
 }
 
 const (
@@ -26,21 +51,8 @@ const (
 	scratchUsed = 8   // number of experts per row for which there is room, if maxScratch allows it
 )
 
-// reserve makes sure that the scratch memory has at least the given number of bytes. No step may be
-// in flight.
 func (b *Backend) reserve(bytes int) error {
-	if bytes <= b.scratch.bytes {
-		return nil
-	}
-	made, err := b.newBuffer(bytes, Private, "allocate scratch memory")
-	if err != nil {
-		return err
-	}
-	if b.scratch.bytes > 0 {
-		b.device.FreeBuffer(b.scratch.buffer)
-	}
-	b.scratch.buffer, b.scratch.bytes = made, bytes
-	return nil
+	return b.scratch.grow(b, bytes, "allocate scratch memory")
 }
 
 // scratchFor returns the bytes of scratch memory for products with a weight: for the given number
@@ -55,7 +67,7 @@ func scratchFor(w *weight, rows, limit int) int {
 
 // inParts records an operation in parts with as many rows as fit into scratch memory. floats is the
 // number of floats that a row needs there.
-func (s *step) inParts(rows, floats int, op func(first, rows int)) {
+func (s *step) inParts(rows, floats int, op func(from, to int)) {
 	limit := (s.scratch.bytes/4 - aligned) / floats
 	if limit == 0 {
 		s.fail(fmt.Errorf("compute a row of an operation: it needs %d bytes of scratch memory, but only %d are allocated", 4*floats, s.scratch.bytes))
@@ -64,14 +76,12 @@ func (s *step) inParts(rows, floats int, op func(first, rows int)) {
 	if limit > 64 {
 		limit &^= 63 // a multiple of every tile's rows
 	}
-	for first := 0; first < rows; first += limit {
-		op(first, min(limit, rows-first))
-	}
+	parts(0, rows, limit, op)
 }
 
-// rowsFrom returns a view of n rows of t. The parameter first is the index of the first of them.
-func rowsFrom(t compute.Tensor, first, n int) compute.Tensor {
-	t.Offset += first * t.Stride
-	t.Rows = n
-	return t
+// parts divides the rows [from, to) into parts of at most limit rows.
+func parts(from, to, limit int, op func(from, to int)) {
+	for ; from < to; from += limit {
+		op(from, min(from+limit, to))
+	}
 }

@@ -7,11 +7,13 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 )
 
-// step has the dispatches and the inputs of a forward pass. The backend's recorder adds dispatches,
-// which Submit and Run pass to the device. A backend has one step, which Begin resets for each
-// batch. The step reuses its memory, so it allocates nothing after its slices have grown.
+// step has the operations, the dispatches and the inputs of a forward pass. Submit and Run let the
+// backend's recorder make the dispatches, which they pass to the device. A backend has one step.
+// Begin resets it for each batch. The step reuses its memory, so it allocates nothing after its
+// slices have grown.
 type step struct {
 	*Backend
+	collector
 	batch *compute.Batch
 	err   error // error of an operation or a submission; Submit and Run return it
 
@@ -111,8 +113,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 	s := &b.step
 	s.batch, s.err, s.unread, s.pairHeads = batch, s.unread, nil, 0
 	s.long, s.splitNext = s.rowsBefore(longRows) < len(batch.Tokens), false
-	s.clear()
-	b.recorder.begin()
+	s.reset()
 	if s.inFlight == maxInFlight {
 		s.wait()
 	}
@@ -132,7 +133,7 @@ func (b *Backend) Begin(batch *compute.Batch) compute.Step {
 		}
 	}
 	s.mapPages()
-	return b.recorder
+	return s
 }
 
 // slotInts and slotBytes are the sizes of Slot in kernels/pages.h.
@@ -188,10 +189,6 @@ func (s *step) fail(err error) {
 	}
 }
 
-func (s *step) clear() {
-	s.work, s.bindings, s.args = s.work[:0], s.bindings[:0], s.args[:0]
-}
-
 // grid is the size of a dispatch, and whether it can run concurrently with the one before.
 type grid struct {
 	x, y, z    int  // threadgroups
@@ -230,24 +227,25 @@ func (s *step) Run() error {
 	return s.err
 }
 
-// submit submits the recorded dispatches. It sets s.err on failure.
+// submit records the collected operations and submits their dispatches. It sets s.err on failure.
 func (s *step) submit() {
+	s.work, s.bindings, s.args = s.work[:0], s.bindings[:0], s.args[:0]
+	s.recorder.record(s.collected)
+	s.reset()
 	if s.err != nil || len(s.work) == 0 {
 		return
 	}
 	if err := s.upload(); err != nil {
 		s.fail(err)
-		s.clear()
 		return
 	}
 	ticket, err := s.device.Submit(s.work)
 	if err != nil {
 		s.fail(err)
-	} else {
-		s.last = ticket
-		s.inFlight++
+		return
 	}
-	s.clear()
+	s.last = ticket
+	s.inFlight++
 }
 
 // wait waits for all submissions in flight. It sets s.err on failure.
@@ -265,11 +263,11 @@ func (s *step) wait() {
 	s.before = 0
 }
 
-// Checkpoint implements compute.Step. If the step is traced, it first runs the dispatches recorded
+// Checkpoint implements compute.Step. If the step is traced, it first runs the operations collected
 // so far. The device may split a long step here.
 func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	if s.batch.Trace == nil {
-		s.splitNext = s.long
+		s.split = s.long
 		return
 	}
 	s.submit()
@@ -277,7 +275,15 @@ func (s *step) Checkpoint(layer int, stage string, t compute.Tensor) {
 	s.batch.Report(layer, stage, s.Floats(t))
 }
 
+// at returns the binding of a tensor that a dispatch reads.
 func at(t compute.Tensor) Binding { return Binding{t.Buffer.(*memory).buffer, 4 * t.Offset} }
+
+// into returns the binding of a tensor that a dispatch writes. What was made from earlier values of
+// its memory, such as quantised activations, is then out of date; see memory.version.
+func into(t compute.Tensor) Binding {
+	t.Buffer.(*memory).version++
+	return at(t)
+}
 
 // bind returns the binding of a weight. For a nil weight, it returns fallback, since the argument
 // must be bound although the kernel does not read it.

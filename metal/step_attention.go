@@ -1,7 +1,5 @@
 package metal
 
-import "github.com/ingot-run/ingot/engine/compute"
-
 // stored is where the keys and values of a layer are, with the slot mapping of the group of layers
 // to which it belongs.
 type stored struct{ keys, values, slots Binding }
@@ -46,12 +44,12 @@ type attentionArgs struct {
 	window, sinks                                                  uint32
 }
 
-func attentionArgsOf(dst, q compute.Tensor, shape compute.AttentionShape, c *cache) attentionArgs {
+func (o *attention) args() attentionArgs {
+	s := &o.shape
 	return attentionArgs{
-		heads: uint32(shape.Heads), kvHeads: uint32(shape.KVHeads), keyDim: uint32(shape.KeyDim), valueDim: uint32(shape.ValueDim),
-		qStride: uint32(q.Stride), dstStride: uint32(dst.Stride), pageSize: uint32(c.shape.PageSize),
-		latent: flag(c.shape.ValueCols == 0), scale: shape.Scale,
-		window: uint32(shape.Window), sinks: flag(shape.Sinks != nil),
+		heads: uint32(s.Heads), kvHeads: uint32(s.KVHeads), keyDim: uint32(s.KeyDim), valueDim: uint32(s.ValueDim),
+		qStride: uint32(o.q.Stride), dstStride: uint32(o.dst.Stride), pageSize: uint32(o.cache.shape.PageSize),
+		latent: flag(o.cache.shape.ValueCols == 0), scale: s.Scale, window: uint32(s.Window), sinks: flag(s.Sinks != nil),
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 func TestMemory(t *testing.T) {
@@ -20,7 +19,7 @@ func TestMemory(t *testing.T) {
 	require.Equal(t, 1500, d.Memory())
 	require.Equal(t, make([]byte, 1000), d.Contents(a))
 	require.Panics(t, func() { d.Contents(b) })
-	s.Fail(fakemetal.NoBuffer, 0, "none")
+	s.Fail(noBuffer, 0, "none")
 	_, err := d.NewBuffer(64, metal.Private)
 	require.ErrorIs(t, err, metal.ErrMemory)
 	require.ErrorContains(t, err, "make a buffer of 64 bytes, with 1500 bytes in use")
@@ -80,10 +79,10 @@ func TestUploadFails(t *testing.T) {
 	require.ErrorContains(t, d.Upload(b, 90, make([]byte, 11)), "upload 11 bytes to byte 90 of a buffer of 100 bytes")
 	require.ErrorContains(t, d.Upload(b, -1, nil), "to byte -1")
 	require.ErrorContains(t, d.Upload(9, 0, nil), "buffer 9 does not exist")
-	s.Fail(fakemetal.NoBuffer, 1, "none") // the second buffer of the staging memory
+	s.Fail(noBuffer, 1, "none") // the second buffer of the staging memory
 	require.ErrorIs(t, d.Upload(b, 0, make([]byte, 100)), metal.ErrMemory)
 	require.Equal(t, 100, d.Memory())
-	s.Fail(fakemetal.GPUFault, 0, "the copy has failed")
+	s.Fail(gpuFault, 0, "the copy has failed")
 	require.ErrorContains(t, d.Upload(b, 0, make([]byte, 100)), "the copy has failed")
 	require.Zero(t, d.Counters().UploadedBytes)
 	require.NoError(t, d.Upload(b, 0, make([]byte, 100)))

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 func TestCapture(t *testing.T) {
@@ -34,7 +33,7 @@ func TestCaptureFails(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
 	path := filepath.Join(t.TempDir(), "step.gputrace")
-	s.Fail(fakemetal.CaptureError, 0, "Capturing is not supported")
+	s.Fail(captureError, 0, "Capturing is not supported")
 	require.ErrorContains(t, d.StartCapture(path), "step.gputrace: Capturing is not supported")
 	s.Settings.Captures = 0
 	require.ErrorContains(t, d.StartCapture(path), "MTL_CAPTURE_ENABLED=1")

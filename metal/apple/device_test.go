@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 func TestInfo(t *testing.T) {
@@ -22,7 +21,7 @@ func TestInfo(t *testing.T) {
 
 func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 	t.Parallel()
-	s := fakemetal.Start(t, nil)
+	s := startFake(t, nil)
 	s.Settings.OldSystem = 1
 	d := opened(t, s)
 	require.False(t, d.Info().ResidencySets)
@@ -38,7 +37,7 @@ func TestSystemBeforeResidencySetsAndMathModes(t *testing.T) {
 // session without a screen.
 func TestNoDefaultDevice(t *testing.T) {
 	t.Parallel()
-	s := fakemetal.Start(t, nil)
+	s := startFake(t, nil)
 	s.Settings.NoDefault = 1
 	require.Equal(t, "Fake M3 Max", opened(t, s).Info().Name)
 }
@@ -46,18 +45,18 @@ func TestNoDefaultDevice(t *testing.T) {
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		prepare     func(s *fakemetal.Fake)
+		prepare     func(s *fake)
 		message     string
 		unsupported bool
 	}{
-		"no device":  {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoDevice, 0, "none") }, "finds no device", true},
-		"old device": {func(s *fakemetal.Fake) { s.Settings.Family = 1005 }, `family "Apple5"`, true},
-		"no queue":   {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoQueue, 0, "none") }, "command queue", false},
-		"no set":     {func(s *fakemetal.Fake) { s.Fail(fakemetal.NoResidency, 0, "not today") }, "residency set: not today", false},
+		"no device":  {func(s *fake) { s.Fail(noDevice, 0, "none") }, "finds no device", true},
+		"old device": {func(s *fake) { s.Settings.Family = 1005 }, `family "Apple5"`, true},
+		"no queue":   {func(s *fake) { s.Fail(noQueue, 0, "none") }, "command queue", false},
+		"no set":     {func(s *fake) { s.Fail(noResidency, 0, "not today") }, "residency set: not today", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := fakemetal.Start(t, nil)
+			s := startFake(t, nil)
 			c.prepare(s)
 			_, err := open([]string{s.Library})
 			require.ErrorContains(t, err, c.message)
@@ -159,7 +158,7 @@ func TestRulesAreChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ignored := &silent{TB: t}
-			s := fakemetal.Start(ignored, nil)
+			s := startFake(ignored, nil)
 			d := opened(t, s)
 			d.thread.do(func() { c.does(d) })
 			found := s.Violations()

@@ -12,7 +12,6 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/model/modeltest"
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 // micro opens a micro model in an engine on a device, and reads the model's references.
@@ -64,7 +63,7 @@ func TestGenerationGoesOnAfterAFault(t *testing.T) {
 	eng, cases := micro(t, d, "micro-glm")
 	require.Greater(t, len(cases[0].GreedyTokens), 12)
 	for _, step := range []int{0, 1, 4, 8, 11} {
-		s.Fail(fakemetal.GPUFault, step, "Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)")
+		s.Fail(gpuFault, step, "Caused GPU Hang Error (00000003:kIOGPUCommandBufferCallbackErrorHang)")
 		_, err := generate(t, eng, cases[0])
 		require.ErrorContains(t, err, "Caused GPU Hang Error")
 		tokens, err := generate(t, eng, cases[0])
@@ -94,7 +93,7 @@ func TestGenerationWaits(t *testing.T) {
 func TestModelTooLarge(t *testing.T) {
 	t.Parallel()
 	d, s := carriedOut(t)
-	s.Fail(fakemetal.NoBuffer, 26, "none")
+	s.Fail(noBuffer, 26, "none")
 	be, err := metal.New(d, metal.Options{})
 	require.NoError(t, err)
 	_, err = engine.Open("../../engine/model/testdata/micro-glm.gguf", be, engine.Options{Context: 256})

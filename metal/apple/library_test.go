@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 func TestModes(t *testing.T) {
@@ -96,13 +95,13 @@ func TestPipelineErrors(t *testing.T) {
 	require.ErrorContains(t, err, "make a pipeline of kernel decrease: ")
 	_, err = d.Pipeline(lib+1, "increase", nil)
 	require.ErrorContains(t, err, "library 2 does not exist")
-	s.Fail(fakemetal.CompileError, 0, "program_source:1:1: error: unknown type name 'kernal'")
+	s.Fail(compileError, 0, "program_source:1:1: error: unknown type name 'kernal'")
 	_, err = d.Compile(source, metal.Release)
 	require.EqualError(t, err, "compile kernels test.metal: program_source:1:1: error: unknown type name 'kernal'")
-	s.Fail(fakemetal.FunctionError, 0, "function constant 3 is missing")
+	s.Fail(functionError, 0, "function constant 3 is missing")
 	_, err = d.Pipeline(lib, "increase", []metal.Constant{{Index: 2, Value: 5}})
 	require.EqualError(t, err, "make a pipeline of kernel increase: function constant 3 is missing")
-	s.Fail(fakemetal.PipelineError, 0, "Compiler encountered an internal error")
+	s.Fail(pipelineError, 0, "Compiler encountered an internal error")
 	_, err = d.Pipeline(lib, "increase", nil)
 	require.EqualError(t, err, "make a pipeline of kernel increase: Compiler encountered an internal error")
 	require.Zero(t, d.Counters().Pipelines)

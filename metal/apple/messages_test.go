@@ -10,15 +10,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
-func signatures(t *testing.T) map[string]fakemetal.Signature {
+func signatures(t *testing.T) map[string]signature {
 	t.Helper()
-	list, err := fakemetal.Signatures()
+	list, err := readSignatures()
 	require.NoError(t, err)
-	byName := map[string]fakemetal.Signature{}
+	byName := map[string]signature{}
 	for _, s := range list {
 		byName[s.Class+" "+s.Selector] = s
 	}

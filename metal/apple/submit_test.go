@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/metal"
-	"github.com/ingot-run/ingot/metal/apple/fakemetal"
 )
 
 // checkIncrease runs a chain of dispatches. Each reads the values that the previous dispatch has
@@ -218,7 +217,7 @@ func TestFaultInAPart(t *testing.T) {
 	for _, late := range []uint64{0, 1} {
 		s.Settings.LateStatus = late
 		require.NoError(t, run(d, work...))
-		s.Fail(fakemetal.GPUFault, 1, "Impacting Interactivity")
+		s.Fail(gpuFault, 1, "Impacting Interactivity")
 		ticket, err := d.Submit(work)
 		require.NoError(t, err)
 		_, err = d.Wait(ticket)
@@ -279,7 +278,7 @@ func TestGPUFault(t *testing.T) {
 	p := kernel(t, d, metal.Release, "increase")
 	b := newBuffer(t, d, 256, metal.Shared)
 	w := one(p, make([]byte, 8), b, b)
-	s.Fail(fakemetal.GPUFault, 1, "Caused GPU Address Fault Error (0000000b:kIOGPUCommandBufferCallbackErrorPageFault)")
+	s.Fail(gpuFault, 1, "Caused GPU Address Fault Error (0000000b:kIOGPUCommandBufferCallbackErrorPageFault)")
 	var tickets [3]metal.Ticket
 	for i := range tickets {
 		var err error
@@ -310,7 +309,7 @@ func TestGPUFaultAmongSeveral(t *testing.T) {
 	checkIncrease(t, d, p) // allocates the staging memory
 	live := len(s.Live())
 	for _, failing := range []int{0, 2, 4} {
-		s.Fail(fakemetal.GPUFault, failing, "Caused GPU Hang Error")
+		s.Fail(gpuFault, failing, "Caused GPU Hang Error")
 		var ticket metal.Ticket
 		for range 5 {
 			var err error
@@ -329,7 +328,7 @@ func TestGPUOutOfMemory(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
 	s.Settings.ErrorCode = errorMemory
-	s.Fail(fakemetal.GPUFault, 0, "Insufficient Memory")
+	s.Fail(gpuFault, 0, "Insufficient Memory")
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
 	err := run(d, one(p, nil, b))
 	require.ErrorIs(t, err, metal.ErrMemory)
@@ -342,8 +341,8 @@ func TestNoQueueAfterAFault(t *testing.T) {
 	t.Parallel()
 	d, s := recorded(t)
 	p, b := kernel(t, d, metal.Release, "increase"), newBuffer(t, d, 256, metal.Shared)
-	s.Fail(fakemetal.GPUFault, 0, "fault")
-	s.Fail(fakemetal.NoQueue, 0, "none")
+	s.Fail(gpuFault, 0, "fault")
+	s.Fail(noQueue, 0, "none")
 	require.ErrorContains(t, run(d, one(p, nil, b)), "fault")
 	require.ErrorContains(t, run(d, one(p, nil, b)), "recover after the GPU failed")
 	require.NoError(t, run(d, one(p, nil, b)))

@@ -1,4 +1,4 @@
-package fakemetal
+package apple
 
 import (
 	_ "embed" // the signatures
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// signatures has a line for each message that the driver sends: class, selector, result and
+// signatureLines has a line for each message that the driver sends: class, selector, result and
 // arguments, as Apple's C++ bindings (macOS 26) declare them.
 //
-//go:embed signatures.tsv
-var signatures string
+//go:embed testdata/fakemetal/signatures.tsv
+var signatureLines string
 
-// Signature is the calling convention of a method.
-type Signature struct {
+// signature is the calling convention of a method.
+type signature struct {
 	Class, Selector string
 	// Args has a letter for each argument: u for an integer, n for an enumeration, b for a BOOL, s
 	// for a selector, c for a C string, e for the address of an NSError, z for the address of an
@@ -27,16 +27,16 @@ type Signature struct {
 }
 
 // Words returns the number of registers that the arguments occupy.
-func (s Signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
+func (s signature) Words() int { return len(s.Args) + strings.Count(s.Args, "r") }
 
 // classMethods are the methods of classes. The bindings do not distinguish them from methods of
 // objects.
 var classMethods = []string{"alloc", "stringWithCString:encoding:", "dictionaryWithObject:forKey:", "fileURLWithPath:", "sharedCaptureManager"}
 
-// Signatures returns all messages that the fake implements.
-func Signatures() ([]Signature, error) {
-	var list []Signature
-	for line := range strings.Lines(signatures) {
+// readSignatures returns all messages that the fake implements.
+func readSignatures() ([]signature, error) {
+	var list []signature
+	for line := range strings.Lines(signatureLines) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 4 {
 			return nil, fmt.Errorf("read signatures: %q has %d fields, not 4", line, len(f))
@@ -50,8 +50,8 @@ func Signatures() ([]Signature, error) {
 	return list, nil
 }
 
-func parse(class, selector, returns, args string) (Signature, error) {
-	s := Signature{Class: objcName(class), Selector: selector}
+func parse(class, selector, returns, args string) (signature, error) {
+	s := signature{Class: objcName(class), Selector: selector}
 	var list []string
 	if args != "" {
 		list = strings.Split(args, ", ")
@@ -119,7 +119,7 @@ func objcName(class string) string {
 }
 
 // header returns messages.h, the signatures for C.
-func header(list []Signature) string {
+func header(list []signature) string {
 	var b strings.Builder
 	b.WriteString("#pragma once\n#include \"objects.h\"\n#define MESSAGES(X) \\\n")
 	for _, s := range list {

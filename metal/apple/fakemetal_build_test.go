@@ -1,4 +1,4 @@
-package fakemetal
+package apple
 
 import (
 	"embed"
@@ -11,14 +11,14 @@ import (
 	"sync"
 )
 
-//go:embed c
-var sources embed.FS
+//go:embed testdata/fakemetal
+var fakeSources embed.FS
 
-// errNoCompiler is returned by build on machines without a C compiler.
+// errNoCompiler is returned by fakeLibrary on machines without a C compiler.
 var errNoCompiler = errors.New("no C compiler is installed: install gcc or clang, or name one in CC")
 
-// build compiles the fake library once per process and returns its bytes.
-var build = sync.OnceValues(func() ([]byte, error) {
+// fakeLibrary compiles the fake library once per process and returns its bytes.
+var fakeLibrary = sync.OnceValues(func() ([]byte, error) {
 	compiler, err := findCompiler()
 	if err != nil {
 		return nil, err
@@ -28,14 +28,14 @@ var build = sync.OnceValues(func() ([]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a folder for temporary files
-	if err := os.CopyFS(dir, sources); err != nil {
+	if err := os.CopyFS(dir, fakeSources); err != nil {
 		return nil, err
 	}
-	list, err := Signatures()
+	list, err := readSignatures()
 	if err != nil {
 		return nil, err
 	}
-	dir = filepath.Join(dir, "c")
+	dir = filepath.Join(dir, "testdata", "fakemetal")
 	if err := os.WriteFile(filepath.Join(dir, "messages.h"), []byte(header(list)), 0o600); err != nil {
 		return nil, err
 	}

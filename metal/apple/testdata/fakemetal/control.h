@@ -6,7 +6,7 @@
 
 enum { max_buffers = 31, max_args = 4096, error_size = 8192 };
 
-// Work is a dispatch, or a copy if pipeline is 0. fakemetal.go mirrors it.
+// Work is a dispatch, or a copy if pipeline is 0. fakemetal_test.go mirrors it.
 typedef struct Work {
     uint64_t pipeline; // handles
     uint64_t buffers[max_buffers], offsets[max_buffers];

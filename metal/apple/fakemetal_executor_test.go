@@ -1,4 +1,4 @@
-package fakemetal
+package apple
 
 import (
 	"math/bits"
@@ -45,7 +45,7 @@ var callbacks = sync.OnceValue(func() functions {
 			find(id).device.FreeBuffer(metal.Buffer(handle))
 			return 0
 		}),
-		run: purego.NewCallback(func(id uintptr, work *Work, count uintptr, message *byte) uintptr {
+		run: purego.NewCallback(func(id uintptr, work *fakeWork, count uintptr, message *byte) uintptr {
 			return find(id).run(unsafe.Slice(work, count), message)
 		}),
 	}
@@ -57,7 +57,7 @@ func find(id uintptr) *executor {
 	return running.byID[id]
 }
 
-func (s *Fake) carryOut(handle uintptr, device metal.Device) {
+func (s *fake) carryOut(handle uintptr, device metal.Device) {
 	var at func() *functions
 	purego.RegisterLibFunc(&at, handle, "fake_executor")
 	running.Lock()
@@ -70,7 +70,7 @@ func (s *Fake) carryOut(handle uintptr, device metal.Device) {
 	*at() = f
 }
 
-func (s *Fake) closeExecutor() {
+func (s *fake) closeExecutor() {
 	if s.executor.device == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (e *executor) buffer(bytes uintptr, memory **byte) uintptr {
 	return uintptr(b)
 }
 
-func (e *executor) run(work []Work, message *byte) uintptr {
+func (e *executor) run(work []fakeWork, message *byte) uintptr {
 	e.dispatch, e.bindings = e.dispatch[:0], e.bindings[:0]
 	for i := range work {
 		w := &work[i]
