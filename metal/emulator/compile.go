@@ -38,8 +38,23 @@ func translated(text string) (string, error) {
 	return out, err
 }
 
+// keys caches names of compiled sources for the whole process, by everything on which they depend.
+var keys sync.Map
+
+type compilation struct {
+	program
+	text string
+	mode metal.Mode
+}
+
 func (c *compiler) key(text string, mode metal.Mode) string {
-	return kernelcache.Key(text, c.path, c.version, c.flags(mode), cpu.X86)
+	of := compilation{c.program, text, mode}
+	if have, ok := keys.Load(of); ok {
+		return have.(string)
+	}
+	key := kernelcache.Key(text, c.path, c.version, c.flags(mode), cpu.X86)
+	keys.Store(of, key)
+	return key
 }
 
 // compile returns the path of the shared library of a source. It compiles the source only if the

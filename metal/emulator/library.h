@@ -67,7 +67,7 @@ template <> inline bool constant<bool>(uint i) { return self().worker->launch->c
 // meet publishes a value to the simdgroup and waits until all lanes of the simdgroup have published
 // a value.
 template <class T>
-inline const char (*meet(const T& v, const char* file, int line))[16] {
+inline char (*meet(const T& v, const char* file, int line))[16] {
     static_assert(sizeof(T) <= 16);
     Fibre& f = self();
     auto* slots = f.simdgroup->slots[f.round++ & 1];
@@ -81,6 +81,15 @@ inline T shown(const char (*slots)[16], uint lane) {
     T v;
     __builtin_memcpy(&v, slots[lane], sizeof v);
     return v;
+}
+
+// computes reports whether the calling lane is the first that continues after meet. It then
+// computes the operation for all lanes.
+inline bool computes() {
+    const Fibre& f = self();
+    if (f.simdgroup->computed == f.round) return false;
+    f.simdgroup->computed = f.round;
+    return true;
 }
 
 }  // namespace ingot
@@ -129,26 +138,27 @@ template <class T> inline T simd_shuffle_up(T v, ushort by, INGOT_SITE) { return
 
 // fold reduces the values of all lanes in a tree. All lanes have the same result.
 template <class T, class F> inline T fold(T v, F f, const char* file, int line) {
-    const char(*slots)[16] = ingot::meet(v, file, line);
-    T all[ingot::lanes];
-    for (uint i = 0; i < ingot::lanes; i++) all[i] = ingot::shown<T>(slots, i);
-    for (uint n = ingot::lanes / 2; n > 0; n /= 2) {
-        for (uint i = 0; i < n; i++) all[i] = f(all[i], all[i + n]);
+    char(*slots)[16] = ingot::meet(v, file, line);
+    if (ingot::computes()) {
+        T all[ingot::lanes];
+        for (uint i = 0; i < ingot::lanes; i++) all[i] = ingot::shown<T>(slots, i);
+        for (uint n = ingot::lanes / 2; n > 0; n /= 2) {
+            for (uint i = 0; i < n; i++) all[i] = f(all[i], all[i + n]);
+        }
+        __builtin_memcpy(slots[0], all, sizeof(T));
     }
-    return all[0];
+    return ingot::shown<T>(slots, 0);
 }
 template <class T> inline T simd_sum(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return T(a + b); }, file, line); }
 template <class T> inline T simd_max(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return max(a, b); }, file, line); }
 template <class T> inline T simd_min(T v, INGOT_SITE) { return fold(v, [](T a, T b) { return min(a, b); }, file, line); }
 #if !defined(INGOT_DEBUG)
-// tree_sums of kernels/defs.h as one operation: the first lane that continues computes the sums of
-// all lanes. Debug kernels use the version in defs.h. A test compares both versions.
+// tree_sums of kernels/defs.h as one operation. Debug kernels use the version in defs.h. A test
+// compares both versions.
 #define TREE_SUMS
 template <uint n> inline void tree_sums(float* v, INGOT_SITE) {
     const char(*slots)[16] = ingot::meet(v, file, line);
-    ingot::Simdgroup& s = *ingot::self().simdgroup;
-    if (s.summed == ingot::self().round) return;
-    s.summed = ingot::self().round;
+    if (!ingot::computes()) return;
     float* all[ingot::lanes];
     for (uint i = 0; i < ingot::lanes; i++) all[i] = ingot::shown<float*>(slots, i);
     for (uint m = ingot::lanes / 2; m > 0; m /= 2) {
@@ -198,18 +208,25 @@ template <class T, class P> inline void simdgroup_store(const simdgroup_matrix<T
 // multiply-adds in order.
 template <class T, class A, class B>
 inline void simdgroup_multiply_accumulate(simdgroup_matrix<T>& d, const simdgroup_matrix<A>& a, const simdgroup_matrix<B>& b, const simdgroup_matrix<T>& c, INGOT_SITE) {
-    struct { float a[2], b[2]; } own = {{(float)a.e[0], (float)a.e[1]}, {(float)b.e[0], (float)b.e[1]}};
-    const char(*slots)[16] = ingot::meet(own, file, line);
-    uint lane = ingot::self().lane, r = d.row(lane), col = d.col(lane);
-    float sum[2] = {(float)c.e[0], (float)c.e[1]};
-    for (uint k = 0; k < 8; k++) {
-        // holder returns the lane that holds row r of columns c and c|1.
-        auto holder = [](uint r, uint c) { return (r & 4) * 4 + (r & 3) * 2 + (c & 4) * 2 + (c / 2 & 1); };
-        float x = ((const float*)slots[holder(r, k)])[k & 1];
-        const float* y = (const float*)slots[holder(k, col)] + 2;
-        sum[0] = fma(x, y[0], sum[0]), sum[1] = fma(x, y[1], sum[1]);
+    struct Own { float a[2], b[2], sum[2]; } own = {{(float)a.e[0], (float)a.e[1]}, {(float)b.e[0], (float)b.e[1]}, {(float)c.e[0], (float)c.e[1]}};
+    char(*slots)[16] = ingot::meet(&own, file, line);
+    if (ingot::computes()) {
+        float x[8][8], y[8][8], sum[8][8];
+        for (uint i = 0; i < ingot::lanes; i++) {
+            const Own& o = *ingot::shown<Own*>(slots, i);
+            uint row = d.row(i), col = d.col(i);
+            for (uint j = 0; j < 2; j++) x[row][col + j] = o.a[j], y[row][col + j] = o.b[j], sum[row][col + j] = o.sum[j];
+        }
+        for (uint row = 0; row < 8; row++) {
+            for (uint k = 0; k < 8; k++) {
+                for (uint col = 0; col < 8; col++) sum[row][col] = fma(x[row][k], y[k][col], sum[row][col]);
+            }
+        }
+        for (uint i = 0; i < ingot::lanes; i++) {
+            __builtin_memcpy(ingot::shown<Own*>(slots, i)->sum, &sum[d.row(i)][d.col(i)], sizeof own.sum);
+        }
     }
-    d.e[0] = (T)sum[0], d.e[1] = (T)sum[1];
+    d.e[0] = (T)own.sum[0], d.e[1] = (T)own.sum[1];
 }
 
 }  // namespace metal

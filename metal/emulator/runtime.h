@@ -44,6 +44,7 @@ constexpr uint32_t lanes = 32;
 constexpr uint32_t maxThreads = 1024;
 constexpr uint32_t maxShared = 32 << 10;
 constexpr uintptr_t stackBytes = 64 << 10;  // size and alignment of stacks: code finds its fibre by rounding down an address on its stack
+constexpr uintptr_t cacheLine = 64;
 
 enum State : uint32_t { Ready, AtSimd, AtBarrier, Done, Faulted };
 
@@ -52,7 +53,7 @@ struct Worker;
 struct Simdgroup {
     alignas(16) char slots[2][lanes][16];  // values that lanes exchange in this operation and in the one before
     uint32_t index;
-    uint32_t summed;  // number of the last operation whose sums are computed; see tree_sums
+    uint32_t computed;  // number of the last operation that a lane has computed for all lanes; see computes
 };
 
 struct Fibre {
@@ -95,7 +96,10 @@ extern "C" void ingot_switch(void** save, void* load);
 __asm__(".text\n.p2align 4\n" INGOT_SYMBOL(ingot_switch) ":\n"
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
         "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
+        // The processor expects ret to return to the last call, which another fibre made. It
+        // predicts a jump from earlier ones, and all lanes continue at the same address.
+        "popq %rcx\njmp *%rcx\n");
 constexpr uintptr_t savedWords = 7, returnWord = 6, spareWords = 1;
 #elif defined(__aarch64__)
 __asm__(".text\n.p2align 4\n" INGOT_SYMBOL(ingot_switch) ":\n"
@@ -113,11 +117,14 @@ constexpr uintptr_t savedWords = 20, returnWord = 11, spareWords = 0;
 #error "the emulator supports only x86-64 and arm64"
 #endif
 
-struct Stack { Fibre* fibre; };  // placed at the low end of a fibre's stack
-
-inline Fibre& self() {
-    return *((Stack*)((uintptr_t)__builtin_frame_address(0) & ~(stackBytes - 1)))->fibre;
+// owner is where the stack that contains an address has the pointer to its fibre. It is near the
+// low end. Neighbouring stacks have it in different cache lines, since lines at the same offset of
+// all stacks would displace each other from the processor's caches.
+inline Fibre*& owner(uintptr_t address) {
+    return *(Fibre**)((address & ~(stackBytes - 1)) + address / stackBytes % lanes * cacheLine);
 }
+
+inline Fibre& self() { return *owner((uintptr_t)__builtin_frame_address(0)); }
 
 inline Lane lane(const Fibre& f) { return {(uint16_t)f.tid, f.barriers, f.simdBarriers}; }
 
@@ -157,8 +164,9 @@ static void fibreMain() {
 static void setUp(Worker& w, uint32_t i) {
     Fibre& f = w.fibres[i];
     char* low = w.stacks + i * stackBytes;
-    *(Stack*)low = {&f};
-    void** sp = (void**)(low + stackBytes) - 2 - spareWords - savedWords;
+    owner((uintptr_t)low) = &f;
+    // Stacks begin at different offsets, too, for the sake of the caches.
+    void** sp = (void**)(low + stackBytes - i % lanes * 4 * cacheLine) - 2 - spareWords - savedWords;
     memset(sp, 0, sizeof(void*) * (savedWords + spareWords + 2));
     sp[returnWord] = (void*)fibreMain;
     f.sp = sp, f.worker = &w, f.tid = i, f.lane = i % lanes, f.simdgroup = &w.simdgroups[i / lanes];
@@ -202,15 +210,16 @@ static bool stopped(Worker& w, Fibre& f) {
 static bool advance(Worker& w, uint32_t simdgroup) {
     Fibre* f = w.fibres + simdgroup * lanes;
     uchar order[lanes];
-    for (uint32_t i = 0; i < lanes; i++) order[i] = i;
-    for (uint32_t i = lanes - 1; w.launch->seed && i > 0; i--) {
+    bool shuffled = w.launch->seed;
+    for (uint32_t i = 0; shuffled && i < lanes; i++) order[i] = i;
+    for (uint32_t i = lanes - 1; shuffled && i > 0; i--) {
         uint32_t j = draw(w, i + 1);
         uchar other = order[i];
         order[i] = order[j], order[j] = other;
     }
     bool any = false;
     for (uint32_t i = 0; i < lanes; i++) {
-        Fibre& next = f[order[i]];
+        Fibre& next = f[shuffled ? order[i] : i];
         if (next.state != Ready) continue;
         any = true;
         ingot_switch(&w.sp, next.sp);
@@ -241,7 +250,7 @@ static void runGroup(Worker& w) {
     for (uint32_t i = 0; i < n; i++) {
         Fibre& f = w.fibres[i];
         f.state = Ready, f.round = 0, f.file = "?", f.line = 0, f.barriers = 0, f.simdBarriers = 0;
-        f.simdgroup->summed = 0;
+        f.simdgroup->computed = 0;
     }
     for (;;) {
         uint32_t first = l.seed ? draw(w, count) : 0;
