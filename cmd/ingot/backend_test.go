@@ -85,8 +85,8 @@ func TestCaptureIsRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"--backend cpu --capture a.gputrace":      "the backend is cpu",
 		"--backend emulator --capture a.gputrace": "the backend is emulator",
-		"--capture a.trace":                       "the file's name must end in .gputrace",
-		"--capture " + there:                      "the file exists",
+		"--backend auto --capture a.trace":        "the file's name must end in .gputrace",
+		"--backend auto --capture " + there:       "the file exists",
 	} {
 		r := ingot(t, "", append(strings.Fields("run - -o - --model "+tinyLlama), strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, r.code, r.stderr)

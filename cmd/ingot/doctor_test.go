@@ -50,7 +50,7 @@ func TestDoctorText(t *testing.T) {
 // with the reasons.
 func TestDoctorChoosesForAuto(t *testing.T) {
 	t.Parallel()
-	d := diagnose(t, exitOK)
+	d := diagnose(t, exitOK, "--backend", "auto")
 	require.Equal(t, "auto", d.Chosen.Setting)
 	require.Len(t, d.Backends, len(drivers.All())+1)
 	for i, name := range drivers.Names(true) {

@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// forgetSettings removes the user's settings, so that tests do not depend on them.
+// forgetSettings removes the user's settings, so that tests do not depend on them, and chooses the
+// CPU, so that they do not depend on the machine's GPU either.
 func forgetSettings() error {
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
@@ -37,7 +38,7 @@ func forgetSettings() error {
 			return err
 		}
 	}
-	return errors.Join(os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none")), os.Setenv("HF_HOME", filepath.Join(os.DevNull, "none")))
+	return errors.Join(os.Setenv("INGOT_BACKEND", "cpu"), os.Setenv("XDG_CONFIG_HOME", filepath.Join(os.DevNull, "none")), os.Setenv("HF_HOME", filepath.Join(os.DevNull, "none")))
 }
 
 // result is the outcome of a command line.

@@ -172,11 +172,11 @@ func TestBatchIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := setUpGated(t, t.TempDir())
 	b := create(t, s.Store, rowsOf(40))
-	second := create(t, s.Store, rowsOf(3)) // waits until the first batch has ended
 	for range 10 {
 		s.gate.free <- struct{}{}
 	}
 	b = await(t, s.Store, b.ID, func(b batch.Batch) bool { return b.RequestCounts.Completed == 10 })
+	second := create(t, s.Store, rowsOf(3)) // waits until the first batch has ended
 	require.Equal(t, batch.InProgress, b.Status)
 	require.ErrorContains(t, s.DeleteFile(b.InputFileID), "cancel the batch")
 	b, err := s.CancelBatch(b.ID)
