@@ -83,7 +83,7 @@ var fields = []*Field{
 		into: func(r *Request) any { return &r.settings.N },
 	},
 	{Name: "best_of", Kind: Integer, Low: 1, High: 128, read: (*Request).checkBestOf},
-	{Name: "seed", Kind: Integer, Help: "seed for sampling tokens, and for --sample", read: (*Request).readSeed},
+	{Name: "seed", Kind: Integer, Help: "seed of the run: each row without a seed gets one that is computed from it and the row's number", read: (*Request).readSeed},
 	{
 		Name: "stop", Kind: Strings, Aliases: []string{"stop_sequences"}, Help: "end an answer before `TEXT`; can be repeated",
 		read: (*Request).readStop,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,10 +51,11 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	section(flags, prompting, "prompt", "system", "template", "shape")
 	flags.StringVar(&f.choose.Where, "where", "", "answer only rows for which `CONDITION` holds, such as 'lang == \"de\"' or 'int(score) > 3' (see expr-lang.org)")
 	flags.IntVar(&f.choose.Skip, "skip", 0, "leave out the first `N` rows")
-	flags.IntVar(&f.choose.Sample, "sample", 0, "answer `N` rows drawn at random; --seed changes the draw")
+	flags.IntVar(&f.choose.Sample, "sample", 0, "answer `N` rows drawn at random; --sample-seed changes the draw")
+	flags.Int64Var(&f.choose.Seed, "sample-seed", 0, "seed `N` of the draw for --sample")
 	flags.IntVar(&f.choose.Limit, "limit", 0, "answer at most `N` rows")
 	flags.IntVar(&f.dryRun, "dry-run", 0, "print `N` requests, with the number of their prompt tokens if a model is given, and answer none")
-	section(flags, choosing, "where", "skip", "sample", "limit", "dry-run")
+	section(flags, choosing, "where", "skip", "sample", "sample-seed", "limit", "dry-run")
 	f.defaults = map[string]*string{}
 	for i := range prompt.Settings {
 		s := prompt.Settings[i]
@@ -153,13 +153,6 @@ func (f *inputFlags) selection() (table.Selection, error) {
 	}
 	if f.given("dry-run") && (choose.Limit == 0 || f.dryRun < choose.Limit) {
 		choose.Limit = f.dryRun
-	}
-	if f.given("seed") {
-		seed, err := strconv.ParseInt(*f.defaults["seed"], 10, 64)
-		if err != nil {
-			return choose, usagef("--seed: %w", err)
-		}
-		choose.Seed = seed
 	}
 	return choose, nil
 }

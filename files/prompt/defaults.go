@@ -2,6 +2,8 @@ package prompt
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
@@ -12,10 +14,28 @@ import (
 // Settings lists all fields that can have a default.
 var Settings = openai.Flags()
 
-// Default is a value for rows that do not set a field.
+// Default is a value for rows that do not set a field. The value of seed is the seed of the run: it
+// is mixed with the number of each row.
 type Default struct {
 	Setting *openai.Field
 	Value   json.RawMessage
+}
+
+const seedField = "seed"
+
+// of returns the value for the row with the given number.
+func (d *Default) of(number int) json.RawMessage {
+	if d.Setting.Name != seedField {
+		return d.Value
+	}
+	return marshal(rowSeed(d.Value, number))
+}
+
+// rowSeed mixes the seed of a run, in decimal, with the number of a row. The result has 53 bits,
+// which are exact in JSON readers that use float64.
+func rowSeed(seed []byte, number int) int64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", seed, number))
+	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }
 
 // CheckDefaults returns an error if a value is not valid in a request. The error names the flag.
@@ -32,12 +52,13 @@ func CheckDefaults(defaults []Default) error {
 	return nil
 }
 
-func fill(body []table.Field, e openai.Endpoint, defaults []Default) []table.Field {
+// fill adds the defaults of fields that a body does not have. number is the number of the row.
+func fill(body []table.Field, e openai.Endpoint, defaults []Default, number int) []table.Field {
 	for _, d := range defaults {
 		if d.Setting.Only != "" && d.Setting.Only != e || given(body, d.Setting) {
 			continue
 		}
-		body = append(body, table.Field{Name: d.Setting.Name, Value: d.Value})
+		body = append(body, table.Field{Name: d.Setting.Name, Value: d.of(number)})
 	}
 	return body
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -79,8 +80,13 @@ func (in *Input) Close() error {
 // Hint adds a hint to an error that matches rows.ErrOtherFile: what may have changed since the rows
 // were answered.
 func (in *Input) Hint(err error) error {
-	if errors.Is(err, rows.ErrOtherFile) && in.made {
-		return fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)
+	if !errors.Is(err, rows.ErrOtherFile) || !in.made {
+		return err
+	}
+	err = fmt.Errorf("%w (the rows depend on the input, on templates and on defaults such as --max-tokens)", err)
+	if slices.ContainsFunc(in.o.Defaults, func(d Default) bool { return d.Setting.Name == seedField }) {
+		err = fmt.Errorf("%w; answers that an earlier version made with --seed cannot be continued, because it gave all rows the same seed: "+
+			"start anew with another OUT (-o) or batch (--batch)", err)
 	}
 	return err
 }

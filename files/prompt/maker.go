@@ -145,7 +145,7 @@ func (m *maker) line(r table.Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	line := []table.Field{{Name: "body", Value: joined(fill(body, endpoint, m.o.Defaults))}}
+	line := []table.Field{{Name: "body", Value: joined(fill(body, endpoint, m.o.Defaults, r.Number))}}
 	if id := m.id(r); id != "" {
 		line = slices.Insert(line, 0, table.Field{Name: "custom_id", Value: marshal(id)})
 	}
@@ -218,7 +218,7 @@ func (m *maker) request(r table.Record) ([]byte, error) {
 	if err := m.addSystem(r, checked.Endpoint, body); err != nil {
 		return nil, err
 	}
-	body = fill(body, checked.Endpoint, m.o.Defaults)
+	body = fill(body, checked.Endpoint, m.o.Defaults, r.Number)
 	if inner == nil {
 		return oneLine(joined(body)), nil
 	}
