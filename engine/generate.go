@@ -60,7 +60,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 	case given > 1:
 		return nil, generation.BadRequest("more than one of messages, a text and token ids is given as the prompt: give one of them")
 	case req.Chat != nil:
-		text, err := e.template.Render(req.Chat, req.Date)
+		text, err := e.template.Render(ctx, req.Chat, req.Date)
 		if err != nil {
 			return nil, err
 		}

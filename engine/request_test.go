@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -183,4 +185,30 @@ func TestAnAnswerKeepsItsFirstSpace(t *testing.T) {
 		require.Equal(t, " w1000 w1001", c.Choices[0].Text)
 		require.Equal(t, int32(1), c.PromptTokens[0], "the BOS token is added if the file requires it")
 	}
+}
+
+// leaving is the context of a client that leaves after the first look at it.
+type leaving struct {
+	context.Context
+	looks atomic.Int32
+}
+
+func (l *leaving) Err() error {
+	if l.looks.Add(1) > 1 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// The template stops when its client has gone, however long it would take.
+func TestRenderingStopsWithItsClient(t *testing.T) {
+	t.Parallel()
+	e := open(t, withTemplate(t, "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"), engine.Options{})
+	req := generation.Request{Chat: ordered.NewObject()}
+	_, err := e.Generate(t.Context(), req)
+	require.ErrorContains(t, err, "the template needs more steps than allowed")
+	ctx := &leaving{Context: t.Context()}
+	_, err = e.Generate(ctx, req)
+	require.Equal(t, context.Canceled, err)
+	require.LessOrEqual(t, ctx.looks.Load(), int32(3))
 }

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -21,6 +22,7 @@ const (
 	maxBudget  = 1 << 28  // maximum cost of a rendering: stepCost per step, 1 per byte written or searched, itemCost per element of a new list
 	stepCost   = 16
 	itemCost   = 32
+	pace       = 1 << 20 // cost between two looks at whether the rendering was cancelled, which takes a few milliseconds
 )
 
 var (
@@ -32,11 +34,13 @@ var (
 
 type render struct {
 	t         *Template
+	done      context.Context // nil if nobody can stop the rendering
 	now       time.Time
 	ctx       []Value // the context's variables, in the order of t.names
 	out       []byte  // the text written so far; a block that captures text appends to it and then removes the captured part
 	at        int     // offset of the current operation, for errors
 	budget    int     // remaining part of maxBudget
+	look      int     // remaining budget at which done is looked at next
 	maxOutput int     // maximum bytes of a text or list
 	calls     int     // current levels of nested macro calls
 	depth     int     // current depth in a value that is being printed or compared
@@ -59,7 +63,7 @@ func newRender(t *Template, ctx *ordered.Object, now time.Time) *render {
 		}
 		vars = append(vars, v)
 	}
-	*r = render{t: t, now: now, ctx: vars, out: out, budget: maxBudget, maxOutput: maxOutput}
+	*r = render{t: t, now: now, ctx: vars, out: out, budget: maxBudget, look: maxBudget - pace, maxOutput: maxOutput}
 	return r
 }
 
@@ -69,7 +73,7 @@ func (r *render) release() {
 		r.out = nil
 	}
 	clear(r.ctx)
-	r.t = nil
+	r.t, r.done = nil, nil
 	renders.Put(r)
 }
 
@@ -79,6 +83,14 @@ func (r *render) spend(cost int) {
 	r.budget -= cost
 	if r.budget < 0 {
 		failWith(errBudget)
+	}
+	if r.budget < r.look {
+		r.look = r.budget - pace
+		if r.done != nil {
+			if err := r.done.Err(); err != nil {
+				failWith(err)
+			}
+		}
 	}
 }
 

@@ -30,6 +30,7 @@
 package jinja
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -76,8 +77,15 @@ func Parse(name, source string) (t *Template, err error) {
 // An error is an *Error with the position in the template. It wraps a *RaiseError if the template
 // itself refused the messages by calling raise_exception.
 func (t *Template) Render(ctx *ordered.Object, now time.Time) (string, error) {
+	return t.RenderContext(context.Background(), ctx, now)
+}
+
+// RenderContext is like Render, but stops soon after done is done. The *Error then wraps done's
+// error.
+func (t *Template) RenderContext(done context.Context, ctx *ordered.Object, now time.Time) (string, error) {
 	r := newRender(t, ctx, now)
 	defer r.release()
+	r.done = done
 	return r.prompt()
 }
 

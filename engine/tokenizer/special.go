@@ -29,6 +29,10 @@ type specialToken struct {
 	id   int32
 }
 
+// maxSpecialBytes is the maximum length of a special token. Those of real models have less than 100
+// bytes. The limit bounds the time of a search and the depth of fill's recursion.
+const maxSpecialBytes = 4 << 10
+
 func newSpecialTokens(v *vocabulary, kinds ...kind) *specialTokens {
 	var tokens []specialToken
 	for id, text := range v.tokens {

@@ -83,3 +83,24 @@ func BenchmarkFindSpecial(b *testing.B) {
 		})
 	}
 }
+
+// A file whose special tokens are longer than any real one is refused: a search for them would take
+// very long, and a recursion over their bytes would overflow the stack.
+func TestLongSpecialTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	for length, want := range map[int]string{
+		maxSpecialBytes:     "",
+		maxSpecialBytes + 1: "load tokenizer: metadata tokenizer.ggml.tokens: special token 256 has 4097 bytes, more than 4096",
+		8 << 20:             "load tokenizer: metadata tokenizer.ggml.tokens: special token 256 has 8388608 bytes, more than 4096",
+	} {
+		f := byteLevel()
+		f.token(strings.Repeat("a", length-1)+"b", kindControl)
+		f.token(strings.Repeat("a", length-1)+"c", kindUserDefined)
+		_, err := New(f.meta())
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, want)
+	}
+}

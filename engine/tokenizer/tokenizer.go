@@ -95,6 +95,9 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	default:
 		return nil, fmt.Errorf("metadata %smodel: %q is not supported (supported: gpt2, llama)", prefix, model)
 	}
+	if err := t.vocab.checkSpecial(); err != nil {
+		return nil, err
+	}
 	t.special = newSpecialTokens(t.vocab, kindControl, kindUnknown, kindUserDefined)
 	t.userDefined = newSpecialTokens(t.vocab, kindUserDefined)
 	if err := t.makePieces(); err != nil {

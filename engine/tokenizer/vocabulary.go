@@ -92,6 +92,19 @@ func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
 	return kinds, nil
 }
 
+// checkSpecial returns an error if a special token is too long.
+func (v *vocabulary) checkSpecial() error {
+	for id, text := range v.tokens {
+		switch v.kinds[id] {
+		case kindControl, kindUnknown, kindUserDefined:
+			if len(text) > maxSpecialBytes {
+				return fmt.Errorf("metadata %stokens: special token %d has %d bytes, more than %d", prefix, id, len(text), maxSpecialBytes)
+			}
+		}
+	}
+	return nil
+}
+
 // role reads the id of a token with a special role. It returns none if the key is absent or has the
 // value 2^32-1 or -1, which mean no token.
 func (v *vocabulary) role(meta *gguf.Metadata, key string) (int32, error) {

@@ -3,6 +3,7 @@
 package chat
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,9 +77,10 @@ var defaults = []variable{{"tools", nil}, {"documents", nil}, {"add_generation_p
 // If the variable continue_final_message is true, the prompt ends with the last message, so that
 // the answer continues this message.
 //
-// An error wraps generation.ErrBadRequest, because the same chat would fail again. It also wraps a
+// Render stops and returns ctx's error soon after ctx is done. Any other error wraps
+// generation.ErrBadRequest, because the same chat would fail again. It also wraps a
 // *jinja.RaiseError if the template refuses the messages.
-func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) {
+func (t *Template) Render(ctx context.Context, chat *ordered.Object, date time.Time) (string, error) {
 	if t.err != nil {
 		return "", generation.BadRequest("%w", t.err)
 	}
@@ -98,7 +100,10 @@ func (t *Template) Render(chat *ordered.Object, date time.Time) (string, error) 
 		developerAsSystem(vars)
 	}
 	continues := continueLast(vars)
-	prompt, err := t.program.Render(vars, date)
+	prompt, err := t.program.RenderContext(ctx, vars, date)
+	if done := ctx.Err(); err != nil && done != nil {
+		return "", done
+	}
 	if continues && err == nil {
 		prompt, err = cutContinued(prompt)
 	}

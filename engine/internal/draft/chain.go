@@ -140,7 +140,7 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 		best := c.model.Best(0)
 		for i, s := range c.pass.seqs {
 			token, confidence := likeliest(best[i])
-			if s.add(token, confidence, seconds, gate) && !slices.Contains(s.StopIDs, token) {
+			if _, stops := slices.BinarySearch(s.StopIDs, token); s.add(token, confidence, seconds, gate) && !stops {
 				c.next.begin(s.pages())
 				c.next.row(token, s.Length()-c.shift+depth-s.origin, int32(i))
 				c.next.output(s)

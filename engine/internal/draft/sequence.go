@@ -8,7 +8,7 @@ type Sequence struct {
 
 	Tokens   []int32      // known tokens: the prompt and the answer so far
 	Limit    int          // maximum length of Tokens
-	StopIDs  []int32      // tokens after which nothing is drafted
+	StopIDs  []int32      // tokens after which nothing is drafted, in ascending order
 	Table    *cache.Table // page table, also for the cache of the MTP layer or small model; nil until admitted
 	Computed int          // number of positions whose keys and values are in the model's cache
 	Start    int          // value of Computed before the present step

@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/internal/cache"
@@ -16,16 +17,18 @@ const (
 	maxSkips = 64
 )
 
-// enqueue appends sequences to the waiting sequences of their class. Interactive sequences are in
-// front of batch sequences.
+// enqueue appends the sequences of a request to the waiting sequences of their class. Interactive
+// sequences are in front of batch sequences.
 func (p *planner) enqueue(seqs []*sequence) {
-	for _, s := range seqs {
-		i := len(p.waiting)
-		if s.request.interactive {
-			i = p.interactiveWaiting()
-		}
-		p.waiting = slices.Insert(p.waiting, i, s)
+	if len(seqs) == 0 {
+		return
 	}
+	p.taken(seqs[0].request)
+	i := len(p.waiting)
+	if seqs[0].request.interactive {
+		i = p.interactiveWaiting()
+	}
+	p.waiting = slices.Insert(p.waiting, i, seqs...)
 }
 
 func (p *planner) requeue(s *sequence) {
@@ -36,21 +39,25 @@ func (p *planner) requeue(s *sequence) {
 	p.waiting = slices.Insert(p.waiting, i, s)
 }
 
+// taken records that a request was queued, or got or lost a slot.
+func (p *planner) taken(r *request) {
+	p.turns++
+	r.turn = p.turns
+}
+
 // interactiveWaiting returns the number of waiting interactive sequences. They are at the head of
 // the queue.
 func (p *planner) interactiveWaiting() int {
-	n := slices.IndexFunc(p.waiting, func(s *sequence) bool { return !s.request.interactive })
-	if n < 0 {
-		return len(p.waiting)
-	}
-	return n
+	return sort.Search(len(p.waiting), func(i int) bool { return !p.waiting[i].request.interactive })
 }
 
-// admit admits waiting sequences in order of arrival, interactive ones first. Within a class,
-// sequences whose prompt begins with pages in the cache go first, so that a shared prefix is used
-// before it is evicted. A sequence is admitted if fewer than MaxSequences sequences run, and the
-// pages are expected to suffice for it and for all running sequences until they end. An idle engine
-// admits any sequence. Batch sequences are preempted to make room for an interactive one.
+// admit admits waiting sequences: interactive ones first, batch ones in order of arrival. Requests
+// share the slots for interactive sequences: the next slot is for the request that has the fewest,
+// whatever its number of choices. Batch sequences whose prompt begins with pages in the cache go
+// before other batch sequences, so that a shared prefix is used before it is evicted. A sequence is
+// admitted if fewer than MaxSequences sequences run, and the pages are expected to suffice for it
+// and for all running sequences until they end. An idle engine admits any sequence. To make room for
+// an interactive sequence, others are preempted: see victims.
 func (p *planner) admit() {
 	for len(p.waiting) > 0 {
 		i, preempt, ok := p.next()
@@ -58,17 +65,13 @@ func (p *planner) admit() {
 			return
 		}
 		s := p.waiting[i]
-		for _, skipped := range p.waiting[:i] {
-			skipped.skips++
-		}
-		if n := p.interactiveWaiting(); i < n && n < len(p.waiting) {
-			p.waiting[n].skips++
-		}
+		p.skip(i)
 		p.waiting = slices.Delete(p.waiting, i, i+1)
-		for range preempt {
-			p.preempt(p.youngest())
+		for _, v := range p.victimList[:preempt] {
+			p.preempt(slices.Index(p.running, v))
 		}
 		s.admit(p.pool.NewTable())
+		p.taken(s.request)
 		if f := &s.request.figures; f.admitted.IsZero() {
 			f.admitted = time.Now()
 		}
@@ -80,47 +83,99 @@ func (p *planner) admit() {
 	}
 }
 
-// next returns the index of the waiting sequence to admit, and the number of running sequences to
-// preempt for it. ok is false if there is no room. Interactive sequences go first, with one
-// exception: a batch sequence that was overtaken maxSkips times goes before them as soon as it
-// fits.
+// skip counts how often batch sequences are overtaken: those before waiting sequence i, which is
+// admitted, or the first one if sequence i is interactive.
+func (p *planner) skip(i int) {
+	n := p.interactiveWaiting()
+	overtaken := p.waiting[n:max(n, i)]
+	if i < n && n < len(p.waiting) {
+		overtaken = p.waiting[n : n+1]
+	}
+	for _, s := range overtaken {
+		s.skips++
+	}
+}
+
+// next returns the index of the waiting sequence to admit, and how many of the victims to preempt
+// for it. ok is false if there is no room. Interactive sequences go first, with one exception: a
+// batch sequence that was overtaken maxSkips times goes before them as soon as it fits.
 func (p *planner) next() (i, preempt int, ok bool) {
+	p.victimList = p.victimList[:0]
 	n := p.interactiveWaiting()
 	if n > 0 && n < len(p.waiting) && !p.waiting[n].yields() && p.fits(p.waiting[n], 0) {
 		return n, 0, true
 	}
 	if n == 0 {
-		i = p.choose(p.waiting)
+		i = p.choose()
 		return i, 0, p.fits(p.waiting[i], 0)
 	}
-	i = p.choose(p.waiting[:n])
-	for preempt <= p.yielding() {
+	i = firstTurn(p.waiting[:n])
+	if p.fits(p.waiting[i], 0) {
+		return i, 0, true
+	}
+	p.victims(p.waiting[i])
+	for preempt = 1; preempt <= len(p.victimList); preempt++ {
 		if p.fits(p.waiting[i], preempt) {
 			return i, preempt, true
 		}
-		preempt++
 	}
 	return i, 0, false
+}
+
+// firstTurn returns the index of the interactive sequence whose turn it is: the first one of the
+// request that has the fewest running sequences and, of several such requests, of the one that has
+// waited for longest since it was queued, or got or lost a slot.
+func firstTurn(waiting []*sequence) (first int) {
+	for i, s := range waiting {
+		a, b := s.request, waiting[first].request
+		if a != b && cmp.Or(cmp.Compare(a.running, b.running), cmp.Compare(a.turn, b.turn)) < 0 {
+			first = i
+		}
+	}
+	return first
+}
+
+// victims lists the running sequences that may be preempted for a waiting interactive sequence, in
+// the order in which this happens: batch sequences that yield, youngest first, and then, if no
+// other choice of its request runs, the choices of requests that have several, from the request
+// that has the most. Each request keeps its oldest choice.
+func (p *planner) victims(s *sequence) {
+	p.victimList = p.victimList[:0]
+	for _, r := range p.running {
+		r.rank, r.victim = r.request.ranked, len(p.running)
+		r.request.ranked++
+	}
+	for _, r := range slices.Backward(p.running) {
+		r.request.ranked = 0
+		if r.yields() || s.request.running == 0 && r.request.interactive && r.rank > 0 {
+			p.victimList = append(p.victimList, r)
+		}
+	}
+	slices.SortStableFunc(p.victimList, func(a, b *sequence) int {
+		if c := cmp.Compare(a.urgency(), b.urgency()); c != 0 || a.urgency() == 0 {
+			return c
+		}
+		return cmp.Compare(b.rank, a.rank)
+	})
+	for i, v := range p.victimList {
+		v.victim = i
+	}
 }
 
 // yields reports whether interactive sequences may overtake or preempt a sequence: not after
 // maxSkips times.
 func (s *sequence) yields() bool { return !s.request.interactive && s.skips < maxSkips }
 
-func (p *planner) yielding() (n int) {
-	for _, s := range p.running {
+// youngest returns the index of the running sequence to preempt when pages run out: the last
+// admitted one, if possible one that yields, or else one of several choices of a request.
+func (p *planner) youngest() int {
+	for i, s := range slices.Backward(p.running) {
 		if s.yields() {
-			n++
+			return i
 		}
 	}
-	return n
-}
-
-// youngest returns the index of the running sequence to preempt next: the last admitted one, if
-// possible one that yields.
-func (p *planner) youngest() int {
-	for i := len(p.running) - 1; i >= 0; i-- {
-		if p.running[i].yields() {
+	for i, s := range slices.Backward(p.running) {
+		if s.request.interactive && s.request.running > 1 {
 			return i
 		}
 	}
@@ -134,6 +189,7 @@ func (p *planner) preempt(i int) {
 	s.preempt()
 	p.running = slices.Delete(p.running, i, i+1)
 	p.requeue(s)
+	p.taken(s.request)
 	p.preemptions++
 }
 
@@ -148,7 +204,7 @@ type need struct {
 }
 
 // fits reports whether a waiting sequence could be admitted, within MaxSequences and with enough
-// pages, if the given number of running sequences were preempted. Every sequence grows by one
+// pages, if the given number of victims were preempted. Every sequence grows by one
 // position per step and frees its pages when it ends. Pages are therefore scarcest just before a
 // sequence ends, and fits checks these moments.
 func (p *planner) fits(s *sequence, preempt int) bool {
@@ -164,8 +220,7 @@ func (p *planner) fits(s *sequence, preempt int) bool {
 	p.needs = append(p.needs[:0], need{steps: p.steps(s), now: s.length(), windowed: min(s.length(), room), has: p.held(s)})
 	for _, r := range slices.Backward(p.running) {
 		pages := r.table.Held()
-		if preempt > 0 && r.yields() {
-			preempt--
+		if preempt > 0 && r.victim < preempt {
 			available += pages - r.table.Adopted()
 			continue
 		}
@@ -225,16 +280,16 @@ func (p *planner) held(s *sequence) int {
 	return p.pool.Held(s.prefix)
 }
 
-// choose returns the index of the sequence to admit next among waiting sequences of one class. This
-// is the first one whose prompt begins with pages in the cache or, if there is none among the first
-// maxScan sequences, the first of all. A first sequence that was skipped maxSkips times, or
-// preempted, is always chosen.
-func (p *planner) choose(waiting []*sequence) int {
-	first := waiting[0]
+// choose returns the index of the sequence to admit next if only batch sequences wait. This is the
+// first one whose prompt begins with pages in the cache or, if there is none among the first maxScan
+// sequences, the first of all. A first sequence that was skipped maxSkips times, or preempted, is
+// always chosen.
+func (p *planner) choose() int {
+	first := p.waiting[0]
 	if first.skips >= maxSkips || first.recomputed {
 		return 0
 	}
-	for i, s := range waiting[:min(len(waiting), maxScan)] {
+	for i, s := range p.waiting[:min(len(p.waiting), maxScan)] {
 		if s.head == nil {
 			s.head = p.pool.Prefix(s.tokens[:min(s.length(), p.pool.PageSize()+1)])
 		}

@@ -25,9 +25,11 @@ type planner struct {
 	running     []*sequence // in order of admission
 	ended       []*request  // publish notifies their callers
 	preemptions uint64
+	turns       uint64 // number of times that a request was queued, or got or lost a slot
 	stops       stopRate
 	arrivals    arrivals
-	needs       []need // working memory of fits
+	needs       []need      // working memory of fits
+	victimList  []*sequence // working memory of victims
 
 	size             cost.Size   // size of the planned step
 	prompts          []*sequence // running sequences whose prompts are not computed yet, for the planned step
@@ -84,7 +86,8 @@ func (p *planner) retain(seqs []*sequence) []*sequence {
 			continue
 		}
 		if s.table != nil {
-			s.table.Release()
+			s.release()
+			p.taken(r)
 		}
 		if r.open--; r.open == 0 {
 			p.ended = append(p.ended, r)

@@ -22,7 +22,7 @@ type request struct {
 	prompt       []int32
 	limit        int // maximum number of tokens of a sequence, the prompt's included
 	minTokens    int
-	stopIDs      []int32
+	stopIDs      []int32 // distinct, in ascending order
 	choices      int
 	scores       bool // log-probabilities of the answers' tokens are requested
 	scoresPrompt bool // log-probabilities of the prompt's tokens are requested
@@ -42,6 +42,9 @@ type request struct {
 	nextReport   time.Time
 	scored       int    // number of log-probabilities so far
 	open         int    // number of sequences that have not ended
+	running      int    // number of sequences that have pages
+	turn         uint64 // planner.turns when the request was queued or last got or lost a slot
+	ranked       int    // working memory of planner.victims
 	err          error  // why the request failed
 	promptScores scores // log-probabilities of the prompt's tokens from the second on
 	figures      figures
@@ -64,6 +67,8 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began 
 		r.stopIDs = append(r.stopIDs, t.StopIDs()...)
 	}
 	r.stopIDs = append(r.stopIDs, req.StopIDs...)
+	slices.Sort(r.stopIDs)
+	r.stopIDs = slices.Compact(r.stopIDs)
 
 	n := r.choices
 	if r.promptOnly {

@@ -34,9 +34,11 @@ type sequence struct {
 
 	// The pages, and the wait for them.
 
-	table        *cache.Table // admit sets it, and preempt removes it
+	table        *cache.Table // admit sets it, and release removes it
 	head, prefix cache.Prefix // keys of the first page and of all full pages of tokens; choose and held compute them once
 	skips        int          // number of times that another sequence was admitted before it out of order; planner.admit counts them
+	rank         int          // number of running sequences of its request that are older; planner.victims sets it
+	victim       int          // index among planner.victims, or more than their number; planner.victims sets it
 	recomputed   bool         // preempt sets it if some of the positions had been computed
 	stale        bool         // some of its pages were discarded; planner.discard sets it, and preempt clears it
 
@@ -74,10 +76,11 @@ type sequence struct {
 	draft draft.Sequence
 }
 
-// newSequences returns the n sequences of a request, without answers. They share the prompt's
-// tokens until they are admitted.
+// newSequences returns the n sequences of a request, without answers. They share the stop strings
+// and, until they are admitted, the prompt's tokens.
 func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Request) []*sequence {
 	sampler := sample.New(req.Sampling, 0, r.prompt)
+	text := newAnswerText(req.Stop)
 	seqs := make([]*sequence, n)
 	for i := range seqs {
 		seqs[i] = &sequence{
@@ -87,7 +90,7 @@ func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Req
 			sampler: sampler.ForChoice(i),
 			scores:  scores{top: req.TopLogprobs},
 			decoder: continuation(t, r.prompt),
-			text:    newAnswerText(req.Stop),
+			text:    text,
 			draft:   draft.Sequence{Limit: r.limit, StopIDs: r.stopIDs},
 		}
 	}
@@ -109,6 +112,7 @@ func continuation(t *tokenizer.Tokenizer, prompt []int32) *tokenizer.Decoder {
 
 func (s *sequence) admit(t *cache.Table) {
 	s.table = t
+	s.request.running++
 	if n := s.length(); n == cap(s.tokens) && n == len(s.request.prompt) {
 		s.tokens = append(make([]int32, 0, min(s.request.limit, n+answerRoom)), s.tokens...)
 	}
@@ -116,10 +120,19 @@ func (s *sequence) admit(t *cache.Table) {
 
 // preempt takes the sequence's pages away. The sequence must be admitted and computed again.
 func (s *sequence) preempt() {
-	s.table.Release()
+	s.release()
 	s.recomputed = s.recomputed || s.computed > 0
-	s.table, s.computed, s.start, s.rows, s.stale = nil, 0, 0, 0, false
+	s.computed, s.start, s.rows, s.stale = 0, 0, 0, false
 	s.draft.Preempt()
+}
+
+// release frees the sequence's pages, if it has any.
+func (s *sequence) release() {
+	if s.table != nil {
+		s.table.Release()
+		s.table = nil
+		s.request.running--
+	}
 }
 
 func (s *sequence) adopt(positions int) {
@@ -216,7 +229,7 @@ func (s *sequence) mayEnd(drafts int) bool { return len(s.answer())+drafts >= s.
 func (s *sequence) accept(id int32, mayEnd bool) {
 	s.sampler.Accept(id)
 	s.tokens = append(s.tokens, id)
-	if mayEnd && slices.Contains(s.request.stopIDs, id) {
+	if _, stops := slices.BinarySearch(s.request.stopIDs, id); stops && mayEnd {
 		s.reason = generation.FinishStop
 		return
 	}
