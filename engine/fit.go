@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sort"
@@ -204,6 +205,8 @@ func (f *Fit) limits(o *Options) model.Limits {
 		Pages:    f.Pages,
 		PageSize: o.PageSize,
 		KV:       o.KV,
+
+		RopeContext: cmp.Or(o.Context, f.Trained),
 		// A small model for drafts uses the page tables of the main model, but its layers are
 		// grouped differently. Pages before windows are therefore not freed if a small model
 		// drafts.

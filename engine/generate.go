@@ -83,9 +83,9 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 // large texts at once.
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
 	t := e.files.tokenizer
-	if each := t.MaxTokenBytes(); each > 0 && len(text) > each*e.fit.Context {
+	if n := t.MinTokens(text); n > e.fit.Context {
 		return nil, generation.BadRequest("the prompt has %d bytes, which are at least %d tokens; the context holds %d",
-			len(text), (len(text)+each-1)/each, e.fit.Context)
+			len(text), n, e.fit.Context)
 	}
 	if len(text) >= largeText {
 		select {

@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -102,6 +103,7 @@ func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Step
 		return nil, nil
 	case how == DraftModel:
 		var err error
+		limits.RopeContext = cmp.Or(e.opts.Context, e.files.draftConfig.Context)
 		if o.Small, err = model.Load(e.backend, e.files.draft, limits); err != nil {
 			return nil, err
 		}

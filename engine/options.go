@@ -15,7 +15,8 @@ import (
 type Options struct {
 	// Context is the maximum number of positions of a sequence, prompt and answer together. The
 	// default is the number that the model was trained for, or the largest number that fits into
-	// the memory if that is less.
+	// the memory if that is less. Models with several sets of RoPE factors, such as Phi-3, use
+	// those for the given number or, by default, for the number that they were trained for.
 	Context int
 	// MaxSequences is the maximum number of sequences in a step.
 	MaxSequences int

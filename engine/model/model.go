@@ -69,6 +69,10 @@ type Limits struct {
 	Context  int // positions per sequence
 	Pages    int // pages of the KV cache
 	PageSize int // positions per page
+	// RopeContext is the context for which the RoPE factors of a model with several sets are
+	// chosen: what the user asked for or, by default, the context that the model was trained for.
+	// Unlike Context, it does not depend on memory. 0 means Context.
+	RopeContext int
 	// KV is the type in which the cache stores keys and values; see compute.CacheShape.
 	KV gguf.Type
 	// FreeWindows divides the layers into groups with separate page tables, so that pages before a

@@ -1,10 +1,12 @@
 package model
 
+import "cmp"
+
 // phi3 is Phi-3 to Phi-4. The weights of queries, keys and values are one tensor, and so are the
 // network's gate and up. Models for long contexts divide the frequencies of the rotation by
 // factors. There is one set of factors for contexts up to the original length and one for longer
-// contexts. The choice depends on the context that the model is loaded for, not on the length of a
-// sequence, because the cache stores keys after their rotation.
+// contexts. The choice depends on Limits.RopeContext, not on the length of a sequence, because the
+// cache stores keys after their rotation.
 func phi3(l *loader, _ Config, lim Limits) design {
 	d := design{fusedUp: true}
 	const long, short = "rope_factors_long.weight", "rope_factors_short.weight"
@@ -14,7 +16,7 @@ func phi3(l *loader, _ Config, lim Limits) design {
 	}
 	l.used[long], l.used[short] = true, true
 	name := short
-	if lim.Context > l.size("rope.scaling.original_context_length") {
+	if cmp.Or(lim.RopeContext, lim.Context) > l.size("rope.scaling.original_context_length") {
 		name = long
 	}
 	f, _ := l.baseFreqs("rope.freq_base", l.ropeDims())

@@ -17,6 +17,8 @@ type splitRule struct {
 	wholeWords bool
 	// addBOS is the value of add_bos_token for files that do not have this key.
 	addBOS bool
+	// nfc reports whether a text is converted to Unicode's normalization form C first.
+	nfc bool
 }
 
 // splitRules has the split rules by their names, as in llama.cpp's llama-vocab.cpp. The expressions
@@ -25,7 +27,7 @@ var splitRules = func() map[string]splitRule {
 	rules := map[string]splitRule{
 		"llama-bpe": {passes: passes{llama3(3)}, wholeWords: true, addBOS: true},
 		"glm4":      {passes: passes{llama3(3)}},
-		"qwen2":     {passes: passes{llama3(1)}},
+		"qwen2":     {passes: passes{llama3(1)}, nfc: true},
 		"gpt-4o":    {passes: passes{caseSplit(3, true)}},
 		"tekken":    {passes: passes{caseSplit(1, false)}, wholeWords: true, addBOS: true},
 		"gpt-2":     {passes: passes{gpt2}},
@@ -61,6 +63,11 @@ var splitRules = func() map[string]splitRule {
 		"smollm": "starcoder", "refact": "starcoder", "command-r": "starcoder",
 	} {
 		rules[alias] = rules[name]
+	}
+	for _, name := range []string{"command-r", "mpt"} {
+		rule := rules[name]
+		rule.nfc = true
+		rules[name] = rule
 	}
 	return rules
 }()

@@ -10,7 +10,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -25,9 +28,15 @@ type Tokenizer struct {
 	pieces      []byte         // the bytes of all tokens, one after another
 	pieceEnds   []int32        // [id] end of the token's bytes in pieces
 	dropSpace   bool           // the encoder adds a space before a text, which decoding must remove
+	strip       []strip        // [id] white space that belongs to special tokens; nil if there is none
+	nfc         bool           // texts are encoded in Unicode's normalization form C
 
 	maxTokenBytes int
 }
+
+// maxComposed is the maximum of a text's length divided by the length of its normalization form C.
+// A syllable of Korean has 3 bytes, and its three letters have 9.
+const maxComposed = 3
 
 // encoder is one of the two kinds of byte-pair encoding.
 type encoder interface {
@@ -83,6 +92,7 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 		if t.encoder, err = newBPE(meta, t.vocab, rule); err != nil {
 			return nil, err
 		}
+		t.nfc = rule.nfc
 	case "llama":
 		if t.vocab, err = loadVocabulary(meta, true); err != nil {
 			return nil, err
@@ -103,10 +113,16 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	if err := t.makePieces(); err != nil {
 		return nil, err
 	}
+	if t.strip, err = loadStrips(meta, t.vocab, model == "llama"); err != nil {
+		return nil, err
+	}
 	if !t.encoder.loses() {
 		t.maxTokenBytes = utf8.UTFMax // maximum length of a character that becomes the unknown token
 		for _, text := range t.vocab.tokens {
 			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // at least the number of bytes that the token represents, in both kinds of vocabularies
+		}
+		if t.nfc {
+			t.maxTokenBytes *= maxComposed
 		}
 	}
 	return t, nil
@@ -160,9 +176,26 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 	return ids, p.err
 }
 
-// MaxTokenBytes returns the maximum number of bytes of a text that one id represents. It returns 0
-// if the tokenizer drops some characters: a text of any length can then become a single id.
+// MaxTokenBytes returns the maximum number of bytes of a text that one id represents, without white
+// space that belongs to a special token. It returns 0 if the tokenizer drops some characters: a
+// text of any length can then become a single id.
 func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
+
+// MinTokens returns a number of ids that a text has at least, without encoding it.
+func (t *Tokenizer) MinTokens(text string) int {
+	if t.maxTokenBytes == 0 {
+		return 0
+	}
+	n := len(text)
+	if t.strip != nil {
+		for _, r := range text {
+			if unicode.IsSpace(r) {
+				n -= utf8.RuneLen(r)
+			}
+		}
+	}
+	return (n + t.maxTokenBytes - 1) / t.maxTokenBytes
+}
 
 func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	special := t.userDefined
@@ -177,8 +210,12 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	afterSpecial := true
 	for text != "" && p.err == nil {
 		at, length, id := special.find(text, p)
-		if at > 0 {
-			ids = t.encoder.encode(ids, text[:at], afterSpecial, p)
+		part := text[:at]
+		if t.strips(id, stripLeft) {
+			part = trimRight(part)
+		}
+		if part != "" {
+			ids = t.encoder.encode(ids, t.normalize(part), afterSpecial, p)
 			afterSpecial = false
 		}
 		if length > 0 {
@@ -186,6 +223,9 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 			afterSpecial = true
 		}
 		text = text[at+length:]
+		if t.strips(id, stripRight) {
+			text = trimLeft(text)
+		}
 	}
 	if addBOS && len(ids) > 1 && ids[1] == t.vocab.bos {
 		ids = ids[1:]
@@ -194,6 +234,15 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 		ids = append(ids, t.vocab.eos)
 	}
 	return ids
+}
+
+// normalize returns a part of a text without special tokens in the form in which the model's
+// vocabulary has it.
+func (t *Tokenizer) normalize(part string) string {
+	if t.nfc && !norm.NFC.IsNormalString(part) {
+		return norm.NFC.String(part)
+	}
+	return part
 }
 
 // Decode converts ids to text. ids must begin at the start of a text, because Decode drops the

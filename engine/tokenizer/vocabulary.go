@@ -95,14 +95,19 @@ func loadKinds(meta *gguf.Metadata, n int) ([]kind, error) {
 // checkSpecial returns an error if a special token is too long.
 func (v *vocabulary) checkSpecial() error {
 	for id, text := range v.tokens {
-		switch v.kinds[id] {
-		case kindControl, kindUnknown, kindUserDefined:
-			if len(text) > maxSpecialBytes {
-				return fmt.Errorf("metadata %stokens: special token %d has %d bytes, more than %d", prefix, id, len(text), maxSpecialBytes)
-			}
+		if v.isSpecial(id) && len(text) > maxSpecialBytes {
+			return fmt.Errorf("metadata %stokens: special token %d has %d bytes, more than %d", prefix, id, len(text), maxSpecialBytes)
 		}
 	}
 	return nil
+}
+
+func (v *vocabulary) isSpecial(id int) bool {
+	switch v.kinds[id] {
+	case kindControl, kindUnknown, kindUserDefined:
+		return true
+	}
+	return false
 }
 
 // role reads the id of a token with a special role. It returns none if the key is absent or has the

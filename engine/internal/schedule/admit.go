@@ -56,8 +56,8 @@ func (p *planner) interactiveWaiting() int {
 // whatever its number of choices. Batch sequences whose prompt begins with pages in the cache go
 // before other batch sequences, so that a shared prefix is used before it is evicted. A sequence is
 // admitted if fewer than MaxSequences sequences run, and the pages are expected to suffice for it
-// and for all running sequences until they end. An idle engine admits any sequence. To make room for
-// an interactive sequence, others are preempted: see victims.
+// and for all running sequences until they end. An idle engine admits any sequence. To make room
+// for an interactive sequence, others are preempted: see victims.
 func (p *planner) admit() {
 	for len(p.waiting) > 0 {
 		i, preempt, ok := p.next()
@@ -281,9 +281,9 @@ func (p *planner) held(s *sequence) int {
 }
 
 // choose returns the index of the sequence to admit next if only batch sequences wait. This is the
-// first one whose prompt begins with pages in the cache or, if there is none among the first maxScan
-// sequences, the first of all. A first sequence that was skipped maxSkips times, or preempted, is
-// always chosen.
+// first one whose prompt begins with pages in the cache or, if there is none among the first
+// maxScan sequences, the first of all. A first sequence that was skipped maxSkips times, or
+// preempted, is always chosen.
 func (p *planner) choose() int {
 	first := p.waiting[0]
 	if first.skips >= maxSkips || first.recomputed {

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-run/ingot/engine/generation"
 )
 
-// The choices of a waiting request share the prompt, its token counts and the stop strings. They take
-// hardly more memory than one choice.
+// The choices of a waiting request share the prompt, its token counts and the stop strings. They
+// take hardly more memory than one choice.
 func TestWaitingChoicesShareThePrompt(t *testing.T) { // not parallel: it measures the whole process
 	m := newManual(t, setup{path: microLlama})
 	const prompt, perChoice = 500, 2048 // tokens; bytes

@@ -1,0 +1,96 @@
+package chat
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+	"github.com/ingot-run/ingot/internal/ordered"
+)
+
+// family is a file of testdata/families.py: a chat template, a part of a vocabulary, and chats with
+// their prompts.
+type family struct {
+	Architecture string    `json:"architecture"`
+	Name         string    `json:"name"`
+	Model        string    `json:"model"`
+	Pre          string    `json:"pre"`
+	BOS          int32     `json:"bos"` // -1 for none
+	EOS          int32     `json:"eos"`
+	SpacePrefix  bool      `json:"space_prefix"`
+	Date         string    `json:"date"`
+	Template     string    `json:"template"`
+	Tokens       []string  `json:"tokens"`
+	Types        []int32   `json:"types"`
+	Merges       []string  `json:"merges"`
+	Scores       []float32 `json:"scores"`
+	Cases        []struct {
+		Messages json.RawMessage `json:"messages"`
+		Text     string          `json:"text"`
+		IDs      []int32         `json:"ids"`
+	} `json:"cases"`
+}
+
+func (f *family) meta() *gguf.Metadata {
+	m := gguf.NewMetadata()
+	for key, v := range map[string]any{
+		"general.architecture": f.Architecture, "general.name": f.Name,
+		"tokenizer.ggml.model": f.Model, "tokenizer.ggml.pre": f.Pre,
+		"tokenizer.ggml.tokens": f.Tokens, "tokenizer.ggml.token_type": f.Types, "tokenizer.ggml.merges": f.Merges, "tokenizer.ggml.scores": f.Scores,
+		"tokenizer.ggml.eos_token_id": f.EOS, "tokenizer.ggml.add_bos_token": f.BOS >= 0, "tokenizer.ggml.add_space_prefix": f.SpacePrefix,
+		TemplateKey: f.Template,
+	} {
+		m.Set(key, v)
+	}
+	if f.BOS >= 0 {
+		m.Set("tokenizer.ggml.bos_token_id", f.BOS)
+	}
+	return m
+}
+
+// TestFamilies makes prompts with the template and the tokenizer of each family, and compares them
+// with those of Hugging Face's transformers and tokenizers. The files of families whose licence
+// does not allow a copy are in the folder families of INGOT_VECTORS.
+func TestFamilies(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/families/*.json")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(paths), 10)
+	if dir := os.Getenv("INGOT_VECTORS"); dir != "" {
+		more, err := filepath.Glob(filepath.Join(dir, "families", "*.json"))
+		require.NoError(t, err)
+		paths = append(paths, more...)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(path)
+			require.NoError(t, err)
+			var f family
+			require.NoError(t, json.Unmarshal(text, &f))
+			tokens, err := tokenizer.New(f.meta())
+			require.NoError(t, err)
+			template := New(f.meta(), tokens)
+			date, err := time.Parse(time.DateOnly, f.Date)
+			require.NoError(t, err)
+			require.NotEmpty(t, f.Cases)
+			for i, c := range f.Cases {
+				messages, err := ordered.ParseJSON(c.Messages)
+				require.NoError(t, err)
+				vars := ordered.NewObject()
+				vars.Set("messages", messages)
+				prompt, err := template.Render(t.Context(), vars, date)
+				require.NoError(t, err)
+				require.Equal(t, c.Text, prompt, "chat %d", i)
+				require.Equal(t, c.IDs, tokens.Encode(prompt, tokenizer.EncodeOptions{Special: true}), "chat %d", i)
+			}
+		})
+	}
+}
