@@ -59,7 +59,7 @@ func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summa
 		return sum, err
 	}
 	whole := sha256.New()
-	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown}
+	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, RecordSum: o.RecordSum}
 	if !o.ByModel {
 		read.Models = []string{cmp.Or(o.Alias, queue.DefaultAlias)}
 	}

@@ -47,22 +47,27 @@ func CheckWeight(n int) error {
 // Options are the settings of a batch. A zero value stands for the default that the field's comment
 // names.
 type Options struct {
-	Batch         string         // batch id, required; NewBatchID makes a new id
-	Alias         string         // model name that workers serve; default queue.DefaultAlias
-	ByModel       bool           // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
-	Priority      queue.Priority // default queue.Default
-	Format        rows.Format    // format of the input; default rows.FormatAuto
-	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
-	MixModels     bool           // let different model files under one model name answer the batch, even if the batch exists already
-	Lines         int            // number of lines of the file, set by Enqueue; 0 if not known
-	MaxAttempts   int            // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
-	Timeout       time.Duration  // maximum time of one attempt; default DefaultTimeout
-	Retention     time.Duration  // time that results are kept after the end of the batch; default DefaultRetention
-	Version       string         // version of the program, for the results of rows that cannot be used
-	Weight        int            // share among batches of the same priority, see CheckWeight; 0 means 1 for a new batch, and no change for an existing batch
-	Deadline      time.Time      // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
-	Live          *queue.Live    // settings of a request whose client waits; nil for a file. Such a batch has the priority Interactive
-	Progress      func(Summary)  // called every 1000 rows from one goroutine, and at the end; may be nil
+	Batch         string                // batch id, required; NewBatchID makes a new id
+	Alias         string                // model name that workers serve; default queue.DefaultAlias
+	ByModel       bool                  // rows that name a model go to its workers, other rows to those of Alias; an existing batch keeps its setting
+	Priority      queue.Priority        // default queue.Default
+	Format        rows.Format           // format of the input; default rows.FormatAuto
+	IgnoreUnknown bool                  // accept rows with unknown fields or names of other models
+	MixModels     bool                  // let different model files under one model name answer the batch, even if the batch exists already
+	Lines         int                   // number of lines of the file, set by Enqueue; 0 if not known
+	MaxAttempts   int                   // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
+	Timeout       time.Duration         // maximum time of one attempt; default DefaultTimeout
+	Retention     time.Duration         // time that results are kept after the end of the batch; default DefaultRetention
+	RecordSum     func(line int) string // as rows.Options.RecordSum
+	Version       string                // version of the program, for the results of rows that cannot be used
+	Weight        int                   // share among batches of the same priority, see CheckWeight; 0 means 1 for a new batch, and no change for an existing batch
+	Deadline      time.Time             // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
+	Live          *queue.Live           // settings of a request whose client waits; nil for a file. Such a batch has the priority Interactive
+	Progress      func(Summary)         // called every 1000 rows from one goroutine, and at the end; may be nil
+
+	// Existing is called if the batch existed already, with its deadline and ByModel, which stay,
+	// as does its retention. May be nil.
+	Existing func(queue.Batch)
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -140,6 +145,9 @@ func NewProducer(ctx context.Context, q queue.Queue, o Options, fileSHA string) 
 	}
 	if err != nil || created {
 		return p, err
+	}
+	if o.Existing != nil {
+		o.Existing(known)
 	}
 	err = p.resume(ctx, known, fileSHA)
 	return p, err
@@ -290,6 +298,7 @@ func (p *Producer) job(row rows.Row) *queue.Job {
 		Batch:       p.batch,
 		Line:        row.Line,
 		Sum:         row.Sum,
+		Record:      row.Record,
 		File:        p.file,
 		CustomID:    row.CustomID,
 		Endpoint:    row.Endpoint,

@@ -151,6 +151,10 @@ type OutputLine struct {
 	CustomID string    `json:"custom_id"`
 	Response *Response `json:"response"`
 	Error    *Error    `json:"error"`
+
+	// RecordSum is the checksum of the table's record from which the request was made, 8 hex
+	// digits. It is empty if the request is a line of the input.
+	RecordSum string `json:"record_sum,omitempty"`
 }
 
 // Response is an answer in the form of OpenAI's HTTP API.

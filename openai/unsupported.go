@@ -68,7 +68,8 @@ var inert = []string{
 	"stream_options", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
 	"priority", "request_id", "cache_salt", // from vLLM
 	"cache_prompt", "id_slot", "timings_per_token", "mirostat_tau", "mirostat_eta", // from llama.cpp
-	"keep_alive", // from Ollama
+	"keep_alive",  // from Ollama
+	"ingot_error", // why a row failed before, in files of failed rows
 }
 
 // refuse sets an error for unsupported fields and misspelt names. A live request may set "stream".

@@ -17,9 +17,10 @@ import (
 // byte for byte.
 type Job struct {
 	Batch       string          `json:"batch"`
-	Line        int             `json:"line"`           // line number in the input, from 1; identifies the row in the batch
-	Sum         string          `json:"sum"`            // the start of the SHA-256 of the line, 8 hex digits
-	File        string          `json:"file,omitempty"` // FileID of the batch's file; empty in a local run
+	Line        int             `json:"line"`             // line number in the input, from 1; identifies the row in the batch
+	Sum         string          `json:"sum"`              // the start of the SHA-256 of the line, 8 hex digits
+	Record      string          `json:"record,omitempty"` // checksum of the record from which the line was made; empty if it was not made from one
+	File        string          `json:"file,omitempty"`   // FileID of the batch's file; empty in a local run
 	CustomID    string          `json:"custom_id"`
 	Endpoint    openai.Endpoint `json:"url"`
 	Body        json.RawMessage `json:"body"`

@@ -81,7 +81,7 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 }
 
 func newResult(j *Job, l openai.OutputLine, s Stats) Result {
-	l.ID, l.CustomID = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID
+	l.ID, l.CustomID, l.RecordSum = openai.ResultID(j.Batch, j.Line, j.Sum), j.CustomID, j.Record
 	text, err := openai.Marshal(Line{l, s})
 	switch {
 	case err != nil: // a number that JSON does not support

@@ -70,15 +70,16 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
-	queue, err := dial(cmd, cfg)
+	q, err := dial(cmd, cfg)
 	if err != nil {
 		return err
 	}
-	defer queue.Close() //nolint:errcheck // Redis has answered every command
+	defer q.Close() //nolint:errcheck // Redis has answered every command
 	options := enqueue.Options{
-		Batch: c.batch, Alias: cfg.Alias, Priority: cfg.Priority, Format: in.Format,
+		Batch: c.batch, Alias: cfg.Alias, Priority: cfg.Priority, Format: in.Format, RecordSum: in.RecordSum,
 		IgnoreUnknown: ignore, ByModel: !ignore, Retention: c.retention, MixModels: c.mixModels, Version: programVersion(), Weight: c.weight,
 	}
+	options.Existing = func(b queue.Batch) { c.warnOfExisting(cmd, b) }
 	if c.deadline > 0 {
 		options.Deadline = time.Now().Add(c.deadline)
 	}
@@ -87,18 +88,39 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	options.Progress = func(s enqueue.Summary) {
 		d.Show(progress.Counts{Total: s.Total, Before: s.Known, Done: s.Added, Failed: s.Rejected})
 	}
-	sum, err := enqueue.Enqueue(cmd.Context(), queue, in, options)
+	sum, err := enqueue.Enqueue(cmd.Context(), q, in, options)
 	d.Close()
 	if err != nil {
 		return fmt.Errorf("enqueue %s: %w", strings.Join(args, " "), enqueueHint(cmd, in.Hint(err), sum))
 	}
 	cmd.PrintErrln(enqueued(sum))
 	printModels(cmd, cfg.Alias, sum.Models)
-	if err := warnOfNoWorker(cmd, queue, cfg.Alias, sum.Models); err != nil { // the rows are queued in any case
+	if err := warnOfNoWorker(cmd, q, cfg.Alias, sum.Models); err != nil { // the rows are queued in any case
 		cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", textfmt.OneLine(err.Error()))
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), c.batch)
 	return err
+}
+
+// warnOfExisting prints which flags had no effect, because the batch existed already.
+func (c *enqueueCommand) warnOfExisting(cmd *cobra.Command, b queue.Batch) {
+	deadline := "it has no deadline"
+	if at := b.Deadline; !at.IsZero() {
+		deadline = "its deadline stays " + at.UTC().Format(time.RFC3339)
+	}
+	for _, f := range []struct {
+		flag, kept string
+		ignored    bool
+	}{
+		{"retention", "it keeps its retention", true},
+		{"deadline", deadline, true},
+		{"unknown-fields", "names of models in its rows still decide which workers answer them", c.unknown == unknownIgnore && b.ByModel},
+		{"unknown-fields", "all of its rows go to one model name", c.unknown != unknownIgnore && !b.ByModel},
+	} {
+		if f.ignored && cmd.Flags().Changed(f.flag) {
+			cmd.PrintErrf("--%s has no effect: batch %s exists already, and %s\n", f.flag, b.ID, f.kept)
+		}
+	}
 }
 
 // check checks the flags of the batch. If --batch is not given, it makes a new id.

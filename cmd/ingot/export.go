@@ -38,14 +38,18 @@ func (c *exportCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := export.CheckFailed(out.Failed); err != nil {
+		return err
+	}
 	return out.Write(cmd.Context(), args, in)
 }
 
-type recordFlags struct{ path, format string }
+type recordFlags struct{ path, format, encoding string }
 
 func (f *recordFlags) add(flags *pflag.FlagSet, usage string) {
 	flags.StringVar(&f.path, "input", "", usage)
 	flags.StringVar(&f.format, "format", string(table.Auto), "`FORMAT` of ROWS: "+table.FormatNames())
+	addEncoding(flags, &f.encoding, "ROWS")
 }
 
 // open returns a function that opens a reader of the rows for a table. It returns nil if no file is
@@ -61,7 +65,10 @@ func (f *recordFlags) open(out *export.Output) (func() (table.Reader, error), er
 	if f.path == "" {
 		return nil, nil
 	}
-	in, err := table.Open([]string{f.path}, table.Options{Format: format})
+	if err := checkEncoding(f.encoding); err != nil {
+		return nil, err
+	}
+	in, err := table.Open([]string{f.path}, table.Options{Format: format, Encoding: f.encoding})
 	if err != nil {
 		return nil, err
 	}

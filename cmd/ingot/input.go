@@ -21,6 +21,7 @@ import (
 type inputFlags struct {
 	flags                  *pflag.FlagSet // nil without flags
 	format, shape          string
+	encoding               string
 	prompt, system, layout string
 	defaults               map[string]*string // values of the flags for row defaults, by the request's field
 	stops                  *[]string
@@ -44,6 +45,7 @@ func (f *inputFlags) add(flags *pflag.FlagSet) {
 	f.flags = flags
 	flags.StringVar(&f.format, "format", string(table.Auto),
 		"`FORMAT` of IN: "+table.FormatNames()+"; auto uses the file's extension or, if that is unknown, its first bytes")
+	addEncoding(flags, &f.encoding, "IN")
 	flags.StringVar(&f.prompt, "prompt", "", "`TEMPLATE` of the user's message, such as 'Translate: {{.text}}'; @FILE reads it from a file")
 	flags.StringVar(&f.system, "system", "", "`TEMPLATE` of a system message, for rows that have none; @FILE reads it from a file")
 	flags.StringVar(&f.layout, "template", "", "`FILE` with the templates of several messages, each below a line such as --- user")
@@ -108,6 +110,9 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 	if err != nil {
 		return table.Options{}, prompt.Options{}, usagef("--format: %w", err)
 	}
+	if err := checkEncoding(f.encoding); err != nil {
+		return table.Options{}, prompt.Options{}, err
+	}
 	o := prompt.Options{}
 	if o.Shape, err = prompt.ParseShape(f.shape); err != nil {
 		return table.Options{}, o, usagef("--shape: %w", err)
@@ -135,7 +140,21 @@ func (f *inputFlags) options() (table.Options, prompt.Options, error) {
 		return table.Options{}, o, &usageError{err}
 	}
 	choose, err := f.selection()
-	return table.Options{Format: format, Select: choose}, o, err
+	return table.Options{Format: format, Encoding: f.encoding, Select: choose}, o, err
+}
+
+func addEncoding(flags *pflag.FlagSet, encoding *string, file string) {
+	flags.StringVar(encoding, "encoding", "", "`NAME` of the encoding of "+file+", such as windows-1252 or shift_jis (default UTF-8)")
+}
+
+func checkEncoding(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := table.CheckEncoding(name); err != nil {
+		return usagef("--encoding: %w", err)
+	}
+	return nil
 }
 
 func (f *inputFlags) selection() (table.Selection, error) {
@@ -208,6 +227,7 @@ func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*prompt.Input, er
 	}
 	to.Stdin = cmd.InOrStdin()
 	po.Notice = func(text string) { cmd.PrintErrln(textfmt.Printable(text)) }
+	po.Warn = po.Notice
 	return prompt.Open(paths, to, po)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
@@ -83,6 +84,9 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 			return nil, usagef("--output-format: %q is not known: use %s", o.format, formatNames())
 		}
 	}
+	if !out.Appends() && o.path == "/dev/stdout" { // also if stdout is a file, which a table would replace
+		out.Path = stdio
+	}
 	if err := out.Format.CheckPath(o.path); err != nil {
 		return nil, usagef("-o %s: %w", o.path, err)
 	}
@@ -96,11 +100,14 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 		if forTables != "" {
 			return nil, usagef("--%s is for tables: end the name of OUT in .csv or .parquet, or give --output-format simple", forTables)
 		}
-		if o.ordered && o.path == stdio {
-			return nil, usagef("--ordered needs a file as OUT, since stdout cannot be sorted at the end")
+		if o.ordered && !out.Regular() {
+			return nil, usagef("--ordered needs a file as OUT, since stdout or a pipe cannot be sorted at the end")
 		}
 	}
 	if o.failed != "" {
+		if strings.HasPrefix(o.failed, o.path+".") && strings.HasSuffix(o.failed, ".answers.jsonl") {
+			return nil, usagef("--failed: %s is the name of a file of answers: choose another file", o.failed)
+		}
 		if o.failed == stdio || o.failed == o.path || table.SameFile(o.failed, o.path) {
 			return nil, usagef("--failed: give a file other than OUT")
 		}

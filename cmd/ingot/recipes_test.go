@@ -113,7 +113,7 @@ func TestRecipeADataSet(t *testing.T) {
 	require.NotEmpty(t, got)
 	require.Less(t, len(got), 15)
 	require.Equal(t, want, got)
-	require.Equal(t, "topic,level\n", readFile(t, filepath.Join(dir, "again.csv")), "no row failed")
+	require.Equal(t, "topic,level,ingot_error\n", readFile(t, filepath.Join(dir, "again.csv")), "no row failed")
 }
 
 func TestRecipeClassifyWithSeveralModels(t *testing.T) {

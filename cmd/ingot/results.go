@@ -51,8 +51,11 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.forget && out.Path == stdio {
-		return usagef("--forget needs a file as OUT, which keeps what Redis deletes")
+	if c.forget && !out.Regular() {
+		return usagef("--forget needs a file as OUT, which keeps what Redis deletes: %s is not a regular file", out.Path)
+	}
+	if err := refuseInput(out, []string{c.rows.path}); err != nil {
+		return err
 	}
 	in, err := c.rows.open(out)
 	if err != nil {
@@ -115,12 +118,19 @@ type collecting struct {
 
 // run writes the results and reports the outcome. Failed rows are not an error.
 func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
-	output, err := r.output.Open("", r.batch)
+	output, err := r.output.Open(ctx, "", r.batch)
 	if err != nil {
 		return c, err
 	}
 	closeOutput := sync.OnceValue(output.Close)
-	defer func() { err = errors.Join(err, closeOutput()) }()
+	defer func() {
+		if closeErr := closeOutput(); err == nil { // writing may have failed with the same error
+			err = closeErr
+		}
+	}()
+	if r.forget && !output.Regular() { // the path may have changed since the flags were checked
+		return c, fmt.Errorf("--forget: %s is not a regular file", r.output.Path)
+	}
 	c, s, err := r.collect(ctx, output)
 	if err != nil && ctx.Err() == nil {
 		return c, fmt.Errorf("read results: %w", err)
@@ -133,8 +143,8 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 		return c, err
 	}
 	if r.forget && c.Finished {
-		if err := closeOutput(); err != nil { // Close writes the output to the disk
-			return c, nil // the deferred call returns the error of Close
+		if err := closeOutput(); err != nil { // Close checks that the path has all results on the disk
+			return c, err
 		}
 		if err := r.queue.Purge(ctx, r.batch); err != nil {
 			return c, err

@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-run/ingot/files/export"
 	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/hub"
 	"github.com/ingot-run/ingot/internal/progress"
 	"github.com/ingot-run/ingot/internal/textfmt"
@@ -73,7 +74,7 @@ func (c *runCommand) run(cmd *cobra.Command, args []string) error {
 	if r.out, err = c.to.open(cmd); err != nil {
 		return err
 	}
-	r.out.Table.Selected = true // OUT.answers.jsonl may have rows that another run selected
+	r.out.Table.Selected = c.from.choose != (table.Selection{}) // OUT.answers.jsonl may have rows that another run selected
 	if r.models, err = runModels(cfg.Model); err != nil {
 		return err
 	}
@@ -173,11 +174,11 @@ func (r *runner) run(ctx context.Context) (sum local.Summary, err error) {
 			return sum, err
 		}
 	}
-	if err := r.out.Finish(ctx, in.Table.Records, names...); err != nil {
+	if err := r.out.Finish(ctx, in.Answered, names...); err != nil {
 		if ctx.Err() != nil {
 			return sum, r.out.Stopped()
 		}
-		return sum, err
+		return sum, in.Hint(err)
 	}
 	if r.points != nil {
 		if err := r.points.Missing(); err != nil {
@@ -203,7 +204,7 @@ func (r *runner) check(in *prompt.Input) error {
 }
 
 func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) (sum local.Summary, err error) {
-	out, err := r.out.Open(m.Alias, local.Batch)
+	out, err := r.out.Open(ctx, m.Alias, local.Batch)
 	if err != nil {
 		return sum, err
 	}
@@ -268,7 +269,7 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 	}
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
 		Models: names, Others: others,
-		Format: in.Format, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
+		Format: in.Format, RecordSum: in.RecordSum, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})
 	if err != nil {

@@ -12,8 +12,10 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -150,10 +152,34 @@ func (a *Answers) errNoRow(e entry) error {
 	return fmt.Errorf("%s was %w: the input has no row %d", a.path, rows.ErrOtherFile, e.row)
 }
 
+// check returns rows.ErrOtherFile unless a line is the result of a record.
+func (a *Answers) check(l *line, r table.Record) error {
+	if id := nameOf(r); id != "" && id != l.CustomID && !strings.HasPrefix(l.CustomID, madeUpID) {
+		return fmt.Errorf("%s was %w: row %d has the id %.100q in the answers, but %.100q in the input", a.path, rows.ErrOtherFile, r.Number, l.CustomID, id)
+	}
+	var same bool
+	switch {
+	case r.Request != "":
+		same = strings.HasSuffix(l.ID, "-"+r.Request)
+	case l.RecordSum != "":
+		same = l.RecordSum == r.Sum()
+	case r.Line != nil:
+		same = strings.HasSuffix(l.ID, "-"+rows.Checksum(r.Line[:min(len(r.Line), rows.MaxLine)]))
+	default:
+		return fmt.Errorf("the answer to row %d in %s has no checksum of its record, since an older version of ingot wrote it: "+
+			"run ingot run or ingot enqueue again, or make the table without the input", r.Number, a.path)
+	}
+	if !same {
+		return fmt.Errorf("%s was %w: row %d of the input is not the row that was answered; give the unchanged input", a.path, rows.ErrOtherFile, r.Number)
+	}
+	return nil
+}
+
 type line struct {
-	ID       string `json:"id"`
-	CustomID string `json:"custom_id"`
-	Response *struct {
+	ID        string `json:"id"`
+	CustomID  string `json:"custom_id"`
+	RecordSum string `json:"record_sum"`
+	Response  *struct {
 		Body struct {
 			Model   string `json:"model"`
 			Choices []struct {

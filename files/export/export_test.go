@@ -2,6 +2,7 @@ package export_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/files/export"
@@ -30,10 +32,13 @@ type choice struct {
 	tokens          int
 }
 
+// sum is the checksum of every request.
+const sum = "0000abcd"
+
 // answer returns the output line of a row, as runs write it. Without choices, the row has failed.
 func answer(t *testing.T, row int, name string, choices ...choice) string {
 	t.Helper()
-	j := &queue.Job{Batch: "local", Line: row, Sum: "0000abcd", CustomID: name}
+	j := &queue.Job{Batch: "local", Line: row, Sum: sum, CustomID: name}
 	if len(choices) == 0 {
 		return string(queue.Failure(j, openai.Error{Code: openai.CodeTimeout, Message: "too slow"}, queue.Stats{}).Text)
 	}
@@ -80,9 +85,9 @@ func (in *input) Next() (table.Record, error) {
 	in.next++
 	fields, err := fieldsOf(line)
 	if err != nil {
-		return table.Record{}, &table.RecordError{Number: in.next, Line: line, Err: err}
+		return table.Record{}, &table.RecordError{Number: in.next, Line: line, Err: err, Request: sum}
 	}
-	return table.Record{Number: in.next, Line: line, Fields: fields}, nil
+	return table.Record{Number: in.next, Line: line, Fields: fields, Request: sum}, nil
 }
 
 func fieldsOf(line []byte) ([]table.Field, error) {
@@ -251,18 +256,24 @@ func TestFailedRowsInTheShapeOfTheInput(t *testing.T) {
 		answers = append(answers, open(t, answer(t, 1, "a"), answer(t, 2, "b", stop("two")), answer(t, 3, "line-3"), answer(t, 4, "line-4")))
 	}
 	for _, c := range []struct {
-		format             export.Format
-		want               string
-		failed, unreadable int
+		format export.Format
+		want   string
 	}{
-		{export.Batch, lines[0] + "\n" + lines[2] + "\n" + lines[3] + "\n", 3, 0},
-		{export.CSV, "id,n\na,1\n,4\n", 2, 1},
+		{export.Batch, `{ "id": "a", "n": 1,"ingot_error":"timeout: line 1: too slow"}
+{"line":"not JSON","ingot_error":"timeout: line 3: too slow"}
+{"n":4,"ingot_error":"timeout: line 4: too slow"}
+`},
+		{export.CSV, `id,n,ingot_error
+a,1,timeout: line 1: too slow
+,,timeout: line 3: too slow
+,4,timeout: line 4: too slow
+`},
 	} {
 		var failed bytes.Buffer
 		got, counts := write(t, export.Options{Input: from(lines...), Answers: answers, Failed: export.NewFailedRows(&failed, c.format)})
 		require.Len(t, got, 2)
 		require.Equal(t, c.want, failed.String())
-		require.Equal(t, export.Counts{Records: 2, Dropped: map[export.Reason]int{export.Failed: 6}, Failed: c.failed, Unreadable: c.unreadable}, counts)
+		require.Equal(t, export.Counts{Records: 2, Dropped: map[export.Reason]int{export.Failed: 6}, Failed: 3}, counts)
 	}
 }
 
@@ -271,7 +282,7 @@ func TestNoRowsFailed(t *testing.T) {
 	var failed bytes.Buffer
 	write(t, export.Options{Input: from(`{"id":"a"}`), Answers: []*export.Answers{open(t, answer(t, 1, "a", stop("one")))},
 		Failed: export.NewFailedRows(&failed, export.CSV)})
-	require.Equal(t, "id\n", failed.String())
+	require.Equal(t, "id,ingot_error\n", failed.String())
 }
 
 func TestTablesAreRefused(t *testing.T) {
@@ -343,4 +354,24 @@ func TestOrder(t *testing.T) {
 	after, err := os.Stat(path)
 	require.NoError(t, err)
 	require.True(t, os.SameFile(before, after), "a file that is in order is not rewritten")
+}
+
+// TestOpenWaitsForAReaderUntilStopped: a pipe without a reader does not take the answers.
+func TestOpenWaitsForAReaderUntilStopped(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"fifo", "fifo.csv"} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, unix.Mkfifo(path, 0o600))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		o := export.Output{Path: path, Format: export.FormatOf(path)}
+		if name == "fifo" {
+			_, err := o.Open(ctx, "", "b")
+			require.ErrorIs(t, err, context.Canceled)
+			continue
+		}
+		answers := filepath.Join(t.TempDir(), "answers.jsonl")
+		require.NoError(t, os.WriteFile(answers, []byte(answer(t, 1, "a", stop("one"))+"\n"), 0o600))
+		require.ErrorIs(t, o.Write(ctx, []string{answers}, nil), context.Canceled)
+	}
 }

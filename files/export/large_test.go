@@ -42,7 +42,7 @@ func (c *counted) Next() (table.Record, error) {
 		runtime.ReadMemStats(&m)
 		c.peak = max(c.peak, m.HeapAlloc)
 	}
-	return table.Record{Number: c.next, Fields: []table.Field{
+	return table.Record{Number: c.next, Request: "00000000", Fields: []table.Field{
 		{Name: "id", Value: json.RawMessage(fmt.Sprint(c.next))}, {Name: "text", Value: json.RawMessage(fmt.Sprintf(`"question %d"`, c.next))},
 	}}, nil
 }

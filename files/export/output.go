@@ -30,7 +30,11 @@ type Output struct {
 	Stdout  io.Writer    // may be nil if Path is a file
 	Summary func(string) // called with a line that describes the table that was written
 
-	temp string // folder of the files of answers, if Path is stdout; empty until it is made
+	temp string   // folder of the files of answers, if Path is not a regular file; empty until it is made
+	pipe *os.File // opened by Open, if Path is a pipe or a device
+
+	guarded bool        // Guard was called
+	before  os.FileInfo // the file at Path when Guard was called; nil if there was none
 }
 
 // Appends reports whether the answers of a single model are appended to the file at Path itself.
@@ -49,7 +53,7 @@ func (o *Output) answersPath(model string) (string, error) {
 	if model != "" {
 		name = "." + strings.ReplaceAll(model, string(filepath.Separator), "_") + name
 	}
-	if o.Path != stdout {
+	if o.Regular() {
 		return o.Path + name, nil
 	}
 	if o.temp == "" {
@@ -61,19 +65,36 @@ func (o *Output) answersPath(model string) (string, error) {
 	return filepath.Join(o.temp, "answers"+name), nil
 }
 
-// Close removes temporary files.
+// Regular reports whether Path is a regular file, or will be one when it is created.
+func (o *Output) Regular() bool { return o.Path != stdout && !isSpecial(o.Path) }
+
+// Close closes a pipe and removes temporary files.
 func (o *Output) Close() error {
-	if o.temp == "" {
-		return nil
+	var err error
+	if o.pipe != nil {
+		err = o.pipe.Close()
+		o.pipe = nil
 	}
-	return os.RemoveAll(o.temp)
+	if o.temp == "" {
+		return err
+	}
+	return errors.Join(err, os.RemoveAll(o.temp))
 }
 
 // Guard returns an error if the file at Path exists but no file of answers of models does. Another
 // program made such a file, so it must not be replaced. The model of a command with only one is "".
+// The error of CheckFailed concerns the file of failed rows.
 func (o *Output) Guard(models ...string) error {
+	if err := CheckFailed(o.Failed); err != nil {
+		return err
+	}
+	o.guarded = true
 	if !isFile(o.Path) {
 		return nil
+	}
+	var err error
+	if o.before, err = os.Stat(o.Path); err != nil {
+		return err
 	}
 	first := ""
 	for _, model := range models {
@@ -86,17 +107,31 @@ func (o *Output) Guard(models ...string) error {
 	return fmt.Errorf("%s was not made by this command, since %s does not exist: choose another OUT, or remove %[1]s", o.Path, first)
 }
 
+// checkUnchanged returns rows.ErrNotOurs if another file has been put at Path since Guard.
+func (o *Output) checkUnchanged() error {
+	now, err := os.Stat(o.Path)
+	if err != nil || !o.guarded || !now.Mode().IsRegular() || o.before != nil && os.SameFile(o.before, now) {
+		return nil //nolint:nilerr // there is no file to replace
+	}
+	return fmt.Errorf("%w: %s was made by another program meanwhile: remove it, and run the same command again", rows.ErrNotOurs, o.Path)
+}
+
 // Open opens the file of a model's answers, to which results of a batch are appended. The model of
-// a command with only one is "".
-func (o *Output) Open(model, batch string) (*rows.Output, error) {
+// a command with only one is "". If the file is a pipe, Open waits for a reader until ctx is done.
+func (o *Output) Open(ctx context.Context, model, batch string) (*rows.Output, error) {
 	path, err := o.answersPath(model)
-	if err != nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case path == stdout:
+		return rows.NewOutput(stoppable{ctx, o.Stdout}, batch), nil
+	case !isSpecial(path):
+		return rows.OpenOutput(path, batch)
+	}
+	if o.pipe, err = openSpecial(ctx, path); err != nil {
 		return nil, err
 	}
-	if path == stdout {
-		return rows.NewOutput(o.Stdout, batch), nil
-	}
-	return rows.OpenOutput(path, batch)
+	return rows.NewOutput(stoppable{ctx, o.pipe}, batch), nil
 }
 
 func isFile(path string) bool {
@@ -146,8 +181,11 @@ func (o *Output) write(ctx context.Context, paths, models []string, in func() (t
 		a.Model = models[i]
 		all = append(all, a)
 	}
+	if err := o.checkUnchanged(); err != nil {
+		return err
+	}
 	if o.Format == Batch {
-		return o.to(o.Path, func(w io.Writer) error { return WriteLines(ctx, w, all) })
+		return o.to(ctx, o.Path, func(w io.Writer) error { return WriteLines(ctx, w, all) })
 	}
 	options := o.Table
 	options.Answers, options.Input = all, in
@@ -156,11 +194,14 @@ func (o *Output) write(ctx context.Context, paths, models []string, in func() (t
 		counts, err = WriteTable(ctx, w, options)
 		return err
 	}
-	err := o.to(o.Path, func(w io.Writer) error {
+	err := o.to(ctx, o.Path, func(w io.Writer) error {
 		if o.Failed == "" {
 			return writeTable(w)
 		}
-		return o.to(o.Failed, func(failed io.Writer) error {
+		if err := CheckFailed(o.Failed); err != nil {
+			return err
+		}
+		return o.to(ctx, o.Failed, func(failed io.Writer) error {
 			options.Failed = NewFailedRows(failed, FormatOf(o.Failed))
 			return writeTable(w)
 		})
@@ -172,11 +213,14 @@ func (o *Output) write(ctx context.Context, paths, models []string, in func() (t
 	return nil
 }
 
-// to calls write with stdout if path is "-", else with a new file. The file appears at path only
-// when it is complete.
-func (o *Output) to(path string, write func(io.Writer) error) error {
-	if path == stdout {
-		return write(o.Stdout)
+// to calls write with stdout if path is "-", with a pipe or a device, or with a new file. The file
+// appears at path only when it is complete.
+func (o *Output) to(ctx context.Context, path string, write func(io.Writer) error) error {
+	switch {
+	case path == stdout:
+		return write(stoppable{ctx, o.Stdout})
+	case isSpecial(path):
+		return writeSpecial(ctx, path, write)
 	}
 	return writeFile(path, write)
 }
@@ -216,9 +260,6 @@ func (o *Output) describe(c Counts) string {
 	}
 	if c.Failed > 0 {
 		text += fmt.Sprintf("; %s in %s", countRows(c.Failed), o.Failed)
-	}
-	if c.Unreadable > 0 {
-		text += fmt.Sprintf("; not in %s: %s that cannot be read", o.Failed, countRows(c.Unreadable))
 	}
 	return text
 }

@@ -1,15 +1,14 @@
 package export
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
-	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
 )
 
@@ -33,7 +32,6 @@ type Counts struct {
 	Unanswered int            // rows without an answer, which the table leaves out
 	Dropped    map[Reason]int // answers that are not in the table, by the reason
 	Failed     int            // failed rows that were written to Options.Failed
-	Unreadable int            // failed rows that could not be written to Options.Failed, because the input cannot be read at these rows
 }
 
 // WriteTable writes a table of answers to w in the order of the rows. It holds only the current row
@@ -96,7 +94,7 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 		return nil, err
 	}
 	if t.options.Failed != nil {
-		t.options.Failed.columns = input
+		t.options.Failed.columns = append(slices.Clone(input), table.Column{Name: table.ReasonColumn, Kind: table.String})
 	}
 	t.generated = generated(t.options.Answers)
 	columns := append([]table.Column{}, input...)
@@ -117,11 +115,11 @@ func (t *tableMaker) run(ctx context.Context, in table.Reader) error {
 		case errors.Is(err, io.EOF):
 			return t.end()
 		case errors.As(err, &damaged):
-			record = table.Record{Number: damaged.Number, Line: damaged.Line}
+			record = damaged.Record()
 		case err != nil:
 			return err
 		}
-		if err := t.row(record, damaged != nil); err != nil {
+		if err := t.row(record); err != nil {
 			return err
 		}
 	}
@@ -136,9 +134,10 @@ func (t *tableMaker) end() error {
 	return nil
 }
 
-// row writes the answers to a row. damaged means that the row could not be read.
-func (t *tableMaker) row(record table.Record, damaged bool) error {
-	answered, failed := false, false
+// row writes the answers to a row, or the row to the failed ones. If the row could not be read,
+// record is what could be read of it.
+func (t *tableMaker) row(record table.Record) error {
+	answered, reason := false, ""
 	for _, a := range t.options.Answers {
 		e, found, err := a.of(record.Number)
 		if err != nil {
@@ -156,11 +155,11 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 		if err != nil {
 			return fmt.Errorf("read the answer to row %d in %s: %w", record.Number, a.path, err)
 		}
-		if id := nameOf(record); id != "" && id != l.CustomID && !strings.HasPrefix(l.CustomID, madeUpID) {
-			return fmt.Errorf("%s was %w: row %d has the id %.100q in the answers, but %.100q in the input", a.path, rows.ErrOtherFile, record.Number, l.CustomID, id)
+		if err := t.check(a, &l, record); err != nil {
+			return err
 		}
 		if l.Error != nil && t.options.Failed != nil {
-			failed = true
+			reason = cmp.Or(reason, l.Error.Code+": "+l.Error.Message)
 			t.counts.Dropped[Failed]++
 			continue
 		}
@@ -173,10 +172,19 @@ func (t *tableMaker) row(record table.Record, damaged bool) error {
 	switch {
 	case !answered:
 		t.counts.Unanswered++
-	case failed:
-		return t.failed(record, damaged)
+	case reason != "":
+		t.counts.Failed++
+		return t.options.Failed.write(record, reason)
 	}
 	return nil
+}
+
+// check compares an answer with its row, unless the rows come from the answers themselves.
+func (t *tableMaker) check(a *Answers, l *line, record table.Record) error {
+	if t.options.Input == nil {
+		return nil
+	}
+	return a.check(l, record)
 }
 
 const madeUpID = "line-"
@@ -193,16 +201,6 @@ func nameOf(record table.Record) string {
 		}
 	}
 	return ""
-}
-
-func (t *tableMaker) failed(record table.Record, damaged bool) error {
-	written, err := t.options.Failed.write(record, damaged)
-	if written {
-		t.counts.Failed++
-	} else {
-		t.counts.Unreadable++
-	}
-	return err
 }
 
 func (t *tableMaker) sample(record table.Record, s *sample) error {
@@ -261,57 +259,3 @@ func (r *namedRows) Next() (table.Record, error) {
 }
 
 func (r *namedRows) Close() error { return nil }
-
-// FailedRows is a file of the rows that failed, with the columns of the input, so that ingot run
-// can answer them again.
-type FailedRows struct {
-	w       io.Writer
-	format  Format
-	columns []table.Column
-	out     table.Writer // nil until a row is written as a record rather than as its line
-}
-
-// NewFailedRows returns a FailedRows that writes to w. If the input consists of lines, Batch and
-// Simple write a failed row as its unchanged line. Otherwise a row is written as a record of its
-// columns.
-func NewFailedRows(w io.Writer, f Format) *FailedRows {
-	if f == Batch {
-		f = Simple
-	}
-	return &FailedRows{w: w, format: f}
-}
-
-// write writes a row. It returns false if the row cannot be written because it could not be read.
-func (f *FailedRows) write(record table.Record, damaged bool) (bool, error) {
-	if f.format == Simple && record.Line != nil {
-		_, err := f.w.Write(append(bytes.Clone(record.Line), '\n'))
-		return true, err
-	}
-	if damaged {
-		return false, nil
-	}
-	if err := f.open(); err != nil {
-		return false, err
-	}
-	return true, f.out.Write(record)
-}
-
-func (f *FailedRows) open() (err error) {
-	if f.out == nil {
-		f.out, err = f.format.newWriter(f.w, f.columns)
-	}
-	return err
-}
-
-// close completes the file. A table without rows has a header with its columns.
-func (f *FailedRows) close() error {
-	if f.format != Simple {
-		if err := f.open(); err != nil {
-			return err
-		}
-	}
-	if f.out == nil {
-		return nil
-	}
-	return f.out.Close()
-}

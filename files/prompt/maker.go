@@ -20,6 +20,7 @@ type Options struct {
 	System   *Template    // makes a system message for chats that have none; nil for no system message
 	Defaults []Default    // in the order of Settings
 	Notice   func(string) // called at most once, with a description of the shape that was guessed; may be nil
+	Warn     func(string) // called at most once, with the first record that is not text in the file's encoding; may be nil
 }
 
 // AsIs reports whether lines that are requests are passed on unchanged.

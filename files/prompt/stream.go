@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +25,31 @@ type Stream struct {
 	number  int      // number of the last line that was made
 	offset  int64
 	err     error
+
+	sums    []recordSum // checksums of records, whose lines were made but not yet asked for by RecordSum
+	current fileSum     // checksum of the records so far
+	whole   *fileSum    // checksum of all records, set when the end is reached; Seek keeps it
+
+	guessed, warned bool // Options.Notice and Options.Warn were called
 }
+
+type recordSum struct {
+	line int
+	sum  [8]byte
+}
+
+// fileSum is a checksum of records.
+type fileSum [sha256.Size]byte
+
+func (f *fileSum) add(r table.Record) (sum string) {
+	sum = r.Sum()
+	*f = sha256.Sum256(fmt.Appendf(f[:], "%d:%s", r.Number, sum))
+	return sum
+}
+
+// maxSums is the number of checksums that a Stream holds if it can be read again. A reader of lines
+// is never so many rows ahead of its caller.
+const maxSums = 64 << 10
 
 type item struct {
 	record table.Record
@@ -32,7 +57,7 @@ type item struct {
 }
 
 // NewStream returns the request lines of an input. It reads nothing yet.
-func NewStream(in *table.Input, o Options) *Stream { return &Stream{in: in, o: o} }
+func NewStream(in *table.Input, o Options) *Stream { return &Stream{in: in, o: o, whole: &fileSum{}} }
 
 // If an input can be read more than once, Start reads at most sampleSize records to guess the
 // shape, and no more after sampleBytes bytes of values. Otherwise it reads one record.
@@ -48,15 +73,24 @@ func (s *Stream) Start() (err error) {
 		return s.err
 	}
 	defer func() { s.err = err }()
-	if s.records, err = s.in.Records(); err != nil {
+	lines, err := s.begin()
+	if err != nil {
 		return err
+	}
+	return s.open(lines)
+}
+
+// begin reads the first records and decides how records become requests. It reports whether the
+// input consists of lines.
+func (s *Stream) begin() (lines bool, err error) {
+	if s.records, err = s.in.Records(); err != nil {
+		return false, err
 	}
 	size := 1
 	if s.in.Seekable() {
 		size = sampleSize
 	}
 	var sample []table.Record
-	lines := false
 	for read := 0; len(s.first) < size && read < sampleBytes; {
 		r, err := s.records.Next()
 		if errors.Is(err, io.EOF) {
@@ -64,14 +98,15 @@ func (s *Stream) Start() (err error) {
 		}
 		var damaged *table.RecordError
 		if err != nil && !errors.As(err, &damaged) {
-			return err
+			return false, err
 		}
 		each := item{cloneRecord(r), err}
 		for _, f := range each.record.Fields {
 			read += len(f.Value)
 		}
 		if damaged != nil {
-			damaged.Line = bytes.Clone(damaged.Line)
+			kept := cloneRecord(damaged.Record())
+			damaged.Line, damaged.Fields = kept.Line, kept.Fields
 			read += len(damaged.Line)
 			lines = lines || damaged.Line != nil
 		} else {
@@ -86,14 +121,26 @@ func (s *Stream) Start() (err error) {
 		m, err = &maker{o: s.o, raw: true}, nil // one record is too little to guess from: records that are not requests become errors
 	}
 	if err != nil {
-		return fmt.Errorf("read %s: %w", s.in.Name(), err)
+		return false, fmt.Errorf("read %s: %w", s.in.Name(), err)
 	}
-	if guess != "" && s.o.Notice != nil {
+	if guess != "" && s.o.Notice != nil && !s.guessed {
+		s.guessed = true
 		s.o.Notice(guess)
-		s.o.Notice = nil // called at most once
 	}
 	s.maker = m
-	return s.open(lines)
+	for _, each := range s.first {
+		s.warnOfEncoding(each.err)
+	}
+	return lines, nil
+}
+
+// warnOfEncoding warns of the first record that is not text.
+func (s *Stream) warnOfEncoding(err error) {
+	var damaged *table.RecordError
+	if hint := table.EncodingHint(err); hint != "" && s.o.Warn != nil && !s.warned && errors.As(err, &damaged) {
+		s.warned = true
+		s.o.Warn(fmt.Sprintf("%s: row %d cannot be used, since %v: %s", s.in.Name(), damaged.Number, damaged.Err, hint))
+	}
 }
 
 // open opens the file itself if its lines are passed on unchanged and can be read again. Large
@@ -159,6 +206,33 @@ func (s *Stream) Read(p []byte) (int, error) {
 var lineEnd = []byte("\n")
 
 func (s *Stream) next() error {
+	r, _, line, err := s.record()
+	if errors.Is(err, io.EOF) {
+		*s.whole = s.current
+	}
+	if err != nil {
+		return err
+	}
+	if r.Number <= s.number {
+		return fmt.Errorf("the records are not in ascending order: record %d comes after record %d", r.Number, s.number)
+	}
+	sum := s.current.add(r)
+	if !isLine(line, r) {
+		if s.in.Seekable() && len(s.sums) == maxSums {
+			s.sums = append(s.sums[:0], s.sums[maxSums/2:]...) // nobody asks for them
+		}
+		s.sums = append(s.sums, recordSum{r.Number, [8]byte([]byte(sum))})
+	}
+	s.parts = append(s.parts[:0], bytes.Repeat(lineEnd, r.Number-s.number-1), line, lineEnd)
+	s.number = r.Number
+	return nil
+}
+
+func isLine(line []byte, r table.Record) bool { return r.Line != nil && bytes.Equal(line, r.Line) }
+
+// record returns the next record and its request line. For a record that cannot be read, damaged
+// says why, and r is what could be read of it.
+func (s *Stream) record() (r table.Record, damaged *table.RecordError, line []byte, err error) {
 	var each item
 	if len(s.first) > 0 {
 		each, s.first[0] = s.first[0], item{}
@@ -166,29 +240,34 @@ func (s *Stream) next() error {
 	} else {
 		each.record, each.err = s.records.Next()
 	}
-	number := each.record.Number
-	var line []byte
-	var damaged *table.RecordError
 	switch {
 	case errors.As(each.err, &damaged):
-		number = damaged.Number
-		if line = damaged.Line; line == nil || !s.maker.asIs() && !s.maker.raw {
+		s.warnOfEncoding(damaged)
+		r = damaged.Record()
+		if line = r.Line; line == nil || !s.maker.asIs() && !s.maker.raw {
 			line = failed(damaged)
 		}
 	case each.err != nil:
-		return each.err
+		return r, nil, nil, each.err
 	default:
-		var err error
-		if line, err = s.maker.line(each.record); err != nil {
+		r = each.record
+		if line, err = s.maker.line(r); err != nil {
 			line = failed(err)
 		}
 	}
-	if number <= s.number {
-		return fmt.Errorf("the records are not in ascending order: record %d comes after record %d", number, s.number)
+	return r, damaged, line, nil
+}
+
+// RecordSum returns the checksum of the record from which a line was made; empty if the line is
+// that of the input. It must be called with the lines that were read, in ascending order.
+func (s *Stream) RecordSum(line int) string {
+	for len(s.sums) > 0 && s.sums[0].line < line {
+		s.sums = s.sums[1:]
 	}
-	s.parts = append(s.parts[:0], bytes.Repeat(lineEnd, number-s.number-1), line, lineEnd)
-	s.number = number
-	return nil
+	if len(s.sums) == 0 || s.sums[0].line != line {
+		return ""
+	}
+	return string(s.sums[0].sum[:])
 }
 
 // Seek implements io.Seeker for the current offset and for the start, from which the input is read
@@ -205,7 +284,7 @@ func (s *Stream) Seek(offset int64, whence int) (int64, error) {
 	if err := s.Close(); err != nil {
 		return 0, err
 	}
-	*s = *NewStream(s.in, s.o)
+	*s = Stream{in: s.in, o: s.o, whole: s.whole, guessed: s.guessed, warned: s.warned}
 	return 0, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,8 @@ type Output struct {
 	mu      sync.Mutex
 	file    *os.File // nil if the Output was made by NewOutput
 	regular bool     // file is a regular file, which can be read
+	size    int64    // size of the regular file after the last Flush, in bytes
+	synced  bool     // the folder has the regular file's name on the disk
 	w       *bufio.Writer
 	lines   lineSet // input lines that have a result in the output
 	results int
@@ -42,20 +45,35 @@ type Output struct {
 // OpenOutput opens or creates the file for a batch's results. Results in the file are kept. An
 // incomplete last line is removed, since it comes from a process that died while it wrote. If the
 // file has any other content, OpenOutput returns an error and leaves the file unchanged. Until
-// Close, the file is locked against other writers. A path that is not a regular file, such as a
-// terminal, is only written to.
+// Close, the file is locked against other writers, and every Flush returns ErrNotOurs if the file
+// was removed, replaced or changed in size by another program. A path that is not a regular file,
+// such as a pipe, is only written to.
 func OpenOutput(path, batch string) (*Output, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	mode := os.O_RDWR | os.O_CREATE
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		mode = os.O_WRONLY // a pipe that its writer could read as well would never break
+	}
+	f, err := os.OpenFile(path, mode|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	o := newOutput(f, batch)
+	o := newOutput(nil, batch)
 	o.path, o.file = path, f
+	o.w.Reset(counter{o})
 	if err := o.load(); err != nil {
 		closeFile(f) //nolint:errcheck // nothing was written
 		return nil, err
 	}
 	return o, nil
+}
+
+// counter writes to the output's file and counts the bytes.
+type counter struct{ *Output }
+
+func (c counter) Write(p []byte) (int, error) {
+	n, err := c.file.Write(p)
+	c.size += int64(n)
+	return n, err
 }
 
 // NewOutput returns an Output that writes a batch's results to w. It begins without results. Close
@@ -93,15 +111,49 @@ func (o *Output) load() error {
 	if err != nil {
 		return err
 	}
+	o.size = end
 	if end == info.Size() {
 		return nil
 	}
 	if err := o.file.Truncate(end); err != nil {
 		return fmt.Errorf("remove an incomplete last line: %w", err)
 	}
-	_, err = o.file.Seek(end, io.SeekStart)
-	return err
+	return nil
 }
+
+// ErrNotOurs means that an output is not the file that was written: another program has removed,
+// replaced, truncated or extended it.
+var ErrNotOurs = errors.New("another program changed the output")
+
+// check returns ErrNotOurs unless the path still leads to the open file, and the file has the size
+// of what was written.
+func (o *Output) check() error {
+	if !o.regular {
+		return nil
+	}
+	info, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Stat(o.path)
+	var what string
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		what = "was removed"
+	case err != nil:
+		return err
+	case !os.SameFile(info, now):
+		what = "was replaced by another file"
+	case info.Size() != o.size:
+		what = fmt.Sprintf("has %d bytes, and %d were written to it", info.Size(), o.size)
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: %s %s: run the same command again, and leave the file alone until it has ended", ErrNotOurs, o.path, what)
+}
+
+// Regular reports whether the output is a regular file, which can keep results.
+func (o *Output) Regular() bool { return o.regular }
 
 func (o *Output) errBusy() error {
 	return fmt.Errorf("%s is in use by another process: wait until it has ended, or choose another output", o.path)
@@ -282,11 +334,19 @@ func errorCode(text []byte) string {
 	return l.Error.Code
 }
 
-// Flush writes buffered results to the file.
+// Flush writes buffered results to the file. The error is ErrNotOurs if the file at the path is not
+// the one that was written.
 func (o *Output) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return writeError(o.w.Flush())
+	return o.flush()
+}
+
+func (o *Output) flush() error {
+	if err := o.w.Flush(); err != nil {
+		return writeError(err)
+	}
+	return writeError(o.check())
 }
 
 func writeError(err error) error {
@@ -324,17 +384,33 @@ func (o *Output) Codes() map[string]int {
 	return codes
 }
 
-// Sync flushes the output and, if it is a file, syncs it to the disk.
+// Sync flushes the output and, if it is a regular file, syncs it and its name in the folder to the
+// disk. After Sync, the file at the path has all results.
 func (o *Output) Sync() error {
-	err := o.Flush()
-	if err != nil || o.file == nil {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.flush(); err != nil || !o.regular { // pipes and terminals cannot be synced
 		return err
 	}
-	// Pipes and terminals cannot be synced; files can.
-	if err := o.file.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+	if err := syncFile(o.file); err != nil {
 		return writeError(err)
 	}
-	return nil
+	if !o.synced {
+		if err := o.syncFolder(); err != nil {
+			return writeError(err)
+		}
+		o.synced = true
+	}
+	return writeError(o.check())
+}
+
+// syncFolder syncs the folder of the file that the path leads to.
+func (o *Output) syncFolder() error {
+	path, err := filepath.EvalSymlinks(o.path)
+	if err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
 }
 
 // Close syncs the output to the disk. It also closes the file of OpenOutput.

@@ -336,3 +336,33 @@ func TestOutputAfterManyKills(t *testing.T) {
 		require.Equal(t, rows, strings.Count(string(text), "\n"))
 	})
 }
+
+// TestAnOutputThatChanged: an output that another program removed, replaced, truncated or extended
+// is an error before anybody can believe that the file has the results.
+func TestAnOutputThatChanged(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(path string) error{
+		"was removed": os.Remove,
+		"was replaced": func(path string) error {
+			return errors.Join(os.Rename(path, path+".1"), os.WriteFile(path, nil, 0o600))
+		},
+		"bytes, and":        func(path string) error { return os.Truncate(path, 0) },
+		"were written":      func(path string) error { return os.Truncate(path, 1<<20) },
+		"by another file":   func(path string) error { return errors.Join(os.Remove(path), os.Symlink(os.DevNull, path)) },
+		"was removed: run ": func(path string) error { return os.Rename(path, path+".moved") },
+	} {
+		for name, finish := range map[string]func(*Output) error{"flush": (*Output).Flush, "sync": (*Output).Sync, "close": (*Output).Close} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				t.Parallel()
+				o, path, err := openWith(t, lines(answer(1)))
+				require.NoError(t, err)
+				write(t, o, answer(2))
+				require.NoError(t, o.Sync())
+				require.NoError(t, change(path))
+				err = finish(o)
+				require.ErrorIs(t, err, ErrNotOurs)
+				require.ErrorContains(t, err, what)
+			})
+		}
+	}
+}

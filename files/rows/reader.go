@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/openai"
@@ -31,6 +32,7 @@ const largeLine = 1 << 20
 type Row struct {
 	Line     int             // line number in the file, from 1; empty lines are counted but are not rows
 	Sum      string          // 8 hex digits: the start of the SHA-256 of the line
+	Record   string          // checksum of the record from which the line was made; empty if it was not made from one
 	CustomID string          // the row's custom_id; for a row without one, DefaultID(Line) or a variant of it that no earlier row has
 	Endpoint openai.Endpoint // the API endpoint that answers the row
 	Body     json.RawMessage
@@ -52,6 +54,10 @@ type Options struct {
 	Format        Format   // format of the lines; empty means FormatAuto
 	IgnoreUnknown bool     // accept rows with unknown fields and with names of other models
 	Models        []string // allowed values of a row's "model"; nil for any
+
+	// RecordSum returns the checksum of the record from which a line was made. It is called once
+	// per row, in the order of the lines. Nil if the lines are not made from records.
+	RecordSum func(line int) string
 }
 
 // Reader reads the rows of a file one at a time. A row with the custom_id of an earlier row gets an
@@ -79,7 +85,10 @@ func (r *Reader) Next() (Row, error) {
 	if err != nil {
 		return Row{}, err
 	}
-	row := Row{Line: r.line, Sum: checksum(text)}
+	row := Row{Line: r.line, Sum: Checksum(text)}
+	if r.options.RecordSum != nil {
+		row.Record = r.options.RecordSum(r.line)
+	}
 	if whole {
 		r.parse(&row, text)
 	} else {
@@ -102,9 +111,10 @@ type Line struct {
 }
 
 // Sum returns the line's checksum, as in Row.
-func (l Line) Sum() string { return checksum(l.Text) }
+func (l Line) Sum() string { return Checksum(l.Text) }
 
-func checksum(text []byte) string {
+// Checksum returns the checksum of a line without its line end, as in Row.
+func Checksum(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:4])
 }
@@ -222,6 +232,10 @@ func Count(r io.Reader, f Format) (int, error) {
 func (r *Reader) parse(row *Row, text []byte) {
 	if i := invalidUTF8(text); i >= 0 {
 		row.Err = rowError(openai.CodeInvalidText, "the row is not UTF-8 at byte %d", i+1)
+		l, _ := r.parser(bytes.ToValidUTF8(text, []byte("\uFFFD"))) // the row still has the id that can be read
+		if l.CustomID != "" && !strings.Contains(l.CustomID, "\uFFFD") && r.names.take(l.CustomID) {
+			row.CustomID = l.CustomID
+		}
 		return
 	}
 	l, err := r.parser(text)

@@ -77,7 +77,7 @@ func (o *Output) Retract(sums []string) (int, error) {
 }
 
 func (o *Output) rewrite(without map[uint64]errorLine) error {
-	if err := o.w.Flush(); err != nil {
+	if err := o.flush(); err != nil {
 		return err
 	}
 	path, err := filepath.EvalSymlinks(o.path)
@@ -98,17 +98,28 @@ func (o *Output) rewrite(without map[uint64]errorLine) error {
 	}
 	old := o.file
 	o.file = temp
-	o.w.Reset(temp)
 	return errors.Join(closeFile(old), syncFolder(filepath.Dir(path)))
 }
 
 // syncFolder syncs a folder to the disk, so that a renamed file keeps its new name after a crash.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
+	if errors.Is(err, os.ErrPermission) { // a folder that this user can write but not read
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(syncFile(f), f.Close())
+}
+
+// syncFile syncs a file or folder to the disk, unless its file system cannot do that.
+func syncFile(f *os.File) error {
+	err := f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	return err
 }
 
 // copyWithout copies the file to temp, except for the given error lines. It gives temp the file's
@@ -142,6 +153,9 @@ func (o *Output) copyWithout(temp *os.File, without map[uint64]errorLine) error 
 		}
 	}
 	if err := out.Flush(); err != nil {
+		return err
+	}
+	if o.size, err = temp.Seek(0, io.SeekCurrent); err != nil {
 		return err
 	}
 	return temp.Sync()

@@ -41,6 +41,10 @@ func (r *arrayReader) Next() (Record, error) {
 	case err != nil:
 		return Record{}, r.fail(r.number, err)
 	}
+	if err := r.checkText(object); err != nil {
+		r.fields, _ = appendObject(bytes.ToValidUTF8(object, []byte(replacement)), r.fields[:0]) // without fields, the error is the same
+		return Record{}, &RecordError{Number: r.number, Fields: r.fields, Err: fmt.Errorf("the record is %w", err)}
+	}
 	if r.fields, err = appendObject(object, r.fields[:0]); err != nil {
 		return Record{}, &RecordError{Number: r.number, Err: err}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 )
 
 // Extensions of compressed files.
@@ -65,7 +66,7 @@ func create(path string) (*File, error) {
 	target := path
 	if info, err := os.Stat(path); err == nil {
 		if !info.Mode().IsRegular() {
-			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -116,8 +117,23 @@ func (f *File) Commit() (err error) {
 	}
 	if err != nil {
 		os.Remove(name) //nolint:errcheck // the first error is reported
+		return err
 	}
-	return err
+	return syncFolder(filepath.Dir(target))
+}
+
+// syncFolder syncs a folder to the disk, so that a renamed file keeps its name after a crash. Some
+// folders cannot be read, and some file systems cannot sync a folder.
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	err = f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Discard deletes the incomplete file. After Commit it does nothing.

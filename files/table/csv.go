@@ -38,8 +38,8 @@ func newCSV(f *file, separator rune) (Reader, error) {
 		switch {
 		case name == "":
 			return nil, fmt.Errorf("read %s: column %d of the header has no name: name it", f.name, i+1)
-		case !utf8.ValidString(name):
-			return nil, fmt.Errorf("read %s: the header is not UTF-8: convert the file, for example with iconv -f WINDOWS-1252 -t UTF-8", f.name)
+		case r.checkText([]byte(name)) != nil:
+			return nil, fmt.Errorf("read %s: the header is %w: %s", f.name, r.checkText([]byte(name)), EncodingHint(r.checkText([]byte(name))))
 		case seen[name]:
 			return nil, fmt.Errorf("read %s: the header has the column %q twice: rename one of them", f.name, name)
 		}
@@ -62,24 +62,32 @@ func (r *csvReader) Next() (Record, error) {
 		return Record{}, io.EOF
 	}
 	r.number++
+	r.fields = r.fields[:0]
+	var notText error
+	for i, v := range values[:min(len(values), len(r.columns))] {
+		if err := r.checkText([]byte(v)); err != nil && notText == nil {
+			notText = fmt.Errorf("column %q is %w", r.columns[i].Name, err)
+		}
+		r.fields = append(r.fields, Field{r.columns[i].Name, quote(v)})
+	}
+	fail := func(err error) (Record, error) {
+		return Record{}, &RecordError{Number: r.number, Fields: r.fields, Err: err}
+	}
 	var damaged *csv.ParseError
 	switch {
 	case errors.As(err, &damaged):
-		return Record{}, &RecordError{Number: r.number,
-			Err: fmt.Errorf("line %d, byte %d of %s: %w", damaged.Line, damaged.Column, r.name, damaged.Err)}
+		began := ""
+		if damaged.StartLine != damaged.Line { // a quote that is missing or too many joins records
+			began = fmt.Sprintf("; all lines from line %d, where the record begins, are this record", damaged.StartLine)
+		}
+		return fail(fmt.Errorf("line %d, byte %d of %s: %w%s", damaged.Line, damaged.Column, r.name, damaged.Err, began))
 	case err != nil:
 		return Record{}, r.fail(r.number, err)
 	case len(values) != len(r.columns):
 		line, _ := r.in.FieldPos(0)
-		return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("the header has %d columns, and this record has %d (line %d of %s)",
-			len(r.columns), len(values), line, r.name)}
-	}
-	r.fields = r.fields[:0]
-	for i, v := range values {
-		if !utf8.ValidString(v) {
-			return Record{}, &RecordError{Number: r.number, Err: fmt.Errorf("column %q is not UTF-8", r.columns[i].Name)}
-		}
-		r.fields = append(r.fields, Field{r.columns[i].Name, quote(v)})
+		return fail(fmt.Errorf("the header has %d columns, and this record has %d (line %d of %s)", len(r.columns), len(values), line, r.name))
+	case notText != nil:
+		return fail(notText)
 	}
 	return Record{Number: r.number, Fields: r.fields}, nil
 }

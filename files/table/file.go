@@ -30,9 +30,11 @@ type file struct {
 	plain  *os.File
 	in     *bufio.Reader // the decompressed content
 	closes []func() error
+
+	encoding string // encoding from which the content was converted; empty for UTF-8
 }
 
-func openFile(path string, stdin io.Reader) (*file, error) {
+func openFile(path string, stdin io.Reader, encoding string) (*file, error) {
 	f := &file{name: path}
 	r := stdin
 	if path == Stdin {
@@ -46,7 +48,7 @@ func openFile(path string, stdin io.Reader) (*file, error) {
 		f.closes = append(f.closes, plain.Close)
 	}
 	f.in = bufio.NewReaderSize(r, 64<<10)
-	if err := f.decompress(); err != nil {
+	if err := f.decompress(encoding); err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", f.name, err), f.Close())
 	}
 	return f, nil
@@ -68,8 +70,9 @@ func (f *file) start() ([]byte, error) {
 }
 
 // decompress makes Read decompress the file if its first bytes are those of gzip or zstd. For
-// binary formats that cannot be read, it returns the error of refuseBinary.
-func (f *file) decompress() error {
+// binary formats that cannot be read, it returns the error of refuseBinary. Texts in another
+// encoding than UTF-8 are converted.
+func (f *file) decompress(encoding string) error {
 	start, err := f.in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -89,20 +92,20 @@ func (f *file) decompress() error {
 		f.closes = append(f.closes, func() error { z.Close(); return nil })
 		f.in = bufio.NewReaderSize(z, 64<<10)
 	default:
-		return refuseBinary(start)
+		return f.decode(encoding, start)
 	}
 	f.plain = nil
 	start, err = f.in.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return refuseBinary(start)
+	return f.decode(encoding, start)
 }
 
 func refuseBinary(start []byte) error {
 	for _, other := range []struct{ start, name, instead string }{
-		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
-		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8"},
+		{"\xFF\xFE", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8, or give --encoding utf-16le"},
+		{"\xFE\xFF", "UTF-16", "convert it, for example with iconv -f UTF-16 -t UTF-8, or give --encoding utf-16be"},
 		{"\x1F\x8B", "compressed twice", "decompress it"},
 		{"\x28\xB5\x2F\xFD", "compressed twice", "decompress it"},
 		{"\xFD7zX", "compressed (xz)", "decompress it with xz -d"},

@@ -21,9 +21,10 @@ const stdinName = "stdin"
 
 // Options are the settings of an Input.
 type Options struct {
-	Format Format    // Auto if empty
-	Stdin  io.Reader // read for the path Stdin
-	Select Selection
+	Format   Format    // Auto if empty
+	Encoding string    // encoding of texts, which CheckEncoding accepts; UTF-8 if empty
+	Stdin    io.Reader // read for the path Stdin
+	Select   Selection
 }
 
 // Input is one or more files that are read as one table.
@@ -287,9 +288,9 @@ func (in *Input) knownColumns(files *filesReader) ([]string, error) {
 }
 
 // Content returns a reader of the decompressed content of an input of one file. The error is
-// errors.ErrUnsupported if there are several files or a selection.
+// errors.ErrUnsupported if there are several files, a selection or another encoding.
 func (in *Input) Content() (io.ReadCloser, error) {
-	if len(in.paths) > 1 || in.options.Select != (Selection{}) {
+	if len(in.paths) > 1 || in.options.Select != (Selection{}) || in.options.Encoding != "" {
 		return nil, errors.ErrUnsupported
 	}
 	f, err := in.openFile(in.paths[0])
@@ -302,7 +303,7 @@ func (in *Input) Content() (io.ReadCloser, error) {
 func (in *Input) openFile(path string) (*file, error) {
 	if in.copied != nil && (path == in.once || path == Stdin) {
 		f := &file{name: in.once, in: bufio.NewReaderSize(io.NewSectionReader(in.copied, 0, math.MaxInt64), 64<<10)}
-		err := f.decompress()
+		err := f.decompress(in.options.Encoding)
 		return f, err
 	}
 	if path == Stdin && in.Seekable() {
@@ -310,7 +311,7 @@ func (in *Input) openFile(path string) (*file, error) {
 			return nil, err
 		}
 	}
-	return openFile(path, in.options.Stdin)
+	return openFile(path, in.options.Stdin, in.options.Encoding)
 }
 
 func (in *Input) open(path string) (Reader, error) {
@@ -327,6 +328,9 @@ func (in *Input) open(path string) (Reader, error) {
 	}
 	return nil, errors.Join(err, f.Close())
 }
+
+// OpenFailed opens a file of failed rows, or another table. The reader has the column ReasonColumn.
+func OpenFailed(path string) (Reader, error) { return (&Input{}).open(path) }
 
 type filesReader struct {
 	in      *Input
@@ -345,8 +349,8 @@ func (r *filesReader) open() error {
 		return err
 	}
 	if r.next == 0 {
-		r.columns = current.Columns()
-	} else if !slices.Equal(slices.Sorted(slices.Values(Names(r.columns))), slices.Sorted(slices.Values(Names(current.Columns())))) {
+		r.columns = slices.DeleteFunc(slices.Clone(current.Columns()), func(c Column) bool { return c.Name == ReasonColumn })
+	} else if !slices.Equal(sortedNames(r.columns), sortedNames(current.Columns())) {
 		return errors.Join(fmt.Errorf("%s has other columns (%s) than %s (%s): give them in separate commands", path, Quoted(Names(current.Columns())),
 			r.in.paths[0], Quoted(Names(r.columns))), current.Close())
 	}
@@ -365,10 +369,15 @@ func (r *filesReader) Next() (Record, error) {
 		case errors.As(err, &damaged):
 			damaged.Number += r.before
 			r.number = damaged.Number
+			damaged.Fields, _ = withoutReason(damaged.Fields)
 			return Record{}, damaged
 		case err == nil:
 			record.Number += r.before
 			r.number = record.Number
+			var reason string
+			if record.Fields, reason = withoutReason(record.Fields); strings.HasPrefix(reason, UnusableReason) {
+				return Record{}, &RecordError{Number: record.Number, Line: record.Line, Fields: record.Fields, Err: unusedBefore(reason)}
+			}
 			return record, nil
 		case !errors.Is(err, io.EOF):
 			return Record{}, err
@@ -383,6 +392,30 @@ func (r *filesReader) Next() (Record, error) {
 		}
 	}
 	return Record{}, io.EOF
+}
+
+// unusedBefore returns the error of a record that could not be used for the given reason, which may
+// have the text of this error itself.
+func unusedBefore(reason string) error {
+	const text = "the record could not be used before: correct it and remove its " + ReasonColumn + " ("
+	if i := strings.LastIndex(reason, text); i >= 0 {
+		reason = strings.TrimSuffix(reason[i+len(text):], ")")
+	}
+	return errors.New(text + reason + ")")
+}
+
+func sortedNames(columns []Column) []string {
+	return slices.DeleteFunc(slices.Sorted(slices.Values(Names(columns))), func(name string) bool { return name == ReasonColumn })
+}
+
+// withoutReason removes the field ReasonColumn, and returns its text.
+func withoutReason(fields []Field) (others []Field, reason string) {
+	i := slices.IndexFunc(fields, func(f Field) bool { return f.Name == ReasonColumn })
+	if i < 0 {
+		return fields, ""
+	}
+	reason, _ = textOf(fields[i].Value) // a value that is not a text is not a reason
+	return slices.Delete(fields, i, i+1), reason
 }
 
 func (r *filesReader) Close() error {

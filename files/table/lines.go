@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/internal/ordered"
 )
@@ -47,17 +46,26 @@ func (r *lineReader) Next() (Record, error) {
 		return Record{}, err
 	}
 	fail := func(err error) (Record, error) {
-		return Record{}, &RecordError{Number: r.number, Line: line, Err: err}
+		return Record{}, &RecordError{Number: r.number, Line: line, Fields: r.fields, Err: err}
 	}
-	switch {
-	case !whole:
+	r.fields = r.fields[:0]
+	if !whole {
 		return fail(fmt.Errorf("the record is longer than %d MiB", maxRecord>>20))
-	case !utf8.Valid(line):
-		return fail(errors.New("the record is not UTF-8"))
 	}
-	if r.fields, err = r.parse(line, r.fields[:0]); err != nil {
+	if err := r.checkText(line); err != nil {
+		if fields, parseErr := r.parse(bytes.ToValidUTF8(line, []byte(replacement)), r.fields); parseErr == nil {
+			r.fields = fields
+		}
+		if r.encoding != "" {
+			line = nil // the line as it is in the file is not known
+		}
+		return fail(fmt.Errorf("the record is %w", err))
+	}
+	fields, err := r.parse(line, r.fields)
+	if err != nil {
 		return fail(err)
 	}
+	r.fields = fields
 	return Record{Number: r.number, Fields: r.fields, Line: line}, nil
 }
 

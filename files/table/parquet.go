@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -103,12 +104,17 @@ func (p *parquetReader) Next() (r Record, err error) {
 	}
 	p.fields = p.fields[:0]
 	p.values.set(row, p.leaves)
+	var damaged error
 	for i, n := range p.nodes {
 		v, err := p.value(n)
 		if err != nil {
-			return Record{}, &RecordError{Number: p.number, Err: fmt.Errorf("column %q: %w", p.columns[i].Name, err)}
+			damaged = cmp.Or(damaged, fmt.Errorf("column %q: %w", p.columns[i].Name, err))
+			continue
 		}
 		p.fields = append(p.fields, Field{p.columns[i].Name, v})
+	}
+	if damaged != nil {
+		return Record{}, &RecordError{Number: p.number, Fields: p.fields, Err: damaged}
 	}
 	return Record{Number: p.number, Fields: p.fields}, nil
 }

@@ -3,7 +3,10 @@
 package table
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -55,6 +58,10 @@ type Record struct {
 	Number int     // line number in a file of lines, else the position in the file, from 1
 	Fields []Field // in the order of the columns
 	Line   []byte  // the unchanged line without its line end; nil if the file does not consist of lines
+
+	// Request is the checksum of the request that was made from the record; empty if it is not
+	// known. See package prompt.
+	Request string
 }
 
 // Reader reads the records of a table in order.
@@ -68,11 +75,40 @@ type Reader interface {
 	Close() error
 }
 
+// Sum returns the record's checksum, 8 hex digits: the start of the SHA-256 of its line or, without
+// a line, of the names and values of its fields.
+func (r Record) Sum() string {
+	h := sha256.New()
+	h.Write(r.Line)
+	if r.Line == nil {
+		for _, f := range r.Fields {
+			h.Write(fmt.Appendf(nil, "%d:%s%d:%s", len(f.Name), f.Name, len(f.Value), f.Value))
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// ReasonColumn is the column in which a file of failed rows says why a row failed. Readers leave
+// the column out. A record whose reason begins with UnusableReason is an error until somebody has
+// corrected the record and removed the reason.
+const (
+	ReasonColumn   = "ingot_error"
+	UnusableReason = "invalid_record"
+)
+
 // RecordError is an error of one record.
 type RecordError struct {
-	Number int    // number of the record, as in Record
-	Line   []byte // as in Record
+	Number int     // number of the record, as in Record
+	Line   []byte  // as in Record
+	Fields []Field // fields that could be read, with U+FFFD instead of bytes that are not UTF-8
 	Err    error
+
+	Request string // as in Record
+}
+
+// Record returns what could be read of the record.
+func (e *RecordError) Record() Record {
+	return Record{Number: e.Number, Fields: e.Fields, Line: e.Line, Request: e.Request}
 }
 
 // Error returns the reason without the number of the record.

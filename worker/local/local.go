@@ -33,15 +33,16 @@ const Batch = "local"
 // Options are the settings of a run. A zero value stands for the default that the field's comment
 // names.
 type Options struct {
-	Format        rows.Format    // format of the input; default rows.FormatAuto
-	IgnoreUnknown bool           // accept rows with unknown fields or names of other models
-	Models        []string       // names that rows may use for the model; default the file's name and the name in its metadata
-	Others        []string       // names of models that other runs use; this run leaves out rows with these names
-	MixModels     bool           // continue an output that has answers of another model
-	Concurrency   int            // maximum number of jobs in the engine at once, at least 1
-	Version       string         // version of the program, for results
-	Progress      func(Progress) // called from one goroutine after rows are written; may be nil
-	Logger        *slog.Logger   // receives the worker's log; default slog.Default()
+	Format        rows.Format           // format of the input; default rows.FormatAuto
+	IgnoreUnknown bool                  // accept rows with unknown fields or names of other models
+	Models        []string              // names that rows may use for the model; default the file's name and the name in its metadata
+	Others        []string              // names of models that other runs use; this run leaves out rows with these names
+	RecordSum     func(line int) string // as rows.Options.RecordSum
+	MixModels     bool                  // continue an output that has answers of another model
+	Concurrency   int                   // maximum number of jobs in the engine at once, at least 1
+	Version       string                // version of the program, for results
+	Progress      func(Progress)        // called from one goroutine after rows are written; may be nil
+	Logger        *slog.Logger          // receives the worker's log; default slog.Default()
 }
 
 // Progress is the progress of a run.
@@ -195,6 +196,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
 		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: slices.Concat(r.options.Models, r.options.Others),
+		RecordSum: r.options.RecordSum,
 	})
 	added := 0
 	for row, err := range rows.Rows(ctx) {
