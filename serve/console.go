@@ -92,15 +92,15 @@ func (s *Server) page(pattern string, h handler) {
 }
 
 // openPage registers a handler that serves everyone. It refuses a form that a browser sends from a
-// page of another site.
+// page of another site, and pages under an unknown host name.
 func (s *Server) openPage(pattern string, h handler) {
-	var crossSite http.CrossOriginProtection
 	limited := s.limited(openai.MaxBody, openai.MaxBody+1, h)
 	s.mux.Handle(pattern, s.open(func(w http.ResponseWriter, r *http.Request) error {
-		err := crossSite.Check(r)
-		if err != nil {
-			err = failf(http.StatusForbidden, "", "cross_site_request", "the form was sent by a page of another site: use the pages of this server")
-		} else {
+		err := s.checkHost(r)
+		if err == nil {
+			err = checkSite(r)
+		}
+		if err == nil {
 			err = limited(w, r)
 		}
 		if err == nil || console.WantsEvents(r) {

@@ -61,18 +61,18 @@ func TestHostileClients(t *testing.T) {
 	address, _ := listen(t, func(o *serve.Options) {
 		o.SetReadLimits(50 * time.Millisecond)
 	})
-	const head = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+	const head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for name, c := range map[string]struct {
 		send   string
 		status int // status of the response; 0 if the server closes the connection without one
 	}{
 		"a connection without a request":   {"", 0},
-		"headers that never end":           {"GET /v1/models HTTP/1.1\r\nHost: x\r\nX-", 0},
+		"headers that never end":           {"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-", 0},
 		"a body that never comes":          {head + "Content-Length: 100\r\n\r\n", 408},
 		"a body that stops":                {head + "Content-Length: 100\r\n\r\n{\"model\":", 408},
 		"a chunked body that stops":        {head + "Transfer-Encoding: chunked\r\n\r\n5\r\n{\"mod\r\n", 408},
-		"a file that stops":                {"POST /v1/batches HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", 404},
-		"headers that are too large":       {"GET /v1/models HTTP/1.1\r\nHost: x\r\nX-A: " + strings.Repeat("a", 100_000) + "\r\n\r\n", 431},
+		"a file that stops":                {"POST /v1/batches HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{", 404},
+		"headers that are too large":       {"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX-A: " + strings.Repeat("a", 100_000) + "\r\n\r\n", 431},
 		"nested arrays":                    {request(strings.Repeat("[", 200_000)), 400},
 		"a request after which it is idle": {request(`{` + hello + `,"max_tokens":1}`), 200},
 	} {
@@ -121,7 +121,7 @@ func TestHostileClients(t *testing.T) {
 
 // request returns the text of an HTTP request for a chat with the given body.
 func request(body string) string {
-	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
 // A body that is too large is refused before it is read to its end.

@@ -182,9 +182,12 @@ func (k *key) spend(now time.Time, tokens int) {
 }
 
 // authenticated wraps a handler so that its requests need one of the server's API keys. If the
-// server has no keys, everyone may use the handler.
+// server has no keys, everyone may use the handler, except web pages of other sites.
 func (s *Server) authenticated(h handler) http.Handler {
 	return s.open(func(w http.ResponseWriter, r *http.Request) error {
+		if err := s.checkPage(r); err != nil {
+			return err
+		}
 		if s.options.Keys == nil {
 			return h(w, r)
 		}

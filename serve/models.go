@@ -56,15 +56,21 @@ func (s *Server) model(r *http.Request, alias string) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
-	names := make([]string, len(models))
-	for i, m := range models {
+	for _, m := range models {
 		if m.Alias == alias {
 			return m, nil
 		}
-		names[i] = m.Alias
 	}
-	if len(names) == 0 {
+	if len(models) == 0 {
 		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: this server has no model now that the request may use", alias)
 	}
-	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, strings.Join(names, " or "))
+	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, aliases(models))
+}
+
+func aliases(models []Model) string {
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.Alias
+	}
+	return strings.Join(names, " or ")
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Store    *batch.Store // files and batches; nil for a server without them
 	Keys     *Keys        // API keys that may use the server; nil if everyone may
 	Origin   string       // origin whose web pages may use the server; * for all origins, empty for none
+	Host     string       // host name under which a server without keys may be used, besides its addresses and localhost
+	AnyHost  bool         // a server without keys may be used under every host name
 	Version  string       // version of the program
 	Logger   *slog.Logger // receives log messages; default slog.Default()
 

@@ -13,20 +13,28 @@ import (
 // /tokenize, /detokenize and /tokenizer_info are paths of vLLM. lm-eval uses them, so that it needs
 // no tokenizer itself.
 
+// engineOf returns the engine of a model. An empty alias stands for the only model that the request
+// may use.
 func (s *Server) engineOf(r *http.Request, alias string) (*engine.Engine, Model, error) {
 	models, err := s.usable(r)
 	if err != nil {
 		return nil, Model{}, err
 	}
-	if alias == "" && len(models) > 0 {
+	unnamed := alias == ""
+	if unnamed && len(models) > 0 {
 		alias = models[0].Alias
 	}
 	m, err := s.model(r, alias)
 	if err != nil {
 		return nil, Model{}, err
 	}
-	notesOf(r.Context()).model = m.Alias
 	eng := s.answerer.Engine(alias)
+	if eng != nil && unnamed && len(models) > 1 {
+		return nil, Model{}, &openai.Error{
+			Code: openai.CodeMissing, Param: "model", Message: `this server has several models: name one in "model": ` + aliases(models),
+		}
+	}
+	notesOf(r.Context()).model = m.Alias
 	if eng == nil {
 		return nil, Model{}, failf(http.StatusNotFound, "", "unsupported", "this server has no tokenizer, since its workers have the models: send the request to a server that was started with --model")
 	}

@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/tokenizer"
 	"github.com/ingot-run/ingot/queue/memqueue"
+	"github.com/ingot-run/ingot/serve"
 )
 
 type tokens struct {
@@ -69,6 +73,48 @@ func TestTokenizer(t *testing.T) {
 	b.fails(t, 404, http.MethodPost, "/tokenize", `{"model":"other","prompt":"a"}`)
 	b.fails(t, 404, http.MethodPost, "/tokenize", `{"model":"other","prompt":"a"}`)
 	require.Equal(t, "unsupported", setUpFleet(t, memqueue.New()).fails(t, 404, http.MethodPost, "/tokenize", `{"prompt":"a"}`).Code)
+}
+
+// A server with several models must not guess the tokenizer: the ids of one model are wrong, and
+// mostly valid, in another.
+func TestTokenizerOfSeveralModels(t *testing.T) {
+	t.Parallel()
+	eng, err := shared()
+	require.NoError(t, err)
+	second, err := open("tiny-llama.q4_0.gguf")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, second.Close()) })
+	answerer, err := serve.NewAlone(map[string]*engine.Engine{"glm": eng, "tiny": second}, "test")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(path, []byte("key-of-both\nkey-of-one models=tiny\n"), 0o600))
+	keys, err := serve.ReadKeys(path)
+	require.NoError(t, err)
+	b := setUp(t, func(o *serve.Options) { o.Answerer, o.Keys = answerer, keys })
+	both, one := []string{"Authorization", "Bearer key-of-both"}, []string{"Authorization", "Bearer key-of-one"}
+	const text = "Once upon a time"
+	for _, c := range []struct{ method, path, body, named string }{
+		{http.MethodPost, "/tokenize", `{"prompt":"` + text + `"}`, `{"model":"tiny","prompt":"` + text + `"}`},
+		{http.MethodPost, "/tokenize", `{"messages":[{"role":"user","content":"a"}]}`, `{"model":"tiny","messages":[{"role":"user","content":"a"}]}`},
+		{http.MethodPost, "/detokenize", `{"tokens":[300,301]}`, `{"model":"tiny","tokens":[300,301]}`},
+		{http.MethodGet, "/tokenizer_info", "", "?model=tiny"},
+	} {
+		e := b.fails(t, 400, c.method, c.path, c.body, both...)
+		require.Equal(t, errorDetail{
+			Message: `this server has several models: name one in "model": glm or tiny`, Type: "invalid_request_error",
+			Param: "model", Code: "missing_required_parameter",
+		}, e, c.path)
+		path, body := c.path, c.named
+		if c.method == http.MethodGet {
+			path, body = c.path+c.named, ""
+		}
+		named := b.send(t, c.method, path, body, both...)
+		require.Equal(t, 200, named.status, named.text)
+		require.Equal(t, named.text, b.send(t, c.method, c.path, c.body, one...).text, "a key for one model needs no name")
+	}
+	ids, err := json.Marshal(second.Tokenizer().Encode(text, tokenizer.EncodeOptions{Special: true, BOS: true}))
+	require.NoError(t, err)
+	require.Contains(t, b.send(t, http.MethodPost, "/tokenize", `{"prompt":"`+text+`"}`, one...).text, `"tokens":`+string(ids))
 }
 
 func TestMetrics(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,12 +20,15 @@ import (
 // defaultListen is the address if --listen is not given. Only this machine can reach it.
 const defaultListen = "127.0.0.1:8080"
 
+type serveCommand struct{ allowAnyone bool }
+
 func newServe() *cobra.Command {
+	var c serveCommand
 	cmd := &cobra.Command{
 		Use:   "serve {--model MODEL | --redis URL}",
 		Short: "Answer OpenAI's API over HTTP",
 		Args:  arguments(),
-		RunE:  runServe,
+		RunE:  c.run,
 	}
 	flags := cmd.Flags()
 	config.AddFlag(flags, config.Model)
@@ -32,6 +36,7 @@ func newServe() *cobra.Command {
 	config.AddFlag(flags, config.Redis)
 	config.AddFlagUsage(flags, config.Listen, "listen on `ADDR`, such as :8080 (default \""+defaultListen+"\")")
 	config.AddFlag(flags, config.Data, config.APIKeyFile, config.TLSCert, config.TLSKey, config.CORSOrigin, config.Concurrency, config.Context)
+	flags.BoolVar(&c.allowAnyone, "allow-anyone", false, "without --api-key-file: answer other machines, and requests under any host name")
 	addComputeFlags(flags)
 	return cmd
 }
@@ -43,7 +48,7 @@ type source struct {
 	close    func() error
 }
 
-func runServe(cmd *cobra.Command, _ []string) (err error) {
+func (c *serveCommand) run(cmd *cobra.Command, _ []string) (err error) {
 	cfg, err := settings(cmd)
 	if err != nil {
 		return err
@@ -53,21 +58,20 @@ func runServe(cmd *cobra.Command, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
-	options := serve.Options{Origin: cfg.CORSOrigin, Version: programVersion(), Logger: log}
+	options := serve.Options{Origin: cfg.CORSOrigin, Version: programVersion(), Logger: log, AnyHost: c.allowAnyone}
 	if cfg.APIKeyFile != "" {
 		if options.Keys, err = serve.ReadKeys(cfg.APIKeyFile); err != nil {
 			return err
 		}
 	}
-	addr := cfg.Listen
-	if addr == "" {
-		addr = defaultListen
-	}
-	listener, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr) // an address in use is reported before models are loaded
+	listener, err := c.listen(cmd.Context(), cfg) // an address in use is reported before models are loaded
 	if err != nil {
-		return fmt.Errorf("serve: %w (--listen sets the address)", err)
+		return err
 	}
 	defer listener.Close() //nolint:errcheck // the server has closed it already
+	if options.Host, _, err = net.SplitHostPort(cmp.Or(cfg.Listen, defaultListen)); err != nil {
+		return err
+	}
 	from, err := openSource(cmd, cfg, log)
 	if err != nil {
 		return err
@@ -85,6 +89,23 @@ func runServe(cmd *cobra.Command, _ []string) (err error) {
 		log.Info("serving OpenAI's API", "address", listener.Addr().String(), "https", certificate != nil, "keys", options.Keys != nil)
 		return server.Serve(ctx, listener, certificate)
 	})
+}
+
+// listen opens the address of the server. Without API keys, it must be one that only this machine
+// can reach, unless the user allows anyone.
+func (c *serveCommand) listen(ctx context.Context, cfg *config.Config) (net.Listener, error) {
+	if c.allowAnyone && cfg.APIKeyFile != "" {
+		return nil, usagef("--allow-anyone and --api-key-file cannot be combined: with keys, only requests with a key are answered")
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(cfg.Listen, defaultListen))
+	if err != nil {
+		return nil, fmt.Errorf("serve: %w (--listen sets the address)", err)
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); c.allowAnyone || cfg.APIKeyFile != "" || ok && at.IP.IsLoopback() {
+		return listener, nil
+	}
+	return nil, errors.Join(usagef("--listen %s lets other machines use the server: give --api-key-file FILE, so that only requests with a key in FILE are answered, "+
+		"or --allow-anyone", cfg.Listen), listener.Close())
 }
 
 func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {

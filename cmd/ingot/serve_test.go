@@ -13,6 +13,9 @@ func TestServeUsage(t *testing.T) {
 	t.Parallel()
 	keys := filepath.Join(t.TempDir(), "keys")
 	require.NoError(t, os.WriteFile(keys, []byte("sk-12345678 rate=none\n"), 0o600))
+	good := filepath.Join(t.TempDir(), "good-keys")
+	require.NoError(t, os.WriteFile(good, []byte("sk-12345678\n"), 0o600))
+	const beyond = "give --api-key-file FILE, so that only requests with a key in FILE are answered, or --allow-anyone"
 	for _, c := range []struct {
 		args []string
 		code int
@@ -25,6 +28,15 @@ func TestServeUsage(t *testing.T) {
 		{[]string{"--model", "none.gguf", "--api-key-file", keys}, 1, `keys:1: a limit must be a whole number of at least 1, not "none"`},
 		{[]string{"--model", "none.gguf", "--listen", "8080"}, 2, "listen"},
 		{[]string{"--model", "none.gguf"}, 1, "none.gguf"},
+		{[]string{"--model", "none.gguf", "--listen", ":0"}, 2, beyond},
+		{[]string{"--model", "none.gguf", "--listen", "0.0.0.0:0"}, 2, beyond},
+		{[]string{"--model", "none.gguf", "--listen", "[::]:0"}, 2, beyond},
+		{[]string{"--redis", "redis://localhost:1/0", "--listen", ":0"}, 2, beyond},
+		{[]string{"--model", "none.gguf", "--listen", ":0", "--allow-anyone"}, 1, "none.gguf"},
+		{[]string{"--model", "none.gguf", "--listen", ":0", "--api-key-file", good}, 1, "none.gguf"},
+		{[]string{"--model", "none.gguf", "--listen", "localhost:0"}, 1, "none.gguf"},
+		{[]string{"--model", "none.gguf", "--listen", "127.0.0.2:0"}, 1, "none.gguf"},
+		{[]string{"--model", "none.gguf", "--allow-anyone", "--api-key-file", good}, 2, "--allow-anyone and --api-key-file cannot be combined"},
 	} {
 		args := append([]string{"serve", "--listen", "127.0.0.1:0"}, c.args...)
 		r := ingot(t, "", args...)
