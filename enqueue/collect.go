@@ -29,7 +29,7 @@ const (
 
 // CollectOptions are the settings of Collect.
 type CollectOptions struct {
-	Follow    bool                               // wait for rows until the batch has ended
+	Follow    bool                               // wait for rows until the batch has ended, and return those of dead workers to the queue
 	Immediate bool                               // with Follow: write each result at once; otherwise results are gathered for 100 ms
 	Free      bool                               // delete results from the store once the output, a file, has them on the disk
 	Progress  func(queue.Status)                 // called after every page and at the end; may be nil
@@ -58,6 +58,10 @@ type Collected struct {
 // an unknown batch, and rows.ErrOtherFile if a line of the output was made from another input line
 // than the batch's row with the same line number. Collect checks this before it writes.
 func Collect(ctx context.Context, q queue.Queue, out *rows.Output, o CollectOptions) (Collected, error) {
+	if o.Follow {
+		stop := watchWorkers(ctx, q)
+		defer stop()
+	}
 	c := collector{queue: q, out: out, options: o, overdue: expirer{queue: q}, freed: map[int]bool{}}
 	var end queue.State
 	err := c.compare(ctx)

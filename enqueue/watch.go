@@ -2,6 +2,8 @@ package enqueue
 
 import (
 	"context"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ingot-run/ingot/queue"
@@ -14,8 +16,10 @@ const (
 
 // Watch calls onStatus with the progress of a batch, at once and then every second, until the batch
 // has ended or ctx is done. If the batch's deadline has passed, Watch records the rows that are
-// still in the queue as expired.
+// still in the queue as expired. It returns the rows of dead workers to the queue.
 func Watch(ctx context.Context, q queue.Queue, batch string, onStatus func(queue.Status)) error {
+	stop := watchWorkers(ctx, q)
+	defer stop()
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	overdue := expirer{queue: q}
@@ -36,6 +40,17 @@ func Watch(ctx context.Context, q queue.Queue, batch string, onStatus func(queue
 			return ctx.Err()
 		case <-tick.C:
 		}
+	}
+}
+
+// watchWorkers looks for dead workers until stop is called: the batch may wait for the last one.
+func watchWorkers(ctx context.Context, q queue.Queue) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { q.WatchWorkers(ctx, slog.New(slog.DiscardHandler)) })
+	return func() {
+		cancel()
+		watching.Wait()
 	}
 }
 

@@ -144,6 +144,9 @@ func (r *Request) Streamed() bool { return r.stream }
 // prompts.
 func (r *Request) NumPrompts() int { return max(1, len(r.prompts)) }
 
+// NumChoices returns the number of choices of all prompts together.
+func (r *Request) NumChoices() int { return r.NumPrompts() * r.settings.N }
+
 // Seed returns the seed that the request sets, or def if it sets none.
 func (r *Request) Seed(def int64) int64 {
 	if r.seed != nil {

@@ -25,7 +25,7 @@ type streamedChoice struct {
 
 // NewStream returns the stream of a request's answer.
 func (r *Request) NewStream(a Answer) *Stream {
-	s := &Stream{request: r, head: r.head(a), choices: make([]streamedChoice, r.NumPrompts()*r.settings.N)}
+	s := &Stream{request: r, head: r.head(a), choices: make([]streamedChoice, r.NumChoices())}
 	if r.endpoint == Chat {
 		s.head.Object = "chat.completion.chunk"
 	}

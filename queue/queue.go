@@ -47,6 +47,11 @@ type Queue interface {
 	// by name.
 	Fleet(ctx context.Context) ([]Worker, error)
 
+	// WatchWorkers looks for workers that have died, until ctx is done. It declares those without
+	// heartbeats lost, and returns their rows to the queue. Workers do so too; programs that wait
+	// for answers call it since there may be no other worker.
+	WatchWorkers(ctx context.Context, log *slog.Logger)
+
 	// Workers returns the number of workers that serve a model alias. A dead worker may be counted
 	// for some seconds.
 	Workers(ctx context.Context, alias string) (int, error)

@@ -31,7 +31,8 @@ type Model struct {
 	Alias   string // name of the model in requests
 	Name    string // name of the model in its file
 	Since   time.Time
-	Context int // maximum number of tokens of prompt and answer together; 0 if unknown
+	Context int  // maximum number of tokens of prompt and answer together; 0 if unknown
+	Away    bool // no worker serves the model now, but one did within the last hour
 }
 
 // Call is a request to a model.

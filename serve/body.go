@@ -19,29 +19,32 @@ const (
 	// maxBodies is the maximum total size, in bytes, of the larger bodies that all requests hold in
 	// memory.
 	maxBodies = 8 * openai.MaxBody
+	// bodyWait is the maximum time that a larger body waits for memory.
+	bodyWait = 30 * time.Second
 )
 
 // readBody reads the whole body of a request. A large body waits until there is memory for it. The
 // caller must call done when it has answered the request.
 func (s *Server) readBody(r *http.Request) (body []byte, done func(), err error) {
 	var all bytes.Buffer
-	_, err = io.CopyN(&all, r.Body, smallBody)
-	if err == io.EOF { //nolint:errorlint // CopyN returns it unchanged
-		return all.Bytes(), func() {}, nil
+	share := s.bodies.share()
+	for {
+		_, err := io.CopyN(&all, r.Body, smallBody)
+		if err == io.EOF { //nolint:errorlint // CopyN returns it unchanged
+			if share.held > 0 {
+				share.shrink(int64(all.Len()))
+			}
+			return all.Bytes(), share.giveBack, nil
+		}
+		if err != nil {
+			share.giveBack()
+			return nil, nil, fmt.Errorf("read the request's body: %w", err)
+		}
+		if err := share.take(r.Context(), int64(all.Len())+smallBody-share.held); err != nil {
+			share.giveBack()
+			return nil, nil, err
+		}
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the request's body: %w", err)
-	}
-	if err := s.bodies.Acquire(r.Context(), openai.MaxBody); err != nil {
-		return nil, nil, err
-	}
-	if _, err := io.Copy(&all, r.Body); err != nil {
-		s.bodies.Release(openai.MaxBody)
-		return nil, nil, fmt.Errorf("read the request's body: %w", err)
-	}
-	held := min(int64(all.Len()), openai.MaxBody)
-	s.bodies.Release(openai.MaxBody - held)
-	return all.Bytes(), func() { s.bodies.Release(held) }, nil
 }
 
 func (s *Server) withBody(h func(w http.ResponseWriter, r *http.Request, body []byte) error) handler {
@@ -71,6 +74,10 @@ func parseBody(body []byte, into any) error {
 // size of a part in bytes.
 func (s *Server) limited(limit int64, part int, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		if r.ContentLength > limit {
+			r.Body = tooLarge{limit}
+			return h(w, r)
+		}
 		body := &timedBody{ReadCloser: r.Body, conn: http.NewResponseController(w), timeout: s.options.limits.body, part: part}
 		if r.Body != http.NoBody { // a request without a body needs no time limit
 			body.begin()
@@ -79,6 +86,12 @@ func (s *Server) limited(limit int64, part int, h handler) handler {
 		return h(w, r)
 	}
 }
+
+// tooLarge replaces a body whose declared size is above the limit. None of it is read.
+type tooLarge struct{ limit int64 }
+
+func (b tooLarge) Read([]byte) (int, error) { return 0, &http.MaxBytesError{Limit: b.limit} }
+func (b tooLarge) Close() error             { return nil }
 
 // filePart is the number of bytes of a file that must arrive within limits.body.
 const filePart = 1 << 20

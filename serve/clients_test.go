@@ -1,10 +1,13 @@
 package serve_test
 
 import (
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,6 +52,38 @@ func TestNodeClientsUseBatchesOfFleet(t *testing.T) {
 func TestNodeClientsChat(t *testing.T) {
 	t.Parallel()
 	runClients(t, "chat.mjs", setUp(t, nil).URL)
+}
+
+// OpenAI's clients repeat a request that gets the error of a model without workers. It is answered
+// when a worker serves the model again.
+func TestNodeClientsWaitForWorker(t *testing.T) {
+	t.Parallel()
+	queue := redisqueue.New(redistest.Start(t).Client)
+	eng, err := shared()
+	require.NoError(t, err)
+	stop := startWorker(t, queue, eng)
+	b := setUpFront(t, queue, eng)
+	status := func(text string) func() bool {
+		return func() bool {
+			return strings.Contains(b.send(t, http.MethodGet, "/metrics", "").text, `ingot_http_requests_total{path="POST /v1/chat/completions",status="`+text)
+		}
+	}
+	require.Eventually(t, func() bool { return b.send(t, http.MethodGet, "/v1/models/tiny", "").status == 200 }, time.Minute, time.Millisecond)
+	stop()
+	require.Eventually(t, func() bool { return b.send(t, http.MethodGet, "/v1/models/tiny", "").status == 503 }, time.Minute, time.Millisecond)
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for !status(`503"} 2`)() && t.Context().Err() == nil { // both clients' first requests have failed
+			<-tick.C
+		}
+		startWorker(t, queue, eng) //nolint:testifylint // if the worker does not start, the clients report errors
+	}()
+	runClients(t, "away.mjs", b.URL)
+	<-started
+	require.True(t, status(`200"} 2`)())
 }
 
 // To a client, a server in front of a fleet behaves like any other server.

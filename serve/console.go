@@ -4,21 +4,27 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/serve/console"
 )
 
 func (s *Server) newConsole() *console.Console {
+	var queued Queued
+	if s.options.Queued != nil {
+		queued = s.foreignBatches
+	}
 	return &console.Console{
-		Store: s.options.Store, Workers: s.answerer.Workers, Stream: s.generate(openai.Chat), Log: s.log,
+		Queued: queued, Store: s.options.Store, Workers: s.answerer.Workers, Stream: s.generate(openai.Chat), Log: s.log,
 		Models: func(r *http.Request) ([]console.Model, error) {
 			models, err := s.usable(r)
 			shown := make([]console.Model, len(models))
 			for i, m := range models {
-				shown[i] = console.Model{Alias: m.Alias, Name: m.Name, Context: m.Context}
+				shown[i] = console.Model{Alias: m.Alias, Name: m.Name, Context: m.Context, Away: m.Away}
 			}
 			return shown, err
 		},
@@ -27,7 +33,7 @@ func (s *Server) newConsole() *console.Console {
 			return answer.Body, err
 		},
 		Frame: func(r *http.Request) console.Frame {
-			f := console.Frame{Version: s.options.Version, HasStore: s.options.Store != nil}
+			f := console.Frame{Version: s.options.Version, HasBatches: s.options.Store != nil || s.options.Queued != nil}
 			if k := keyOf(r.Context()); k != nil {
 				f.KeyName = k.name
 			}
@@ -39,6 +45,19 @@ func (s *Server) newConsole() *console.Console {
 			return e.status, e.Error()
 		},
 	}
+}
+
+// foreignBatches returns the batches of the fleet that the store does not have: those of other
+// programs, such as ingot enqueue.
+func (s *Server) foreignBatches(ctx context.Context) ([]queue.Status, error) {
+	all, err := s.options.Queued(ctx)
+	if s.options.Store == nil {
+		return all, err
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(b queue.Status) bool {
+		_, err := s.options.Store.Batch(b.Batch)
+		return err == nil
+	}), err
 }
 
 func (s *Server) answerChat(r *http.Request) (Answer, error) {

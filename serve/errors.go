@@ -38,6 +38,17 @@ func failf(status int, param, code, format string, args ...any) error {
 	return &httpError{status: status, body: openai.NewErrorBody(kind, fmt.Sprintf(format, args...), param, code)}
 }
 
+// retryLater is the time after which clients of a busy server, or of a model without workers,
+// should try again.
+const retryLater = 5 * time.Second
+
+// failLater is failf for an error after which the client should try again, after the given time.
+func failLater(wait time.Duration, status int, param, code, format string, args ...any) error {
+	err := failf(status, param, code, format, args...)
+	err.(*httpError).retry = max(wait, time.Nanosecond) //nolint:errorlint // failf returns an *httpError
+	return err
+}
+
 func missing(param string) error {
 	return &openai.Error{Code: openai.CodeMissing, Param: param, Message: fmt.Sprintf("%q is missing", param)}
 }
@@ -66,7 +77,7 @@ func asHTTP(err error) *httpError {
 		err = failf(statusClientGone, "", "", "the client has left")
 	case errors.Is(err, generation.ErrClosed), errors.Is(err, generation.ErrEngineFailed), errors.Is(err, queue.ErrUnavailable),
 		errors.Is(err, context.DeadlineExceeded): // before the next case, since the queue's network can time out too
-		err = failf(http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
+		err = failLater(retryLater, http.StatusServiceUnavailable, "", "unavailable", "the server cannot answer now; try again later: %v", err)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		err = failf(http.StatusRequestTimeout, "", "timeout", "the request's body did not arrive in time")
 	default:

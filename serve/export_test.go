@@ -14,6 +14,9 @@ func (o *Options) SetDrainTime(d time.Duration) { o.testLimits().drain = d }
 // SetKeepAlive sets the time without an event after which a stream gets a comment.
 func (o *Options) SetKeepAlive(d time.Duration) { o.testLimits().keepAlive = d }
 
+// SetMaxWaiting sets the number of answers from which on requests are refused.
+func (o *Options) SetMaxWaiting(n int64) { o.testLimits().waiting = n }
+
 func (o *Options) testLimits() *limits {
 	if o.limits == nil {
 		l := defaultLimits

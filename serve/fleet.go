@@ -29,7 +29,9 @@ const (
 	fleetRetention = 10 * time.Minute
 	// resultPoll is the interval at which the server looks for a result whose event was lost.
 	resultPoll = time.Second
-	modelsAge  = time.Second
+	// batchesAge is the age from which the list of batches is read again. Reading it is slow if the
+	// queue has many rows.
+	batchesAge = 3 * time.Second
 	// endTime is the time limit for deleting or cancelling the job of a request after Answer has
 	// returned.
 	endTime = 10 * time.Second
@@ -46,9 +48,11 @@ type Fleet struct {
 	mu    sync.Mutex
 	calls map[string]*fleetCall // calls in progress, by batch id
 
-	models    sync.Mutex // guards the two fields below
-	known     []Model    // the cached list of models
-	knownFrom time.Time  // when the list was read
+	models fleetModels
+
+	batches     sync.Mutex // guards the two fields below
+	batchList   []queue.Status
+	batchesFrom time.Time // when the list was read
 }
 
 type fleetCall struct {
@@ -60,16 +64,26 @@ type fleetCall struct {
 // NewFleet makes an Answerer that uses the workers of a queue. The caller must run Run while it
 // uses the Fleet.
 func NewFleet(queue queue.Queue, log *slog.Logger) *Fleet {
-	return &Fleet{queue: queue, channel: "front-" + ulid.Make().String(), log: log, calls: map[string]*fleetCall{}}
+	return &Fleet{
+		queue: queue, channel: "front-" + ulid.Make().String(), log: log, calls: map[string]*fleetCall{},
+		models: fleetModels{queue: queue, byAlias: map[string]*fleetModel{}},
+	}
 }
 
-// Run receives events from workers until ctx is done. It calls ready when it begins to receive.
+// Run receives events from workers, watches which models they serve, and looks for workers that
+// have died, until ctx is done. It calls ready when it begins to receive.
 func (f *Fleet) Run(ctx context.Context, ready func()) error {
+	watched, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop()
+	watching.Go(func() { f.models.watch(watched) })
+	watching.Go(func() { f.queue.WatchWorkers(watched, f.log) })
 	ready = sync.OnceFunc(ready)
 	for {
 		err := f.queue.Listen(ctx, f.channel, ready, f.receive)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // ctx is done
+			return nil
 		}
 		if err != nil && !errors.Is(err, queue.ErrUnavailable) {
 			return fmt.Errorf("listen to events of workers: %w", err)
@@ -104,39 +118,32 @@ func (f *Fleet) receive(message []byte) {
 	}
 }
 
-// Models returns the models of the live workers.
-func (f *Fleet) Models(ctx context.Context) ([]Model, error) {
-	f.models.Lock()
-	defer f.models.Unlock()
-	if time.Since(f.knownFrom) < modelsAge {
-		return slices.Clone(f.known), nil
-	}
-	workers, err := f.queue.Fleet(ctx)
-	if err != nil {
-		return nil, err
-	}
-	byAlias := map[string]Model{}
-	for _, w := range workers {
-		for _, alias := range w.Aliases {
-			if m, ok := byAlias[alias]; w.Live() && (!ok || w.Started.Before(m.Since)) {
-				byAlias[alias] = Model{Alias: alias, Name: w.Model, Since: w.Started, Context: w.Context}
-			}
-		}
-	}
-	f.known = nil
-	for _, m := range byAlias {
-		f.known = append(f.known, m)
-	}
-	slices.SortFunc(f.known, func(a, b Model) int { return strings.Compare(a.Alias, b.Alias) })
-	f.knownFrom = time.Now()
-	return slices.Clone(f.known), nil
-}
+// Models returns the models of the live workers, and those that workers have served within the last
+// hour.
+func (f *Fleet) Models(ctx context.Context) ([]Model, error) { return f.models.list(ctx) }
 
 // Engine returns nil: the engines are in the workers' processes.
 func (f *Fleet) Engine(string) *engine.Engine { return nil }
 
 // Workers returns the workers of the queue.
 func (f *Fleet) Workers(ctx context.Context) ([]queue.Worker, error) { return f.queue.Fleet(ctx) }
+
+// Batches returns the batches of the queue that are not requests of servers. The list can be as old
+// as batchesAge.
+func (f *Fleet) Batches(ctx context.Context) ([]queue.Status, error) {
+	f.batches.Lock()
+	defer f.batches.Unlock()
+	if time.Since(f.batchesFrom) < batchesAge {
+		return f.batchList, nil
+	}
+	all, err := f.queue.Batches(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.batchList = slices.DeleteFunc(all, func(s queue.Status) bool { return s.Damage != "" || s.Priority == queue.Interactive })
+	f.batchesFrom = time.Now()
+	return f.batchList, nil
+}
 
 // Answer queues a call as a job and waits for a worker's answer.
 func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
@@ -176,6 +183,9 @@ func (f *Fleet) Answer(ctx context.Context, c Call) (Answer, error) {
 		answer, found, err := f.result(ctx, batch, stream)
 		if err != nil && !errors.Is(err, queue.ErrUnavailable) || found {
 			return answer, err
+		}
+		if err == nil && f.models.abandoned(ctx, c.Model) {
+			return Answer{}, away(c.Model)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/engine/generation"
+	"github.com/ingot-run/ingot/enqueue"
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/queuetest"
 	"github.com/ingot-run/ingot/serve"
@@ -46,7 +48,7 @@ func setUpFront(t testing.TB, q queue.Queue, eng *engine.Engine) *bench {
 		stop()
 		running.Wait()
 	})
-	return setUpOn(t, eng, func(o *serve.Options) { o.Answerer = fleet })
+	return setUpOn(t, eng, func(o *serve.Options) { o.Answerer, o.Queued = fleet, fleet.Batches })
 }
 
 // startWorker starts a worker until the test ends, or until stop is called.
@@ -112,6 +114,90 @@ func TestFleetModelsAreThoseOfWorkers(t *testing.T) {
 	})
 }
 
+// requireAway requires that a request failed because no worker serves the model now, and that its
+// client was told to try again.
+func requireAway(t testing.TB, got response) {
+	t.Helper()
+	require.Equal(t, 503, got.status, got.text)
+	require.Equal(t, "5", got.header.Get("Retry-After"))
+	require.JSONEq(t, `{"error":{"message":"no worker serves the model \"tiny\" now: try again later, or start one",
+		"type":"server_error","param":"model","code":"unavailable"}}`, got.text)
+}
+
+// After its last worker has stopped, a model is not listed any more. Requests to it get an error
+// that clients repeat, until a worker serves it again.
+func TestModelWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		stop := startWorker(t, q, eng)
+		b := setUpFront(t, q, eng)
+		models := func() string { return b.send(t, http.MethodGet, "/v1/models", "").text }
+		require.Eventually(t, func() bool { return strings.Contains(models(), `"id":"tiny"`) }, time.Minute, time.Millisecond)
+		stop()
+		require.Eventually(t, func() bool { return !strings.Contains(models(), `"id":"tiny"`) }, time.Minute, time.Millisecond)
+		body := `{` + hello + `,"max_tokens":1`
+		for _, got := range []response{
+			b.send(t, http.MethodPost, "/v1/chat/completions", body+`}`),
+			b.send(t, http.MethodPost, "/v1/chat/completions", body+`,"stream":true}`),
+			b.send(t, http.MethodGet, "/v1/models/tiny", ""),
+		} {
+			requireAway(t, got)
+		}
+		require.Equal(t, "model_not_found", b.fails(t, 404, http.MethodGet, "/v1/models/other", "").Code, "a model that was never served")
+		require.Contains(t, b.send(t, http.MethodGet, "/", "").text, "no worker now", "the console")
+		startWorker(t, q, eng)
+		require.Eventually(t, func() bool { return strings.Contains(models(), `"id":"tiny"`) }, time.Minute, time.Millisecond)
+		var chat chatResponse
+		b.post(t, "/v1/chat/completions", body+`}`, &chat)
+	})
+}
+
+// held is an engine that generates one token of each answer and then waits.
+type held struct {
+	*engine.Engine
+	began chan struct{} // receives a value when an answer has begun
+}
+
+func (h *held) Generate(ctx context.Context, req generation.Request) (generation.Completion, error) {
+	if req.Stream != nil {
+		if err := req.Stream(generation.Piece{Text: "Once", Tokens: []int32{300}}); err != nil {
+			return generation.Completion{}, err
+		}
+	}
+	h.began <- struct{}{}
+	<-ctx.Done()
+	return generation.Completion{}, ctx.Err()
+}
+
+// Requests that wait for their answer get the same error when the last worker has gone, in the
+// response or in the stream.
+func TestLastWorkerLeavesRequests(t *testing.T) {
+	t.Parallel()
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		h := &held{eng, make(chan struct{}, 2)}
+		stop := startWorker(t, q, h)
+		b := setUpFront(t, q, eng)
+		const body = `{"model":"tiny","prompt":"Once","max_tokens":300`
+		answers := make([]response, 2)
+		var asking sync.WaitGroup
+		for i, more := range []string{`}`, `,"stream":true}`} {
+			asking.Go(func() { answers[i] = b.send(t, http.MethodPost, "/v1/completions", body+more) })
+		}
+		for range answers {
+			<-h.began
+		}
+		stop()
+		asking.Wait()
+		requireAway(t, answers[0])
+		require.Contains(t, answers[1].text, `"text":"Once"`)
+		require.Contains(t, answers[1].text, `"code":"unavailable"`)
+	})
+}
+
 // If the client leaves, the worker stops the generation.
 func TestClientLeavesFleet(t *testing.T) {
 	t.Parallel()
@@ -121,6 +207,47 @@ func TestClientLeavesFleet(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, eng.Close()) })
 		startWorker(t, q, eng)
 		setUpFront(t, q, eng).leaveStream(t)
+	})
+}
+
+// The console shows the batches that other programs have queued, and leaves out requests of
+// clients.
+func TestConsoleShowsQueuedBatches(t *testing.T) {
+	t.Parallel()
+	queuetest.OnEach(t, func(t *testing.T, q queue.Queue) {
+		eng, err := shared()
+		require.NoError(t, err)
+		h := &held{eng, make(chan struct{}, 1)}
+		startWorker(t, q, h)
+		b := setUpFront(t, q, eng)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.URL+"/v1/completions", strings.NewReader(`{"model":"tiny","prompt":"Once"}`))
+		require.NoError(t, err)
+		go b.Client().Do(r) //nolint:errcheck // the test ends before the response
+		<-h.began
+		for id, state := range map[string]queue.State{"nightly": queue.InProgress, "weekly": queue.Cancelled} {
+			in := strings.NewReader("{\"prompt\":\"a\"}\n{\"prompt\":\"b\"}\nno JSON\n")
+			_, err := enqueue.Enqueue(t.Context(), q, in, enqueue.Options{Batch: id, Alias: "other", Format: rows.FormatJSONL})
+			require.NoError(t, err)
+			if state == queue.Cancelled {
+				_, err = q.Cancel(t.Context(), id)
+				require.NoError(t, err)
+			}
+		}
+		row := func(page, id string) string {
+			_, after, _ := strings.Cut(page, `<th scope="row">`+id+`</th>`)
+			text, _, _ := strings.Cut(after, "</tr>")
+			return text
+		}
+		list, overview := b.send(t, http.MethodGet, "/console/batches", "").text, b.send(t, http.MethodGet, "/", "").text
+		for _, page := range []string{list, overview} {
+			require.Contains(t, row(page, "nightly"), "<td>other</td>")
+			require.Contains(t, row(page, "nightly"), "in_progress")
+			require.Contains(t, row(page, "nightly"), "1 of 3, 1 failed")
+			require.NotContains(t, page, "live-")
+			require.Contains(t, page, `<a href="/console/batches"`)
+		}
+		require.Contains(t, row(list, "weekly"), "cancelled")
+		require.Empty(t, row(overview, "weekly"), "it has ended")
 	})
 }
 

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -33,6 +34,11 @@ func (s *Server) generate(e openai.Endpoint) handler {
 // answer answers a call and counts its tokens against the limits of the request's key. For a stream
 // that ends early, it counts the tokens that were sent.
 func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
+	leave, err := s.enter(c)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer leave()
 	k := keyOf(r.Context())
 	if err := k.begin(time.Now()); err != nil {
 		return Answer{}, err
@@ -56,6 +62,16 @@ func (s *Server) answer(r *http.Request, c Call) (Answer, error) {
 	s.metrics.count(c.Model, answer.Stats)
 	k.spend(time.Now(), answer.Stats.PromptTokens+answer.Stats.CompletionTokens)
 	return answer, nil
+}
+
+// enter counts the answers of a call while its client waits for them. It refuses the call if
+// clients wait for too many answers.
+func (s *Server) enter(c Call) (leave func(), err error) {
+	n := int64(c.Request.NumChoices())
+	if answers, ok := s.waiting.enter(n); !ok {
+		return nil, busy(fmt.Sprintf("clients wait for %d answers", answers))
+	}
+	return func() { s.waiting.leave(n) }, nil
 }
 
 // causeOf returns the error of a request. If the request was cut off because the server stops, the

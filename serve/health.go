@@ -12,7 +12,7 @@ func (s *Server) ready(ctx context.Context) error {
 		return errors.New("the server is stopping")
 	}
 	models, err := s.answerer.Models(ctx)
-	if err == nil && len(models) == 0 {
+	if err == nil && len(present(models)) == 0 {
 		err = errors.New("no worker serves a model: start one")
 	}
 	return err

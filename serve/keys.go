@@ -162,10 +162,8 @@ func (k *key) begin(now time.Time) error {
 }
 
 func tooMany(counted string, l *rate.Limiter, wait time.Duration) error {
-	err := failf(http.StatusTooManyRequests, "", "rate_limit_exceeded", "the API key is limited to %d %s per minute: try again in %v",
+	return failLater(wait, http.StatusTooManyRequests, "", "rate_limit_exceeded", "the API key is limited to %d %s per minute: try again in %v",
 		l.Burst(), counted, max(time.Second, wait.Round(time.Second)))
-	err.(*httpError).retry = max(wait, time.Nanosecond) //nolint:errorlint // failf returns an *httpError
-	return err
 }
 
 // spend counts the tokens of an answered request against the key's limit. If they exceed it, begin

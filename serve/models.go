@@ -31,7 +31,7 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list := listBody[modelBody]{Object: "list", Data: []modelBody{}}
-	for _, m := range models {
+	for _, m := range present(models) {
 		list.Data = append(list.Data, newModelBody(m))
 	}
 	return reply(w, list, nil)
@@ -57,14 +57,27 @@ func (s *Server) model(r *http.Request, alias string) (Model, error) {
 		return Model{}, err
 	}
 	for _, m := range models {
-		if m.Alias == alias {
+		switch {
+		case m.Alias == alias && m.Away:
+			return Model{}, away(alias)
+		case m.Alias == alias:
 			return m, nil
 		}
 	}
+	models = present(models)
 	if len(models) == 0 {
 		return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: this server has no model now that the request may use", alias)
 	}
 	return Model{}, failf(http.StatusNotFound, "model", "model_not_found", "there is no model %q: use %s", alias, aliases(models))
+}
+
+// present returns the models that a worker or this process serves now.
+func present(models []Model) []Model {
+	return slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return m.Away })
+}
+
+func away(alias string) error {
+	return failLater(retryLater, http.StatusServiceUnavailable, "model", "unavailable", "no worker serves the model %q now: try again later, or start one", alias)
 }
 
 func aliases(models []Model) string {

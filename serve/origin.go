@@ -35,7 +35,7 @@ func (s *Server) checkHost(r *http.Request) error {
 	}
 	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == strings.ToLower(s.options.Host) {
+	if err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.EqualFold(host, s.options.Host) {
 		return nil
 	}
 	return failf(http.StatusForbidden, "", "unknown_host",

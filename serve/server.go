@@ -12,9 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/ingot-run/ingot/openai"
+	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/serve/batch"
 	"github.com/ingot-run/ingot/serve/console"
 	"github.com/ingot-run/ingot/worker"
@@ -27,6 +26,7 @@ var description []byte
 type Options struct {
 	Answerer Answerer     // answers the requests; required
 	Store    *batch.Store // files and batches; nil for a server without them
+	Queued   Queued       // lists the batches of a fleet's queue; nil without a fleet
 	Keys     *Keys        // API keys that may use the server; nil if everyone may
 	Origin   string       // origin whose web pages may use the server; * for all origins, empty for none
 	Host     string       // host name under which a server without keys may be used, besides its addresses and localhost
@@ -37,6 +37,10 @@ type Options struct {
 	limits *limits // nil for defaultLimits
 }
 
+// Queued returns the batches in a fleet's queue, the newest first, without requests whose clients
+// wait.
+type Queued = func(context.Context) ([]queue.Status, error)
+
 type limits struct {
 	drain     time.Duration // for running requests to finish when Serve stops
 	keepAlive time.Duration // a stream without an event for this time gets a comment
@@ -44,10 +48,12 @@ type limits struct {
 	body      time.Duration // to receive a request's body, or a part of a file
 	write     time.Duration // for a client to receive a part of a response
 	idle      time.Duration // a connection without a request for this time is closed
+	waiting   int64         // number of answers that clients wait for, from which on requests are refused
 }
 
 var defaultLimits = limits{
 	drain: 20 * time.Second, keepAlive: 15 * time.Second, header: 10 * time.Second, body: time.Minute, write: 30 * time.Second, idle: 2 * time.Minute,
+	waiting: 2048,
 }
 
 // Server answers OpenAI's API.
@@ -57,7 +63,8 @@ type Server struct {
 	log      *slog.Logger
 	mux      *http.ServeMux
 	metrics  *metrics
-	bodies   *semaphore.Weighted // limits the total bytes of large bodies
+	bodies   *room    // memory of large bodies
+	waiting  *waiting // answers that clients wait for
 	draining atomic.Bool
 	sessions sessions
 	console  *console.Console
@@ -72,7 +79,7 @@ func New(o Options) *Server {
 	o.limits = cmp.Or(o.limits, &defaultLimits)
 	s := &Server{
 		options: o, answerer: o.Answerer, log: o.Logger, mux: http.NewServeMux(), metrics: newMetrics(o.Answerer),
-		bodies: semaphore.NewWeighted(maxBodies),
+		bodies: newRoom(maxBodies, openai.MaxBody+smallBody, bodyWait), waiting: &waiting{limit: o.limits.waiting},
 	}
 	s.cutOff, s.cut = context.WithCancel(context.Background())
 	s.console = s.newConsole()

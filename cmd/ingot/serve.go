@@ -43,6 +43,7 @@ func newServe() *cobra.Command {
 
 type source struct {
 	answerer serve.Answerer
+	queued   serve.Queued // nil without a fleet
 	batches  batch.Runner
 	run      func(ctx context.Context) error // runs until the server has ended; nil if the source needs no goroutine
 	close    func() error
@@ -77,7 +78,7 @@ func (c *serveCommand) run(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.close()) }()
-	options.Answerer = from.answerer
+	options.Answerer, options.Queued = from.answerer, from.queued
 	if cfg.Data != "" {
 		if options.Store, err = batch.Open(cfg.Data, batch.Options{Logger: log}); err != nil {
 			return err

@@ -43,6 +43,7 @@ func openFleet(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*sourc
 	fleet := serve.NewFleet(queue, log)
 	return &source{
 		answerer: fleet,
+		queued:   fleet.Batches,
 		batches:  batch.NewFleet(queue, programVersion()),
 		run:      func(ctx context.Context) error { return fleet.Run(ctx, func() {}) },
 		close:    queue.Close,

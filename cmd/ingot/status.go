@@ -106,7 +106,7 @@ func listBatches(cmd *cobra.Command, q *redisqueue.Queue, asJSON bool) error {
 		if s.Damage != "" {
 			cmd.PrintErrf("skipped %s\n", textfmt.Printable(s.Damage))
 		}
-		return s.Damage != ""
+		return s.Damage != "" || s.Priority == queue.Interactive // a request of a server's client
 	})
 	if asJSON {
 		return writeJSON(cmd.OutOrStdout(), append([]queue.Status{}, all...)) // an empty list is written as [], not null

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -161,6 +162,9 @@ func (q *Queue) Fleet(context.Context) ([]queue.Worker, error) {
 	slices.SortStableFunc(all, func(a, b queue.Worker) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
 }
+
+// WatchWorkers implements queue.Queue. The workers are in this process, so none of them can die.
+func (q *Queue) WatchWorkers(ctx context.Context, _ *slog.Logger) { <-ctx.Done() }
 
 // Workers implements queue.Queue.
 func (q *Queue) Workers(_ context.Context, name string) (int, error) {

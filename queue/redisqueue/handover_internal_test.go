@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,45 @@ import (
 
 	"github.com/ingot-run/ingot/queue"
 )
+
+// A program that waits for answers finds a dead worker although no other worker runs, and returns
+// its rows to the queue.
+func TestWatchWorkersFindsTheLastOne(t *testing.T) {
+	t.Parallel()
+	const rows = 3
+	f := newFleet(t, rows)
+	begun := make(chan struct{}, rows)
+	a := f.serve(rows, func(ctx context.Context, _ *queue.Delivery) queue.Outcome {
+		begun <- struct{}{}
+		<-ctx.Done()
+		return queue.Interrupted(ctx.Err())
+	})
+	for range rows {
+		<-begun
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	watcher := New(f.redis.Client)
+	watcher.Leases = shortLeases
+	var watching sync.WaitGroup
+	watching.Go(func() { watcher.WatchWorkers(ctx, slog.New(slog.DiscardHandler)) })
+	defer watching.Wait()
+	defer stop()
+	lost := func() bool {
+		all, err := f.queue.Fleet(t.Context())
+		require.NoError(t, err)
+		require.Len(t, all, 1)
+		return !all[0].Live()
+	}
+	require.False(t, lost())
+	a.sleep()
+	defer a.wake()
+	f.eventually("the worker is declared lost", lost)
+	f.eventually("its rows are in the queue again", func() bool {
+		waiting, err := f.queue.inspector.GetQueueInfo("m:default")
+		require.NoError(t, err)
+		return waiting.Active == 0 && f.count("deaths", rows) == 1
+	})
+}
 
 // The rows of a silent worker go to another worker, in their order and before rows that were queued
 // later. When the silent worker wakes, it cannot change these rows: its results have no effect, and

@@ -70,7 +70,10 @@ func (q *Queue) Batches(ctx context.Context) ([]queue.Status, error) {
 // malformed.
 func newStatus(batch string, meta map[string]string, running int, life time.Duration) (queue.Status, error) {
 	m := fields{values: meta}
-	_, priorityErr := queue.ParsePriority(meta["priority"])
+	var priorityErr error
+	if meta["priority"] != string(queue.Interactive) {
+		_, priorityErr = queue.ParsePriority(meta["priority"])
+	}
 	if err := errors.Join(queue.CheckBatch(batch), queue.CheckAlias(meta["model"]), priorityErr); err != nil {
 		return queue.Status{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -28,6 +29,7 @@ var functions = template.FuncMap{
 	"figure": figure,
 	"clock":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 	"unix":   func(seconds int64) time.Time { return time.Unix(seconds, 0) },
+	"list":   func(names []string) string { return strings.Join(names, ", ") },
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 }
 
@@ -62,9 +64,9 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 
 // Frame has the parts that all pages show around their content.
 type Frame struct {
-	Version  string // version of the program
-	KeyName  string // name of the API key that the person signed in with; empty if the server has no keys
-	HasStore bool   // the server stores files and batches
+	Version    string // version of the program
+	KeyName    string // name of the API key that the person signed in with; empty if the server has no keys
+	HasBatches bool   // the server stores files and batches, or knows those of a fleet
 
 	Title    string
 	Template string // name of the content's file in the folder pages

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/openai"
@@ -20,6 +21,7 @@ import (
 // fields.
 type Console struct {
 	Store   *batch.Store                                  // nil for a server without files and batches
+	Queued  func(context.Context) ([]queue.Status, error) // a fleet's batches that Store does not have, the newest first; nil without a fleet
 	Models  func(*http.Request) ([]Model, error)          // models that the request may use
 	Workers func(context.Context) ([]queue.Worker, error) // processes that answer, and those that were lost
 	Answer  func(*http.Request) (body any, err error)
@@ -35,7 +37,8 @@ type Console struct {
 // Model is a model that requests can name.
 type Model struct {
 	Alias, Name string
-	Context     int // maximum number of tokens of prompt and answer together; 0 if unknown
+	Context     int  // maximum number of tokens of prompt and answer together; 0 if unknown
+	Away        bool // no worker serves the model now
 }
 
 // Handler answers a request with a page. A handler that returns an error has not written anything.
@@ -43,15 +46,21 @@ type Handler = func(http.ResponseWriter, *http.Request) error
 
 // Pages returns the handlers of the pages, by method and path. Those in stored need a Store.
 func (c *Console) Pages() (pages, stored map[string]Handler) {
-	return map[string]Handler{
-			"GET /{$}":          c.overview,
-			"GET /console/try":  c.tryForm,
-			"POST /console/try": c.try,
-		}, map[string]Handler{
-			"GET /console/batches":              c.batches,
-			"GET /console/batches/{id}":         c.batch,
-			"POST /console/batches/{id}/cancel": c.cancel,
-		}
+	pages = map[string]Handler{
+		"GET /{$}":          c.overview,
+		"GET /console/try":  c.tryForm,
+		"POST /console/try": c.try,
+	}
+	stored = map[string]Handler{
+		"GET /console/batches/{id}":         c.batch,
+		"POST /console/batches/{id}/cancel": c.cancel,
+	}
+	if c.Queued != nil {
+		pages["GET /console/batches"] = c.batches
+	} else {
+		stored["GET /console/batches"] = c.batches
+	}
+	return pages, stored
 }
 
 const (
@@ -73,13 +82,17 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
+	queued, err := c.queued(r.Context())
+	failure = errors.Join(failure, err)
+	queued = slices.DeleteFunc(queued, func(b queuedBatch) bool { return b.Ended() })
 	return c.Show(w, r, http.StatusOK, "overview.html", "Overview", failure, struct {
 		Models     []Model
 		Workers    []queue.Worker
-		HasStore   bool
+		HasBatches bool
 		Active     []progress
+		Queued     []queuedBatch
 		Throughput Throughput
-	}{models, workers, c.Store != nil, active, NewThroughput(c.history.bars(), historyBarSpan)})
+	}{models, workers, c.Store != nil || c.Queued != nil, active, queued, NewThroughput(c.history.bars(), historyBarSpan)})
 }
 
 type progress struct{ batch.Progress }
@@ -117,22 +130,31 @@ func leftText(left time.Duration) string {
 
 func (c *Console) batches(w http.ResponseWriter, r *http.Request) error {
 	after := r.URL.Query().Get("after")
-	page, err := c.Store.Progress(batch.Query{After: after, Limit: batchesPerPage})
-	if err != nil {
-		return err
-	}
 	content := struct {
-		Batches []progress
-		Next    string // id of the last batch on this page, after which the next page begins; empty on the last page
-		Later   bool   // this page is not the first
-	}{Later: after != ""}
-	for _, p := range page.Items {
-		content.Batches = append(content.Batches, progress{p})
+		HasStore bool
+		Batches  []progress
+		Next     string // id of the last batch on this page, after which the next page begins; empty on the last page
+		Later    bool   // this page is not the first
+		HasQueue bool
+		Queued   []queuedBatch
+		More     int // number of queued batches that the page does not show
+	}{HasStore: c.Store != nil, Later: after != "", HasQueue: c.Queued != nil}
+	if c.Store != nil {
+		page, err := c.Store.Progress(batch.Query{After: after, Limit: batchesPerPage})
+		if err != nil {
+			return err
+		}
+		for _, p := range page.Items {
+			content.Batches = append(content.Batches, progress{p})
+		}
+		if page.More {
+			content.Next = page.Items[len(page.Items)-1].Batch.ID
+		}
 	}
-	if page.More {
-		content.Next = page.Items[len(page.Items)-1].Batch.ID
-	}
-	return c.Show(w, r, http.StatusOK, "batches.html", "Batches", nil, content)
+	queued, failure := c.queued(r.Context())
+	content.More = max(0, len(queued)-batchesPerPage)
+	content.Queued = queued[:len(queued)-content.More]
+	return c.Show(w, r, http.StatusOK, "batches.html", "Batches", failure, content)
 }
 
 func (c *Console) batch(w http.ResponseWriter, r *http.Request) error {
