@@ -2,6 +2,7 @@ package openai
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,16 @@ func TestFieldsReachTheEngine(t *testing.T) {
 		{Completions, `"stop":"\n"`, func(r generation.Request) any { return r.Stop }, []string{"\n"}},
 		{Completions, `"stop":["a","b","c","d","e"]`, func(r generation.Request) any { return r.Stop }, []string{"a", "b", "c", "d", "e"}},
 		{Completions, `"stop":[]`, func(r generation.Request) any { return len(r.Stop) }, 0},
+		{Completions, `"stop":` + listOf(maxStops, `"x"`), func(r generation.Request) any { return len(r.Stop) }, maxStops},
+		{Completions, `"min_tokens":16`, func(r generation.Request) any { return r.MinTokens }, 16},
+		{Completions, `"stop_token_ids":[0,2147483647]`, func(r generation.Request) any { return r.StopIDs }, []int32{0, math.MaxInt32}},
+		{Completions, `"logit_bias":{"0":-100,"2147483647":100}`, func(r generation.Request) any { return r.Sampling.LogitBias }, map[int32]float64{0: -100, math.MaxInt32: 100}},
+		{Completions, `"seed":9007199254740992.0`, func(r generation.Request) any { return r.Sampling.Seed }, uint64(1 << 53)},
+		{Completions, "\"seed\": \t\r\n7", func(r generation.Request) any { return r.Sampling.Seed }, uint64(7)},
+		{Chat, `"best_of":7`, func(r generation.Request) any { return r.N }, 1},
+		{Chat, `"best_of":128`, func(r generation.Request) any { return r.N }, 1},
+		{Chat, `"documents":[{"text":"a"}]`, func(r generation.Request) any { v, _ := r.Chat.Get("documents"); return len(v.([]ordered.Value)) }, 1},
+		{Chat, `"chat_template_kwargs":{"style":"x"},"enable_thinking":true`, func(r generation.Request) any { v, _ := r.Chat.Get("style"); return v }, "x"},
 		{Completions, `"stop_token_ids":[1,2]`, func(r generation.Request) any { return r.StopIDs }, []int32{1, 2}},
 		{Chat, `"logprobs":true`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 0}},
 		{Chat, `"logprobs":true,"top_logprobs":20`, func(r generation.Request) any { return []any{r.Logprobs, r.TopLogprobs} }, []any{true, 20}},
@@ -137,6 +148,54 @@ func TestPrompts(t *testing.T) {
 			require.Equal(t, uint64(testSeed)+uint64(i), req.Sampling.Seed, "each prompt draws its own tokens")
 		}
 	}
+}
+
+func TestModelsOfRequests(t *testing.T) {
+	t.Parallel()
+	r := parse(t, Completions, `{"prompt":"a","model":"x"}`)
+	require.Equal(t, "x", r.Model())
+	require.NoError(t, r.CheckModel("m", "x"))
+	require.Equal(t, &Error{Code: CodeUnknownModel, Param: "model", Message: `"model" is "x", which is not served here: use "m" or "n"`}, r.CheckModel("m", "n"))
+	require.NoError(t, parse(t, Completions, `{"prompt":"a"}`).CheckModel("m"), "a request need not name a model")
+}
+
+// listOf returns a JSON array of n equal items.
+func listOf(n int, item string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
+}
+
+func TestAsManyPromptsAsAllowed(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, maxPrompts, parse(t, Completions, `{"prompt":`+listOf(maxPrompts, `"x"`)+`}`).NumPrompts())
+}
+
+// The answer continues the assistant's last message only if that has a text.
+func TestContinuedMessages(t *testing.T) {
+	t.Parallel()
+	const user = `{"role":"user","content":"hi"},`
+	for _, c := range []struct{ last, fields, message string }{
+		{`{"role":"assistant","content":"Once"}`, "", ""},
+		{`{"role":"assistant","content":"Once"}`, `,"add_generation_prompt":false`, ""},
+		{`{"role":"assistant","content":"Once"}`, `,"add_generation_prompt":true`, `"continue_final_message" and "add_generation_prompt" cannot both be true`},
+		{`{"role":"assistant","content":""}`, "", `"continue_final_message" needs a last message with the role "assistant" and a non-empty content`},
+		{`{"role":"assistant","content":null}`, "", `"continue_final_message" needs a last message with the role "assistant" and a non-empty content`},
+		{`{"role":"system","content":"Once"}`, "", `"continue_final_message" needs a last message with the role "assistant" and a non-empty content`},
+		{`"Once"`, "", `"messages[1]" must be an object, not a string`},
+	} {
+		r, err := ParseRequest(Chat, []byte(`{"messages":[`+user+c.last+`],"continue_final_message":true`+c.fields+`}`))
+		if c.message != "" {
+			require.EqualError(t, err, c.message)
+			continue
+		}
+		require.NoError(t, err)
+		v, _ := generationOf(r, 0).Chat.Get("continue_final_message")
+		require.Equal(t, true, v)
+	}
+	_, err := ParseRequest(Chat, []byte(`{"messages":[],"continue_final_message":true}`))
+	require.EqualError(t, err, `"messages" is empty`)
+	r := parse(t, Chat, `{"messages":[`+user+`{"role":"assistant","content":"Once"}],"continue_final_message":false}`)
+	_, given := generationOf(r, 0).Chat.Get("continue_final_message")
+	require.False(t, given)
 }
 
 func TestMessages(t *testing.T) {
@@ -210,6 +269,19 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Completions, `"stop":5`, CodeInvalidType, `"stop" must be a string or an array, not a number`},
 		{Completions, `"stop":["a",5]`, CodeInvalidType, `"stop[1]" must be a string, not a number`},
 		{Completions, `"stop":""`, CodeInvalidValue, `"stop" has an empty string`},
+		{Completions, `"stop":` + listOf(maxStops+1, `"x"`), CodeInvalidValue, `"stop" has 65 strings, more than 64`},
+		{Completions, `"stop_token_ids":[2147483648]`, CodeInvalidValue, `"stop_token_ids[0]" must be a token id, not 2147483648`},
+		{Completions, `"logit_bias":{"2147483648":1}`, CodeInvalidValue, `a key of "logit_bias" must be a token id, not "2147483648"`},
+		{Completions, `"seed":9007199254740994.0`, CodeInvalidType, `"seed" must be a whole number, not 9007199254740994.0`},
+		{Completions, `"max_tokens":2147483648`, CodeInvalidValue, `"max_tokens" must be at most 2147483647, not 2147483648`},
+		{Completions, `"best_of":129`, CodeInvalidValue, `"best_of" must be between 1 and 128, not 129`},
+		{Completions, `"frequency_penalty":2.01`, CodeInvalidValue, `"frequency_penalty" must be between -2 and 2, not 2.01`},
+		{Completions, `"stop_token_ids":` + "[\n1,\r2,\t\"a\"]", CodeInvalidType, `"stop_token_ids[2]" must be a number, not a string`},
+		{Completions, `"presence_penalty":2.01`, CodeInvalidValue, `"presence_penalty" must be between -2 and 2, not 2.01`},
+		{Completions, `"repetition_penalty":100.5`, CodeInvalidValue, `"repetition_penalty" must be between 0 and 100, not 100.5`},
+		{Chat, `"chat_template_kwargs":{"tools":[]}`, CodeInvalidValue, `"chat_template_kwargs" cannot set "tools": give it in the body itself`},
+		{Chat, `"continue_final_message":1`, CodeInvalidType, `"continue_final_message" must be true or false, not a number`},
+		{Chat, `"continue_final_message":true`, CodeInvalidValue, `"continue_final_message" needs a last message with the role "assistant" and a non-empty content`},
 		{Completions, `"stop_token_ids":["a"]`, CodeInvalidType, `"stop_token_ids[0]" must be a number, not a string`},
 		{Completions, `"stop_token_ids":[-1]`, CodeInvalidValue, `"stop_token_ids[0]" must be a token id, not -1`},
 		{Completions, `"logprobs":true`, CodeInvalidType, `"logprobs" must be a number, not true or false`},
@@ -235,6 +307,9 @@ func TestErrorsNameTheField(t *testing.T) {
 		{Chat, `"temprature":0`, CodeInvalidValue, `"temprature" is unknown: did you mean "temperature"?`},
 		{Completions, `"max_token":0`, CodeInvalidValue, `"max_token" is unknown: did you mean "max_tokens"?`},
 		{Completions, `"stop_tokens_ids":[0]`, CodeInvalidValue, `"stop_tokens_ids" is unknown: did you mean "stop_token_ids"?`},
+		{Completions, `"temperate":0`, CodeInvalidValue, `"temperate" is unknown: did you mean "temperature"?`},
+		{Completions, `"temperatures_":0`, CodeInvalidValue, `"temperatures_" is unknown: did you mean "temperature"?`},
+		{Completions, `"ax_tokens":5`, CodeInvalidValue, `"ax_tokens" is unknown: did you mean "max_tokens"?`},
 	} {
 		t.Run(c.fields, func(t *testing.T) {
 			t.Parallel()
@@ -257,6 +332,10 @@ func TestErrorsOfPrompts(t *testing.T) {
 		{Completions, `{}`, CodeMissing, `"prompt" is missing`},
 		{Completions, `{"prompt":null}`, CodeMissing, `"prompt" is missing`},
 		{Completions, `{"prompt":5}`, CodeInvalidType, `"prompt" must be a string or an array, not a number`},
+		{Completions, `{"prompt":` + listOf(maxPrompts+1, `"x"`) + `}`, CodeInvalidValue, `"prompt" has 2049 prompts, more than 2048`},
+		{Completions, `{"prompt":["a",[1]]}`, CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`},
+		{Chat, `[]`, CodeInvalidJSON, "is not a JSON object: json: cannot unmarshal array into Go value of type map[string]json.RawMessage"},
+		{Chat, `{"messages":[{"role":"user","content":"hi","videos":["x"]}]}`, CodeUnsupported, `"messages[0].videos" is not supported: only text can be used`},
 		{Completions, `{"prompt":[]}`, CodeInvalidValue, `"prompt" is an empty array`},
 		{Completions, `{"prompt":[1,"a"]}`, CodeInvalidType, `"prompt[1]" must be a number, not a string`},
 		{Completions, `{"prompt":["a",1]}`, CodeInvalidType, `"prompt" must be a string, or an array of strings, of token ids or of arrays of token ids`},

@@ -88,9 +88,103 @@ func TestFieldsThatChangeNothing(t *testing.T) {
 		`"mirostat":0,"mirostat_tau":5,"typical_p":1.0,"repeat_last_n":-1,"images":[],"system":"","extra_body":{}`,
 		`"stream":false,"response_format":{"type":"text"},"parallel_tool_calls":true`,
 		`"id":1,"custom_id":"x","answer":"y"`,
+		`"safety_identifier":"a","prediction":{},"stream_options":{},"prompt_cache_key":"a","prompt_cache_options":{},"prompt_cache_retention":"24h"`,
+		`"priority":1,"request_id":"a","cache_salt":"a","cache_prompt":true,"id_slot":1,"timings_per_token":true,"mirostat_eta":0.1,"keep_alive":"5m"`,
+		`"modalities":["text"],"functions":[],"function_call":"auto","add_special_tokens":false,"echo":false`,
+		`"function_call":"none"`,
 	} {
 		r := parse(t, Chat, `{"messages":[{"role":"user","content":"hi"}],`+fields+`}`)
 		require.NoError(t, r.CheckUnknown(), fields)
+	}
+}
+
+// Fields that other programs have are refused under their own names, unless their value changes
+// nothing.
+func TestFieldsOfOtherPrograms(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		endpoint Endpoint
+		name     string
+		neutral  []string // values with which the field is accepted
+	}{
+		{Completions, "response_format", []string{`{"type": "text"}`}},
+		{Completions, "structured_outputs", nil},
+		{Completions, "guided_json", nil},
+		{Completions, "guided_regex", nil},
+		{Completions, "guided_choice", nil},
+		{Completions, "guided_grammar", nil},
+		{Completions, "grammar", []string{`""`}},
+		{Completions, "json_schema", nil},
+		{Completions, "allowed_token_ids", nil},
+		{Completions, "bad_words", []string{"[]"}},
+		{Completions, "logits_processors", []string{"[]"}},
+		{Completions, "use_beam_search", []string{"false"}},
+		{Completions, "length_penalty", []string{"1", "1.0"}},
+		{Completions, "prompt_logprobs", nil},
+		{Completions, "include_stop_str_in_output", []string{"false"}},
+		{Completions, "skip_special_tokens", []string{"true"}},
+		{Completions, "return_tokens_as_token_ids", []string{"false"}},
+		{Completions, "truncate_prompt_tokens", nil},
+		{Completions, "prompt_embeds", nil},
+		{Completions, "suffix", []string{`""`}},
+		{Completions, "add_special_tokens", []string{"true"}},
+		{Chat, "functions", []string{"[]"}},
+		{Chat, "function_call", []string{`"auto"`, `"none"`}},
+		{Chat, "modalities", []string{`["text"]`}},
+		{Chat, "audio", nil},
+		{Chat, "parallel_tool_calls", []string{"true"}},
+		{Chat, "web_search_options", nil},
+		{Chat, "chat_template", nil},
+		{Chat, "add_special_tokens", []string{"false"}},
+	} {
+		body := func(value string) []byte {
+			if c.endpoint == Chat {
+				return []byte(`{"messages":[{"role":"user","content":"hi"}],"` + c.name + `":` + value + `}`)
+			}
+			return []byte(`{"prompt":"hi","` + c.name + `":` + value + `}`)
+		}
+		_, err := ParseRequest(c.endpoint, body(`{"other":7}`))
+		require.ErrorContains(t, err, `"`+c.name+`" is not supported: `)
+		require.Equal(t, CodeUnsupported, AsError(err).Code)
+		for _, value := range append(c.neutral, "null") {
+			r, err := ParseRequest(c.endpoint, body(value))
+			require.NoError(t, err, "%s: %s", c.name, value)
+			require.NoError(t, r.CheckUnknown(), "%s: %s", c.name, value)
+		}
+	}
+	for name, neutral := range map[string][]string{ // accepted if unknown fields are ignored
+		"extra_body": {"{}"}, "sampling_params": {"{}"}, "options": {"{}"}, "system": {`""`}, "images": {"[]"}, "max_length": nil, "num_predict": nil,
+		"format": {`""`}, "thinking": nil, "repeat_last_n": {"-1"}, "mirostat": {"0"}, "typical_p": {"1", "1.0"},
+	} {
+		err := parse(t, Completions, `{"prompt":"hi","`+name+`":{"other":7}}`).CheckUnknown()
+		require.ErrorContains(t, err, `"`+name+`" is not supported: `)
+		for _, value := range append(neutral, "null") {
+			require.NoError(t, parse(t, Completions, `{"prompt":"hi","`+name+`":`+value+`}`).CheckUnknown(), "%s: %s", name, value)
+		}
+	}
+	_, err := ParseLive(Completions, []byte(`{"prompt":"hi","stream":true,"guided_json":{}}`))
+	require.EqualError(t, err, `"guided_json" is not supported: output cannot be constrained`)
+}
+
+// A name that is nearly right, but whose distance is larger than two characters, is not an error of
+// its own.
+func TestHowNearAMisspeltFieldIs(t *testing.T) {
+	t.Parallel()
+	for name, meant := range map[string]string{
+		"temperature": "", "temperatura": "temperature", "temperatorz": "temperature", "temperaxyzw": "",
+		"temperat": "", "temperatu": "temperature", "temperaturexx": "temperature", "temperaturexxx": "",
+		"maxtokens": "max_tokens", "min_token": "min_tokens", "m_tokens": "max_tokens", "seed": "", "sed": "",
+	} {
+		require.Equal(t, meant, misspelt(name), name)
+	}
+	for name, near := range map[string]string{"tok_k": "top_k", "qqqqq": "", "kop_k": "top_k", "TOP_P": "top_p", "temperatrue": "temperature"} {
+		require.Equal(t, near, nearest(name), name)
+	}
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"ab", "ba", 2}, {"abc", "xabc", 1}, {"abc", "abd", 1}} {
+		require.Equal(t, c.want, distance(c.a, c.b), "%s, %s", c.a, c.b)
 	}
 }
 

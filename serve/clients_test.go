@@ -16,9 +16,8 @@ import (
 	"github.com/ingot-run/ingot/serve/batch"
 )
 
-// runClients runs a program in serve/clients, which uses OpenAI's Node clients, against the server
-// at url.
-func runClients(t *testing.T, program, url string) {
+// needClients skips a test if Node or the clients are not installed.
+func needClients(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("OpenAI's Node clients are not tested: install Node and run npm ci in serve/clients")
@@ -26,6 +25,13 @@ func runClients(t *testing.T, program, url string) {
 	if _, err := os.Stat(filepath.Join("clients", "node_modules")); err != nil {
 		t.Skip("OpenAI's Node clients are not tested: run npm ci in serve/clients")
 	}
+}
+
+// runClients runs a program in serve/clients, which uses OpenAI's Node clients, against the server
+// at url.
+func runClients(t *testing.T, program, url string) {
+	t.Helper()
+	needClients(t)
 	node := exec.CommandContext(t.Context(), "node", program, url)
 	node.Dir = "clients"
 	text, err := node.CombinedOutput()
@@ -57,6 +63,7 @@ func TestNodeClientsChat(t *testing.T) {
 // OpenAI's clients repeat a request that gets the error of a model without workers. It is answered
 // when a worker serves the model again.
 func TestNodeClientsWaitForWorker(t *testing.T) {
+	needClients(t)
 	t.Parallel()
 	queue := redisqueue.New(redistest.Start(t).Client)
 	eng, err := shared()

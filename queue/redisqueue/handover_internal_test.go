@@ -69,7 +69,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 			late := make(chan error, rows)
 			a := f.serve(rows, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 				begun <- d.Attempt
-				<-goOn
+				until(t, goOn)
 				ctx = context.WithoutCancel(ctx)
 				switch outcome {
 				case "record":
@@ -84,7 +84,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 				return queue.HandBack()
 			})
 			for range rows {
-				require.Equal(t, 1, <-begun)
+				require.Equal(t, 1, receive(t, begun))
 			}
 			a.sleep()
 			f.enqueue("later", 1, 2)
@@ -97,7 +97,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 				order = append(order, fmt.Sprint(d.Batch, " ", d.Line, " ", numberOf(d), " ", d.Deaths))
 				mu.Unlock()
 				if d.Batch == "later" && d.Line == 1 && len(order) == 1 {
-					<-held // wait until the rows of the sleeping worker are back in the queue
+					until(t, held) // wait until the rows of the sleeping worker are back in the queue
 				}
 				return answer(ctx, d, "by the other")
 			})
@@ -118,7 +118,7 @@ func TestASleepingWorkerLosesItsRows(t *testing.T) {
 			a.wake()
 			close(goOn)
 			for range rows {
-				if err := <-late; outcome == "record" {
+				if err := receive(t, late); outcome == "record" {
 					require.NoError(t, err, "a late result of a recorded row is ignored")
 				}
 			}
@@ -146,25 +146,25 @@ func TestALateWriteDoesNotEndTheNewDelivery(t *testing.T) {
 	late := make(chan error, 3)
 	a := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		begun <- struct{}{}
-		<-goOn
+		until(t, goOn)
 		_, err := d.Record(context.WithoutCancel(ctx), queue.Result{Sum: "0badcafe", Line: d.Line, Text: []byte("late")})
 		late <- err
 		late <- d.Save(context.WithoutCancel(ctx), []byte("late"))
 		return queue.Done() // as after a success, so that the worker removes the task
 	})
-	<-begun
+	receive(t, begun)
 	a.sleep()
 	running, finish := make(chan struct{}, 1), make(chan struct{})
 	b := f.serve(1, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
 		running <- struct{}{}
-		<-finish
+		until(t, finish)
 		return answer(ctx, d, "by the other")
 	})
-	<-running
+	receive(t, running)
 	a.wake()
 	close(goOn)
-	require.ErrorIs(t, <-late, queue.ErrSuperseded)
-	require.ErrorIs(t, <-late, queue.ErrSuperseded)
+	require.ErrorIs(t, receive(t, late), queue.ErrSuperseded)
+	require.ErrorIs(t, receive(t, late), queue.ErrSuperseded)
 	a.stop()
 	info, err := f.queue.inspector.GetTaskInfo("m:default", "b:1")
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestAWorkerThatComesBackInAHandOver(t *testing.T) {
 		return queue.Interrupted(nil)
 	})
 	f.eventually("the row is answered", func() bool { return f.recorded("b")[1] == "answered" })
-	require.Equal(t, []int{0, 1}, []int{<-numbers, <-numbers})
+	require.Equal(t, []int{0, 1}, []int{receive(t, numbers), receive(t, numbers)})
 	f.requireEmptyQueue()
 }
 

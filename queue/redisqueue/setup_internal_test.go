@@ -79,7 +79,9 @@ func (s *sleeper) sleep() {
 func (s *sleeper) wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.asleep)
+	if s.asleep != nil {
+		close(s.asleep)
+	}
 	s.asleep = nil
 }
 
@@ -140,10 +142,31 @@ func (f *fleet) serve(concurrency int, handle queue.Handler) *sleeper {
 		require.NoError(f.t, client.Close())
 	})
 	f.t.Cleanup(func() {
+		s.wake() // a worker that a failed test has left asleep could not stop
 		s.stop()
 		require.NoError(f.t, err)
 	})
 	return s
+}
+
+// receive returns the next value of a channel. It fails the test if none comes.
+func receive[T any](t testing.TB, from <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-from:
+	case <-time.After(time.Minute):
+		require.Fail(t, "nothing has arrived within a minute")
+	}
+	return v
+}
+
+// until waits until a channel is closed. It also returns when the test ends, so that the handlers
+// of a failed test end too.
+func until(t testing.TB, closed <-chan struct{}) {
+	select {
+	case <-closed:
+	case <-t.Context().Done():
+	}
 }
 
 // take takes the next row, whose line and delivery number must be the given ones, for a worker.

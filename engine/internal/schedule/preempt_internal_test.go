@@ -104,8 +104,71 @@ func TestAPreemptedSequenceIsNext(t *testing.T) {
 	require.True(t, l.planner.pool.HasPrefix(l.planner.pool.Prefix(shares.seqs[0].tokens)))
 	l.planner.waiting = []*sequence{s, shares.seqs[0]}
 	l.planner.admit()
-	require.Equal(t, []*sequence{s, shares.seqs[0]}, l.planner.running)
+	requireOrder(t, l.planner.running, s, shares.seqs[0])
 	m.finish(c)
+}
+
+// requireOrder checks that a list has the given sequences in this order. A failure shows where they
+// are in the list, not what they contain.
+func requireOrder(t *testing.T, got []*sequence, want ...*sequence) {
+	t.Helper()
+	places := make([]int, len(want))
+	ordered := make([]int, len(want))
+	for i, s := range want {
+		places[i], ordered[i] = slices.Index(got, s), i
+	}
+	require.Equal(t, ordered, places, "places of the sequences in a list of %d", len(got))
+	require.Len(t, got, len(want))
+}
+
+// After a step is planned, every running sequence has pages for its rows, also those behind a
+// sequence that was preempted to make room.
+func TestEveryRowHasAPage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		interactive [3]bool // in the order in which the sequences were admitted
+		free        int     // pages that are free; each sequence needs one more
+		running     []int
+	}{
+		"enough pages":                                {[3]bool{}, 3, []int{0, 1, 2}},
+		"the last one has none":                       {[3]bool{}, 2, []int{0, 1}},
+		"two of the three":                            {[3]bool{}, 0, []int{0}},
+		"one before the sequence that needs it":       {[3]bool{false, true, true}, 1, []int{1, 2}},
+		"the sequence itself, before an interactive":  {[3]bool{true, false, true}, 1, []int{0, 2}},
+		"one behind the sequence, then the last":      {[3]bool{true, false, true}, 0, []int{0}},
+		"only interactive ones are left":              {[3]bool{true, true, true}, 1, []int{0, 1}},
+		"the first one itself, then the last":         {[3]bool{false, true, true}, 0, []int{1}},
+		"all are interactive, and one page is enough": {[3]bool{true, true, true}, 2, []int{0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newPreempted(t)
+			p := &m.loop.planner
+			for i, interactive := range c.interactive {
+				m.begin(generation.Request{Tokens: []int32{int32(10 * i), 1, 2, 3}, MaxTokens: 9, IgnoreEOS: true, Interactive: interactive})
+			}
+			m.step()
+			require.Len(t, p.running, 3)
+			all := slices.Clone(p.running)
+			slices.SortFunc(all, func(a, b *sequence) int { return int(a.tokens[0] - b.tokens[0]) })
+			copy(p.running, all)
+			hog := p.pool.NewTable()
+			require.True(t, hog.Grow((p.pool.Available()-c.free)*p.pool.PageSize()))
+			require.Equal(t, c.free, p.pool.Available())
+
+			p.plan(time.Now())
+			var want []*sequence
+			for _, i := range c.running {
+				want = append(want, all[i])
+			}
+			requireOrder(t, p.running, want...)
+			for i, s := range p.running {
+				require.Equal(t, 1, s.rows)
+				require.GreaterOrEqual(t, s.table.Positions(), s.computed+s.rows, "sequence %d", i)
+			}
+			require.Equal(t, uint64(3-len(want)), p.preemptions)
+		})
+	}
 }
 
 // The youngest sequences are preempted, and are admitted again in the order of their first
@@ -124,12 +187,12 @@ func TestPreemptedSequencesKeepTheirOrder(t *testing.T) {
 	hog := l.planner.pool.NewTable()
 	require.True(t, hog.Grow(l.planner.pool.Available()*l.planner.pool.PageSize()))
 	m.step() // each needs a second page
-	require.Equal(t, order[:1], l.planner.running)
-	require.Equal(t, order[1:], l.planner.waiting)
+	requireOrder(t, l.planner.running, order[:1]...)
+	requireOrder(t, l.planner.waiting, order[1:]...)
 	require.Equal(t, uint64(2), l.planner.preemptions)
 	hog.Release()
 	m.step()
-	require.Equal(t, order, l.planner.running)
+	requireOrder(t, l.planner.running, order...)
 	for _, r := range all {
 		m.finish(r)
 	}
