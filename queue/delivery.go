@@ -25,8 +25,9 @@ type Recorder interface {
 
 // Record stores the result of the row, counts it and appends it to the batch's stream, in one
 // atomic step in which the row also leaves its queue. first and the errors are those of
-// Store.Record; the error is also ErrSuperseded if another worker has taken over the row. The
-// handler then returns Done.
+// Store.Record, except that first is also true if an earlier attempt to send this result was lost
+// after it had recorded the row. The error is also ErrSuperseded if another worker has taken over
+// the row. The handler then returns Done.
 func (d *Delivery) Record(ctx context.Context, r Result) (first bool, err error) {
 	return d.Recorder.Record(ctx, r)
 }

@@ -23,9 +23,10 @@ type row struct {
 
 // handle answers one delivery of a row: it records an answer or an error line, unless the row has
 // to be delivered again.
-func (w *Worker) handle(ctx context.Context, d *queue.Delivery) queue.Outcome {
+func (w *Worker) handle(ctx context.Context, d *queue.Delivery) (outcome queue.Outcome) {
 	free := w.pulse.occupy()
 	defer free()
+	defer func() { w.metrics.delivered(outcome) }()
 	ctx, r := w.begin(ctx, d)
 	defer w.end(r)
 	if why := r.givenUp(); why != nil {
@@ -94,7 +95,6 @@ func (w *Worker) failed(ctx context.Context, r *row, err error) queue.Outcome {
 		err = fmt.Errorf("%w: the model's file may be damaged: compare its SHA-256", err)
 	}
 	if r.Attempt < r.MaxAttempts {
-		w.metrics.jobs.WithLabelValues("retried").Inc()
 		r.log.Warn("attempt failed", "attempt", r.Attempt, "of", r.MaxAttempts, "error", err)
 		return queue.Retry(queue.RetryDelay(r.Attempt-1), err)
 	}
@@ -102,7 +102,6 @@ func (w *Worker) failed(ctx context.Context, r *row, err error) queue.Outcome {
 }
 
 func (w *Worker) handBack(r *row) queue.Outcome {
-	w.metrics.jobs.WithLabelValues("handed_back").Inc()
 	r.log.Info("returned a job to the queue")
 	return queue.HandBack()
 }
@@ -114,7 +113,6 @@ func (w *Worker) interrupted(ctx context.Context, r *row) queue.Outcome {
 		r.log.Debug("dropped a job: its batch was cancelled")
 		return queue.Interrupted(cause)
 	case errors.Is(cause, queue.ErrSuperseded):
-		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		r.log.Warn("lost the lease of a job: the machine was suspended, or redis was unreachable; the job is delivered again")
 		return queue.Interrupted(cause)
 	}
@@ -134,21 +132,21 @@ func (w *Worker) fail(ctx context.Context, r *row, code, message string) queue.O
 }
 
 const (
-	// maxRecordWait is the maximum time for which a worker retries to record a result. Redis can
-	// restart in this time.
+	// maxRecordWait is the maximum time for which a worker retries to record a result while the
+	// queue delivers rows.
 	maxRecordWait = 30 * time.Second
 	// acceptedBytes is a size of results that every queue accepts.
 	acceptedBytes = 1 << 20
 )
 
 // record records a result. It does so even if ctx has ended: the queue refuses the result if
-// another worker has the row by now. While the queue cannot be reached, record retries, but not
-// longer than maxRecordWait, and not after the shutdown timeout of Run.
+// another worker has the row by now. While the queue cannot be used, record retries, but not after
+// the shutdown timeout of Run. If the queue delivers rows, record gives up after maxRecordWait.
 func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.Outcome {
 	ctx = context.WithoutCancel(ctx)
 	result = w.limited(ctx, r, result)
 	first := false
-	err := queue.UntilAvailable(w.drain.recording, maxRecordWait, func() (err error) {
+	err := w.untilRecorded(func() (err error) {
 		first, err = r.Record(ctx, result)
 		if queue.Unwanted(err) || errors.Is(err, queue.ErrSuperseded) || errors.Is(err, queue.ErrOtherModel) { // the queue answered
 			w.pulse.recorded(time.Now(), nil)
@@ -164,7 +162,6 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 		w.refuse(ctx, r.Batch)
 		return queue.Refuse(err)
 	case errors.Is(err, queue.ErrSuperseded):
-		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
 		r.log.Warn("dropped a result: this worker sent no heartbeats for too long, so another worker has the job")
 		return queue.Interrupted(err)
 	case err != nil:
@@ -173,9 +170,22 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 	case first:
 		w.metrics.observe(result)
 		r.log.Debug("recorded a job", "failed", result.Failed, "completion_tokens", result.Stats.CompletionTokens)
+	default:
+		w.metrics.jobs.WithLabelValues("lease_lost").Inc()
+		r.log.Debug("dropped a result: the row was recorded meanwhile")
 	}
 	w.announce(ctx, r.Job, queue.Event{Ended: true})
 	return queue.Done()
+}
+
+func (w *Worker) untilRecorded(record func() error) error {
+	for {
+		err := queue.UntilAvailable(w.drain.recording, w.maxRecordWait, record)
+		delivers := time.Since(w.queue.LastFetch()) < w.maxRecordWait/4
+		if !errors.Is(err, queue.ErrUnavailable) || w.drain.recording.Err() != nil || delivers {
+			return err
+		}
+	}
 }
 
 func (w *Worker) limited(ctx context.Context, r *row, result queue.Result) queue.Result {

@@ -84,9 +84,9 @@ func TestOutcomesOfDeliveries(t *testing.T) {
 		"recording: the batch was cancelled": {generate: answered, record: queue.ErrCancelled, want: queue.Done()},
 		"recording: the batch was replaced":  {generate: answered, record: queue.ErrOtherFile, want: queue.Done()},
 		"recording: the line does not exist": {generate: answered, record: queue.ErrNoRow, want: queue.Done()},
-		"recording: another model":           {generate: answered, record: queue.ErrOtherModel, want: queue.Refuse(queue.ErrOtherModel)},
+		"recording: another model":           {generate: answered, record: queue.ErrOtherModel, want: queue.Refuse(queue.ErrOtherModel), counted: "handed_back"},
 		"recording: another worker has it":   {generate: answered, record: queue.ErrSuperseded, want: queue.Interrupted(queue.ErrSuperseded), counted: "lease_lost"},
-		"recording fails":                    {delivery: queue.Delivery{Attempt: 2}, generate: answered, record: broken, want: queue.Retry(2*time.Second, broken)},
+		"recording fails":                    {delivery: queue.Delivery{Attempt: 2}, generate: answered, record: broken, want: queue.Retry(2*time.Second, broken), counted: "retried"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -64,6 +66,18 @@ func seconds(name, help string, low float64, n int) prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(low, 2, n),
 	})
+}
+
+// delivered counts a delivery that has recorded nothing and is repeated. observe counts the others.
+func (m *metrics) delivered(o queue.Outcome) {
+	switch {
+	case o.Kind == queue.KindRetry:
+		m.jobs.WithLabelValues("retried").Inc()
+	case o.Uncounted():
+		m.jobs.WithLabelValues("handed_back").Inc()
+	case errors.Is(o.Err, queue.ErrSuperseded):
+		m.jobs.WithLabelValues("lease_lost").Inc()
+	}
 }
 
 func (m *metrics) observe(r queue.Result) {

@@ -69,7 +69,7 @@ type Worker struct {
 	batches     *inspector
 	drain       *drain
 
-	readyTimeout, aliveTimeout, stopTimeout time.Duration
+	readyTimeout, aliveTimeout, stopTimeout, maxRecordWait time.Duration
 }
 
 // Engine has the methods of an engine that a worker needs.
@@ -122,7 +122,7 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 		metrics: newMetrics(registry, eng.Snapshot), pulse: newPulse(c.Concurrency+c.Interactive, time.Now()),
 		model: model, checkpoints: newCheckpointer(model, c.Logger), batches: newInspector(q, c.Alias, eng.Snapshot, c.Logger),
 		drain:        newDrain(c.ShutdownTimeout, rows, c.Logger),
-		readyTimeout: readyTimeout, aliveTimeout: aliveTimeout, stopTimeout: stopTimeout,
+		readyTimeout: readyTimeout, aliveTimeout: aliveTimeout, stopTimeout: stopTimeout, maxRecordWait: maxRecordWait,
 	}, nil
 }
 

@@ -19,6 +19,7 @@ type task struct {
 	id      string
 	message string // asynq's message
 	number  int
+	worker  string     // id under which this worker took it
 	job     *queue.Job // nil if the task has no valid job
 	notAJob error      // why it has none
 }
@@ -61,7 +62,7 @@ func (s *server) hold(f *feed, item any) *delivery {
 	d.message, _ = fields[2].(string)
 	number, _ := fields[3].(int64)
 	deaths, _ := fields[4].(int64)
-	d.number = int(number)
+	d.number, d.worker = int(number), s.member.worker()
 	d.job, d.notAJob = jobOf(d.id, d.message)
 	d.recorder.task, d.recorder.feed = &d.task, f
 	d.value = queue.Delivery{Job: d.job, Deaths: int(deaths), Recorder: &d.recorder}
@@ -183,9 +184,17 @@ func (r *recorder) Record(ctx context.Context, result queue.Result) (first bool,
 	if first {
 		r.recorded.Store(true)
 	}
+	if outage := r.feed.server.member.outage; errors.Is(err, queue.ErrUnavailable) {
+		outage.failed(r.notRecorded(), err)
+	} else {
+		outage.worked(r.notRecorded())
+	}
 	return first, err
 }
 
+// notRecorded returns the failure that outage logs when the task's result cannot be recorded.
+func (t *task) notRecorded() string { return "could not record the result of task " + t.id }
+
 func (t *task) toRecord(r queue.Result) toRecord {
-	return toRecord{batch: t.job.Batch, delivery: t.number, queue: t.queue, task: t.id, result: r}
+	return toRecord{batch: t.job.Batch, delivery: t.number, queue: t.queue, task: t.id, worker: t.worker, result: r}
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/ingot-run/ingot/queue"
 )
 
+// noRows is the failure that outage logs for requests for rows.
+const noRows = "could not take rows"
+
 // announcedPoll is the minimum time between two requests to the empty queue of Interactive jobs.
 // Their arrival is announced; only those that return to the queue are not.
 const announcedPoll = 2 * time.Second
@@ -212,8 +215,9 @@ func (f *feed) order(queues []string) string {
 func (f *feed) taken(list []any, err error, wanted, asks int) {
 	s := f.server
 	if err != nil {
-		s.member.outage.failed("could not take rows", failure(err, "run take.lua"))
+		s.member.outage.failed(noRows, failure(err, "run take.lua"))
 	} else {
+		s.member.outage.worked(noRows)
 		s.queue.answers.fetch.now()
 	}
 	for _, item := range list {

@@ -17,18 +17,21 @@ type answers struct {
 	any, fetch moment
 }
 
-// moment is a time that several goroutines can set and read.
-type moment struct{ ns atomic.Int64 } // Unix time in nanoseconds; 0 for never
+// moment is a time that several goroutines can set and read. It keeps the reading of the monotonic
+// clock: its age is correct even if the clock was set since.
+type moment struct{ at atomic.Pointer[time.Time] } // nil for never
 
-func (m *moment) now() { m.ns.Store(time.Now().UnixNano()) }
+func (m *moment) now() {
+	t := time.Now()
+	m.at.Store(&t)
+}
 
 // time returns the time; zero for never.
 func (m *moment) time() time.Time {
-	ns := m.ns.Load()
-	if ns == 0 {
-		return time.Time{}
+	if t := m.at.Load(); t != nil {
+		return *t
 	}
-	return time.Unix(0, ns)
+	return time.Time{}
 }
 
 // DialHook implements redis.Hook.

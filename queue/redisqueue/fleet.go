@@ -39,19 +39,21 @@ func (q *Queue) beats(ctx context.Context) (map[string]string, error) {
 func (q *Queue) Fleet(ctx context.Context) ([]queue.Worker, error) {
 	pipe := q.rdb.Pipeline()
 	records, beats, lost := pipe.HGetAll(ctx, fleetKey("records")), pipe.HGetAll(ctx, fleetKey("beats")), pipe.HGetAll(ctx, fleetKey("lost"))
+	clock := pipe.Time(ctx)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, failure(err, "list workers")
 	}
+	ahead := time.Since(clock.Val()) // what to add to times of the server's clock
 	var all []queue.Worker
 	for id, record := range records.Val() {
 		var w queue.Worker
 		if json.Unmarshal([]byte(record), &w) != nil {
 			continue // another version of ingot wrote the record
 		}
-		w.ID, w.Beat, w.Lost = id, parseMoment(beats.Val()[id]), time.Time{}
+		w.ID, w.Beat, w.Lost = id, parseMoment(beats.Val()[id], ahead), time.Time{}
 		if state := lost.Val()[id]; state != "" {
 			at, beat, _ := strings.Cut(state, " ")
-			w.Beat, w.Lost = parseMoment(beat), parseMoment(at)
+			w.Beat, w.Lost = parseMoment(beat, ahead), parseMoment(at, ahead)
 		}
 		all = append(all, w)
 	}
@@ -77,11 +79,17 @@ func (q *Queue) Workers(ctx context.Context, alias string) (int, error) {
 	return n, err
 }
 
-// parseMoment reads a Unix time in ms. It returns the zero time if the text is not a number.
-func parseMoment(ms string) time.Time {
+// parseMoment reads a Unix time in ms of the server's clock, and returns the time by the clock of
+// this machine, which is ahead by the given time. The time is not in the future, even if the
+// server's clock was set back since. It is zero if the text is not a number.
+func parseMoment(ms string, ahead time.Duration) time.Time {
 	n, err := strconv.ParseInt(ms, 10, 64)
 	if err != nil {
 		return time.Time{}
 	}
-	return time.UnixMilli(n).UTC()
+	t, now := time.UnixMilli(n).Add(ahead).UTC(), time.Now().UTC()
+	if t.After(now) {
+		return now
+	}
+	return t
 }

@@ -17,7 +17,8 @@ var DefaultLeases = Leases{Beat: 2 * time.Second, Poll: 250 * time.Millisecond, 
 
 // watch finds silent workers: those whose last heartbeat has not changed for some time. It does not
 // compare clocks of different machines, and it counts only time in which it could read heartbeats.
-// So neither a restart of Redis nor a pause of the watching process makes a worker silent.
+// So neither a restart of Redis nor a pause of the watching process makes a worker silent, nor does
+// a clock that is set back: the watch then starts anew.
 type watch struct {
 	Leases
 	last time.Time // time of the last call of look
@@ -33,7 +34,8 @@ type sighting struct {
 // look compares the heartbeats of all workers with those of the last call, and returns the ids of
 // silent workers.
 func (w *watch) look(now time.Time, beats map[string]string) (silent []string) {
-	rested := now.Sub(w.last) > 3*w.Beat
+	passed := now.Sub(w.last)
+	rested := passed > 3*w.Beat || passed < 0
 	w.last = now
 	seen := make(map[string]sighting, len(beats))
 	for id, beat := range beats {

@@ -15,6 +15,12 @@ import (
 // subscribeInterval is the time between two attempts to subscribe to the channels of a member.
 const subscribeInterval = 5 * time.Second
 
+// The failures that outage logs for operations of members.
+const (
+	noHeartbeat = "could not send a heartbeat"
+	noEnd       = "could not end a delivery"
+)
+
 // member registers this worker with Redis, sends its heartbeats, and keeps a list of its
 // deliveries.
 type member struct {
@@ -84,17 +90,18 @@ func (m *member) beat(ctx context.Context) {
 	alive, gone, err := m.sendBeat(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			m.outage.failed("could not send a heartbeat", err)
+			m.outage.failed(noHeartbeat, err)
 		}
 		return
 	}
-	if !alive {
-		m.startAnew(ctx)
+	if alive {
+		m.outage.worked(noHeartbeat)
+	} else {
+		m.startAnew(ctx) // the refused heartbeat has written nothing
 	}
 	for _, d := range gone {
 		d.end(queue.ErrSuperseded)
 	}
-	m.outage.over()
 	m.settle(ctx)
 }
 
@@ -152,7 +159,7 @@ func (m *member) own(d *delivery) (worker string, ok bool) {
 // pay makes the write d. If the write fails, pay adds it to m.debts, and settle repeats it.
 func (m *member) pay(ctx context.Context, d debt) {
 	if err := d(ctx); err != nil {
-		m.outage.failed("could not end a delivery", err)
+		m.outage.failed(noEnd, err)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.debts = append(m.debts, d)
@@ -168,6 +175,12 @@ func (m *member) settle(ctx context.Context) {
 	for _, d := range debts {
 		m.pay(ctx, d)
 	}
+	m.mu.Lock()
+	settled := len(debts) > 0 && len(m.debts) == 0
+	m.mu.Unlock()
+	if settled {
+		m.outage.worked(noEnd)
+	}
 }
 
 // startAnew ends all deliveries of a member that was declared lost, since their rows have gone to
@@ -182,8 +195,10 @@ func (m *member) startAnew(ctx context.Context) {
 	m.id = ulid.Make().String()
 	m.mu.Unlock()
 	if err := m.join(ctx); err != nil {
-		m.outage.failed("could not send a heartbeat under a new id", err)
+		m.outage.failed(noHeartbeat, err)
+		return
 	}
+	m.outage.worked(noHeartbeat)
 }
 
 // hold adds a delivery to those that the member holds. Its context ends when the member is declared

@@ -11,34 +11,47 @@ import (
 )
 
 // outage logs two lines for each time in which Redis cannot be used: one when the outage begins and
-// one when it ends. All other errors of the outage are logged at debug level.
+// one when it ends. All other errors of the outage are logged at debug level. An outage ends when
+// all operations that failed have succeeded: Redis may answer some and refuse others, for example
+// if it has no memory left, or after a change of the user's rights.
 type outage struct {
 	log *slog.Logger
 
-	mu     sync.Mutex
-	since  time.Time // zero while Redis can be used
-	errors int
+	mu      sync.Mutex
+	since   time.Time       // zero while Redis can be used
+	failing map[string]bool // failures of operations that have not succeeded since
+	errors  int
 }
 
-// failed logs a failed operation. failure describes it, such as "could not take rows".
+// failed logs a failed operation. failure describes it, such as "could not take rows". worked must
+// be called with the same text when the operation succeeds or is given up.
 func (o *outage) failed(failure string, err error) {
 	if !errors.Is(err, queue.ErrUnavailable) {
 		o.log.Warn(failure, "error", err)
 		return
 	}
-	o.begin(fmt.Sprintf("%s: %v", failure, err))
-}
-
-func (o *outage) begin(reason string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	reason := fmt.Sprintf("%s: %v", failure, err)
 	o.errors++
 	if !o.since.IsZero() {
+		o.failing[failure] = true
 		o.log.Debug("redis cannot be used", "error", reason)
 		return
 	}
-	o.since = time.Now()
+	o.since, o.failing = time.Now(), map[string]bool{failure: true}
 	o.log.Warn("redis cannot be used: trying again", "error", reason)
+}
+
+// worked ends the outage if no other operation still fails.
+func (o *outage) worked(failure string) {
+	o.mu.Lock()
+	delete(o.failing, failure)
+	fails := len(o.failing) > 0
+	o.mu.Unlock()
+	if !fails {
+		o.over()
+	}
 }
 
 // over ends an outage, if there is one.
@@ -49,5 +62,5 @@ func (o *outage) over() {
 		return
 	}
 	o.log.Info("redis can be used again", "after", time.Since(o.since).Round(time.Second), "errors", o.errors)
-	o.since, o.errors = time.Time{}, 0
+	o.since, o.failing, o.errors = time.Time{}, nil, 0
 }

@@ -2,11 +2,16 @@ package redisqueue
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/queue"
@@ -35,3 +40,75 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	o.failed("could not give up a row", queue.ErrNoBatch)
 	require.Equal(t, 5, lines(), "errors that are no outage are logged one by one")
 }
+
+// partly fails pipelines of scripts, in which rows are taken and recorded, but not heartbeats.
+type partly struct {
+	sleeper
+	fails, beats atomic.Int64 // number of failed pipelines, and of other commands
+	over         atomic.Bool
+}
+
+func (p *partly) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.beats.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (p *partly) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if p.over.Load() || cmds[0].Name() != "evalsha" {
+			return next(ctx, cmds)
+		}
+		p.fails.Add(1)
+		return io.EOF
+	}
+}
+
+// An outage does not end with the first write that succeeds, but when all that failed works again.
+func TestAnOutageEndsWhenAllWorksAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 1)
+	client := redis.NewClient(f.redis.Client.Options())
+	t.Cleanup(func() { client.Close() })
+	p := new(partly)
+	q := New(client)
+	client.AddHook(p)
+	q.Leases = shortLeases
+	var mu sync.Mutex
+	var text bytes.Buffer
+	log := slog.New(slog.NewTextHandler(writer(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.Write(b)
+	}), nil))
+	logged := func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return text.String()
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		err := q.Serve(ctx, queue.ServeOptions{Alias: "m", Concurrency: 1, Logger: log}, func(ctx context.Context, d *queue.Delivery) queue.Outcome {
+			return answer(ctx, d, "ok")
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	defer serving.Wait()
+	defer stop()
+	f.eventually("the worker could not take rows", func() bool { return p.fails.Load() > 3 })
+	begun := p.beats.Load()
+	f.eventually("heartbeats were sent", func() bool { return p.beats.Load() > begun+10 })
+	require.Equal(t, 1, strings.Count(logged(), "\n"), logged())
+	p.over.Store(true)
+	f.eventually("the outage is over", func() bool { return strings.Contains(logged(), "redis can be used again") })
+	f.eventually("the row is recorded", func() bool { return len(f.recorded("b")) == 1 })
+	require.Equal(t, 2, strings.Count(logged(), "\n"), logged())
+}
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(p []byte) (int, error) { return w(p) }

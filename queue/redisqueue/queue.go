@@ -116,15 +116,22 @@ func (u unavailable) Unwrap() error { return u.error }
 // setting maxmemory.
 const overMaxMemory = "OOM"
 
-// transient reports whether the failed operation can succeed later, when Redis is reachable or has
-// free memory again.
+// transient reports whether the failed operation can succeed later, when Redis is reachable, has
+// free memory or accepts the user again.
 func transient(err error) bool {
 	var network net.Error
 	if errors.As(err, &network) || errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
 	}
-	// MISCONF: Redis cannot write to its disk.
-	for _, reply := range []string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", overMaxMemory, "MISCONF", "ERR max number of clients"} {
+	if redis.IsAuthError(err) || redis.IsPermissionError(err) { // the user was accepted when the program started
+		return true
+	}
+	// MISCONF: Redis cannot write to its disk. The last two are for commands of scripts that the
+	// user may not run, by Redis 7.2 and later, and by earlier ones.
+	for _, reply := range []string{
+		"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", overMaxMemory, "MISCONF", "ERR max number of clients",
+		"ACL failure in script", "The user executing the script",
+	} {
 		if redis.HasErrorPrefix(err, reply) {
 			return true
 		}

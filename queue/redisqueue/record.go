@@ -31,6 +31,7 @@ type toRecord struct {
 	delivery int
 	queue    string // queue and task of the row; empty if the row has no running task
 	task     string
+	worker   string // id of the worker that took the row; empty if none did
 	result   queue.Result
 }
 
@@ -54,14 +55,14 @@ var counters = []struct {
 // recordCall returns a call of record.lua. Its replies go to the results' channels.
 func recordCall(results []waiting) *call {
 	at := time.Now()
-	columns := []string{"batch", "line", "text", "failed", "sum", "file", "job", "delivery", "alias", "pin", "queue", "id"}
+	columns := []string{"batch", "line", "text", "failed", "sum", "file", "job", "delivery", "alias", "pin", "queue", "id", "worker"}
 	for _, counter := range counters {
 		columns = append(columns, counter.name)
 	}
 	c := with(recordScript, "now", at.UnixMilli(), "today", today(at), "expire", statsEnd(at)).rows(len(results), columns...)
 	for _, r := range results {
 		t := &r.result
-		c.add(r.batch, t.Line, t.Text, t.Failed, t.Sum, t.File, t.Job, r.delivery, t.Alias, t.Pin, r.queue, r.task)
+		c.add(r.batch, t.Line, t.Text, t.Failed, t.Sum, t.File, t.Job, r.delivery, t.Alias, t.Pin, r.queue, r.task, r.worker)
 		for _, counter := range counters {
 			c.add(counter.of(&t.Stats))
 		}

@@ -33,11 +33,28 @@ func newServer(deliveries context.Context, q *Queue, o queue.ServeOptions, handl
 	return s
 }
 
-// search adds a search that is made at intervals. failed is logged if it fails.
+// search adds a search that is made at intervals. failed is logged if it fails. A search that fails
+// because Redis cannot be used is repeated after a heartbeat's interval, so that the end of the
+// outage is noticed.
 func (s *server) search(interval time.Duration, failed string, do func(ctx context.Context) error) {
 	s.searches = append(s.searches, &loop{interval: interval, do: func(ctx context.Context) {
-		if err := do(ctx); err != nil && ctx.Err() == nil {
+		for {
+			err := do(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err == nil:
+				s.member.outage.worked(failed)
+				return
+			}
 			s.member.outage.failed(failed, err)
+			if !errors.Is(err, queue.ErrUnavailable) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(s.queue.Leases.Beat):
+			}
 		}
 	}})
 }
@@ -99,6 +116,7 @@ func (s *server) shutdown(ctx context.Context) error {
 
 // process handles a row. The outcome decides what happens to it.
 func (s *server) process(d *delivery) {
+	defer s.member.outage.worked(d.notRecorded()) // recording is not repeated any more
 	outcome := s.deliver(d)
 	ended := d.ctx.Err() != nil
 	s.member.release(context.WithoutCancel(s.deliveries), d)

@@ -75,8 +75,8 @@ func TestStatusOfFields(t *testing.T) {
 	s, err = newStatus("b", with("total", "9007199254740992"), 0, -1)
 	require.NoError(t, err)
 	require.Equal(t, 1<<53, s.Total)
-	require.True(t, parseMoment("x").IsZero())
-	require.Equal(t, *at(5), parseMoment("5"))
+	require.True(t, parseMoment("x", 0).IsZero())
+	require.Equal(t, *at(5), parseMoment("5", 0))
 }
 
 // How many rows a worker takes ahead, in reserve and in a group, from how long its rows take.

@@ -40,13 +40,15 @@ end
 
 for _, row in ipairs(rows) do
   local queue = row.queue
-  if arg.interval == '0' or redis.call('SET', 'ingot:{' .. queue .. '}:reaper', 1, 'NX', 'PX', arg.interval) then
+  local inspected = 'ingot:{' .. queue .. '}:reaper'
+  local set_back = redis.call('PTTL', inspected) > tonumber(arg.interval) -- the server's clock was, after the last inspection
+  if arg.interval == '0' or redis.call('SET', inspected, 1, not set_back and 'NX' or 'XX', 'PX', arg.interval) then
     fill(queue)
     local n = 0
     for _, id in ipairs(redis.call('LRANGE', asynqKey(queue, 'active'), 0, -1)) do -- the row that was taken last comes first
       local task = taskKey(queue, id)
       local is = redis.call('HMGET', task, 'state', 'owner', 'orphan', 'begun')
-      if is[1] and not is[2] and not is[3] then
+      if is[1] and not is[2] and (not is[3] or tonumber(is[3]) > nowMS()) then
         redis.pcall('HSET', task, 'orphan', number(nowMS())) -- fails while Redis has no memory left
       end
       if is[1] and isDead(is[2], is[3], arg.silence) then

@@ -5,8 +5,9 @@
 -- now, today, expire (Unix time in s at which asynq's counts of today expire). Rows: batch, line,
 -- text (the result), failed (1 or 0), sum, file (FileID or ''), job (of a failed row, or ''),
 -- delivery, alias (that the row names, or ''), pin (of an answer's model, or ''), queue and id (of
--- the row's task, or ''), and the counters. Returns a list with an item for each row: reply.ok, the
--- number with which the row is refused, or the text of an error.
+-- the row's task, or ''), worker (that took the row, or ''), and the counters. Returns a list with
+-- an item for each row: reply.ok, the number with which the row is refused, or the text of an
+-- error.
 local changed, queues = {}, {} -- changed batches, and queues that tasks have left
 
 local function leave(row)
@@ -39,11 +40,24 @@ local function add(new, row)
   end
 end
 
+-- isRepeated reports whether an earlier call with this result of a worker has recorded the row. The
+-- client repeats a call whose reply was lost. If the result was freed meanwhile, it was this
+-- worker's unless the worker was declared lost.
+local function isRepeated(b, row)
+  if row.id == '' then
+    return false
+  end
+  local stored = redis.call('HGET', b.keys.results, row.line)
+  return stored == row.text or not stored and redis.call('HEXISTS', fleetKey('beats'), row.worker) == 1
+end
+
 local replies = each(function(row, b, n)
   local refused = refusal(b, row.line, row.delivery, row.file)
   if refused then
     if refused == reply.recorded and b.rows[row.line].now then -- an earlier row of this call has the same line; both get the error if write fails
       table.insert(b.new.replies, n)
+    elseif refused == reply.recorded and isRepeated(b, row) then
+      return reply.ok
     end
     return refused
   end
