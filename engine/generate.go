@@ -84,7 +84,7 @@ func (e *Engine) prompt(ctx context.Context, req *generation.Request) ([]int32, 
 func (e *Engine) encode(ctx context.Context, text string, bos bool) ([]int32, error) {
 	t := e.files.tokenizer
 	if n := t.MinTokens(text); n > e.fit.Context {
-		return nil, generation.BadRequest("the prompt has %d bytes, which are at least %d tokens; the context holds %d",
+		return nil, generation.TooLong("the prompt has %d bytes, which are at least %d tokens; the context holds %d",
 			len(text), n, e.fit.Context)
 	}
 	if len(text) >= largeText {

@@ -17,6 +17,12 @@ type Info struct {
 	Bytes        int64  // size of the file
 	Backend      string // such as "cpu"
 	Device       string
+	// Arithmetic names everything besides the model file that can change an answer that fits into
+	// the context: the version of the program's arithmetic, the backend's Arithmetic, the type of
+	// the KV cache and, for a model with two sets of RoPE factors, the set. An example is
+	// "1/cpu/f16". Engines with the same model file and Arithmetic give the same answers, except
+	// those that end at the end of a Context.
+	Arithmetic   string
 	Context      int // maximum number of positions of a sequence, prompt and answer together
 	Vocab        int
 	MaxSequences int
@@ -37,6 +43,7 @@ func (e *Engine) Info() Info {
 		Bytes:        file.Size(),
 		Backend:      e.backend.Name(),
 		Device:       e.backend.Device(),
+		Arithmetic:   e.arithmetic(),
 		Context:      e.fit.Context,
 		Vocab:        config.Vocab,
 		MaxSequences: e.opts.MaxSequences,

@@ -74,6 +74,23 @@ func (b *Backend) Device() string {
 	}
 }
 
+// Arithmetic implements compute.Backend. Kernels for NVIDIA sum in another order than the portable
+// ones, and the modes differ in how they are compiled.
+func (b *Backend) Arithmetic() string {
+	name := b.Name()
+	if b.device.Info().NvidiaKernels {
+		name += "-nvidia"
+	}
+	switch b.kernels.mode {
+	case Debug:
+		name += "-debug"
+	case FastMath:
+		name += "-fast"
+	case Release:
+	}
+	return name
+}
+
 // Free implements compute.Backend.
 func (b *Backend) Free() (int64, error) {
 	return int64(b.device.Info().Memory - b.device.Memory()), nil

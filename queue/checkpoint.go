@@ -18,7 +18,7 @@ const checkpointVersion = 1
 // Checkpoint is the progress of a row. If the row's worker dies, another worker continues from the
 // stored checkpoint.
 type Checkpoint struct {
-	Fingerprint string                // identifies model and kind of backend; a worker with another fingerprint cannot use the checkpoint
+	Fingerprint string                // Pin of the worker; a worker with another Pin cannot use the checkpoint
 	Prompts     []generation.Progress // one for each prompt of the row; without Choices if no tokens were generated for the prompt
 }
 

@@ -44,12 +44,13 @@ func (d *Delivery) Save(ctx context.Context, checkpoint []byte) error {
 // ErrSuperseded if other workers have the worker's rows, and context.Canceled if Serve stops.
 type Handler func(ctx context.Context, d *Delivery) Outcome
 
-// Outcome is what becomes of a row after a delivery. Done, Retry, Refuse, HandBack and Interrupted
-// make outcomes. The zero value is Interrupted.
+// Outcome is what becomes of a row after a delivery. Done, Retry, Refuse, PassOn, HandBack and
+// Interrupted make outcomes. The zero value is Interrupted.
 type Outcome struct {
-	Kind  OutcomeKind
-	After time.Duration // time until the next delivery, for Retry and Refuse
-	Err   error         // why the row is delivered again; asynq's tools show it
+	Kind    OutcomeKind
+	After   time.Duration // time until the next delivery, for Retry, Refuse and PassOn
+	Context int           // for PassOn: the context that is too short for the row
+	Err     error         // why the row is delivered again; asynq's tools show it
 }
 
 // OutcomeKind is the kind of an Outcome.
@@ -61,6 +62,7 @@ const (
 	KindDone
 	KindRetry
 	KindRefuse
+	KindPassOn
 	KindHandBack
 )
 
@@ -77,6 +79,13 @@ func Retry(after time.Duration, err error) Outcome {
 // attempt nor a failure is counted.
 func Refuse(err error) Outcome { return Outcome{Kind: KindRefuse, After: RefusalDelay, Err: err} }
 
+// PassOn leaves the row to workers with a context of more than context tokens. They take it before
+// other rows of its queue. Every worker can take it again when no live worker of the alias has such
+// a context, or after PassOnDelay. No attempt is counted.
+func PassOn(context int, err error) Outcome {
+	return Outcome{Kind: KindPassOn, After: PassOnDelay, Context: context, Err: err}
+}
+
 // HandBack returns the row to the head of its queue, as if it had not been taken. No attempt is
 // counted. Serve takes no more rows, since the worker is stopping.
 func HandBack() Outcome { return Outcome{Kind: KindHandBack} }
@@ -87,10 +96,16 @@ func HandBack() Outcome { return Outcome{Kind: KindHandBack} }
 func Interrupted(err error) Outcome { return Outcome{Kind: KindInterrupted, Err: err} }
 
 // Uncounted reports whether the attempt of the delivery does not count.
-func (o Outcome) Uncounted() bool { return o.Kind == KindRefuse || o.Kind == KindHandBack }
+func (o Outcome) Uncounted() bool {
+	return o.Kind == KindRefuse || o.Kind == KindPassOn || o.Kind == KindHandBack
+}
 
 // RefusalDelay is how long a row waits after a worker with another model refused it.
 const RefusalDelay = time.Second
+
+// PassOnDelay is how long a row that was passed on waits at most while workers with a longer
+// context live. It is long, so that a worker sees such a row again only if those workers hang.
+const PassOnDelay = time.Hour
 
 // RetryDelay returns how long a row waits after a failed attempt: 1 s, doubled for each earlier
 // attempt, and 1 min at most. n is the number of earlier attempts.

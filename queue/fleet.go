@@ -10,6 +10,7 @@ type Worker struct {
 	Aliases         []string  `json:"aliases"`
 	Model           string    `json:"model"`
 	ModelSHA256     string    `json:"model_sha256,omitempty"` // empty until it is known: hashing a large file takes a while
+	Arithmetic      string    `json:"arithmetic,omitempty"`   // engine.Info.Arithmetic; empty for earlier versions
 	Version         string    `json:"version"`
 	Backend         string    `json:"backend"`
 	Device          string    `json:"device"`

@@ -1,8 +1,66 @@
 package queue
 
-import "github.com/ingot-run/ingot/openai"
+import (
+	"fmt"
+	"strings"
 
-// Pin returns a text that identifies a worker's model file (weights and chat template) and default
-// sampling options. Under each alias, a batch accepts only answers with the same Pin as the first
-// answer, unless Batch.MixModels is set.
-func Pin(modelSHA256 string) string { return modelSHA256 + "/" + openai.DefaultsID() }
+	"github.com/ingot-run/ingot/openai"
+)
+
+// Pin returns a text that identifies what a worker's answers depend on: the model file (weights and
+// chat template), the default sampling options, and engine.Info.Arithmetic. Under each alias, a
+// batch accepts only answers whose Pin agrees with that of the first answer, unless Batch.MixModels
+// is set.
+func Pin(modelSHA256, arithmetic string) string {
+	pin := modelSHA256 + "/" + openai.DefaultsID()
+	if arithmetic != "" {
+		pin += "/" + arithmetic
+	}
+	return pin
+}
+
+// PinsAgree reports whether answers with pin may be mixed with those of a batch that was pinned to
+// first. Earlier versions pinned batches without the arithmetic: such a pin, which is the beginning
+// of pin, agrees with every arithmetic. The next answer then completes it. An empty pin agrees with
+// every pin.
+func PinsAgree(first, pin string) bool {
+	return first == "" || pin == "" || first == pin || strings.HasPrefix(pin, first+"/")
+}
+
+// PinDifference describes for people how the answers of a batch that was pinned to first differ
+// from those of a worker or run with pin, such as "answers with --kv f16; this worker has --kv
+// q4_0". who names the worker or run.
+func PinDifference(first, pin, who string) string {
+	a, b := append(strings.SplitN(first, "/", 3), "", ""), append(strings.SplitN(pin, "/", 3), "", "")
+	switch {
+	case first == "":
+		return "answers of another worker"
+	case a[0] != b[0]:
+		return fmt.Sprintf("answers of the model file with the SHA-256 %.12s…; %s has %.12s…", a[0], who, b[0])
+	case a[1] != b[1]:
+		return fmt.Sprintf("answers with the sampling defaults %s, those of another version; %s has %s", a[1], who, b[1])
+	}
+	return ArithmeticDifference(a[2], b[2], who)
+}
+
+// arithmeticParts names the parts of engine.Info.Arithmetic for people. A %s stands for the value.
+var arithmeticParts = []string{"arithmetic of version %s", "kernels %s", "--kv %s", "%s RoPE factors"}
+
+// ArithmeticDifference is PinDifference for the arithmetic alone.
+func ArithmeticDifference(first, own, who string) string {
+	a, b := strings.Split(first, "/"), strings.Split(own, "/")
+	var theirs, ours []string
+	for i, name := range arithmeticParts {
+		if x, y := part(a, i), part(b, i); x != y {
+			theirs, ours = append(theirs, fmt.Sprintf(name, x)), append(ours, fmt.Sprintf(name, y))
+		}
+	}
+	return fmt.Sprintf("answers with %s; %s has %s", strings.Join(theirs, ", "), who, strings.Join(ours, ", "))
+}
+
+func part(parts []string, i int) string {
+	if i < len(parts) && parts[i] != "" {
+		return parts[i]
+	}
+	return "unknown"
+}

@@ -72,6 +72,7 @@ type ServeOptions struct {
 	Concurrency     int           // maximum number of rows that the engine computes at once
 	Prefetch        int           // maximum number of further handlers, whose rows wait in the engine; a queue may use fewer if rows take long
 	Interactive     int           // maximum number of additional handlers, for Interactive jobs only; 0 to take none
+	Context         int           // maximum tokens of prompt and answer; the worker takes rows that were passed on from shorter contexts
 	ShutdownTimeout time.Duration // time for handlers to finish when Serve stops
 	Logger          *slog.Logger
 
@@ -90,8 +91,8 @@ type ServeOptions struct {
 	// other reasons are ErrRecorded, ErrNoBatch, ErrCancelled, ErrOtherFile and ErrNoRow: the row
 	// leaves the queue.
 	Refused func(ctx context.Context, d *Delivery, reason error)
-	// Describe returns the worker's record for Fleet; the queue sets ID, Aliases, Concurrency, Rows
-	// and times. Describe must not block.
+	// Describe returns the worker's record for Fleet; the queue sets ID, Aliases, Concurrency,
+	// Context, Rows and times. Describe must not block.
 	Describe func() Worker
 }
 
@@ -115,7 +116,7 @@ func (o *ServeOptions) Defaults() {
 // called, and rows the number of rows that the worker has now.
 func (o *ServeOptions) Record(id string, started time.Time, rows int) Worker {
 	w := o.Describe()
-	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency = id, started, rows, []string{o.Alias}, o.Concurrency
+	w.ID, w.Started, w.Rows, w.Aliases, w.Concurrency, w.Context = id, started, rows, []string{o.Alias}, o.Concurrency, o.Context
 	return w
 }
 

@@ -75,7 +75,7 @@ func Answered(j *Job, r *openai.Request, done []generation.Completion, finished 
 	response := &openai.Response{StatusCode: 200, RequestID: TaskID(j.Batch, j.Line), Body: body}
 	result := newResult(j, openai.OutputLine{Response: response}, s)
 	if !result.Failed && s.ModelSHA256 != "" {
-		result.Pin = Pin(s.ModelSHA256)
+		result.Pin = s.Pin()
 	}
 	return result
 }

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
@@ -20,6 +22,7 @@ type Stats struct {
 	ResumedTokens    int     `json:"resumed_tokens,omitempty"` // completion tokens of earlier attempts; speeds and steps do not include them
 	PrefillTPS       float64 `json:"prefill_tps"`              // prompt tokens computed per second, from admission to the first token
 	DecodeTPS        float64 `json:"decode_tps"`               // tokens per second after the first
+	ContextFull      bool    `json:"context_full,omitempty"`   // the context of the worker ended an answer; a longer context may give a longer answer
 	Steps            int     `json:"steps"`                    // number of forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
@@ -35,14 +38,24 @@ type Origin struct {
 	Device      string `json:"device"`
 	Model       string `json:"model"`
 	ModelSHA256 string `json:"model_sha256"`
+	Arithmetic  string `json:"arithmetic,omitempty"` // engine.Info.Arithmetic; empty in results of earlier versions
+	Context     int    `json:"context,omitempty"`    // maximum tokens of prompt and answer; 0 in results of earlier versions
 	Version     string `json:"version"`
 }
 
-// Fingerprint returns OpenAI's system_fingerprint. Equal requests with equal seeds and fingerprints
-// get the same tokens from one version of ingot on one kind of machine.
+// Fingerprint returns OpenAI's system_fingerprint, such as "fp_c4d04f92bf1d_1-cpu-f16-4096": model
+// file, arithmetic and context. Equal requests with equal seeds and fingerprints get the same
+// tokens.
 func (o Origin) Fingerprint() string {
-	return "fp_" + o.Backend + "_" + o.ModelSHA256[:min(12, len(o.ModelSHA256))]
+	model := o.ModelSHA256[:min(12, len(o.ModelSHA256))]
+	if o.Arithmetic == "" {
+		return "fp_" + o.Backend + "_" + model
+	}
+	return fmt.Sprintf("fp_%s_%s-%d", model, strings.ReplaceAll(o.Arithmetic, "/", "-"), o.Context)
 }
+
+// Pin returns the Pin of the origin's answers.
+func (o Origin) Pin() string { return Pin(o.ModelSHA256, o.Arithmetic) }
 
 // Add sets the statistics of a row from the completions of its prompts, which ran concurrently.
 // Counts are summed, and so are the times of prefill and decoding, from which the speeds are

@@ -172,8 +172,8 @@ func TestOutcomes(t *testing.T) {
 		uncounted bool
 	}{
 		{Done(), Outcome{Kind: KindDone}, false},
-		{Retry(time.Minute, err), Outcome{KindRetry, time.Minute, err}, false},
-		{Refuse(err), Outcome{KindRefuse, time.Second, err}, true},
+		{Retry(time.Minute, err), Outcome{Kind: KindRetry, After: time.Minute, Err: err}, false},
+		{Refuse(err), Outcome{Kind: KindRefuse, After: time.Second, Err: err}, true},
 		{HandBack(), Outcome{Kind: KindHandBack}, true},
 		{Interrupted(err), Outcome{Kind: KindInterrupted, Err: err}, false},
 		{Outcome{}, Interrupted(nil), false},

@@ -92,6 +92,7 @@ func (a *Alone) Answer(ctx context.Context, c Call) (Answer, error) {
 	}
 	stats := queue.Stats{Attempts: 1, Origin: queue.Origin{
 		Backend: info.Backend, Device: info.Device, Model: info.Model, ModelSHA256: sha, Version: a.version,
+		Arithmetic: info.Arithmetic, Context: info.Context,
 	}}
 	stats.Add(done)
 	return Answer{

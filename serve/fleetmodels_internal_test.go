@@ -36,8 +36,8 @@ func TestModelsAreForgotten(t *testing.T) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		o := queue.ServeOptions{
-			Alias: "m", Concurrency: 1, Logger: slog.New(slog.DiscardHandler),
-			Describe: func() queue.Worker { return queue.Worker{Model: "model", Context: 7} },
+			Alias: "m", Concurrency: 1, Context: 7, Logger: slog.New(slog.DiscardHandler),
+			Describe: func() queue.Worker { return queue.Worker{Model: "model"} },
 		}
 		if err := q.Serve(ctx, o, nil); err != nil {
 			t.Errorf("serve: %v", err)

@@ -74,7 +74,7 @@ func (w *Worker) refused(ctx context.Context, d *queue.Delivery, reason error) {
 	log := w.log.With("batch", d.Batch, "line", d.Line)
 	switch {
 	case errors.Is(reason, queue.ErrOtherModel):
-		w.refuse(ctx, d.Batch)
+		w.refuse(ctx, d)
 	case errors.Is(reason, queue.ErrNoBatch):
 		log.Warn("dropped a job: its batch does not exist any more")
 	case errors.Is(reason, queue.ErrOtherFile):
@@ -115,16 +115,29 @@ func (r *refusals) due(batch string, now time.Time) bool {
 	return true
 }
 
-// refuse waits before a row is left to workers with the model that has answered other rows of the
-// batch.
-func (w *Worker) refuse(ctx context.Context, batch string) {
-	if w.refusals.due(batch, time.Now()) {
-		w.log.Error("refused a row: its batch has answers of another model file, or with other sampling defaults: start this worker with that model file, "+
-			"or enqueue the file of the batch again with --mix-models", "batch", batch, "this worker", w.model.pin())
+// refuse waits before a row is left to workers whose model and arithmetic are those of the batch's
+// other answers.
+func (w *Worker) refuse(ctx context.Context, d *queue.Delivery) {
+	if w.refusals.due(d.Batch, time.Now()) {
+		own := w.model.pin()
+		w.log.Error("refused a row: its batch has answers of another model file, or with other sampling defaults or arithmetic: start this worker with the "+
+			"same model file, program and settings, or enqueue the file of the batch again with --mix-models",
+			"batch", d.Batch, "the batch has", queue.PinDifference(w.pinOf(ctx, d), own, "this worker"), "this worker", own)
 	}
 	select {
 	case <-ctx.Done():
 	case <-w.admission.closed.Done():
 	case <-time.After(w.refusals.pause):
 	}
+}
+
+// pinOf returns the pin of a row's batch, or "" if it cannot be read.
+func (w *Worker) pinOf(ctx context.Context, d *queue.Delivery) string {
+	s, err := w.queue.Status(ctx, d.Batch)
+	for _, m := range s.Models {
+		if err == nil && m.Alias == w.config.Alias {
+			return m.Pin
+		}
+	}
+	return ""
 }

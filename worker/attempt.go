@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,8 +41,14 @@ func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err 
 	if err != nil {
 		return result, err
 	}
+	var full atomic.Bool
 	done, err := Complete(ctx, r.log, request.NumPrompts(), func(ctx context.Context, i int) (generation.Completion, error) {
-		return w.generate(ctx, w.request(ctx, r, request, i))
+		req := w.request(ctx, r, request, i)
+		c, err := w.generate(ctx, req)
+		if endedByContext(req, c) {
+			full.Store(true)
+		}
+		return c, err
 	})
 	if err != nil {
 		return result, err
@@ -50,8 +58,16 @@ func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err 
 		return result, err
 	}
 	return queue.Answered(r.Job, request, done, time.Now(), queue.Stats{
-		QueueWaitMS: r.wait(), Attempts: r.Attempt + r.Deaths, Origin: origin,
+		QueueWaitMS: r.wait(), Attempts: r.Attempt + r.Deaths, Origin: origin, ContextFull: full.Load(),
 	}), nil
+}
+
+// endedByContext reports whether a choice has fewer tokens than the request allows, because the
+// context had no room for more.
+func endedByContext(r generation.Request, c generation.Completion) bool {
+	return !r.PromptOnly && slices.ContainsFunc(c.Choices, func(choice generation.Choice) bool {
+		return choice.FinishReason == generation.FinishLength && (r.MaxTokens == 0 || len(choice.Tokens) < r.MaxTokens)
+	})
 }
 
 func panicked(log *slog.Logger, p any) error {

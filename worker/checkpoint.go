@@ -114,7 +114,7 @@ func (c *checkpointer) save(ctx context.Context) {
 	}
 	left := maxCheckpointBytes
 	for _, p := range c.tracked() {
-		encoded, tokens := p.checkpoint(origin.Fingerprint())
+		encoded, tokens := p.checkpoint(origin.Pin())
 		if encoded == nil {
 			continue
 		}
@@ -144,8 +144,8 @@ func (c *checkpointer) read(ctx context.Context, d *queue.Delivery, log *slog.Lo
 		log.Warn("could not use the checkpoint of a row: the row starts from the beginning", "error", err)
 		return nil
 	}
-	if origin, err := c.model.wait(ctx); err != nil || point.Fingerprint != origin.Fingerprint() {
-		log.Info("a row starts from the beginning: its checkpoint is of another model or backend, or this worker's model file could not be hashed",
+	if origin, err := c.model.wait(ctx); err != nil || point.Fingerprint != origin.Pin() {
+		log.Info("a row starts from the beginning: its checkpoint is of another model, kind of backend or KV type, or this worker's model file could not be hashed",
 			"tokens", point.Tokens())
 		return nil
 	}

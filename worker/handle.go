@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
@@ -35,6 +36,9 @@ func (w *Worker) handle(ctx context.Context, d *queue.Delivery) (outcome queue.O
 	result, err := w.attempt(ctx, r)
 	if err != nil {
 		return w.failed(ctx, r, err)
+	}
+	if result.Stats.ContextFull && w.hasLonger(ctx) {
+		return w.passOn(r, errors.New("the context ended the answer"))
 	}
 	return w.record(ctx, r, result)
 }
@@ -77,6 +81,8 @@ func (w *Worker) failed(ctx context.Context, r *row, err error) queue.Outcome {
 	switch {
 	case invalid != nil:
 		return w.fail(ctx, r, invalid.Code, invalid.Message)
+	case errors.Is(err, generation.ErrTooLong) && w.hasLonger(ctx):
+		return w.passOn(r, err)
 	case errors.Is(err, generation.ErrBadRequest):
 		return w.fail(ctx, r, openai.CodeBadRequest, err.Error())
 	case errors.Is(err, generation.ErrEngineFailed):
@@ -104,6 +110,23 @@ func (w *Worker) failed(ctx context.Context, r *row, err error) queue.Outcome {
 func (w *Worker) handBack(r *row) queue.Outcome {
 	r.log.Info("returned a job to the queue")
 	return queue.HandBack()
+}
+
+// hasLonger reports whether a live worker with a longer context, the same model file and the same
+// arithmetic serves the alias.
+func (w *Worker) hasLonger(ctx context.Context) bool {
+	own, _ := w.model.known()
+	fleet, err := w.queue.Fleet(ctx)
+	return err == nil && slices.ContainsFunc(fleet, func(o queue.Worker) bool {
+		return o.Live() && o.Serves(w.config.Alias) && o.Context > w.context && o.ModelSHA256 == own.ModelSHA256 && o.Arithmetic == own.Arithmetic
+	})
+}
+
+// passOn leaves a row to workers with a longer context.
+func (w *Worker) passOn(r *row, why error) queue.Outcome {
+	w.metrics.jobs.WithLabelValues("handed_back").Inc()
+	r.log.Debug("passed a job on to a worker with a longer context", "reason", why)
+	return queue.PassOn(w.context, why)
 }
 
 // interrupted is the outcome of a row whose context has ended.
@@ -159,7 +182,7 @@ func (w *Worker) record(ctx context.Context, r *row, result queue.Result) queue.
 	case queue.Unwanted(err):
 		r.log.Warn("dropped a result: its batch is cancelled, was replaced, or does not exist any more")
 	case errors.Is(err, queue.ErrOtherModel): // meanwhile, the batch has recorded the answer of another model
-		w.refuse(ctx, r.Batch)
+		w.refuse(ctx, r.Delivery)
 		return queue.Refuse(err)
 	case errors.Is(err, queue.ErrSuperseded):
 		r.log.Warn("dropped a result: this worker sent no heartbeats for too long, so another worker has the job")

@@ -41,7 +41,7 @@ func (m *model) wait(ctx context.Context) (o queue.Origin, err error) {
 // pin returns the Pin of the model. It is empty until the model file is hashed.
 func (m *model) pin() string {
 	if o, ok := m.known(); ok {
-		return queue.Pin(o.ModelSHA256)
+		return o.Pin()
 	}
 	return ""
 }

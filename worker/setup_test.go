@@ -110,8 +110,9 @@ type resultLine struct {
 	CustomID string `json:"custom_id"`
 	Response *struct {
 		Body struct {
-			Seed    int64 `json:"seed"`
-			Choices []struct {
+			Seed        int64  `json:"seed"`
+			Fingerprint string `json:"system_fingerprint"`
+			Choices     []struct {
 				Index    int             `json:"index"`
 				Text     string          `json:"text"`
 				TokenIDs []int32         `json:"token_ids"`

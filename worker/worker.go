@@ -114,6 +114,7 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 	info := eng.Info()
 	model := &model{sha256: eng.SHA256, origin: queue.Origin{
 		Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
+		Arithmetic: info.Arithmetic, Context: info.Context,
 	}}
 	return &Worker{
 		config: c, queue: q, log: c.Logger, context: info.Context,
@@ -161,6 +162,7 @@ func (w *Worker) serveOptions() queue.ServeOptions {
 		Concurrency:     w.config.Concurrency,
 		Prefetch:        w.config.Prefetch,
 		Interactive:     w.config.Interactive,
+		Context:         w.context,
 		ShutdownTimeout: w.config.ShutdownTimeout,
 		Logger:          w.log,
 		Pin:             w.model.pin,
@@ -188,7 +190,8 @@ func (w *Worker) wait(activities *sync.WaitGroup) {
 func (w *Worker) describe() queue.Worker {
 	o, _ := w.model.known()
 	return queue.Worker{
-		Name: o.Worker, Model: o.Model, ModelSHA256: o.ModelSHA256, Version: o.Version, Backend: o.Backend, Device: o.Device, Context: w.context,
+		Name: o.Worker, Model: o.Model, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Version: o.Version, Backend: o.Backend, Device: o.Device,
+		Context:         w.context,
 		TokensPerSecond: w.speed.Measure(w.snapshot().GeneratedTokens, time.Now()),
 	}
 }

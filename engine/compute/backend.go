@@ -24,6 +24,10 @@ type Backend interface {
 	Name() string
 	// Device returns a description of the device for people.
 	Device() string
+	// Arithmetic names the order and precision of the backend's arithmetic: its kind, and its kind
+	// of kernels where they give other bits. Backends with the same name give the same bits. The
+	// name has no slash.
+	Arithmetic() string
 	// Free returns the number of bytes of memory that are free for models.
 	Free() (int64, error)
 	// Weight makes a weight from a tensor. The tensor's data can be memory-mapped; they must stay

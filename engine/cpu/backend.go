@@ -77,6 +77,14 @@ func (b *Backend) Device() string {
 	return fmt.Sprintf("%s/%s %s, %d threads", runtime.GOOS, runtime.GOARCH, b.kernels.Name, len(b.scratch))
 }
 
+// Arithmetic implements compute.Backend. AVX-512 and AVX2 give the same bits.
+func (b *Backend) Arithmetic() string {
+	if name := b.kernels.Name; name != "avx512" && name != "avx2" {
+		return "cpu-" + name
+	}
+	return "cpu"
+}
+
 // MaxInFlight implements compute.Backend. Each operation runs when it is called, so no steps are in
 // flight.
 func (b *Backend) MaxInFlight() int { return 1 }

@@ -141,3 +141,16 @@ type badRequestError struct{ error }
 func (b badRequestError) Unwrap() error { return b.error }
 
 func (badRequestError) Is(target error) bool { return target == ErrBadRequest }
+
+// ErrTooLong means that a prompt does not fit into the engine's context. Its errors match
+// ErrBadRequest too.
+var ErrTooLong = errors.New("the prompt is too long for the context")
+
+// TooLong is BadRequest for errors that also match ErrTooLong.
+func TooLong(format string, args ...any) error {
+	return tooLongError{badRequestError{fmt.Errorf(format, args...)}}
+}
+
+type tooLongError struct{ badRequestError }
+
+func (tooLongError) Is(target error) bool { return target == ErrTooLong || target == ErrBadRequest }

@@ -39,7 +39,21 @@ type Output struct {
 	failed  int
 	errors  map[uint64]errorLine // error lines of the output, by errorSum
 	codes   map[string]*int      // number of error lines, by code
-	models  map[string]int       // number of answers that the file had when it was opened, by model_sha256
+	models  map[Model]int        // number of answers that the file had when it was opened
+}
+
+// Model says what answers in an output depend on. The fields other than SHA256 are empty in results
+// of earlier versions.
+type Model struct {
+	SHA256     string // of the model file
+	Arithmetic string // engine.Info.Arithmetic
+	Context    int    // engine.Info.Context, if it ended the answer; otherwise 0
+}
+
+// differs reports whether answers of a run with model m can differ from answers of model o. What is
+// not known of o, because an earlier version wrote the answers, does not differ.
+func (m Model) differs(o Model) bool {
+	return o.SHA256 != "" && o.SHA256 != m.SHA256 || o.Arithmetic != "" && o.Arithmetic != m.Arithmetic || o.Context != 0 && o.Context != m.Context
 }
 
 // OpenOutput opens or creates the file for a batch's results. Results in the file are kept. An
@@ -83,7 +97,7 @@ func NewOutput(w io.Writer, batch string) *Output { return newOutput(w, batch) }
 func newOutput(w io.Writer, batch string) *Output {
 	return &Output{
 		batch: batch, w: bufio.NewWriterSize(w, 64<<10), lines: lineSet{},
-		errors: map[uint64]errorLine{}, codes: map[string]*int{}, models: map[string]int{},
+		errors: map[uint64]errorLine{}, codes: map[string]*int{}, models: map[Model]int{},
 	}
 }
 
@@ -215,6 +229,9 @@ func (o *Output) loadResult(text []byte) error {
 		Error *openai.Error `json:"error"`
 		Stats struct {
 			ModelSHA256 string `json:"model_sha256"`
+			Arithmetic  string `json:"arithmetic"`
+			Context     int    `json:"context"`
+			ContextFull bool   `json:"context_full"`
 		} `json:"stats"`
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
@@ -233,23 +250,42 @@ func (o *Output) loadResult(text []byte) error {
 	o.lines.setSum(line, sum)
 	o.kept++
 	if l.Error == nil {
-		o.models[l.Stats.ModelSHA256]++
+		m := Model{l.Stats.ModelSHA256, l.Stats.Arithmetic, l.Stats.Context}
+		if !l.Stats.ContextFull {
+			m.Context = 0
+		}
+		o.models[m]++
 	} else {
 		o.addError(line, bytes.TrimSuffix(text, []byte("\n")), l.Error.Code)
 	}
 	return nil
 }
 
-// ByOtherModels returns the number of answers that come from other models than the one with the
-// given SHA-256. It counts only answers that the file had when it was opened.
-func (o *Output) ByOtherModels(sha string) int {
+// ByOtherModels returns the number of answers that may differ from those of a run with a model, and
+// the model of some of them, if possible another model file. What is not known of an answer,
+// because an earlier version wrote it, does not make it differ. ByOtherModels counts only answers
+// that the file had when it was opened.
+func (o *Output) ByOtherModels(own Model) (n int, other Model) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for model, answers := range o.models {
+		if own.differs(model) {
+			n += answers
+			if n == answers || model.SHA256 != own.SHA256 {
+				other = model
+			}
+		}
+	}
+	return n, other
+}
+
+// Answers returns the number of answers that the file had when it was opened.
+func (o *Output) Answers() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := 0
-	for model, answers := range o.models {
-		if model != sha {
-			n += answers
-		}
+	for _, answers := range o.models {
+		n += answers
 	}
 	return n
 }

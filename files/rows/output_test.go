@@ -366,3 +366,48 @@ func TestAnOutputThatChanged(t *testing.T) {
 		}
 	}
 }
+
+// answerOf returns an answer whose statistics have these fields.
+func answerOf(line int, stats string) result {
+	r := answer(line)
+	r.text = append(bytes.TrimSuffix(r.text, []byte("}")), `,"stats":{`+stats+`}}`...)
+	return r
+}
+
+// Answers are counted by what they depend on. What earlier versions did not write is not counted as
+// different.
+func TestByOtherModels(t *testing.T) {
+	t.Parallel()
+	own := Model{SHA256: "own", Arithmetic: "1/cpu/f16", Context: 128}
+	for _, c := range []struct {
+		name, stats string
+		other       bool
+	}{
+		{"the same", `"model_sha256":"own","arithmetic":"1/cpu/f16","context":128`, false},
+		{"an earlier version", `"model_sha256":"own"`, false},
+		{"a context that ended no answer", `"model_sha256":"own","arithmetic":"1/cpu/f16","context":64`, false},
+		{"a full context of the same length", `"model_sha256":"own","arithmetic":"1/cpu/f16","context":128,"context_full":true`, false},
+		{"a full context of another length", `"model_sha256":"own","arithmetic":"1/cpu/f16","context":64,"context_full":true`, true},
+		{"another arithmetic", `"model_sha256":"own","arithmetic":"1/cpu/q4_0","context":128`, true},
+		{"another model of an earlier version", `"model_sha256":"other"`, true},
+		{"another model", `"model_sha256":"other","arithmetic":"1/cpu/f16","context":128`, true},
+		{"no model", ``, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o, _, err := openWith(t, lines(answerOf(1, c.stats), failure(2), answerOf(3, `"model_sha256":"own"`)))
+			require.NoError(t, err)
+			require.Equal(t, 2, o.Answers())
+			n, _ := o.ByOtherModels(own)
+			require.Equal(t, c.other, n == 1)
+			require.LessOrEqual(t, n, 1)
+		})
+	}
+	o, _, err := openWith(t, lines(
+		answerOf(1, `"model_sha256":"own","arithmetic":"1/cpu/q8_0"`), answerOf(2, `"model_sha256":"other"`), answerOf(3, `"model_sha256":"own","arithmetic":"1/cpu/q4_0"`),
+	))
+	require.NoError(t, err)
+	n, other := o.ByOtherModels(own)
+	require.Equal(t, 3, n)
+	require.Equal(t, Model{SHA256: "other"}, other)
+}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type alias struct {
 	waiting map[queue.Priority]*turns
 	tasks   map[row]*task // the tasks that are waiting, delayed or running
+	longer  []*task       // tasks that were passed on to workers with a longer context; some may have been taken or removed since
 	weight  func(batch string) int
 	// These are signalled when a task is added to waiting, and broadcast when a call of Serve
 	// stops.
@@ -33,6 +35,7 @@ type task struct {
 	list     *list.List    // the list in which the task waits; nil while it is running or waits for its retry
 	waiting  *list.Element // element of the list
 	running  bool
+	context  int // of the worker that passed the task on; 0 if none did
 }
 
 func (t *task) row() row { return row{t.job.Batch, t.job.Line} }
@@ -139,12 +142,55 @@ func (s *server) take(ctx context.Context, arrived *sync.Cond, choose func() *tu
 	arrived.L.Lock()
 	defer arrived.L.Unlock()
 	for ctx.Err() == nil && !s.returning {
+		if t := s.alias.takeLonger(s.options.Context, arrived == s.alias.interactive); t != nil {
+			return t
+		}
 		if waiting := choose(); waiting != nil {
 			t := waiting.take(s.alias.weight)
 			t.running = true
 			return t
 		}
 		arrived.Wait()
+	}
+	return nil
+}
+
+// passOn leaves a task to workers with a longer context, and after a delay to all. longest is the
+// longest context of the workers.
+func (a *alias) passOn(t *task, context, longest int, delay time.Duration) {
+	t.context = context
+	a.longer = append(a.longer, t)
+	a.wakeAll()
+	a.retryLater(t, delay)
+	a.releaseLonger(longest)
+}
+
+// releaseLonger returns the tasks that were passed on to their batches if no worker has a longer
+// context.
+func (a *alias) releaseLonger(longest int) {
+	a.purgeLonger()
+	for _, t := range a.longer {
+		if t.context >= longest {
+			a.put(t)
+		}
+	}
+}
+
+// purgeLonger removes tasks that were taken or removed, or wait again, from those passed on.
+func (a *alias) purgeLonger() {
+	a.longer = slices.DeleteFunc(a.longer, func(t *task) bool { return a.tasks[t.row()] != t || t.running || t.waiting != nil })
+}
+
+// takeLonger takes a task that was passed on from a context shorter than the given one. It returns
+// nil if there is none.
+func (a *alias) takeLonger(context int, interactive bool) *task {
+	a.purgeLonger()
+	for i, t := range a.longer {
+		if t.context < context && (t.priority == queue.Interactive) == interactive {
+			a.longer = slices.Delete(a.longer, i, i+1)
+			t.running = true
+			return t
+		}
 	}
 	return nil
 }
@@ -180,7 +226,7 @@ func (a *alias) retryLater(t *task, delay time.Duration) {
 	time.AfterFunc(delay, func() {
 		a.arrived.L.Lock()
 		defer a.arrived.L.Unlock()
-		if a.tasks[t.row()] == t {
+		if a.tasks[t.row()] == t && !t.running && t.waiting == nil { // it was not taken since
 			a.put(t)
 		}
 	})

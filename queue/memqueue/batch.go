@@ -105,7 +105,7 @@ func (b *batch) aliasOf(named string) string { return cmp.Or(named, b.Alias) }
 // takes returns an error if the batch does not accept answers of a model with this pin to rows of
 // an alias.
 func (b *batch) takes(alias, pin string) error {
-	if first := b.pins[alias]; pin == "" || first == "" || pin == first || b.MixModels {
+	if b.MixModels || queue.PinsAgree(b.pins[alias], pin) {
 		return nil
 	}
 	return queue.ErrOtherModel

@@ -82,7 +82,7 @@ func (q *Queue) Record(_ context.Context, id string, r queue.Result) (first bool
 	if err := b.takes(alias, r.Pin); err != nil {
 		return false, fmt.Errorf("record line %d of batch %s: %w", r.Line, id, err)
 	}
-	if b.pins[alias] == "" {
+	if r.Pin != "" && queue.PinsAgree(b.pins[alias], r.Pin) {
 		b.pins[alias] = r.Pin
 	}
 	b.recorded.Add(r.Line)

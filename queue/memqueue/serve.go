@@ -41,6 +41,7 @@ func (q *Queue) Serve(ctx context.Context, o queue.ServeOptions, handle queue.Ha
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.servers = slices.DeleteFunc(q.servers, func(other *server) bool { return other == s })
+		a.releaseLonger(q.longest(a))
 	}()
 	deliveries, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -92,9 +93,21 @@ func (s *server) deliver(ctx context.Context, t *task) {
 		a.putFirst(t)
 	case outcome.Kind == queue.KindInterrupted || delivery.Err() != nil:
 		a.put(t)
+	case outcome.Kind == queue.KindPassOn:
+		a.passOn(t, outcome.Context, q.longest(a), outcome.After)
 	default:
 		a.retryLater(t, outcome.After)
 	}
+}
+
+// longest returns the longest context of the workers of an alias.
+func (q *Queue) longest(a *alias) (longest int) {
+	for _, s := range q.servers {
+		if s.alias == a {
+			longest = max(longest, s.options.Context)
+		}
+	}
+	return longest
 }
 
 // enter counts a task, and lets Cancel end its delivery.

@@ -103,3 +103,69 @@ func testMixModels(t *testing.T, q queue.Queue) {
 		require.True(t, first)
 	}
 }
+
+// Earlier versions pinned batches without the arithmetic. Any arithmetic of the same model
+// continues such a batch, and its first answer completes the pin.
+func testEarlierPin(t *testing.T, q queue.Queue) {
+	create(t, q)
+	w := Hold(t, q, "m")
+	require.True(t, record(t, q, answerBy("one/defaults", 1)))
+	for _, wrong := range []string{"one/default", "one/defaultsandmore", "two/defaults/f16"} {
+		requireBegun(t, q, w, wrong, newJob(2), queue.ErrOtherModel)
+	}
+	requireBegun(t, q, w, "one/defaults/f16", newJob(2), nil)
+	requireBegun(t, q, w, "one/defaults/q4_0", newJob(3), nil)
+	require.True(t, record(t, q, answerBy("one/defaults/f16", 2)))
+	require.Equal(t, "one/defaults/f16", status(t, q).Models[0].Pin)
+	_, err := q.Record(t.Context(), "b", answerBy("one/defaults/q4_0", 3))
+	require.ErrorIs(t, err, queue.ErrOtherModel)
+	requireBegun(t, q, w, "one/defaults/q4_0", newJob(4), queue.ErrOtherModel)
+}
+
+// A row that is passed on goes to a worker with a longer context, and to no other worker while
+// there is one. Its attempt does not count.
+func testPassOn(t *testing.T, q queue.Queue) {
+	create(t, q)
+	long := holdContext(t, q, "m", 65)
+	const held = 16
+	var busy []*Held
+	for line := range held { // the longer worker has no free handler
+		add(t, q, queue.Bulk, newJob(line+1))
+		busy = append(busy, long.Next(t))
+	}
+	short := holdContext(t, q, "m", 64)
+	add(t, q, queue.Bulk, newJob(100))
+	h := short.Next(t)
+	require.Equal(t, 1, h.Attempt)
+	h.End(queue.PassOn(64, errors.New("too long")))
+	add(t, q, queue.Bulk, newJob(101))
+	for _, end := range []queue.Outcome{queue.Retry(0, errors.New("again")), queue.Done()} { // a retry of a later row reaches the worker
+		h = short.Next(t)
+		require.Equal(t, 101, h.Line)
+		h.End(end)
+	}
+	busy[0].End(queue.Done())
+	h = long.Next(t)
+	require.Equal(t, []int{100, 1}, []int{h.Line, h.Attempt})
+	h.End(queue.PassOn(64, errors.New("too long")))
+	require.Equal(t, 100, long.Next(t).Line)
+
+	add(t, q, queue.Bulk, newJob(102))
+	h = short.Next(t)
+	require.Equal(t, 102, h.Line)
+	h.End(queue.PassOn(64, errors.New("too long")))
+	long.Stop() // no worker has a longer context now
+	for lines := map[int]bool{}; len(lines) < held+1; {
+		h = short.Next(t)
+		require.Equal(t, 1, h.Attempt, h.Line)
+		lines[h.Line] = true
+		h.End(queue.Done())
+	}
+	add(t, q, queue.Bulk, newJob(103))
+	h = short.Next(t)
+	require.Equal(t, 103, h.Line)
+	h.End(queue.PassOn(64, errors.New("too long")))
+	h = short.Next(t)
+	require.Equal(t, []int{103, 1}, []int{h.Line, h.Attempt})
+	h.End(queue.Done())
+}

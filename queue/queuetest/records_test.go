@@ -22,7 +22,9 @@ var recordTests = map[string]func(*testing.T, queue.Queue){
 	"TheFiguresOfResultsAreAddedUp": testFigures,
 	"ABatchHasTheLinesOfItsFile":    testNoRow,
 	"TheFirstAnswerPinsTheModel":    testPin,
+	"ARowIsPassedOn":                testPassOn,
 	"ABatchMayMixModels":            testMixModels,
+	"AnEarlierPinIsCompleted":       testEarlierPin,
 }
 
 // A batch starts with the first delivery of one of its rows. Later deliveries do not change the

@@ -77,9 +77,14 @@ type Held struct {
 // Hold starts a worker.
 func Hold(t testing.TB, q queue.Queue, alias string) *Worker {
 	t.Helper()
+	return holdContext(t, q, alias, 0)
+}
+
+func holdContext(t testing.TB, q queue.Queue, alias string, tokens int) *Worker {
+	t.Helper()
 	w := &Worker{taken: make(chan *Held, 100), alias: alias}
 	w.Stop = serve(t, q, queue.ServeOptions{
-		Alias: alias, Concurrency: 16,
+		Alias: alias, Concurrency: 16, Context: tokens,
 		Pin: func() string {
 			if p := w.Pin.Load(); p != nil {
 				return *p

@@ -190,7 +190,7 @@ func (f *feed) due() []*delivery {
 // takeCall returns a call that takes n rows. asks is the present value of f.asks.
 func (f *feed) takeCall(n, asks int) *call {
 	queues := slices.Sorted(maps.Keys(f.queues))
-	c := with(takeScript, "queues", strings.Join(queues, " ")).rows(n, "order")
+	c := with(takeScript, "queues", strings.Join(queues, " "), "context", f.server.options.Context).rows(n, "order")
 	for range n {
 		c.add(f.order(queues))
 	}

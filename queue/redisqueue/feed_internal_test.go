@@ -148,7 +148,7 @@ func TestTasksAreTakenTogether(t *testing.T) {
 	require.NoError(t, err)
 	ask := func(orders ...any) (ids []string) {
 		t.Helper()
-		c := with(takeScript, "queues", "m:bulk m:default").rows(len(orders), "order")
+		c := with(takeScript, "queues", "m:bulk m:default", "context", 0).rows(len(orders), "order")
 		c.add(orders...)
 		list, err := f.queue.run(t.Context(), c).Slice()
 		require.NoError(t, err)

@@ -12,7 +12,36 @@ const (
 	maxForwarded = 1000
 )
 
-// forward returns rows of a model alias to their queues when their retry is due.
+// forward returns rows of a model alias to their queues when their retry is due, or when they were
+// passed on and no live worker of the alias has a longer context.
 func (q *Queue) forward(ctx context.Context, alias string) error {
-	return failure(q.run(ctx, with(forwardScript, "max", maxForwarded).queues(queuesOf(alias))).Err(), "run forward.lua")
+	queues := queuesOf(alias)
+	longest, err := q.longest(ctx, alias, queues)
+	if err != nil {
+		return err
+	}
+	return failure(q.run(ctx, with(forwardScript, "max", maxForwarded, "longest", longest).queues(queues)).Err(), "run forward.lua")
 }
+
+// longest returns the longest context of the live workers of an alias. It returns 0 if no rows of
+// the alias's queues were passed on.
+func (q *Queue) longest(ctx context.Context, alias string, queues []string) (longest int, err error) {
+	keys := make([]string, len(queues))
+	for i, name := range queues {
+		keys[i] = longerKey(name)
+	}
+	if n, err := q.rdb.Exists(ctx, keys...).Result(); err != nil || n == 0 {
+		return 0, failure(err, "look for rows that were passed on")
+	}
+	workers, err := q.Fleet(ctx)
+	for _, w := range workers {
+		if w.Live() && w.Serves(alias) {
+			longest = max(longest, w.Context)
+		}
+	}
+	return longest, err
+}
+
+// longerKey returns the key of a queue's rows that were passed on: a sorted set of ids of tasks in
+// the set of retries, by the context in tokens that is too short for them.
+func longerKey(queue string) string { return "ingot:{" + queue + "}:longer" }

@@ -299,7 +299,7 @@ func TestADamagedBatchHoldsUpNoOthers(t *testing.T) {
 	}
 	taken := map[string]int{}
 	for {
-		c := with(takeScript, "queues", queue).rows(50, "order")
+		c := with(takeScript, "queues", queue, "context", 0).rows(50, "order")
 		for range 50 {
 			c.add("1")
 		}

@@ -136,6 +136,7 @@ func (s *server) process(d *delivery) {
 	default:
 		s.finish(&d.task, ending{
 			place: retry, at: time.Now().Add(outcome.After), err: outcome.Err, failed: outcome.Kind == queue.KindRetry, uncount: uncount,
+			context: outcome.Context,
 		})
 	}
 }
@@ -194,6 +195,7 @@ type ending struct {
 	failed  bool      // asynq's tools count a failure
 	err     error     // why the task is retried or archived
 	at      time.Time // when it is delivered again or was archived
+	context int       // for retry: workers with a longer context may take the task at once; 0 if none may
 }
 
 // finish ends the delivery of a task. If Redis fails, this is repeated until it succeeds. If
@@ -206,7 +208,7 @@ func (s *server) finish(t *task, e ending) {
 	}
 	s.member.pay(context.WithoutCancel(s.deliveries), func(ctx context.Context) error {
 		err := s.queue.check(ctx, with(endScript, "queue", t.queue, "id", t.id, "delivery", t.number, "place", e.place,
-			"uncount", e.uncount, "failed", e.failed, "message", message, "at", e.at.Unix(), "today", today(now), "expire", statsEnd(now)))
+			"uncount", e.uncount, "failed", e.failed, "message", message, "at", e.at.Unix(), "today", today(now), "expire", statsEnd(now), "context", e.context))
 		if errors.Is(err, queue.ErrSuperseded) {
 			return nil
 		}

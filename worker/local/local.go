@@ -38,7 +38,7 @@ type Options struct {
 	Models        []string              // names that rows may use for the model; default the file's name and the name in its metadata
 	Others        []string              // names of models that other runs use; this run leaves out rows with these names
 	RecordSum     func(line int) string // as rows.Options.RecordSum
-	MixModels     bool                  // continue an output that has answers of another model
+	MixModels     bool                  // continue an output that has answers of another model or with other arithmetic
 	Concurrency   int                   // maximum number of jobs in the engine at once, at least 1
 	Version       string                // version of the program, for results
 	Progress      func(Progress)        // called from one goroutine after rows are written; may be nil
@@ -91,33 +91,53 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	r.count()
 	s := Summary{Progress: r.progress, KeptFailed: r.failed}
 	if err == nil && s.Done > 0 { // the model's hash was computed for the results
-		sha, err := eng.SHA256(ctx)
+		model, err := modelOf(ctx, eng)
 		if err != nil {
 			return s, err
 		}
-		s.KeptByOtherModels = out.ByOtherModels(sha)
+		s.KeptByOtherModels, _ = out.ByOtherModels(model)
 	}
 	return s, err
 }
 
-// ErrOtherModel means that an output has answers of another model, which Options.MixModels does not
-// allow.
+// ErrOtherModel means that an output has answers of another model file, or of the same file with
+// other arithmetic, which Options.MixModels does not allow.
 var ErrOtherModel = errors.New("answers of another model")
 
-// checkModel returns ErrOtherModel if the output has answers of a model other than that of eng, and
-// o does not allow this.
+// otherModelError is an error that matches ErrOtherModel in errors.Is.
+type otherModelError struct{ error }
+
+func (otherModelError) Is(target error) bool { return target == ErrOtherModel }
+
+// checkModel returns ErrOtherModel if the output has answers that depend on something in which this
+// run differs, and o does not allow this: the model file, the arithmetic, or the context if it
+// ended the answer.
 func checkModel(ctx context.Context, eng worker.Engine, out *rows.Output, o Options) error {
-	if o.MixModels || out.ByOtherModels("") == 0 {
-		return nil // out has no answers: the model's hash is not needed, and computing it takes time
+	if o.MixModels || out.Answers() == 0 {
+		return nil // the model's hash is not needed, and computing it takes time
 	}
-	sha, err := eng.SHA256(ctx)
+	own, err := modelOf(ctx, eng)
 	if err != nil {
 		return err
 	}
-	if n := out.ByOtherModels(sha); n > 0 {
-		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, sha)
+	n, other := out.ByOtherModels(own)
+	switch {
+	case n == 0:
+		return nil
+	case other.SHA256 != own.SHA256:
+		return fmt.Errorf("the output has %w (%d), and the model of this run has the SHA-256 %.12s…: choose another output, or give --mix-models", ErrOtherModel, n, own.SHA256)
 	}
-	return nil
+	difference := fmt.Sprintf("answers that ended at the end of a context of %d; this run has a context of %d", other.Context, own.Context)
+	if other.Arithmetic != "" && other.Arithmetic != own.Arithmetic {
+		difference = queue.ArithmeticDifference(other.Arithmetic, own.Arithmetic, "this run")
+	}
+	return otherModelError{fmt.Errorf("the output has %s (answers: %d): repeat the run with the same settings, choose another output, or give --mix-models", difference, n)}
+}
+
+func modelOf(ctx context.Context, eng worker.Engine) (rows.Model, error) {
+	info := eng.Info()
+	sha, err := eng.SHA256(ctx)
+	return rows.Model{SHA256: sha, Arithmetic: info.Arithmetic, Context: info.Context}, err
 }
 
 // countRows returns the number of remaining rows of the input, or 0 if the input cannot be read

@@ -94,11 +94,11 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began 
 func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 	switch {
 	case prompt > context:
-		return 0, generation.BadRequest("the prompt has %d tokens; the context holds %d", prompt, context)
+		return 0, generation.TooLong("the prompt has %d tokens; the context holds %d", prompt, context)
 	case req.PromptOnly:
 		return prompt, nil
 	case prompt == context:
-		return 0, generation.BadRequest("the prompt has %d tokens and fills the context, so that nothing can be generated", prompt)
+		return 0, generation.TooLong("the prompt has %d tokens and fills the context, so that nothing can be generated", prompt)
 	case req.MaxTokens == 0 || req.MaxTokens > context-prompt:
 		return context, nil
 	}

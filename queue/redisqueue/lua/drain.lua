@@ -38,6 +38,7 @@ for _, name in ipairs({'scheduled', 'retry', 'archived'}) do
   for _, id in ipairs(redis.call('ZRANGE', set, 0, -1)) do
     if string.sub(id, 1, #prefix) == prefix then
       redis.call('ZREM', set, id)
+      redis.call('ZREM', longerKey(arg.queue), id)
       redis.call('DEL', taskKey(arg.queue, id))
     end
   end

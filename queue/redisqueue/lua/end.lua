@@ -4,7 +4,9 @@
 -- this script. Values: queue, id, delivery, place, uncount (1 if the attempt does not count),
 -- failed (1 if the failure counts), message and at (for 'retry' and 'archived': its new message,
 -- and the time in s at which it is to be delivered again or was archived), today, expire (Unix time
--- in s at which today's counts expire). Returns reply.ok or reply.superseded.
+-- in s at which today's counts expire), context (for 'retry': tokens of the context that is too
+-- short for the row, which workers with a longer context may take at once; 0 if none may). Returns
+-- reply.ok or reply.superseded.
 local task = taskKey(arg.queue, arg.id)
 local batch, line = rowOf(arg.id)
 local keys = batch and keysOf(batch)
@@ -27,6 +29,9 @@ elseif place == 'tail' then
 else
   redis.call('HSET', task, 'msg', arg.message, 'state', place)
   redis.call('ZADD', asynqKey(arg.queue, place), arg.at, arg.id)
+  if arg.context ~= '0' then
+    redis.call('ZADD', longerKey(arg.queue), arg.context, arg.id)
+  end
 end
 if place == 'done' or arg.failed == '1' then
   countTasks(arg.queue, 'processed', 1)

@@ -1,8 +1,8 @@
 -- Takes tasks, and refills the lists that they came from. Each task comes from the first queue in
 -- its order that has one. lib/fill.lua precedes this script. Values: queues (their names, separated
--- by spaces). Rows: order, one for each wanted task (the numbers of the queues, from 1, as digits,
--- in the order in which they are tried). Returns queue, id, message, number of the delivery and
--- number of deaths of each task.
+-- by spaces), context (of the worker, in tokens). Rows: order, one for each wanted task (the
+-- numbers of the queues, from 1, as digits, in the order in which they are tried). Returns queue,
+-- id, message, number of the delivery and number of deaths of each task.
 local names, tasks, queues, left = {}, {}, {}, #rows
 for name in string.gmatch(arg.queues, '%S+') do
   names[#names + 1] = name
@@ -33,6 +33,36 @@ local function count(id, name)
   return type(n) == 'string' and tonumber(n) or 0
 end
 
+-- add notes a task that is taken.
+local function add(name, id, msg)
+  local delivery = count(id, 'deliveries')
+  tasks[#tasks + 1] = {name, id, msg, delivery, delivery > 0 and count(id, 'deaths') or 0}
+end
+
+-- takeLonger moves a task that was passed on to workers with a longer context, such as this one,
+-- from the set of retries to the list of active tasks. It returns whether there is one.
+local function takeLonger(name)
+  local longer, retry = longerKey(name), asynqKey(name, 'retry')
+  while true do
+    local id = redis.call('ZRANGEBYSCORE', longer, '-inf', '(' .. arg.context, 'LIMIT', 0, 1)[1]
+    if not id then
+      return false
+    end
+    local task = taskKey(name, id)
+    local msg = redis.call('ZSCORE', retry, id) and redis.pcall('HGET', task, 'msg')
+    if type(msg) == 'string' then
+      redis.call('LPUSH', asynqKey(name, 'active'), id) -- the first write: it fails if Redis has no memory left
+      redis.call('ZREM', retry, id)
+      redis.call('ZREM', longer, id)
+      redis.call('HSET', task, 'state', 'active')
+      redis.call('HDEL', task, 'pending_since', 'owner', 'orphan', 'begun')
+      add(name, id, msg)
+      return true
+    end
+    redis.call('ZREM', longer, id)
+  end
+end
+
 -- take chooses the next task of a queue, and returns whether there is one.
 local function take(name)
   local q = queues[name]
@@ -40,6 +70,9 @@ local function take(name)
     q = {name = name, pending = asynqKey(name, 'pending'), active = asynqKey(name, 'active'), list = {}, seen = 0, ids = {}}
     q.ended = redis.call('EXISTS', asynqKey(name, 'paused')) == 1
     queues[name] = q
+  end
+  if not q.ended and takeLonger(name) then
+    return true
   end
   while not q.ended do
     if q.seen == #q.list then
@@ -55,8 +88,7 @@ local function take(name)
       local msg = redis.pcall('HGET', taskKey(name, id), 'msg')
       if type(msg) == 'string' then
         q.ids[#q.ids + 1] = id
-        local delivery = count(id, 'deliveries')
-        tasks[#tasks + 1] = {name, id, msg, delivery, delivery > 0 and count(id, 'deaths') or 0}
+        add(name, id, msg)
         return true
       end
     end

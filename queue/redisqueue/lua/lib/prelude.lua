@@ -46,6 +46,7 @@ local function asynqKey(queue, name) return 'asynq:{' .. queue .. '}:' .. name e
 local function taskKey(queue, id) return 'asynq:{' .. queue .. '}:t:' .. id end
 local function fleetKey(name) return 'ingot:{:fleet}:' .. name end
 local function turnsKey(queue) return 'ingot:{' .. queue .. '}:turns' end
+local function longerKey(queue) return 'ingot:{' .. queue .. '}:longer' end
 local function waitingKey(queue, batch) return 'ingot:{' .. queue .. '}:waiting:' .. batch end
 
 -- nowMS returns the time in ms. number writes a large number without an exponent.

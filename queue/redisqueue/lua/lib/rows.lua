@@ -42,16 +42,22 @@ local function pinOf(b, alias)
   return b.pins[alias]
 end
 
+-- continues reports whether a pin begins with another one, which an earlier version stored without
+-- the arithmetic.
+local function continues(pin, first) return string.sub(pin, 1, #first + 1) == first .. '/' end
+
 -- otherModel reports whether a model may not answer rows under an alias, because another model has
--- answered some of them.
+-- answered some of them. queue.PinsAgree has the same rule.
 local function otherModel(b, alias, model)
   local first = model ~= '' and not b.mixed and pinOf(b, alias)
-  return first and first ~= model
+  return first and first ~= model and not continues(model, first)
 end
 
--- pin stores a model as the one that answers rows under an alias, unless one is stored already.
+-- pin stores a model as the one that answers rows under an alias, unless one is stored already. It
+-- completes the pin of an earlier version.
 local function pin(b, alias, model)
-  if model ~= '' and not pinOf(b, alias) then
+  local first = pinOf(b, alias)
+  if model ~= '' and (not first or continues(model, first)) then
     redis.call('HSET', b.keys.meta, alias == '' and 'pin' or 'pin:' .. alias, model)
     b.pins[alias] = model
   end
