@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +85,12 @@ func (c *resultsCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil || !got.Finished {
 		return err
 	}
+	if c.forget { // OUT has all results on the disk, and a table was made
+		if err := queue.Purge(cmd.Context(), args[0]); err != nil {
+			return err
+		}
+		cmd.PrintErrf("%s: deleted from Redis\n", args[0])
+	}
 	return c.limit.check(got.Failed, got.Kept+got.Written)
 }
 
@@ -122,9 +127,8 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	if err != nil {
 		return c, err
 	}
-	closeOutput := sync.OnceValue(output.Close)
 	defer func() {
-		if closeErr := closeOutput(); err == nil { // writing may have failed with the same error
+		if closeErr := output.Close(); err == nil { // writing may have failed with the same error
 			err = closeErr
 		}
 	}()
@@ -141,15 +145,6 @@ func (r *collecting) run(ctx context.Context) (c enqueue.Collected, err error) {
 	}
 	if err := problem(c, r.batch, r.output.Path); err != nil {
 		return c, err
-	}
-	if r.forget && c.Finished {
-		if err := closeOutput(); err != nil { // Close checks that the path has all results on the disk
-			return c, err
-		}
-		if err := r.queue.Purge(ctx, r.batch); err != nil {
-			return c, err
-		}
-		r.cmd.PrintErrf("%s: deleted from Redis\n", r.batch)
 	}
 	if r.follow && c.Cancelled {
 		return c, fmt.Errorf("read results of %s: %w", r.batch, queue.ErrCancelled)

@@ -115,6 +115,12 @@ func TestResultsRefuseAnotherInput(t *testing.T) {
 	require.NoError(t, os.WriteFile(in+".answers.jsonl", nil, 0o644))
 	require.Contains(t, redis(exitUsage, "results", "b", "-o", in, "--input", in).stderr, in+" is an input and would be overwritten")
 	require.Equal(t, table, readFile(t, in))
+
+	z := filepath.Join(folder, "z.csv")
+	redis(exitFailure, "results", "b", "-o", z, "--input", swapped, "--forget")
+	redis(exitOK, "results", "b", "-o", z, "--input", in, "--forget")
+	require.Equal(t, []string{"1", "2"}, column(readCSV(t, z), "n"), "the batch is deleted after the table was made")
+	redis(exitFailure, "status", "b")
 }
 
 // TestFailedReplacesOnlyItsFile: a file that is not an earlier file of failed rows stays.
@@ -199,6 +205,37 @@ func TestEveryRecordIsInOneFile(t *testing.T) {
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Equal(t, []string{"a", "b", "e"}, column(readCSV(t, latin), "id"))
 	require.Equal(t, "café noir", readCSV(t, latin)[1]["note"])
+	r = ingot(t, "", "export", latin+".answers.jsonl", "--input", in, "-o", filepath.Join(folder, "x.csv"))
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "row 2 of the input is not the row that was answered")
+	require.Contains(t, r.stderr, `(column "note" is not UTF-8: if the file has another encoding, give --encoding, such as windows-1252)`)
+}
+
+// TestColumnsOfUnreadableLines: fields of a line that cannot be used are columns of both tables,
+// also if no other line has them.
+func TestColumnsOfUnreadableLines(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", `{"id":"a","text":"Hi"}`+"\n"+`{"id":"b","text":"Hi","meta":"caf`+"\xe9"+`"}`+"\n"+
+		`{"id":"c","size":3,"text":"Hi`+"\n"+`{"id":"d","text":"Hi"}}`+"\nno JSON\n")
+	folder := t.TempDir()
+	out, failed := filepath.Join(folder, "out.csv"), filepath.Join(folder, "failed.csv")
+	r := ingot(t, "", answering(in, out, "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, []string{"a"}, column(readCSV(t, out), "id"))
+	rows := readCSV(t, failed)
+	require.Equal(t, []string{"b", "c", "d", ""}, column(rows, "id"))
+	require.Equal(t, []string{"caf\uFFFD", "", "", ""}, column(rows, "meta"))
+	require.Equal(t, []string{"", "3", "", ""}, column(rows, "size"))
+	require.Equal(t, []string{"Hi", "", "Hi", ""}, column(rows, "text"))
+
+	whole, lines := filepath.Join(folder, "whole.csv"), filepath.Join(folder, "failed.jsonl")
+	r = ingot(t, "", answering(in, whole)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Equal(t, []string{"a", "b", "c", "d", ""}, column(readCSV(t, whole), "id"))
+	require.NoError(t, os.Remove(out))
+	r = ingot(t, "", answering(in, out, "--failed", lines)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.Contains(t, readFile(t, lines), `{"id":"c","size":3,"line":"{\"id\":\"c\",\"size\":3,\"text\":\"Hi","ingot_error":`, "the line is kept")
 }
 
 // TestFailedLines: the lines of failed requests have the reason, and can be used as an input.

@@ -46,7 +46,7 @@ func (f *FailedRows) write(record table.Record, reason string) error {
 }
 
 // lineWith returns the line of a record with the reason as another field. A line that is not a JSON
-// object becomes an object with the fields that could be read or, without any, with the line.
+// object becomes an object with the fields that could be read and the line.
 func lineWith(r table.Record, reason json.RawMessage) []byte {
 	line := bytes.TrimSpace(r.Line)
 	fields := r.Fields
@@ -57,8 +57,8 @@ func lineWith(r table.Record, reason json.RawMessage) []byte {
 		}
 		return fmt.Appendf(start[:len(start):len(start)], "%q:%s}", table.ReasonColumn, reason)
 	}
-	if len(fields) == 0 {
-		fields = []table.Field{{Name: "line", Value: textValue(string(line))}}
+	if len(fields) == 0 || !json.Valid(line) {
+		fields = append(slices.Clone(fields), table.Field{Name: "line", Value: textValue(string(line))})
 	}
 	object := []byte("{")
 	for _, field := range fields {

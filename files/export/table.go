@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/ingot-run/ingot/files/rows"
 	"github.com/ingot-run/ingot/files/table"
 )
 
@@ -119,7 +120,11 @@ func (t *tableMaker) run(ctx context.Context, in table.Reader) error {
 		case err != nil:
 			return err
 		}
-		if err := t.row(record); err != nil {
+		err = t.row(record)
+		if damaged != nil && errors.Is(err, rows.ErrOtherFile) && table.EncodingHint(damaged) != "" {
+			err = fmt.Errorf("%w (%w: %s)", err, damaged, table.EncodingHint(damaged))
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -18,8 +18,8 @@ const MaxColumns = 10_000
 
 // Columns returns the columns of r. If each record has its own columns, Columns reads all records.
 // It then returns all their columns in the order of their first occurrence, with the kind that fits
-// all values of the column. It skips records with errors. More than MaxColumns columns are an
-// error.
+// all values of the column. Records with errors count with the fields that could be read. More than
+// MaxColumns columns are an error.
 func Columns(r Reader) ([]Column, error) {
 	if columns := r.Columns(); columns != nil {
 		return columns, nil
@@ -32,7 +32,7 @@ func Columns(r Reader) ([]Column, error) {
 		case errors.Is(err, io.EOF):
 			return s.columns(), nil
 		case errors.As(err, &one):
-			continue
+			record = one.Record()
 		case err != nil:
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (s *scan) add(r Record) error {
 func (s *scan) columns() []Column {
 	columns := make([]Column, len(s.names))
 	for i, name := range s.names {
-		columns[i] = Column{name, cmp.Or(s.seen[name].kind, String)}
+		columns[i] = Column{Name: name, Kind: cmp.Or(s.seen[name].kind, String)}
 	}
 	return columns
 }

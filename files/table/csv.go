@@ -38,13 +38,16 @@ func newCSV(f *file, separator rune) (Reader, error) {
 		switch {
 		case name == "":
 			return nil, fmt.Errorf("read %s: column %d of the header has no name: name it", f.name, i+1)
+		case strings.Contains(strings.ReplaceAll(name, "\r\n", ""), "\r"):
+			return nil, fmt.Errorf("read %s: the header has a carriage return without a line feed: if all lines end so, convert them, "+
+				"for example with tr '\\r' '\\n'", f.name)
 		case r.checkText([]byte(name)) != nil:
 			return nil, fmt.Errorf("read %s: the header is %w: %s", f.name, r.checkText([]byte(name)), EncodingHint(r.checkText([]byte(name))))
 		case seen[name]:
 			return nil, fmt.Errorf("read %s: the header has the column %q twice: rename one of them", f.name, name)
 		}
 		seen[name] = true
-		r.columns = append(r.columns, Column{strings.Clone(name), String})
+		r.columns = append(r.columns, Column{Name: strings.Clone(name), Kind: String})
 	}
 	return r, nil
 }

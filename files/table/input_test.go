@@ -134,6 +134,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"empty.csv", "", "the file is empty: its first line must name the columns"},
 		{"twice.csv", "a,b,a\n", `the header has the column "a" twice: rename one of them`},
 		{"unnamed.csv", "a,,b\n", "column 2 of the header has no name: name it"},
+		{"mac.csv", "id,text\ra,Hi\rb,Ho\r", `the header has a carriage return without a line feed: if all lines end so, convert them, for example with tr '\r' '\n'`},
 		{"latin.csv", "caf\xe9\n", "the header is not UTF-8"},
 		{"open.csv", "a,b\n1,\"" + strings.Repeat("x", 17<<20), "record 1: the record is longer than 16 MiB: a quote or bracket may be missing before this point"},
 		{"open.json", "[{\"a\":\"" + strings.Repeat("x", 17<<20), "record 1: the record is longer than 16 MiB"},

@@ -35,7 +35,7 @@ const TextColumn = "text"
 
 func newText(f *file) (Reader, error) {
 	f.skipMark()
-	return &lineReader{file: f, columns: []Column{{TextColumn, String}}, parse: appendText}, nil
+	return &lineReader{file: f, columns: []Column{{Name: TextColumn, Kind: String}}, parse: appendText}, nil
 }
 
 func (r *lineReader) Columns() []Column { return r.columns }
@@ -53,19 +53,15 @@ func (r *lineReader) Next() (Record, error) {
 		return fail(fmt.Errorf("the record is longer than %d MiB", maxRecord>>20))
 	}
 	if err := r.checkText(line); err != nil {
-		if fields, parseErr := r.parse(bytes.ToValidUTF8(line, []byte(replacement)), r.fields); parseErr == nil {
-			r.fields = fields
-		}
+		r.fields, _ = r.parse(bytes.ToValidUTF8(line, []byte(replacement)), r.fields) // the error of the text is reported
 		if r.encoding != "" {
 			line = nil // the line as it is in the file is not known
 		}
 		return fail(fmt.Errorf("the record is %w", err))
 	}
-	fields, err := r.parse(line, r.fields)
-	if err != nil {
+	if r.fields, err = r.parse(line, r.fields); err != nil {
 		return fail(err)
 	}
-	r.fields = fields
 	return Record{Number: r.number, Fields: r.fields, Line: line}, nil
 }
 
@@ -107,17 +103,35 @@ func appendText(line []byte, fields []Field) ([]Field, error) {
 // Fields returns the fields of a JSON object. Their values share the memory of object.
 func Fields(object []byte) ([]Field, error) { return appendObject(object, nil) }
 
-// appendObject appends the fields of a JSON object. Their values share the memory of object.
+// appendObject appends the fields of a JSON object. Their values share the memory of object. With
+// an error, it appends the fields before the place that is not JSON.
 func appendObject(object []byte, fields []Field) ([]Field, error) {
 	if !json.Valid(object) {
 		var v any
-		return nil, fmt.Errorf("the record is not valid JSON: %w", json.Unmarshal(object, &v))
+		return appendStart(object, fields), fmt.Errorf("the record is not valid JSON: %w", json.Unmarshal(object, &v))
 	}
 	if bytes.TrimSpace(object)[0] != '{' {
-		return nil, errors.New("the record is not a JSON object")
+		return fields, errors.New("the record is not a JSON object")
 	}
 	for name, value := range ordered.Members(object) {
 		fields = append(fields, Field{name, value})
 	}
 	return fields, nil
+}
+
+// appendStart appends the fields at the start of a text that is not a JSON object as a whole.
+func appendStart(text []byte, fields []Field) []Field {
+	in := json.NewDecoder(bytes.NewReader(text))
+	if start, err := in.Token(); err != nil || start != json.Delim('{') {
+		return fields
+	}
+	for in.More() {
+		name, err := in.Token()
+		var value json.RawMessage
+		if err != nil || in.Decode(&value) != nil {
+			break
+		}
+		fields = append(fields, Field{name.(string), value}) // the decoder accepts no other token as a key
+	}
+	return fields
 }

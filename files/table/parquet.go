@@ -64,7 +64,7 @@ func newParquet(f *file) (r Reader, err error) {
 			continue
 		}
 		p.nodes = append(p.nodes, n)
-		p.columns = append(p.columns, Column{c.Name(), n.kind()})
+		p.columns = append(p.columns, Column{c.Name(), n.kind(), n.kind() == Integer && isUnsigned(c.Type())})
 	}
 	if p.columns == nil {
 		return nil, fmt.Errorf("read %s: the file has no columns", f.name)

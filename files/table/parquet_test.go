@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/files/table"
@@ -97,6 +99,26 @@ func TestReadsWhatDuckDBWrote(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLargeNumbersOfParquet: numbers that int64 does not hold are written as they were read.
+func TestLargeNumbersOfParquet(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		U uint64
+		S uint32
+		F float64
+	}
+	folder := t.TempDir()
+	in, out := filepath.Join(folder, "in.parquet"), filepath.Join(folder, "out.parquet")
+	rows := []row{{math.MaxUint64, math.MaxUint32, 1e19}, {1 << 63, 1, -1e20}, {7, 0, 1 << 63}, {0, 2, 1.5}}
+	require.NoError(t, parquet.WriteFile(in, rows))
+	columns, all, failed := readAll(t, in)
+	require.Empty(t, failed)
+	write(t, out, columns, all)
+	got, err := parquet.ReadFile[row](out)
+	require.NoError(t, err)
+	require.Equal(t, rows, got)
 }
 
 // TestReadsEveryCodec reads a table that DuckDB compressed in different ways.

@@ -124,6 +124,12 @@ func integer(v parquet.Value) int64 {
 	return v.Int64()
 }
 
+// isUnsigned reports whether a type has 64 bits without a sign.
+func isUnsigned(t parquet.Type) bool {
+	logical, ok := logicalType(t).(*format.IntType)
+	return ok && logical.BitWidth == 64 && !logical.IsSigned
+}
+
 func appendUnsigned(dst []byte, v parquet.Value) ([]byte, error) {
 	if v.Kind() == parquet.Int32 {
 		return strconv.AppendUint(dst, uint64(v.Uint32()), 10), nil

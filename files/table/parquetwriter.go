@@ -58,6 +58,9 @@ func parquetNode(c Column) (parquet.Node, error) {
 	case String:
 		return parquet.Optional(parquet.String()), nil
 	case Integer:
+		if c.Unsigned {
+			return parquet.Optional(parquet.Uint(64)), nil
+		}
 		return parquet.Optional(parquet.Int(64)), nil
 	case Number:
 		return parquet.Optional(parquet.Leaf(parquet.DoubleType)), nil
@@ -86,7 +89,7 @@ func (w *parquetWriter) Write(r Record) error {
 		value, defined := parquet.NullValue(), 0
 		if v != nil {
 			defined = 1
-			if value, err = parquetValue(v, w.layout.columns[i].Kind); err != nil {
+			if value, err = parquetValue(v, w.layout.columns[i]); err != nil {
 				return fmt.Errorf("record %d: column %q: %w", r.Number, w.layout.columns[i].Name, err)
 			}
 		}
@@ -103,13 +106,17 @@ func (w *parquetWriter) Write(r Record) error {
 	return w.out.Flush()
 }
 
-func parquetValue(v json.RawMessage, k Kind) (parquet.Value, error) {
+func parquetValue(v json.RawMessage, c Column) (parquet.Value, error) {
 	got, _ := kindOf(v)
+	k := c.Kind
 	switch {
 	case k == JSON:
 		text, err := onOneLine(v)
 		return parquet.ByteArrayValue(text), err
-	case k == Number && got == Integer:
+	case c.Unsigned:
+		n, err := strconv.ParseUint(string(v), 10, 64)
+		return parquet.Int64Value(int64(n)), err //nolint:gosec // Parquet keeps the bits of an unsigned integer
+	case k == Number && (got == Integer || got == JSON && v[0] <= '9'): // a number that int64 may not hold
 	case k != got:
 		return parquet.Value{}, fmt.Errorf("%.40s is not a value of the column's kind, %s", v, k)
 	}

@@ -25,8 +25,9 @@ const (
 
 // Column is a column of a table.
 type Column struct {
-	Name string
-	Kind Kind
+	Name     string
+	Kind     Kind
+	Unsigned bool // an Integer column of Parquet has 64 bits without a sign
 }
 
 // Names returns the names of columns.

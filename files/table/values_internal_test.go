@@ -49,7 +49,7 @@ func TestKindsOfColumns(t *testing.T) {
 // A record's values stand in the order of the columns, whatever the order of its fields is.
 func TestValuesInColumns(t *testing.T) {
 	t.Parallel()
-	l, err := newLayout([]Column{{"a", String}, {"b", String}, {"c", String}})
+	l, err := newLayout([]Column{{Name: "a", Kind: String}, {Name: "b", Kind: String}, {Name: "c", Kind: String}})
 	require.NoError(t, err)
 	fields := func(pairs ...string) (list []Field) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -78,7 +78,7 @@ func TestValuesInColumns(t *testing.T) {
 	require.EqualError(t, err, `record 7 has a field "d", but the table has no such column`)
 	_, err = newLayout(nil)
 	require.ErrorContains(t, err, "the table has no columns")
-	_, err = newLayout([]Column{{"a", String}, {"a", Number}})
+	_, err = newLayout([]Column{{Name: "a", Kind: String}, {Name: "a", Kind: Number}})
 	require.EqualError(t, err, `the table has two columns with the name "a"`)
 	for raw, want := range map[string]string{`"a\nb"`: "a\nb", `{"a": [1, 2]}`: `{"a":[1,2]}`, "1.50": "1.50", "true": "true"} {
 		text, err := textOf(json.RawMessage(raw))
