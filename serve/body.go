@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ingot-run/ingot/openai"
 )
@@ -54,6 +55,9 @@ func (s *Server) withBody(h func(w http.ResponseWriter, r *http.Request, body []
 			return err
 		}
 		defer done()
+		if !utf8.Valid(body) { // the JSON decoder would replace the bytes, and the model would answer another prompt
+			return failf(http.StatusBadRequest, "", openai.CodeInvalidText, "the request's body is not UTF-8: convert it")
+		}
 		return h(w, r, body)
 	}
 }

@@ -48,7 +48,7 @@ func ReadKeys(path string) (*Keys, error) {
 	k := &Keys{byHash: map[[sha256.Size]byte]*key{}}
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
-		fields := strings.Fields(lines.Text())
+		fields := strings.Fields(strings.TrimPrefix(lines.Text(), "\ufeff")) // a file from Windows may begin with a byte order mark
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}

@@ -213,6 +213,8 @@ func TestErrors(t *testing.T) {
 	}{
 		{"not JSON", 400, "/v1/chat/completions", `{`, "", "invalid_json"},
 		{"not an object", 400, "/v1/chat/completions", `[1]`, "", "invalid_json"},
+		{"not UTF-8", 400, "/v1/completions", "{\"model\":\"tiny\",\"prompt\":\"caf\xe9\"}", "", "invalid_text"},
+		{"not UTF-8, of a tokenizer", 400, "/tokenize", "{\"prompt\":\"caf\xe9\"}", "", "invalid_text"},
 		{"no messages", 400, "/v1/chat/completions", `{"model":"tiny"}`, "messages", "missing_required_parameter"},
 		{"no prompt", 400, "/v1/completions", `{"model":"tiny"}`, "prompt", "missing_required_parameter"},
 		{"no model", 400, "/v1/completions", `{"prompt":"a"}`, "model", "missing_required_parameter"},
@@ -252,7 +254,7 @@ func TestModels(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "keys")
-	require.NoError(t, os.WriteFile(path, []byte(`
+	require.NoError(t, os.WriteFile(path, []byte("\ufeffkey-of-windows\n"+`
 # team A
 key-of-everyone
 sha256:9f735e0df9a1ddc702bf0a1a7b83033f9f7153a00c29de82cedadc9957289b05 name=hashed
@@ -266,6 +268,7 @@ key-of-few rate=2 tokens=1000
 		return b.send(t, http.MethodGet, "/v1/models/tiny", "", "Authorization", "Bearer "+key).status
 	}
 	require.Equal(t, 200, get("key-of-everyone"))
+	require.Equal(t, 200, get("key-of-windows"), "the file begins with a byte order mark")
 	require.Equal(t, 200, get("testpassword"))
 	require.Equal(t, 404, get("key-of-others"))
 	require.Equal(t, 401, get("key-of-nobody"))

@@ -102,7 +102,14 @@ func (e *evalRun) run(cmd *cobra.Command, paths []string) error {
 	if err != nil {
 		return err
 	}
-	return report.WriteScores(e.cmd.OutOrStdout(), results)
+	if err := report.WriteScores(e.cmd.OutOrStdout(), results); err != nil {
+		return err
+	}
+	var failed, total int
+	for _, n := range results.Samples {
+		failed, total = failed+n.Failed, total+n.Original
+	}
+	return failLimit{}.check(failed, total)
 }
 
 // loadTasks reads the rows of tasks. It prints how many rows are left out, and why.

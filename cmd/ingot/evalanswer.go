@@ -87,6 +87,9 @@ func (e *evalRun) ask(ctx context.Context, who answerer, requests, answers strin
 			cmd: e.cmd, cfg: e.cfg, in: []string{requests}, from: &requestLines, out: answersFile(answers), models: []hub.Aliased{{Model: who.model}},
 		}
 		_, err := r.run(ctx)
+		if errors.Is(err, local.ErrOtherModel) {
+			return fmt.Errorf("%s has answers of another model, or of other settings: give an empty directory, or the model and settings of that run", filepath.Dir(answers))
+		}
 		return err
 	case who.url != "":
 		return e.askServer(ctx, who, requests, answers)

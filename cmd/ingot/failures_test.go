@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +51,36 @@ func TestRunFailsWithItsRows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEvalRunFailsWithItsRows checks that an evaluation without a single score fails, and that its
+// table has the task with the number of rows.
+func TestEvalRunFailsWithItsRows(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := filepath.Join(folder, "task.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), []byte("{\"a\":\"b\"}\n{\"a\":\"c\"}\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("task: none\ndata: rows.jsonl\ndoc_to_text: '{{ missing }}'\ndoc_to_target: a\n"), 0o600))
+	for range 2 { // the second run finds all rows in the directory
+		r := ingot(t, "", "eval", "run", path, "-o", filepath.Join(folder, "run"), "--model", tinyLlama)
+		require.Equal(t, exitRows, r.code, r.stderr)
+		require.Contains(t, r.stderr, "ingot: all 2 rows failed\n")
+		require.Regexp(t, `(?m)^none +0 +2 +0$`, r.stdout)
+	}
+}
+
+// TestEvalRunOfAnotherModel checks that the error of a run that another model began names flags
+// which the command has.
+func TestEvalRunOfAnotherModel(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "run")
+	task := quiz(t)
+	require.Equal(t, exitOK, ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--limit", "1").code)
+	r := ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyGLM, "--limit", "1")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, "answers of another model, or of other settings")
+	require.Contains(t, r.stderr, "give an empty directory")
+	require.NotContains(t, r.stderr, "--mix-models")
 }
 
 // TestAFailedWriteIsAFailure checks that an error of writing is reported even if every row failed

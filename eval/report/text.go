@@ -17,6 +17,9 @@ import (
 func WriteScores(w io.Writer, r *eval.Results) error {
 	t := textfmt.NewTable(w, "task", "metric", "filter", "score", "stderr", "rows", "failed", "truncated")
 	add := func(name string, scores map[string]float64, n eval.Count) {
+		if len(scores) == 0 {
+			t.Line(name, "", "", "", "", n.Effective, n.Failed, n.Truncated)
+		}
 		for _, v := range eval.Scores(scores) {
 			t.Line(name, v.Metric, v.Filter, shownScore(v.Value), plusMinus(v), n.Effective, n.Failed, n.Truncated)
 		}

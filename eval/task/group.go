@@ -115,7 +115,7 @@ func (g *groupReader) read(keys map[string]*keyValue) error {
 	if tasks == nil {
 		return fmt.Errorf("read group %s: the key \"task\" is missing: add it with a list of the group's tasks", g.path)
 	}
-	if tasks.Kind != yaml.SequenceNode {
+	if tasks.Kind != yaml.SequenceNode || len(tasks.Content) == 0 {
 		return fmt.Errorf("read group %s:%d: task: must be a list of tasks, such as [arc_easy]", tasks.file, tasks.Line)
 	}
 	for _, n := range tasks.Content {

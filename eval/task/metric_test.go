@@ -145,6 +145,7 @@ func TestGroups(t *testing.T) {
 		"again.yaml":   "group: again\ntask: [loop]",
 		"none.yaml":    "group: none\ntask: [zebra]",
 		"empty.yaml":   "group: empty",
+		"zero.yaml":    "group: zero\ntask: []",
 		"text.yaml":    "group: text\ntask: arc_easy",
 		"strange.yaml": "group: strange\ntask: [a]\nbanana: 1",
 		"inline.yaml":  "group: inline\ntask: [{task: a, num_fewshot: 3}]",
@@ -167,7 +168,7 @@ func TestGroups(t *testing.T) {
 	}, groups)
 	for name, says := range map[string]string{
 		"loop.yaml": "the group contains itself", "none.yaml": `"zebra" is not a built-in task`, "strange.yaml": "banana: this key of a group is not supported",
-		"empty.yaml": `the key "task" is missing`, "text.yaml": "text.yaml:2: task: must be a list of tasks",
+		"empty.yaml": `the key "task" is missing`, "zero.yaml": "zero.yaml:2: task: must be a list of tasks", "text.yaml": "text.yaml:2: task: must be a list of tasks",
 		"inline.yaml": `the key "num_fewshot" of a group's task is not supported`, "median.yaml": `aggregation "median" is not supported`, "missing.yaml": "no such file",
 	} {
 		_, _, err := ReadAll([]string{filepath.Join(folder, name)})

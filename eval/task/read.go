@@ -20,6 +20,9 @@ import (
 // maxFile is the maximum size of a task file in bytes.
 const maxFile = 1 << 20
 
+// maxName is the maximum size of a task's name in bytes: names of files may have 255.
+const maxName = 200
+
 // Read reads a task file. Errors name the file, the line and the key. An error wraps ErrUnsupported
 // if the file uses a feature of the harness that this package lacks.
 func Read(path string) (*Task, error) {
@@ -336,6 +339,12 @@ func (r *reader) finish() error {
 	t := r.task
 	if t.Name == "" {
 		return errors.New(`the key "task", the name of the task, is missing`)
+	}
+	if len(t.Name) > maxName || strings.ContainsAny(t.Name, "/\\\x00") {
+		return fmt.Errorf(`the name %.60q must have at most %d bytes and no slash, backslash or zero byte: it becomes part of the name of a file`, t.Name, maxName)
+	}
+	if !(t.Margin >= 0 && t.Margin <= 1) {
+		return fmt.Errorf("margin is %v, but must be a number from 0 to 1", t.Margin)
 	}
 	t.Type = cmp.Or(t.Type, Generate)
 	if t.Type == Generate && !r.until {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -156,6 +157,11 @@ func TestReadRefuses(t *testing.T) {
 		"included key":       {base + "include: shared-task.yaml", "shared-task.yaml:2: doc_to_image: the key is not supported"},
 		"includes itself":    {"include: task.yaml", "the file includes itself"},
 		"negative shots":     {base + "num_fewshot: -1", "num_fewshot is -1"},
+		"folder in a name":   {"task: ../../a\ndoc_to_text: x\ndoc_to_target: y", `the name "../../a" must have at most 200 bytes`},
+		"zero in a name":     {"task: \"a\\0\"\ndoc_to_text: x\ndoc_to_target: y", `the name "a\x00" must have`},
+		"long name":          {"task: " + strings.Repeat("a", 201) + "\ndoc_to_text: x\ndoc_to_target: y", "must have at most 200 bytes"},
+		"negative margin":    {base + "margin: -0.01", "margin is -0.01, but must be a number from 0 to 1"},
+		"margin of NaN":      {base + "margin: .nan", "margin is NaN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
