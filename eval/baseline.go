@@ -56,7 +56,11 @@ func Baselines(folder string) (map[string]Baseline, error) {
 		return nil, fmt.Errorf("read baselines: %w", err)
 	}
 	all := map[string]Baseline{}
-	if err := json.Unmarshal(text, &all); err != nil {
+	err = json.Unmarshal(text, &all)
+	if err == nil && all == nil { // the file is null
+		err = errors.New("it is not a JSON object")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read %s: %w (delete the file and pin the baselines again)", path, err)
 	}
 	return all, nil

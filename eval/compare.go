@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/ingot-run/ingot/eval/statistics"
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/internal/textfmt"
 )
 
 // Compared is the comparison of a candidate run with a baseline run, for one task, metric and
@@ -58,14 +60,15 @@ func Compare(baseline, candidate string, margin float64) ([]Compared, error) {
 }
 
 func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Compared, error) {
-	base, err := ReadResults(baseline)
+	from, err := openRun(baseline)
 	if err != nil {
 		return nil, err
 	}
-	cand, err := ReadResults(candidate)
+	to, err := openRun(candidate)
 	if err != nil {
 		return nil, err
 	}
+	base, cand := from.results, to.results
 	if sameTasks {
 		for _, runs := range [][2]*Results{{base, cand}, {cand, base}} {
 			for _, task := range slices.Sorted(maps.Keys(runs[0].Results)) {
@@ -90,10 +93,11 @@ func compare(baseline, candidate string, margin float64, sameTasks bool) ([]Comp
 		if margin >= 0 {
 			m = margin
 		}
-		compared, err := compareTask(task, baseline, candidate, m, base.HigherBetter[task])
+		all, err := pairs(task, from, to)
 		if err != nil {
 			return nil, err
 		}
+		compared := compareTask(task, all, m, base.HigherBetter[task])
 		list = append(list, compared...)
 	}
 	if len(list) == 0 {
@@ -146,31 +150,58 @@ func Verdict(list []Compared) statistics.Verdict {
 	return verdict
 }
 
+type run struct {
+	folder  string
+	results *Results
+}
+
+func openRun(folder string) (r run, err error) {
+	r.folder = folder
+	r.results, err = ReadResults(folder)
+	return r, err
+}
+
+type sampleKey struct {
+	doc    int
+	filter string
+}
+
+// samples returns the samples of a task, and the same by row and filter. It returns an error unless
+// all rows of the run have a sample: a gate must not pass because rows are missing from a file.
+func (r run) samples(task string) ([]Sample, map[sampleKey]*Sample, error) {
+	all, err := ReadSamples(r.folder, task)
+	if err != nil {
+		return nil, nil, err
+	}
+	byKey, rows := map[sampleKey]*Sample{}, map[int]bool{}
+	for i := range all {
+		byKey[sampleKey{all[i].DocID, all[i].Filter}] = &all[i]
+		rows[all[i].DocID] = true
+	}
+	if want := r.results.Samples[task].Original; len(rows) != want || len(byKey) != len(all) {
+		return nil, nil, fmt.Errorf("%s is damaged: it has %s of %s, but %s counts %d: run the evaluation again in this directory, which keeps its answers",
+			filepath.Join(r.folder, SamplesFile(task)), textfmt.Count(len(all), "sample"), textfmt.Count(len(rows), "row"), ResultsFile, want)
+	}
+	return all, byKey, nil
+}
+
 type pair struct{ base, cand *Sample }
 
 // pairs joins the samples of two runs by row and filter. It leaves out samples that only one of the
 // runs has.
-func pairs(task, baseline, candidate string) ([]pair, error) {
-	base, err := ReadSamples(baseline, task)
+func pairs(task string, baseline, candidate run) ([]pair, error) {
+	base, _, err := baseline.samples(task)
 	if err != nil {
 		return nil, err
 	}
-	cand, err := ReadSamples(candidate, task)
+	_, byKey, err := candidate.samples(task)
 	if err != nil {
 		return nil, err
-	}
-	type key struct {
-		doc    int
-		filter string
-	}
-	byKey := map[key]*Sample{}
-	for i := range cand {
-		byKey[key{cand[i].DocID, cand[i].Filter}] = &cand[i]
 	}
 	var list []pair
 	for i := range base {
 		b := &base[i]
-		c, ok := byKey[key{b.DocID, b.Filter}]
+		c, ok := byKey[sampleKey{b.DocID, b.Filter}]
 		if !ok {
 			continue
 		}
@@ -182,11 +213,7 @@ func pairs(task, baseline, candidate string) ([]pair, error) {
 	return list, nil
 }
 
-func compareTask(task, baseline, candidate string, margin float64, higher map[string]bool) ([]Compared, error) {
-	all, err := pairs(task, baseline, candidate)
-	if err != nil {
-		return nil, err
-	}
+func compareTask(task string, all []pair, margin float64, higher map[string]bool) []Compared {
 	byFilter := map[string][]pair{}
 	for _, p := range all {
 		byFilter[p.base.Filter] = append(byFilter[p.base.Filter], p)
@@ -199,7 +226,7 @@ func compareTask(task, baseline, candidate string, margin float64, higher map[st
 			list = append(list, c)
 		}
 	}
-	return list, nil
+	return list
 }
 
 // comparePairs compares the scores of rows that both runs answered. Log-probabilities are compared
@@ -261,7 +288,15 @@ type Change struct {
 // Changes lists the rows of a task whose answers or scores differ between two runs, which are given
 // by their directories.
 func Changes(task, baseline, candidate string) ([]Change, error) {
-	all, err := pairs(task, baseline, candidate)
+	from, err := openRun(baseline)
+	if err != nil {
+		return nil, err
+	}
+	to, err := openRun(candidate)
+	if err != nil {
+		return nil, err
+	}
+	all, err := pairs(task, from, to)
 	if err != nil {
 		return nil, err
 	}

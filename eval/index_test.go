@@ -167,9 +167,13 @@ func TestBaselines(t *testing.T) {
 
 	require.NoError(t, eval.Unpin(folder, "main"))
 	require.ErrorIs(t, eval.Unpin(folder, "main"), eval.ErrNoBaseline)
-	require.NoError(t, os.WriteFile(filepath.Join(folder, eval.BaselinesFile), []byte("{"), 0o600))
-	_, err = eval.Baselines(folder)
-	require.ErrorContains(t, err, "delete the file and pin the baselines again")
+	for _, damaged := range []string{"{", "null", "[]"} {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, eval.BaselinesFile), []byte(damaged), 0o600))
+		_, err = eval.Baselines(folder)
+		require.ErrorContains(t, err, "delete the file and pin the baselines again")
+		_, err = eval.Pin(folder, "main", "first")
+		require.ErrorContains(t, err, "delete the file and pin the baselines again")
+	}
 }
 
 // TestHashOfATask checks that the hash of a task is the same each time the task is loaded, and

@@ -356,10 +356,43 @@ func TestRowsOfAFile(t *testing.T) {
 	}
 	row := func(n int) string { return `{"a":"y","q":"` + strings.Repeat("x", n) + `"}` }
 	require.NoError(t, load("\n\r\n "+row(5)+" \n"))
+	require.NoError(t, load("\ufeff"+row(5)+"\r\n"))
 	require.NoError(t, load(row(16<<20-30)))
 	require.ErrorContains(t, load("\n"+row(16<<20)), ":2: the row has more than 16 MiB")
 	require.ErrorContains(t, load("\n\n5\n"), ":3: the row is not a JSON object")
 	require.ErrorContains(t, load("{}"), "row 1 of ")
+}
+
+// Rows with the same value in the column of clusters are one observation, so each row needs a
+// value.
+func TestClustersOfRows(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	load := func(column, rows string) (clusters []string, err error) {
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), []byte(rows), 0o600))
+		text := "task: a\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: q\ncluster: " + column + "\n"
+		require.NoError(t, os.WriteFile(filepath.Join(folder, "t.yaml"), []byte(text), 0o600))
+		read, err := task.Read(filepath.Join(folder, "t.yaml"))
+		require.NoError(t, err)
+		s, err := eval.Load(read, 0)
+		if err != nil {
+			return nil, err
+		}
+		for i := range s.Items {
+			clusters = append(clusters, s.Items[i].Cluster)
+		}
+		return clusters, nil
+	}
+	clusters, err := load("c", `{"q":"x","c":"a"}`+"\n"+`{"q":"x","c":9007199254740993}`+"\n"+`{"q":"x","c":9007199254740992}`+"\n"+`{"q":"x","c":"null"}`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "9007199254740993", "9007199254740992", "null"}, clusters)
+	for _, second := range []string{`{"q":"x"}`, `{"q":"x","c":null}`, `{"q":"x","c":""}`} {
+		_, err = load("c", `{"q":"x","c":"a"}`+"\n"+second)
+		require.ErrorContains(t, err, `row 2 of `)
+		require.ErrorContains(t, err, `cluster: the row has no value in the column "c"`)
+	}
+	_, err = load("topics", `{"q":"x","topic":"a"}`)
+	require.ErrorContains(t, err, `cluster: the row has no value in the column "topics"`)
 }
 
 // The rows that changed between two runs are shown with their answers and scores.
@@ -387,7 +420,7 @@ func TestChangedRows(t *testing.T) {
 		{Task: "a", Row: 2, Context: "question", Target: "yes", Baseline: []string{"no"}, Candidate: []string{"failed: it broke"}, Scores: [2]map[string]float64{{"exact_match": 0}, {}}},
 	}, changes)
 	_, err = eval.Changes("a", base, filepath.Join(base, "none"))
-	require.ErrorContains(t, err, "read samples: open ")
+	require.ErrorContains(t, err, "read the results of a run: open ")
 	_, err = eval.Changes("b", base, cand)
 	require.ErrorContains(t, err, "read samples: open ")
 	list, err := eval.Compare(base, cand, 0.5)
@@ -397,6 +430,23 @@ func TestChangedRows(t *testing.T) {
 	list, err = eval.Compare(base, cand, -1)
 	require.NoError(t, err)
 	require.InDelta(t, s.Margin, list[0].Margin, 0)
+
+	// A file of samples without all rows, or with a row twice, is not compared.
+	path := filepath.Join(base, eval.SamplesFile("a"))
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(whole), "\n")
+	for text, says := range map[string]string{
+		"":                       "has 0 samples of 0 rows, but results.json counts 3",
+		lines[0] + lines[1]:      "has 2 samples of 2 rows, but results.json counts 3",
+		string(whole) + lines[0]: "has 4 samples of 3 rows, but results.json counts 3",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err = eval.CompareAll(base, cand, 0.5)
+		require.ErrorContains(t, err, says)
+		_, err = eval.CompareAll(cand, base, 0.5)
+		require.ErrorContains(t, err, says)
+	}
 }
 
 // A run that cannot be read does not hide the runs after it.

@@ -2,7 +2,6 @@ package eval
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -107,14 +106,8 @@ func (s *Set) sample(item *Item) Sample {
 		target = p.Choices[p.Right]
 	}
 	sample := Sample{
-		DocID: item.Number, Doc: item.Doc, Target: target, Context: p.Context, Filter: "none", Scores: map[string]float64{},
+		DocID: item.Number, Doc: item.Doc, Target: target, Context: p.Context, Filter: "none", Scores: map[string]float64{}, Cluster: item.Cluster,
 		DocHash: sum(string(item.Doc)), PromptHash: sum(append([]string{p.Context}, p.Choices...)...), TargetHash: sum(target),
-	}
-	if s.Cluster != "" {
-		var doc map[string]any
-		if json.Unmarshal(item.Doc, &doc) == nil {
-			sample.Cluster = fmt.Sprint(doc[s.Cluster])
-		}
 	}
 	for _, m := range s.Metrics {
 		sample.Metrics = append(sample.Metrics, m.Name)

@@ -16,9 +16,10 @@ import (
 
 // Item is a row of a task with its prompt.
 type Item struct {
-	Number int // number of the row in the file of rows, from 0
-	Doc    json.RawMessage
-	Prompt task.Prompt
+	Number  int // number of the row in the file of rows, from 0
+	Doc     json.RawMessage
+	Prompt  task.Prompt
+	Cluster string // the row's value in the column that Task.Cluster names; empty without such a column
 }
 
 // Set is a task with its items.
@@ -68,7 +69,11 @@ func Load(t *task.Task, limit int) (*Set, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load task %s: row %d of %s: %w", t.Name, i+1, t.Data, err)
 		}
-		s.Items = append(s.Items, Item{i, doc, p})
+		cluster, err := clusterOf(doc, t.Cluster)
+		if err != nil {
+			return nil, fmt.Errorf("load task %s: row %d of %s: cluster: %w", t.Name, i+1, t.Data, err)
+		}
+		s.Items = append(s.Items, Item{i, doc, p, cluster})
 		fmt.Fprintf(hash, "%q %q %q %q %d\n", p.Context, p.Contexts, p.Choices, p.Targets, p.Right) //nolint:errcheck // a hash does not fail
 	}
 	if len(s.Items) == 0 {
@@ -82,6 +87,25 @@ func Load(t *task.Task, limit int) (*Set, error) {
 	return s, nil
 }
 
+// clusterOf returns a row's value in a column, as text. A row without a value is an error: such
+// rows would count as one observation, or as one each, and both would make verdicts wrong.
+func clusterOf(doc json.RawMessage, column string) (string, error) {
+	if column == "" {
+		return "", nil
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &values); err != nil {
+		return "", err
+	}
+	raw := values[column]
+	text := string(raw)
+	json.Unmarshal(raw, &text) //nolint:errcheck // a value that is not a string is left as JSON
+	if string(raw) == "null" || text == "" {
+		return "", fmt.Errorf("the row has no value in the column %q", column)
+	}
+	return text, nil
+}
+
 func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -92,7 +116,7 @@ func readRows(path string) (docs []json.RawMessage, objects []*ordered.Object, e
 	lines.Buffer(nil, maxRow)
 	n := 1
 	for ; lines.Scan(); n++ {
-		line := bytes.TrimSpace(lines.Bytes())
+		line := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))) // a file from Windows may begin with a byte order mark
 		if len(line) == 0 {
 			continue
 		}

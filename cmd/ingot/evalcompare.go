@@ -48,7 +48,7 @@ type gate struct {
 }
 
 func (g *gate) run(cmd *cobra.Command, args []string) error {
-	if cmd.Flags().Changed("margin") && (g.margin < 0 || g.margin > 1) {
+	if cmd.Flags().Changed("margin") && !(g.margin >= 0 && g.margin <= 1) { // NaN is neither
 		return usagef("--margin %v: give a number from 0 to 1", g.margin)
 	}
 	list, err := g.compare(args)

@@ -10,9 +10,9 @@ import (
 
 // getAttr returns object.name: a method or attribute that the object's type has in Python or, if
 // there is none, the item whose key is name.
-func getAttr(object Value, name string) Value {
+func (r *render) getAttr(object Value, name string) Value {
 	defined(object)
-	if v, ok := ownAttr(object, name); ok {
+	if v, ok := r.ownAttr(object, name); ok {
 		return v
 	}
 	if o, ok := object.(*ordered.Object); ok {
@@ -20,7 +20,7 @@ func getAttr(object Value, name string) Value {
 			return v
 		}
 	}
-	return &undefined{name: name, owner: ownerName(object)}
+	return &undefined{name: name, owner: ownerName(object), strict: r.t.strict}
 }
 
 // getItem returns object[key]: an item or, if there is none and key is a string, the method or
@@ -32,12 +32,12 @@ func (r *render) getItem(object, key Value) Value {
 	}
 	name, ok := text(key)
 	if !ok {
-		return &undefined{hint: ownerName(object) + " has no element " + r.repr(key)}
+		return &undefined{hint: ownerName(object) + " has no element " + r.repr(key), strict: r.t.strict}
 	}
-	if v, ok := ownAttr(object, name); ok {
+	if v, ok := r.ownAttr(object, name); ok {
 		return v
 	}
-	return &undefined{name: name, owner: ownerName(object)}
+	return &undefined{name: name, owner: ownerName(object), strict: r.t.strict}
 }
 
 func (r *render) item(object, key Value) (Value, bool) {
@@ -116,7 +116,7 @@ func isPlainKey(name string) bool {
 
 // ownAttr returns the attribute with the given name if the object's type has it in Python. If the
 // sandbox refuses access to it, the value is undefined.
-func ownAttr(object Value, name string) (Value, bool) {
+func (r *render) ownAttr(object Value, name string) (Value, bool) {
 	ns, isNamespace := object.(*namespace)
 	if isNamespace && !strings.HasPrefix(name, "_") {
 		return ns.attrs.Get(name)
@@ -128,7 +128,7 @@ func ownAttr(object Value, name string) (Value, bool) {
 		return &undefined{hint: "access to attribute '" + name + "' of '" + typeName(object) + "' object is not allowed in templates"}, true
 	}
 	if loop, ok := object.(*loopContext); ok {
-		return loop.attr(name)
+		return loop.attr(r, name)
 	}
 	return nil, false
 }

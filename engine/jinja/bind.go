@@ -24,7 +24,7 @@ func (b *binder) contextSlot(name string) int {
 		i = len(b.t.names)
 		b.context[name] = i
 		b.t.names = append(b.t.names, name)
-		b.t.absent = append(b.t.absent, &undefined{name: name})
+		b.t.absent = append(b.t.absent, &undefined{name: name, strict: b.t.strict})
 	}
 	return i
 }
@@ -54,7 +54,7 @@ func (b *binder) scope(s *symbols, ownFrame bool) *scope {
 		case loadAlias:
 			out.loads = append(out.loads, slotLoad{slot: v.slot, from: l.outer.from(s)})
 		case loadNothing:
-			out.loads = append(out.loads, slotLoad{slot: v.slot, undefined: &undefined{name: name}})
+			out.loads = append(out.loads, slotLoad{slot: v.slot, undefined: &undefined{name: name, strict: b.t.strict}})
 		}
 	}
 	return out

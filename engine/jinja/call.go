@@ -234,7 +234,7 @@ func (m *macro) call(r *render, a args) string {
 		if k := i - (len(d.params) - len(d.defaults)); k >= 0 {
 			p.ref.set(f, d.defaults[k].eval(r, f))
 		} else {
-			p.ref.set(f, &undefined{hint: "parameter '" + p.name + "' was not provided"})
+			p.ref.set(f, &undefined{hint: "parameter '" + p.name + "' was not provided", strict: r.t.strict})
 		}
 	}
 	s, _ := r.capture(d.body, f)

@@ -31,6 +31,9 @@ func (r *render) compare(op string, a, b Value) bool {
 }
 
 func (r *render) equal(a, b Value) bool {
+	if r.t.strict {
+		defined(a, b)
+	}
 	if s, ok := text(a); ok {
 		t, ok := text(b)
 		if !ok || len(s) != len(t) {

@@ -48,7 +48,11 @@ func TestConformance(t *testing.T) {
 	for i, c := range table.Cases {
 		t.Run(fmt.Sprintf("%s/%d", c.Group, i), func(t *testing.T) {
 			var got string
-			tmpl, err := Parse("case", c.Template)
+			parse := Parse
+			if c.Group == "strict" {
+				parse = ParseStrict
+			}
+			tmpl, err := parse("case", c.Template)
 			if err == nil {
 				got, err = tmpl.Render(ctx, now)
 			}

@@ -107,7 +107,7 @@ func (e *attrExpr) eval(r *render, f *frame) Value {
 		}
 	}
 	r.at = int(e.at)
-	return getAttr(object, e.name)
+	return r.getAttr(object, e.name)
 }
 
 func (e *itemExpr) eval(r *render, f *frame) Value {
@@ -157,7 +157,7 @@ func (e *callExpr) eval(r *render, f *frame) Value {
 		self = attr.object.eval(r, f)
 		r.at = int(e.at)
 		if m = methodOf(self, attr.name); m == nil {
-			fn = getAttr(self, attr.name)
+			fn = r.getAttr(self, attr.name)
 		}
 	} else {
 		fn = e.fn.eval(r, f)

@@ -30,7 +30,7 @@ func filterFirst(r *render, v Value, _ args) Value {
 	if first, ok := it.step(); ok {
 		return first
 	}
-	return &undefined{hint: "no first item, sequence was empty"}
+	return &undefined{hint: "no first item, sequence was empty", strict: r.t.strict}
 }
 
 func filterLast(r *render, v Value, _ args) Value {
@@ -39,7 +39,7 @@ func filterLast(r *render, v Value, _ args) Value {
 	}
 	items := r.items(v)
 	if len(items) == 0 {
-		return &undefined{hint: "no last item, sequence was empty"}
+		return &undefined{hint: "no last item, sequence was empty", strict: r.t.strict}
 	}
 	return items[len(items)-1]
 }

@@ -99,6 +99,7 @@ func (r *render) items(v Value) []Value {
 		r.list(len(items))
 		return items
 	case *undefined:
+		v.loose()
 		return nil
 	}
 	fail("a value of type '%s' has no elements to iterate over", typeName(v))
@@ -142,6 +143,7 @@ func (r *render) length(v Value) int {
 	case *span:
 		return v.len()
 	case *undefined:
+		v.loose()
 		return 0
 	case *loopContext:
 		return v.length()

@@ -51,15 +51,16 @@ const (
 )
 
 var (
-	blockEnd     = regexp.MustCompile(`^` + endBlock)
-	printEnd     = regexp.MustCompile(`^(?:-\}\}` + spaces + `|\}\})`)
-	commentEnd   = regexp.MustCompile(`\+#\}|-#\}` + spaces + `|#\}\n?`)
-	rawBegin     = regexp.MustCompile(`^\{%([-+]?)` + spaces + `raw` + spaces + `(?:-%\}` + spaces + `|%\})`)
-	rawEnd       = regexp.MustCompile(`\{%([-+]?)` + spaces + `endraw` + spaces + endBlock)
-	leadingSpace = regexp.MustCompile(`^` + spaces)
-	leadingName  = regexp.MustCompile(`^[_\pL][_\pL\p{Nd}\p{Mn}·]*`)
-	leadingInt   = regexp.MustCompile(`^` + digits)
-	leadingFloat = regexp.MustCompile(`^` + digits + `(?:\.` + digits + `(?:` + exponent + `)?|` + exponent + `)`)
+	blockEnd        = regexp.MustCompile(`^` + endBlock)
+	printEnd        = regexp.MustCompile(`^(?:-\}\}` + spaces + `|\}\})`)
+	commentEnd      = regexp.MustCompile(`\+#\}|-#\}` + spaces + `|#\}\n?`)
+	rawBegin        = regexp.MustCompile(`^\{%([-+]?)` + spaces + `raw` + spaces + `(?:-%\}` + spaces + `|%\})`)
+	rawEnd          = regexp.MustCompile(`\{%([-+]?)` + spaces + `endraw` + spaces + endBlock)
+	newlineAfterEnd = regexp.MustCompile(`[^-][%#]\}\n$|^[%#]\}\n$`)
+	leadingSpace    = regexp.MustCompile(`^` + spaces)
+	leadingName     = regexp.MustCompile(`^[_\pL][_\pL\p{Nd}\p{Mn}·]*`)
+	leadingInt      = regexp.MustCompile(`^` + digits)
+	leadingFloat    = regexp.MustCompile(`^` + digits + `(?:\.` + digits + `(?:` + exponent + `)?|` + exponent + `)`)
 )
 
 // operators has all operators. Longer operators are first, because the first match is used.
@@ -70,15 +71,16 @@ var operators = []string{
 
 type lexer struct {
 	src    string
+	keep   bool // tags remove white space only if they have a -
 	pos    int
 	tokens []token
 }
 
-// lex splits a whole template into tokens. It removes white space around tags by the rules of
-// trim_blocks (the newline after a block or comment), of lstrip_blocks (spaces between the start of
-// a line and a block or comment) and of the signs - and + in tags.
-func lex(src string) []token {
-	l := lexer{src: src}
+// lex splits a whole template into tokens. It removes white space around tags by the rules of the
+// signs - and + in tags and, unless keep is true, of trim_blocks (the newline after a block or
+// comment) and of lstrip_blocks (spaces between the start of a line and a block or comment).
+func lex(src string, keep bool) []token {
+	l := lexer{src: src, keep: keep}
 	for l.pos < len(src) {
 		l.text()
 	}
@@ -145,7 +147,7 @@ func (l *lexer) textBefore(start, open int, sign string, isBlock bool) {
 	switch {
 	case sign == "-":
 		s = strings.TrimRightFunc(s, isSpace)
-	case sign == "" && isBlock:
+	case sign == "" && isBlock && !l.keep:
 		line := strings.LastIndexByte(s, '\n') + 1
 		atLineStart := line > 0 || start == 0 || l.src[start-1] == '\n'
 		if atLineStart && strings.TrimLeftFunc(s[line:], isSpace) == "" {
@@ -167,7 +169,7 @@ func (l *lexer) raw(open int) {
 		failAt(open, "the statement 'raw' has no end: {%% endraw %%} is missing")
 	}
 	l.textBefore(start, start+m[0], rest[m[2]:m[3]], true)
-	l.pos += m[1]
+	l.passEnd(rest[m[0]:m[1]], m[0])
 }
 
 func (l *lexer) comment(open int) {
@@ -178,7 +180,16 @@ func (l *lexer) comment(open int) {
 	if m == nil {
 		failAt(open, "the comment has no end: #} is missing")
 	}
-	l.pos += m[1]
+	l.passEnd(l.src[l.pos:][m[0]:m[1]], m[0])
+}
+
+// passEnd moves past the end of a block or comment, which begins after so many bytes. The patterns
+// of ends include a newline, which may have to be kept.
+func (l *lexer) passEnd(end string, after int) {
+	l.pos += after + len(end)
+	if l.keep && newlineAfterEnd.MatchString(end) {
+		l.pos--
+	}
 }
 
 // take moves past the text that a pattern matches at the current position, and returns it.
@@ -193,7 +204,8 @@ func (l *lexer) tag(end string, pattern *regexp.Regexp) {
 	for {
 		l.take(leadingSpace)
 		start := l.pos
-		if len(open) == 0 && l.take(pattern) != "" {
+		if at := pattern.FindString(l.src[start:]); len(open) == 0 && at != "" {
+			l.passEnd(at, 0)
 			l.add(tokOp, end, start)
 			return
 		}

@@ -124,7 +124,7 @@ func (l *loopContext) length() int {
 	return l.total
 }
 
-func (l *loopContext) attr(name string) (Value, bool) {
+func (l *loopContext) attr(r *render, name string) (Value, bool) {
 	switch name {
 	case "index":
 		return int64(l.index + 1), true
@@ -143,14 +143,14 @@ func (l *loopContext) attr(name string) (Value, bool) {
 		return int64(l.length() - l.index - 1), true
 	case "previtem":
 		if l.index == 0 {
-			return &undefined{hint: "there is no previous item"}, true
+			return &undefined{hint: "there is no previous item", strict: r.t.strict}, true
 		}
 		return l.before, true
 	case "nextitem":
 		if v, ok := l.peek(); ok {
 			return v, true
 		}
-		return &undefined{hint: "there is no next item"}, true
+		return &undefined{hint: "there is no next item", strict: r.t.strict}, true
 	}
 	return nil, false
 }

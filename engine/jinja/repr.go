@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -22,9 +23,18 @@ func (r *render) str(v Value) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case *undefined:
+		v.loose()
 		return ""
 	}
 	return r.repr(v)
+}
+
+// Str returns a value as a template prints it. The value must have one of the types of
+// ordered.Value, and must be neither a list nor a dictionary.
+func Str(v Value) string {
+	r := newRender(&Template{}, nil, time.Time{})
+	defer r.release()
+	return r.str(v)
 }
 
 func (r *render) repr(v Value) string { return string(r.appendRepr(nil, v)) }

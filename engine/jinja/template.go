@@ -47,25 +47,36 @@ type Template struct {
 	root   *scope
 	names  []string     // the variables of the context that the template reads
 	absent []*undefined // [names] value of a name that the context does not have
+	strict bool         // ParseStrict made the template
 }
 
 // Parse reads a template. name is used only in error messages. An error is an *Error with the
 // position of the mistake.
-func Parse(name, source string) (t *Template, err error) {
-	t = &Template{name: name, source: normalizeNewlines(source)}
+func Parse(name, source string) (*Template, error) {
+	return parse(&Template{name: name, source: strings.TrimSuffix(normalizeNewlines(source), "\n")})
+}
+
+// ParseStrict reads a template by the rules of lm-evaluation-harness instead of those of
+// transformers: tags remove no white space unless they have a -, a line end at the end of the text
+// is kept, and an undefined value can only be tested by defined and undefined or replaced by the
+// filter default. Every other use of it is an error, as with jinja2's StrictUndefined.
+func ParseStrict(name, source string) (*Template, error) {
+	return parse(&Template{name: name, source: normalizeNewlines(source), strict: true})
+}
+
+func parse(t *Template) (_ *Template, err error) {
 	defer func() {
 		if e := recover(); e != nil {
 			err = t.recovered(e, 0)
-			t = nil
 		}
 	}()
-	if len(source) > maxSource {
+	if len(t.source) > maxSource {
 		failAt(0, "the template is longer than %d bytes", maxSource)
 	}
 	if i := invalidUTF8(t.source); i >= 0 {
 		failAt(i, "the template is not UTF-8")
 	}
-	p := parser{tokens: lex(t.source)}
+	p := parser{tokens: lex(t.source, t.strict)}
 	t.body = p.template()
 	t.bind()
 	return t, nil
@@ -160,13 +171,12 @@ func (t *Template) recovered(e any, offset int) error {
 	}
 }
 
-// normalizeNewlines replaces all line ends by \n and removes a line end at the end of the text, as
-// Jinja does.
+// normalizeNewlines replaces all line ends by \n.
 func normalizeNewlines(s string) string {
 	if strings.Contains(s, "\r") {
 		s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
 	}
-	return strings.TrimSuffix(s, "\n")
+	return s
 }
 
 // invalidUTF8 returns the offset of the first byte that is not valid UTF-8; -1 if there is none.

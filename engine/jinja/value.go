@@ -35,6 +35,9 @@ type (
 		name  string // name of the variable or attribute
 		owner string // the type that has no such attribute; empty for a variable
 		hint  string // the whole error message; if set, name and owner are not used
+		// strict is set in a template of ParseStrict: printing, iteration, truth and equality are
+		// errors too.
+		strict bool
 	}
 )
 
@@ -49,6 +52,13 @@ func (u *undefined) fail() {
 		fail("'%s' has no attribute '%s'", u.owner, u.name)
 	}
 	fail("'%s' is undefined", u.name)
+}
+
+// loose stops the rendering if u is strict.
+func (u *undefined) loose() {
+	if u.strict {
+		u.fail()
+	}
 }
 
 func defined(values ...Value) {
@@ -170,7 +180,10 @@ func float(v Value) (float64, bool) {
 
 func truth(v Value) bool {
 	switch v := v.(type) {
-	case nil, *undefined:
+	case nil:
+		return false
+	case *undefined:
+		v.loose()
 		return false
 	case bool:
 		return v

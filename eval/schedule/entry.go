@@ -161,7 +161,7 @@ func (e *Entry) complete(folder string) (err error) {
 		if err := eval.CheckName("baseline", e.Gate.Baseline); err != nil {
 			return fmt.Errorf("gate: %w", err)
 		}
-		if m := e.Gate.Margin; m != nil && (*m < 0 || *m > 1) {
+		if m := e.Gate.Margin; m != nil && !(*m >= 0 && *m <= 1) { // NaN is neither
 			return fmt.Errorf("gate: margin %v is not from 0 to 1", *m)
 		}
 	}

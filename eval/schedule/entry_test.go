@@ -79,6 +79,7 @@ func TestReadRefuses(t *testing.T) {
 		"deadline":          {entry("deadline: -1h"), "is negative"},
 		"baseline":          {entry("gate: {baseline: ''}"), "gate: baseline"},
 		"margin":            {entry("gate: {baseline: a, margin: 2}"), "not from 0 to 1"},
+		"margin of NaN":     {entry("gate: {baseline: a, margin: .nan}"), "not from 0 to 1"},
 		"nobody to notify":  {entry("notify: {on: [fail]}"), "webhook and command are missing"},
 		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "must be an http or https address"},
 		"verdict":           {entry("notify: {command: [a], on: [failed]}"), `"failed" is not a verdict`},

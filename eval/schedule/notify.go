@@ -119,6 +119,18 @@ func (n *Notify) send(ctx context.Context, body *notice) error {
 	return err
 }
 
+// webhooks follows only redirections that keep the method and the body. With the others, a GET
+// without the notice would count as its delivery.
+var webhooks = &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
+	switch {
+	case req.Method != http.MethodPost:
+		return errors.New("the server redirects to another address and drops the notice: give the other address")
+	case len(via) >= 10:
+		return errors.New("the server redirects too often")
+	}
+	return nil
+}}
+
 // post sends a notice to a webhook. Its errors do not contain the address, which may hold a secret.
 func post(ctx context.Context, address, id string, text []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(text))
@@ -127,7 +139,7 @@ func post(ctx context.Context, address, id string, text []byte) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", id)
-	res, err := http.DefaultClient.Do(req)
+	res, err := webhooks.Do(req)
 	if err != nil {
 		if inner := errors.Unwrap(err); inner != nil {
 			err = inner

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -103,6 +105,23 @@ func TestMissedSlots(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestClockThatWasWrong sets the clock forward by two days and then back. The entry runs at its
+// next time, although the slots up to the wrong time were added already.
+func TestClockThatWasWrong(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, "entries: [{name: quick, cron: '0 12 * * *', tasks: [a]}]", 1, often)
+	f.begun()
+	f.minute(57*60, 0) // noon of the third day
+	f.untilStates("1200 done, 1200 missed, 1200 missed")
+	f.minute(-24*60, 0)
+	f.until(func() bool {
+		marks, err := f.redis.Client.HVals(t.Context(), "ingot:{:eval}:marks:quick").Result()
+		return err == nil && slices.Contains(marks, strconv.FormatInt(start.Add(-24*time.Hour).Unix(), 10))
+	}, "the entry begins again at the time of the clock")
+	f.minute(-15*60, 0) // noon of the day before
+	f.untilStates("1200 done, 1200 missed, 1200 missed, 1200 done")
 }
 
 // TestPause pauses an entry, runs it with RunNow, and resumes it. The slots of the pause are not

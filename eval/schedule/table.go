@@ -50,9 +50,14 @@ var (
 	fireScript = redis.NewScript(fireSource)
 )
 
+// maxAhead is the maximum time that the mark of an entry may be in the future. A clock that was set
+// back by a few seconds must not run a slot twice, but one that was wrong by years must not stop
+// the entry for years.
+const maxAhead = time.Hour
+
 // fire adds the due slots of an entry to the table and returns them. It returns none if another
-// scheduler added them first. The slots of a new entry, and those of a new cron expression, begin
-// now.
+// scheduler added them first. The slots of a new entry, those of a new cron expression, and those
+// of an entry whose mark is far in the future, begin now.
 func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) (due []slot, err error) {
 	mark, err := t.rdb.HGet(ctx, key("marks", e.Name), e.spec()).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -60,9 +65,13 @@ func (t *Table) fire(ctx context.Context, e *Entry, now time.Time) (due []slot, 
 	}
 	read, next := "", now.Unix()
 	if err == nil {
-		read, next = strconv.FormatInt(mark, 10), mark
-		if due = e.due(time.Unix(mark, 0), now); len(due) > 0 {
+		read = strconv.FormatInt(mark, 10)
+		due = e.due(time.Unix(mark, 0), now)
+		switch {
+		case len(due) > 0:
 			next = due[len(due)-1].at.Unix()
+		case time.Unix(mark, 0).Sub(now) <= maxAhead:
+			next = mark
 		}
 	}
 	args := []any{slotKey(e.Name, ""), e.Name, e.spec(), read, next, now.UnixMilli()}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -44,7 +43,7 @@ func (f *Field) read(n *yaml.Node) error {
 	case string:
 		f.source = v
 		var err error
-		f.template, err = jinja.Parse("template", v)
+		f.template, err = jinja.ParseStrict("template", v)
 		return err
 	case int:
 		f.constant = int64(v)
@@ -79,17 +78,10 @@ func (f *Field) value(row *ordered.Object) (ordered.Value, error) {
 }
 
 func (f *Field) render(row *ordered.Object) (string, error) {
-	text, err := f.template.Render(row, time.Time{})
-	if err != nil {
-		return "", err
-	}
-	if strings.HasSuffix(f.source, "\n") { // Jinja removes a final newline by default; the harness keeps it
-		text += "\n"
-	}
-	return text, nil
+	return f.template.Render(row, time.Time{})
 }
 
-// textOf returns a value as a text. Lists and objects become JSON.
+// textOf returns a value as a text: Python's str of it, except that lists and objects become JSON.
 func textOf(v ordered.Value) string {
 	switch v := v.(type) {
 	case string:
@@ -100,7 +92,7 @@ func textOf(v ordered.Value) string {
 			return string(text)
 		}
 	}
-	return fmt.Sprint(v)
+	return jinja.Str(v)
 }
 
 // list returns the value of the field for a row as a list of texts. The value is a list, or a text

@@ -106,19 +106,21 @@ func each(change func(string) string) filter {
 // regexFilter returns a filter that replaces each answer by one match of a Python regular
 // expression. group is the index of this match (the harness calls it group_select); a negative
 // index counts from the end. If the expression has capture groups, the result is the first group of
-// the match that is not empty. Without a match, the result is fallback.
+// the match that is not empty. Without a match, or if all of several groups are empty, the result
+// is fallback.
 func regexFilter(pattern string, group int, fallback string) (filter, error) {
 	re, err := compile(pattern, regexp2.None)
 	if err != nil {
 		return nil, err
 	}
+	severalGroups := len(re.GetGroupNumbers()) > 2 // the whole match is a group too
 	return each(func(answer string) string {
 		found := matches(re, answer)
 		i := group
 		if i < 0 {
 			i += len(found)
 		}
-		if i < 0 || i >= len(found) {
+		if i < 0 || i >= len(found) || severalGroups && found[i] == "" {
 			return fallback
 		}
 		return strings.TrimSpace(found[i])

@@ -167,6 +167,11 @@ func equal(a, b any) bool {
 		if !ok {
 			return false
 		}
+		i, errI := a.Int64()
+		j, errJ := n.Int64()
+		if errI == nil && errJ == nil {
+			return i == j // float64 would make neighbouring ids equal
+		}
 		x, errX := a.Float64()
 		y, errY := n.Float64()
 		return a == n || errX == nil && errY == nil && x == y

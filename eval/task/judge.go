@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dlclark/regexp2/v2"
@@ -47,10 +49,10 @@ func (r *reader) judge(n *yaml.Node) error {
 	if c.Rubric == "" {
 		return errors.New(`"rubric", the prompt of the judge, is missing`)
 	}
-	if len(c.Range) != 2 || c.Range[0] >= c.Range[1] || c.MaxTokens < 1 {
+	if len(c.Range) != 2 || !(c.Range[1] > c.Range[0]) || math.IsInf(c.Range[1]-c.Range[0], 0) || c.MaxTokens < 1 {
 		return errors.New("range must be [lowest score, highest score], and max_gen_toks at least 1")
 	}
-	template, err := jinja.Parse("rubric", c.Rubric)
+	template, err := jinja.ParseStrict("rubric", strings.TrimSuffix(c.Rubric, "\n"))
 	if err != nil {
 		return fmt.Errorf("rubric: %w", err)
 	}
@@ -86,7 +88,7 @@ func (r *Rubric) Score(judged string) (score float64, ok bool) {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(list[len(list)-1], 64)
-	if err != nil || v < r.low || v > r.high {
+	if err != nil || !(v >= r.low && v <= r.high) { // NaN is neither
 		return 0, false
 	}
 	return (v - r.low) / (r.high - r.low), true

@@ -46,6 +46,8 @@ func TestScores(t *testing.T) {
 		{"json_match", `{"a": 2, "b": [1, 2], "c": 3}`, `{"a": 1, "b": [1, 2]}`, 0.5},
 		{"json_match", `{"a": "1"}`, `{"a": 1}`, 0},
 		{"json_match", `nothing`, `{"a": 1}`, 0},
+		{"json_match", `{"a": 9007199254740993}`, `{"a": 9007199254740992}`, 0},
+		{"json_match", `{"a": 9007199254740993}`, `{"a": 9007199254740993}`, 1},
 		{"json_match", `{"a": {"x": null}}`, `{"a": {"x": null}}`, 1},
 		{"json_match, fields: [a.x, b.1]", `{"a": {"x": 5}, "b": [0, 7]}`, `{"a": {"x": 5, "y": 1}, "b": [1, 7]}`, 1},
 		{"json_match, fields: [a.x, b.1]", `{"a": 5}`, `{"a": {"x": 5}, "b": [1, 7]}`, 0},
@@ -129,6 +131,11 @@ func TestRubric(t *testing.T) {
 	score, ok := task.Rubric.Score("[[1]]")
 	require.True(t, ok)
 	require.InDelta(t, 1, score, 1e-9)
+	task = written(t, "task: a\noutput_type: judge\ndoc_to_text: x\n"+`judge: {range: [0, 1], score: '(\S+)$', rubric: r}`)
+	for _, judged := range []string{"NaN", "inf", "-inf", "1e999", "0x"} {
+		_, ok = task.Rubric.Score(judged)
+		require.False(t, ok, judged)
+	}
 }
 
 func TestGroups(t *testing.T) {

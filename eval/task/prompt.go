@@ -162,11 +162,14 @@ func (t *Task) expected(row *ordered.Object, asked ordered.Value) (Prompt, error
 // choice, or the text of one.
 func (p *Prompt) choice(v ordered.Value) (int, error) {
 	text := textOf(v)
-	switch v {
-	case false:
+	switch v := v.(type) {
+	case bool:
 		text = "0"
-	case true:
-		text = "1"
+		if v {
+			text = "1"
+		}
+	case float64:
+		text = strconv.FormatFloat(v, 'f', -1, 64) // as an integer if it is whole
 	}
 	n, err := strconv.Atoi(text)
 	if err == nil && n >= 0 && n < len(p.Choices) {

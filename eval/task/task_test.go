@@ -152,6 +152,8 @@ func TestReadRefuses(t *testing.T) {
 		"judge":              {base + "output_type: judge", `"judge" is missing`},
 		"rubric":             {base + "output_type: judge\njudge: {range: [1, 5]}", `"rubric", the prompt of the judge, is missing`},
 		"range":              {base + "output_type: judge\njudge: {rubric: r, range: [5, 1]}", "range must be"},
+		"range of NaN":       {base + "output_type: judge\njudge: {rubric: r, range: [.nan, 1]}", "range must be"},
+		"endless range":      {base + "output_type: judge\njudge: {rubric: r, range: [0, .inf]}", "range must be"},
 		"not YAML":           {"{", "read task"},
 		"not keys":           {"- a", "the file is not a YAML mapping"},
 		"included key":       {base + "include: shared-task.yaml", "shared-task.yaml:2: doc_to_image: the key is not supported"},

@@ -1186,13 +1186,38 @@ FORMATS = [
 ]
 
 
+# Templates in the environment of lm-evaluation-harness (lm_eval/utils.py).
+STRICT = [
+    "{{ s }}\n", "{{ s }}\r\n", "\n", "a\n\n", "{{ s }} \n{% if yes %}\n  a\n{% endif %}\nb",
+    "  {% if yes %}  \n  {% else %}\n x {% endif %}  \n y", "{%- if yes -%}\n a \n{%- endif -%}\n b", "{% if yes +%}\n a{% endif %}",
+    "a\n  {# c #}\nb", "a\n  {#- c -#}\nb", "a {# c +#}\nb", "a\n {% raw %}\n{{ s }}\n{% endraw %}\n b", "a {% raw -%}\n x {%- endraw -%}\n b",
+    "{% for n in numbers %}\n{{ n }}\n{% endfor %}\n", "{% for u in users %}{{ u.name }}\n{% endfor %}", "{% set x = 1 %}\n{{ x }}", "{{ '\n' }}\n",
+    "{{ nope }}", "a{{ nope }}b", "{% if nope %}a{% endif %}", "{{ not nope }}", "{{ nope or 1 }}", "{{ 1 or nope }}", "{{ nope and 1 }}",
+    "{% for x in nope %}{% endfor %}", "{{ nope | length }}", "{{ nope | list }}", "{{ nope | join }}", "{{ nope | upper }}", "{{ nope | trim }}",
+    "{{ nope ~ 'a' }}", "{{ nope + 'a' }}", "{{ nope == 1 }}", "{{ 1 == nope }}", "{{ 'a' == nope }}", "{{ nope != 'a' }}", "{{ nope == nope }}",
+    "{{ nope in ['a'] }}", "{{ 'a' in nope }}", "{{ nope.x }}", "{{ nope[0] }}", "{{ nope() }}", "{{ nope is defined }}", "{{ nope is undefined }}",
+    "{{ nope is none }}", "{{ nope is string }}", "{{ nope | default('d') }}", "{{ nope | d }}", "{{ nope.x | default('d') }}", "{{ obj.nope }}",
+    "{{ obj.nope | default('d') }}", "{{ obj['nope'] }}", "{{ obj['nope'] is defined }}", "{{ obj.nope is defined }}", "{{ numbers[9] }}",
+    "{{ numbers[9] is defined }}", "{{ s.nope }}", "{{ 'a' if no }}", "{{ 'a' if yes }}", "{{ ('a' if no) is defined }}", "{{ none_list | first }}",
+    "{{ none_list | last }}", "{{ users | map(attribute='tags') | list }}", "{{ users | map(attribute='nope', default=1) | list }}",
+    "{% if nope is defined and nope %}a{% else %}b{% endif %}", "{% set x = nope %}a", "{% set x = nope %}{{ x }}", "{{ [nope] | length }}",
+    "{% macro f(x) %}{{ x }}{% endmacro %}{{ f() }}", "{% macro f(x) %}a{% endmacro %}{{ f() }}", "{% if yes %}{{ nope }}{% endif %}", "{% if no %}{{ nope }}{% endif %}",
+    "{{ nope if no else 'x' }}", "{% set v %}\n{{ s }}\n{% endset %}\n[{{ v }}]", "{{ loop }}", "{% for n in numbers %}{{ loop.previtem }}{% endfor %}",
+]
+
+
+def strict_environment():
+    return jinja2.Environment(loader=jinja2.BaseLoader(), undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+
+
 def main():
     env = environment()
+    strict = strict_environment()
     out = []
-    for group, template in cases():
+    for group, template in [*cases(), *(("strict", template) for template in STRICT)]:
         case = {"group": group, "template": template}
         try:
-            case["out"] = env.from_string(template).render(**CONTEXT)
+            case["out"] = (strict if group == "strict" else env).from_string(template).render(**CONTEXT)
         except Exception as err:  # Ingot must also fail, whatever the type of the error
             case["err"] = f"{type(err).__name__}: {err}"
         if " at 0x" in case.get("out", ""):
