@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"text/template/parse"
@@ -220,7 +221,15 @@ var functions = template.FuncMap{
 		text, err := openai.Marshal(v)
 		return string(text), err
 	},
-	"trim":  strings.TrimSpace,
+	"trim": func(v any) (string, error) {
+		switch v := v.(type) {
+		case string:
+			return strings.TrimSpace(v), nil
+		case absent:
+			return "", nil
+		}
+		return "", fmt.Errorf("%v is not a text", v)
+	},
 	"index": index,
 }
 
@@ -256,15 +265,19 @@ func index(v any, keys ...any) (any, error) {
 	return v, nil
 }
 
-// Templates read a record's values as strings, int64, bool and the types below. Lists and objects
-// are printed as JSON. A column that is null reads as an empty string, so that it can be compared
+// Templates read a record's values as strings, int64, uint64, bool and the types below. An integer
+// of more than 64 bits is a json.Number, which has all its digits. Lists and objects are printed as
+// JSON. A column that is null is an absent, which is an empty string, so that it can be compared
 // with strings. Inside lists and objects, null is a *null.
 type (
+	absent string // always empty; null in JSON
 	number float64
 	list   []any
 	object map[string]any
 	null   struct{} // always used as a nil pointer, which is false in conditions
 )
+
+func (absent) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 func (*null) String() string { return "" }
 
@@ -290,7 +303,7 @@ func valueOf(raw json.RawMessage) (any, error) {
 		return nil, err
 	}
 	if v == nil {
-		return "", nil
+		return absent(""), nil
 	}
 	return convert(v), nil
 }
@@ -302,6 +315,12 @@ func convert(v any) any {
 	case json.Number:
 		if i, err := v.Int64(); err == nil {
 			return i
+		}
+		if u, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
+			return u
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return v
 		}
 		f, _ := v.Float64() // a number out of range becomes infinite
 		return number(f)

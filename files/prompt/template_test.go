@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func fieldsOf(t *testing.T, object string) []table.Field {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	const row = `{"text":"5 < 6 & {{.lang}} \"é\"\n","lang":"de","n":9007199254740993,"share":0.1,"large":1e300,"flag":true,"none":null,
-		"list":[1,"a",null,{"k":2.5}],"object":{"b":[1],"a":null},"First Name":"Ada","empty":""}`
+		"list":[1,"a",null,{"k":2.5}],"object":{"b":[1],"a":null},"First Name":"Ada","empty":"","u":18446744073709551615,"v":123456789012345678901234567890,"w":[1,18446744073709551616]}`
 	for _, c := range []struct{ template, want string }{
 		{"{{.text}}", "5 < 6 & {{.lang}} \"é\"\n"},
 		{"{{.n}} {{.share}} {{.large}} {{.flag}}", "9007199254740993 0.1 1e+300 true"},
@@ -31,8 +32,16 @@ func TestTemplates(t *testing.T) {
 		{"{{index . \"First Name\"}} {{(index .list 3).k}} {{index .object \"b\" 0}}", "Ada 2.5 1"},
 		{"{{json .text}}{{with .object}}{{.b}}{{end}}", `"5 < 6 & {{.lang}} \"é\"\n"[1]`},
 		{"{{if gt .n 5}}{{if lt .share 0.2}}{{printf \"%.2f\" .share}}{{end}}{{end}}{{trim \" a \"}}{{with .empty}}x{{else}}{{.lang}}{{end}}", "0.10ade"},
+		{"{{json .none}} {{json .}}", `null {"none":null,"u":18446744073709551615,"v":123456789012345678901234567890}`},
+		{"{{.u}} {{json .u}} {{.v}} {{json .v}} {{.w}}{{if gt .u 5}}x{{end}}", "18446744073709551615 18446744073709551615 " +
+			"123456789012345678901234567890 123456789012345678901234567890 [1,18446744073709551616]x"},
+		{"[{{trim .none}}{{len .none}}{{printf \"%s\" .none}}]", "[0]"},
 		{"no column", "no column"},
 	} {
+		row := row
+		if strings.Contains(c.template, "{{json .}}") {
+			row = `{"none":null,"u":18446744073709551615,"v":123456789012345678901234567890}`
+		}
 		tmpl := &Template{}
 		require.NoError(t, tmpl.Add("user", "--prompt", c.template), c.template)
 		got, err := tmpl.render(table.Record{Fields: fieldsOf(t, row)})

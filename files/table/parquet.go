@@ -54,18 +54,30 @@ func newParquet(f *file) (r Reader, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.name, err)
 	}
-	p := &parquetReader{file: f, groups: in.RowGroups(), buf: make([]parquet.Row, 0, batchRows)}
+	p := &parquetReader{file: f, buf: make([]parquet.Row, 0, batchRows)}
+	for _, g := range in.RowGroups() {
+		if g.NumRows() > 0 {
+			p.groups = append(p.groups, g)
+		}
+	}
+	named := map[string]bool{}
+	leaves := newLeafColumns(in.Metadata().Schema)
 	for _, c := range in.Root().Columns() {
-		n, err := newNode(c, node{}, &p.leaves)
+		n, err := newNode(c, node{}, leaves)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: column %q: %w", f.name, c.Name(), err)
 		}
 		if indexColumn.MatchString(c.Name()) {
 			continue
 		}
+		if named[c.Name()] {
+			return nil, fmt.Errorf("read %s: the file has the column %q twice: rename one of them", f.name, c.Name())
+		}
+		named[c.Name()] = true
 		p.nodes = append(p.nodes, n)
 		p.columns = append(p.columns, Column{c.Name(), n.kind(), n.kind() == Integer && isUnsigned(c.Type())})
 	}
+	p.leaves = leaves.n
 	if p.columns == nil {
 		return nil, fmt.Errorf("read %s: the file has no columns", f.name)
 	}
@@ -109,7 +121,9 @@ func (p *parquetReader) Next() (r Record, err error) {
 		v, err := p.value(n)
 		if err != nil {
 			damaged = cmp.Or(damaged, fmt.Errorf("column %q: %w", p.columns[i].Name, err))
-			continue
+		}
+		if v == nil {
+			continue // nothing of the value can be read
 		}
 		p.fields = append(p.fields, Field{p.columns[i].Name, v})
 	}

@@ -101,6 +101,65 @@ func TestReadsWhatDuckDBWrote(t *testing.T) {
 	}
 }
 
+// TestReadsWhatPyarrowWrote: float16 and maps, which DuckDB does not write in these forms.
+// testdata/pyarrow_types.py has made the files.
+func TestReadsWhatPyarrowWrote(t *testing.T) {
+	t.Parallel()
+	columns, got, failed := readAll(t, "testdata/pyarrow.parquet")
+	require.Empty(t, failed)
+	_, want, _ := readAll(t, "testdata/pyarrow.jsonl")
+	require.Len(t, got, 7)
+	require.Equal(t, []string{"before", "half", "nullable", "halves", "by_number", "by_half", "after"}, table.Names(columns))
+	require.Equal(t, table.Number, columns[1].Kind)
+	for i, w := range want {
+		require.JSONEq(t, object(t, w), object(t, got[i]))
+	}
+
+	columns, got, failed = readAll(t, "testdata/pyarrow-empty.parquet")
+	require.Len(t, columns, 7)
+	require.Empty(t, got)
+	require.Empty(t, failed)
+
+	in, err := table.Open([]string{"testdata/pyarrow-twice.parquet"}, table.Options{})
+	require.NoError(t, err)
+	_, err = in.Records()
+	require.EqualError(t, err, `read testdata/pyarrow-twice.parquet: the file has the column "s" twice: rename one of them`)
+}
+
+// TestTextThatIsNotUTF8: a record with such a text is an error, and has what can be read of it.
+func TestTextThatIsNotUTF8(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		ID   int64
+		Text string
+		List []string
+		End  string
+	}
+	path := filepath.Join(t.TempDir(), "in.parquet")
+	require.NoError(t, parquet.WriteFile(path, []row{{1, "caf\xe9!", []string{"a"}, "z"}, {2, "b", []string{"c\xff"}, "y"}, {3, "c", nil, "x"}}))
+	in, err := table.Open([]string{path}, table.Options{})
+	require.NoError(t, err)
+	r, err := in.Records()
+	require.NoError(t, err)
+	defer r.Close()
+	for _, c := range []struct{ fields, fails string }{
+		{`{"ID":1,"Text":"caf\ufffd!","List":["a"],"End":"z"}`, `column "Text": the text is not UTF-8`},
+		{`{"ID":2,"Text":"b","End":"y"}`, `column "List": the text is not UTF-8`},
+		{`{"ID":3,"Text":"c","List":[],"End":"x"}`, ""},
+	} {
+		record, err := r.Next()
+		if c.fails != "" {
+			var damaged *table.RecordError
+			require.ErrorAs(t, err, &damaged)
+			require.ErrorContains(t, err, c.fails)
+			record = damaged.Record()
+		} else {
+			require.NoError(t, err)
+		}
+		require.JSONEq(t, c.fields, object(t, record))
+	}
+}
+
 // TestLargeNumbersOfParquet: numbers that int64 does not hold are written as they were read.
 func TestLargeNumbersOfParquet(t *testing.T) {
 	t.Parallel()

@@ -24,14 +24,14 @@ type leafType struct {
 
 // newLeafType returns the kind and the JSON form of a column's values. Times and decimals become
 // strings, since JSON has no types for them.
-func newLeafType(t parquet.Type) (leafType, error) {
+func newLeafType(t parquet.Type, logical format.LogicalTypeValue) (leafType, error) {
 	text := func(value func(v parquet.Value) (string, error)) (leafType, error) {
 		return leafType{String, func(dst []byte, v parquet.Value) ([]byte, error) {
 			s, err := value(v)
 			return append(dst, quote(s)...), err
 		}}, nil
 	}
-	switch l := logicalType(t).(type) {
+	switch l := logical.(type) {
 	case *format.StringType, *format.EnumType:
 		return text(utf8Text)
 	case *format.JsonType:
@@ -71,7 +71,7 @@ func newLeafType(t parquet.Type) (leafType, error) {
 			if len(b) != 2 {
 				return nil, errors.New("a float16 does not have 2 bytes")
 			}
-			return appendFloat(dst, halfFloat(binary.LittleEndian.Uint16(b)), 32), nil
+			return appendFloat(dst, halfFloat(binary.LittleEndian.Uint16(b)), 64), nil
 		}}, nil
 	}
 	switch t.Kind() {
@@ -93,10 +93,12 @@ func newLeafType(t parquet.Type) (leafType, error) {
 	return text(bytesText)
 }
 
+// utf8Text returns a text. With the error that the text is not UTF-8, it returns what can be read of
+// it.
 func utf8Text(v parquet.Value) (string, error) {
 	b := v.ByteArray()
 	if !utf8.Valid(b) {
-		return "", errors.New("the text is not UTF-8")
+		return strings.ToValidUTF8(string(b), replacement), errors.New("the text is not UTF-8")
 	}
 	return string(b), nil
 }

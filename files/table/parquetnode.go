@@ -61,13 +61,40 @@ const (
 
 const maxDepth = 64
 
-// newNode describes a column below a parent. leaves is the number of leaf columns before this
+// leafColumns counts the leaf columns of a file. logical has the types that the file's schema gives
+// them: the library knows only some of these types.
+type leafColumns struct {
+	logical []format.LogicalTypeValue
+	n       int
+}
+
+func newLeafColumns(schema []format.SchemaElement) *leafColumns {
+	l := new(leafColumns)
+	for i := range schema {
+		if schema[i].Type.Valid { // a group has no type
+			l.logical = append(l.logical, schema[i].LogicalType.Value)
+		}
+	}
+	return l
+}
+
+// typeOf returns the type of the next leaf column.
+func (l *leafColumns) typeOf(c *parquet.Column) (leafType, error) {
+	logical := logicalType(c.Type())
+	if logical == nil && l.n < len(l.logical) {
+		logical = l.logical[l.n]
+	}
+	l.n++
+	return newLeafType(c.Type(), logical)
+}
+
+// newNode describes a column below a parent. leaves has counted the leaf columns before this
 // column; newNode adds those of the column.
-func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
+func newNode(c *parquet.Column, parent node, leaves *leafColumns) (*node, error) {
 	if c.Depth() > maxDepth {
 		return nil, fmt.Errorf("the column is nested more than %d levels deep", maxDepth)
 	}
-	n := &node{name: c.Name(), optional: c.Optional(), definition: parent.definition, repetition: parent.repetition, first: *leaves}
+	n := &node{name: c.Name(), optional: c.Optional(), definition: parent.definition, repetition: parent.repetition, first: leaves.n}
 	switch {
 	case c.Repeated():
 		n.definition++
@@ -76,11 +103,10 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 		n.definition++
 	}
 	element := *n
-	defer func() { n.last = *leaves }()
+	defer func() { n.last = leaves.n }()
 	if c.Leaf() {
-		*leaves++
 		var err error
-		if n.leaf, err = newLeafType(c.Type()); err != nil {
+		if n.leaf, err = leaves.typeOf(c); err != nil {
 			return nil, err
 		}
 	} else {
@@ -92,7 +118,7 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 			}
 			n.children = append(n.children, each)
 		}
-		if n.first == *leaves {
+		if n.first == leaves.n {
 			return nil, errors.New("the column is a group without values")
 		}
 		n.annotate(c)
@@ -102,7 +128,7 @@ func newNode(c *parquet.Column, parent node, leaves *int) (*node, error) {
 	}
 	// A repeated node is a list, whose elements are the same node without the repetition.
 	once := *n
-	once.optional, once.last = false, *leaves
+	once.optional, once.last = false, leaves.n
 	*n = element
 	n.form, n.elements, n.children = repeatedForm, n.definition, []*node{&once}
 	return n, nil
@@ -125,8 +151,12 @@ func (n *node) annotate(c *parquet.Column) {
 		}
 		n.repetition, n.elements, n.children = inner.repetition, inner.elements, []*node{element}
 	case *format.MapType:
-		if element.form == groupForm && len(element.children) == 2 && element.children[0].kind() == String {
-			n.form, n.repetition, n.elements, n.children = mapForm, inner.repetition, inner.elements, []*node{element}
+		if element.form != groupForm || len(element.children) != 2 {
+			return
+		}
+		n.form, n.repetition, n.elements, n.children = mapForm, inner.repetition, inner.elements, []*node{element}
+		if element.children[0].kind() != String {
+			n.form = repeatedForm // a list of pairs: JSON's names are texts
 		}
 	}
 }
