@@ -126,6 +126,11 @@ func loadTasks(cmd *cobra.Command, tasks []*task.Task, s eval.Settings) ([]*eval
 func (e *evalRun) choose(sets []*eval.Set) (err error) {
 	switch {
 	case e.who.url == "":
+		if e.judge.name == "" && slices.Contains(e.cfg.FromFlags, config.Redis) {
+			if err := chooseSource(e.cfg); err != nil {
+				return err
+			}
+		}
 		e.who.model, e.who.name = e.cfg.Model, e.cfg.Alias
 	case e.cmd.Flags().Changed(string(config.Model)):
 		return usagef("--model and --base-url cannot be combined: give one")

@@ -60,7 +60,7 @@ func TestEvalRunFailsWithItsRows(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "task.yaml")
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), []byte("{\"a\":\"b\"}\n{\"a\":\"c\"}\n"), 0o600))
-	require.NoError(t, os.WriteFile(path, []byte("task: none\ndata: rows.jsonl\ndoc_to_text: '{{ missing }}'\ndoc_to_target: a\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte("task: none\ndata: rows.jsonl\ndoc_to_text: '{{ \"\" }}'\ndoc_to_target: a\n"), 0o600))
 	for range 2 { // the second run finds all rows in the directory
 		r := ingot(t, "", "eval", "run", path, "-o", filepath.Join(folder, "run"), "--model", tinyLlama)
 		require.Equal(t, exitRows, r.code, r.stderr)

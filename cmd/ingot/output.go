@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -105,7 +106,8 @@ func (o *outputFlags) open(cmd *cobra.Command) (*export.Output, error) {
 		}
 	}
 	if o.failed != "" {
-		if strings.HasPrefix(o.failed, o.path+".") && strings.HasSuffix(o.failed, ".answers.jsonl") {
+		name := filepath.Base(o.failed)
+		if strings.HasPrefix(name, filepath.Base(o.path)+".") && strings.HasSuffix(name, ".answers.jsonl") {
 			return nil, usagef("--failed: %s is the name of a file of answers: choose another file", o.failed)
 		}
 		if o.failed == stdio || o.failed == o.path || table.SameFile(o.failed, o.path) {

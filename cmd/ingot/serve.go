@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -109,10 +110,27 @@ func (c *serveCommand) listen(ctx context.Context, cfg *config.Config) (net.List
 		"or --allow-anyone", cfg.Listen), listener.Close())
 }
 
-func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
+// chooseSource leaves only one of the settings model and redis: the one that a flag gives, since
+// machines of a fleet may have both in their environment or config file.
+func chooseSource(cfg *config.Config) error {
+	model, redis := slices.Contains(cfg.FromFlags, config.Model), slices.Contains(cfg.FromFlags, config.Redis)
 	switch {
-	case cfg.Model != "" && cfg.Redis != "":
-		return nil, usagef("--model and --redis cannot be combined: give --model to load models here, or --redis to send requests to a fleet")
+	case cfg.Model == "" || cfg.Redis == "":
+	case model && !redis:
+		cfg.Redis = ""
+	case redis && !model:
+		cfg.Model = ""
+	default:
+		return usagef("--model and --redis cannot be combined: give --model to load models here, or --redis to send requests to a fleet")
+	}
+	return nil
+}
+
+func openSource(cmd *cobra.Command, cfg *config.Config, log *slog.Logger) (*source, error) {
+	if err := chooseSource(cfg); err != nil {
+		return nil, err
+	}
+	switch {
 	case cfg.Redis != "":
 		return openFleet(cmd, cfg, log)
 	case cfg.Model != "":

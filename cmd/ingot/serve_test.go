@@ -44,3 +44,39 @@ func TestServeUsage(t *testing.T) {
 		require.Contains(t, r.stderr, c.want)
 	}
 }
+
+// TestAFlagChoosesTheSource: machines of a fleet have settings of Redis and of a model in their
+// environment, and a flag decides which of the two a command uses.
+func TestAFlagChoosesTheSource(t *testing.T) { // not parallel, since it sets variables
+	const away = "redis://127.0.0.1:1/0"
+	folder := t.TempDir()
+	quiz := filepath.Join(folder, "quiz.yaml")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "rows.jsonl"), []byte(`{"q":"a","a":"b"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(quiz, []byte("task: quiz\ndata: rows.jsonl\ndoc_to_text: q\ndoc_to_target: a\n"), 0o600))
+	for _, c := range []struct {
+		model, redis string
+		args         []string
+		code         int
+		want         string
+	}{
+		{"", away, []string{"serve", "--model", "none.gguf"}, 1, "none.gguf"},
+		{"none.gguf", "", []string{"serve", "--redis", away}, 1, "127.0.0.1:1"},
+		{"none.gguf", away, []string{"serve"}, 2, "--model and --redis cannot be combined"},
+		{"none.gguf", away, []string{"serve", "--model", "none.gguf", "--redis", away}, 2, "--model and --redis cannot be combined"},
+		{"none.gguf", "", []string{"eval", "run", quiz, "--redis", away}, 1, "127.0.0.1:1"},
+		{"", away, []string{"eval", "run", quiz, "--model", "none.gguf"}, 1, "none.gguf"},
+		{"", "", []string{"eval", "run", quiz, "--model", "none.gguf", "--redis", away}, 2, "--model and --redis cannot be combined"},
+	} {
+		t.Setenv("INGOT_MODEL", c.model)
+		t.Setenv("INGOT_REDIS", c.redis)
+		args := append([]string{}, c.args...)
+		if args[0] == "serve" {
+			args = append(args, "--listen", "127.0.0.1:0")
+		} else {
+			args = append(args, "-o", filepath.Join(t.TempDir(), "run"))
+		}
+		r := ingot(t, "", args...)
+		require.Equal(t, c.code, r.code, "%v: %s", c.args, r.stderr)
+		require.Contains(t, r.stderr, c.want, c.args)
+	}
+}

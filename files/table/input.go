@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -102,14 +103,18 @@ func checkDevice(path string) error {
 	return fmt.Errorf("open %s: it is a device: give a file or a pipe", path)
 }
 
-// SameFile reports whether two paths lead to the same file. Stdin and stdout, which - means, are no
-// files.
+// SameFile reports whether two paths lead to the same file, or will when it exists. Stdin and
+// stdout, which - means, are no files, nor is the empty path.
 func SameFile(a, b string) bool {
-	if a == Stdin || b == Stdin {
+	if a == Stdin || b == Stdin || a == "" || b == "" {
 		return false
 	}
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
+	if errors.Is(errA, fs.ErrNotExist) && errors.Is(errB, fs.ErrNotExist) && filepath.Base(a) == filepath.Base(b) {
+		infoA, errA = os.Stat(filepath.Dir(a))
+		infoB, errB = os.Stat(filepath.Dir(b))
+	}
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 

@@ -93,8 +93,8 @@ func newLeafType(t parquet.Type, logical format.LogicalTypeValue) (leafType, err
 	return text(bytesText)
 }
 
-// utf8Text returns a text. With the error that the text is not UTF-8, it returns what can be read of
-// it.
+// utf8Text returns a text. With the error that the text is not UTF-8, it returns what can be read
+// of it.
 func utf8Text(v parquet.Value) (string, error) {
 	b := v.ByteArray()
 	if !utf8.Valid(b) {
