@@ -2,7 +2,9 @@ package eval
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -47,12 +49,14 @@ func ReadSamples(folder, task string) ([]Sample, error) {
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
 	var all []Sample
-	for dec := json.NewDecoder(f); dec.More(); {
+	for dec := json.NewDecoder(f); ; {
 		var s Sample
-		if err := dec.Decode(&s); err != nil {
+		switch err := dec.Decode(&s); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
 			return nil, fmt.Errorf("read %s: %w", path, err)
 		}
 		all = append(all, s)
 	}
-	return all, nil
 }

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -100,6 +101,19 @@ func TestForeignPagesAreRefused(t *testing.T) {
 	}
 }
 
+// A known path with another method names the method that it has.
+func TestOtherMethods(t *testing.T) {
+	t.Parallel()
+	b := setUp(t, nil)
+	for path, method := range map[string]string{"/v1/models": "GET", "/v1/chat/completions": "POST"} {
+		got := b.send(t, http.MethodPut, path, "")
+		require.Equal(t, http.StatusMethodNotAllowed, got.status)
+		require.Equal(t, method, got.header.Get("Allow"))
+		require.Contains(t, got.text, "the method PUT is not allowed for "+path+": use "+method)
+	}
+	require.Equal(t, http.StatusNotFound, b.send(t, http.MethodPut, "/v2", "").status)
+}
+
 // Pages of the origin in --cors-origin, and no others, may read responses.
 func TestCORS(t *testing.T) {
 	t.Parallel()
@@ -121,8 +135,10 @@ func TestCORS(t *testing.T) {
 			}
 			got := b.send(t, http.MethodGet, "/v1/models", "", from...)
 			require.Equal(t, 200, got.status)
+			require.True(t, json.Valid([]byte(got.text)), "answered once: %s", got.text)
 			require.Equal(t, c.want, got.header.Get("Access-Control-Allow-Origin"))
 			require.Equal(t, c.allowed != "", got.header.Get("Vary") == "Origin")
+			require.Equal(t, c.want != "", got.header.Get("Access-Control-Expose-Headers") == "X-Request-Id, Retry-After")
 			got = b.send(t, http.MethodOptions, "/v1/chat/completions", "", append(preflight, from...)...)
 			require.Equal(t, c.want, got.header.Get("Access-Control-Allow-Origin"))
 			if c.want == "" {

@@ -32,6 +32,23 @@ func sentBy(t *testing.T, body string, fails error) (s *fleetStream, sent *[]str
 	}}}, sent
 }
 
+// A piece without anything for the client does not begin the stream: an error after it is an
+// ordinary response.
+func TestAStreamBeginsWithItsFirstEvent(t *testing.T) {
+	t.Parallel()
+	w := httptest.NewRecorder()
+	out := newEventStream(w, time.Hour)
+	defer out.stop()
+	require.NoError(t, out.send())
+	require.False(t, out.begun)
+	require.Empty(t, w.Header())
+	require.False(t, w.Flushed)
+	require.NoError(t, out.send("a", 1))
+	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
+	require.Equal(t, "data: \"a\"\n\ndata: 1\n\n", w.Body.String())
+	require.True(t, w.Flushed)
+}
+
 // A client gets each part of an answer once, in order, also if an attempt begins again or events
 // are lost.
 func TestPiecesOfAFleet(t *testing.T) {

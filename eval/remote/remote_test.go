@@ -180,6 +180,8 @@ func TestRetries(t *testing.T) {
 			io.WriteString(w, `{"choices": []}`) //nolint:errcheck // the client reports it
 		case prompt == "choiceless":
 			io.WriteString(w, `{"choices": []}`) //nolint:errcheck // the client reports it
+		case prompt == "prose":
+			io.WriteString(w, "<html>") //nolint:errcheck // the client reports it
 		case prompt == "failing":
 			io.WriteString(w, `{"error": {"message": "no memory"}}`) //nolint:errcheck // the client reports it
 		case prompt == "broken":
@@ -190,16 +192,17 @@ func TestRetries(t *testing.T) {
 			say(w, prompt)
 		}
 	})
-	prompts := []string{"busy", "garbage", "empty", "choiceless", "failing", "broken", "bad", "good"}
+	prompts := []string{"busy", "garbage", "empty", "prose", "choiceless", "failing", "broken", "bad", "good"}
 	lines, p, err := ask(t.Context(), t, client(t, s, remote.Options{Attempts: 4}), output(t), prompts...)
 	require.NoError(t, err)
 	require.Equal(t, 4, p.Done)
-	require.Equal(t, 4, p.Failed)
-	require.Equal(t, 2+1+1+3+3+3, p.Retries)
-	require.Equal(t, map[string]int{"busy": 3, "garbage": 2, "empty": 2, "choiceless": 4, "failing": 4, "broken": 4, "bad": 1, "good": 1}, s.times())
+	require.Equal(t, 5, p.Failed)
+	require.Equal(t, 2+1+1+3+3+3+3, p.Retries)
+	require.Equal(t, map[string]int{"busy": 3, "garbage": 2, "empty": 2, "prose": 4, "choiceless": 4, "failing": 4, "broken": 4, "bad": 1, "good": 1}, s.times())
 	for prompt, says := range map[string]string{
 		"choiceless": "the server's answer cannot be used: it has no choice",
 		"failing":    "the server's answer is an error: no memory",
+		"prose":      `the server's answer cannot be used: it is not the JSON of a completion: "<html>"`,
 	} {
 		require.Equal(t, says, lines[prompt]["error"].(map[string]any)["message"])
 		require.Equal(t, "server_failed", lines[prompt]["error"].(map[string]any)["code"])

@@ -53,6 +53,16 @@ entries:
 	require.Equal(t, "default", list[1].Model)
 }
 
+// TestMargins: a margin may be 0 or 1.
+func TestMargins(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{"0": 0, "1": 1} {
+		list, err := read(t, "entries: [{name: a, cron: '0 2 * * *', tasks: [t.yaml], gate: {baseline: a, margin: "+text+"}}]")
+		require.NoError(t, err)
+		require.InDelta(t, want, *list[0].Gate.Margin, 0)
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	entry := func(fields string) string {
@@ -80,6 +90,9 @@ func TestReadRefuses(t *testing.T) {
 		"baseline":          {entry("gate: {baseline: ''}"), "gate: baseline"},
 		"margin":            {entry("gate: {baseline: a, margin: 2}"), "not from 0 to 1"},
 		"margin of NaN":     {entry("gate: {baseline: a, margin: .nan}"), "not from 0 to 1"},
+		"margin above one":  {entry("gate: {baseline: a, margin: 1.01}"), "not from 0 to 1"},
+		"negative margin":   {entry("gate: {baseline: a, margin: -0.01}"), "not from 0 to 1"},
+		"address of nobody": {entry("notify: {webhook: 'https:///hook'}"), "must be an http or https address"},
 		"nobody to notify":  {entry("notify: {on: [fail]}"), "webhook and command are missing"},
 		"address":           {entry("notify: {webhook: 'file:///etc/passwd'}"), "must be an http or https address"},
 		"verdict":           {entry("notify: {command: [a], on: [failed]}"), `"failed" is not a verdict`},

@@ -3,9 +3,13 @@ package schedule
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,4 +97,51 @@ func TestOnlyTheOwnerOfARunEndsIt(t *testing.T) {
 	require.Equal(t, []time.Duration{30 * time.Second, 90 * time.Second}, []time.Duration{
 		(&Scheduler{options: Options{Retry: 30 * time.Second}}).waitForRun(1), (&Scheduler{options: Options{Retry: 30 * time.Second}}).waitForRun(3),
 	})
+}
+
+// A notice goes to the webhook, to the command, or to both; each error is reported.
+func TestWhereNoticesGo(t *testing.T) {
+	t.Parallel()
+	var status atomic.Int64
+	posted := make(chan string, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body) // the server's test compares it
+		posted <- string(text)
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "notice")
+	command := []string{"sh", "-c", "cat > " + file}
+	body := &notice{Key: "a"}
+	for name, c := range map[string]struct {
+		notify Notify
+		status int64
+		want   string
+	}{
+		"the webhook":        {Notify{Webhook: server.URL}, 200, ""},
+		"the command":        {Notify{Command: command}, 200, ""},
+		"both":               {Notify{Webhook: server.URL, Command: command}, 299, ""},
+		"a refusal":          {Notify{Webhook: server.URL, Command: command}, 300, "notify by webhook: "},
+		"a failing command":  {Notify{Webhook: server.URL, Command: []string{"sh", "-c", "echo no; exit 3"}}, 200, `notify by command sh: exit status 3; its output: "no"`},
+		"an unknown address": {Notify{Webhook: "http://127.0.0.1:1/secret"}, 200, "notify by webhook: "},
+		"an invalid address": {Notify{Webhook: "http://[::1"}, 200, "notify by webhook: the address is not a valid URL"},
+	} {
+		require.NoError(t, os.RemoveAll(file))
+		status.Store(c.status)
+		err := c.notify.send(t.Context(), body)
+		if c.want == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.want, name)
+			require.NotContains(t, err.Error(), "secret", "the address may hold a key")
+		}
+		if c.notify.Webhook == server.URL {
+			require.Contains(t, <-posted, `"a"`, name)
+		}
+		if len(c.notify.Command) > 0 && name != "a failing command" {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err, name)
+			require.Contains(t, string(text), `"a"`, name)
+		}
+	}
 }

@@ -150,6 +150,21 @@ func TestColumnsOnlyWhereTheyHaveValues(t *testing.T) {
 	require.Equal(t, []string{`{"id":"a","x_response":"one","x_finish_reason":"stop","x_model":"tiny","x_prompt_tokens":7,"x_completion_tokens":3,"x_error":null}`}, got)
 }
 
+// The number of tokens of each of several answers is null if the statistics do not have it.
+func TestTokensOfSeveralAnswers(t *testing.T) {
+	t.Parallel()
+	both := answer(t, 1, "a", stop("one"), stop("three"))
+	for tokens, want := range map[string]string{"[3,5]": "3 5", "[3]": "null null", "[3,5,1]": "null null", "null": "null null"} {
+		line := strings.Replace(both, `"choice_tokens":[3,5]`, `"choice_tokens":`+tokens, 1)
+		require.Equal(t, tokens == "[3,5]", line == both)
+		got, _ := write(t, export.Options{Answers: []*export.Answers{open(t, line)}})
+		require.Len(t, got, 2)
+		for i, tokens := range strings.Fields(want) {
+			require.Contains(t, got[i], `"prompt_tokens":7,"completion_tokens":`+tokens+`,`)
+		}
+	}
+}
+
 // If a run is repeated with another selection, OUT.answers.jsonl has answers to rows that the new
 // selection leaves out.
 func TestAnswersOfRowsThatAreLeftOut(t *testing.T) {
@@ -250,10 +265,10 @@ func TestFilters(t *testing.T) {
 
 func TestFailedRowsInTheShapeOfTheInput(t *testing.T) {
 	t.Parallel()
-	lines := []string{`{ "id": "a", "n": 1 }`, `{"id":"b","n":2}`, `not JSON`, `{"n":4}`}
+	lines := []string{`{ "id": "a", "n": 1 }`, `{"id":"b","n":2}`, `not JSON`, `{"n":4}`, ` {} `}
 	var answers []*export.Answers
 	for range 2 { // a row that two models failed to answer is written once
-		answers = append(answers, open(t, answer(t, 1, "a"), answer(t, 2, "b", stop("two")), answer(t, 3, "line-3"), answer(t, 4, "line-4")))
+		answers = append(answers, open(t, answer(t, 1, "a"), answer(t, 2, "b", stop("two")), answer(t, 3, "line-3"), answer(t, 4, "line-4"), answer(t, 5, "line-5")))
 	}
 	for _, c := range []struct {
 		format export.Format
@@ -262,18 +277,20 @@ func TestFailedRowsInTheShapeOfTheInput(t *testing.T) {
 		{export.Batch, `{ "id": "a", "n": 1,"ingot_error":"timeout: line 1: too slow"}
 {"line":"not JSON","ingot_error":"timeout: line 3: too slow"}
 {"n":4,"ingot_error":"timeout: line 4: too slow"}
+{"ingot_error":"timeout: line 5: too slow"}
 `},
 		{export.CSV, `id,n,ingot_error
 a,1,timeout: line 1: too slow
 ,,timeout: line 3: too slow
 ,4,timeout: line 4: too slow
+,,timeout: line 5: too slow
 `},
 	} {
 		var failed bytes.Buffer
 		got, counts := write(t, export.Options{Input: from(lines...), Answers: answers, Failed: export.NewFailedRows(&failed, c.format)})
 		require.Len(t, got, 2)
 		require.Equal(t, c.want, failed.String())
-		require.Equal(t, export.Counts{Records: 2, Dropped: map[export.Reason]int{export.Failed: 6}, Failed: 3}, counts)
+		require.Equal(t, export.Counts{Records: 2, Dropped: map[export.Reason]int{export.Failed: 8}, Failed: 4}, counts)
 	}
 }
 

@@ -72,6 +72,25 @@ func TestTemplatesNameColumns(t *testing.T) {
 	}
 }
 
+// TestTemplatesReadTheirColumns: a column that a template does not use need not be readable.
+func TestTemplatesReadTheirColumns(t *testing.T) {
+	t.Parallel()
+	record := table.Record{Fields: []table.Field{{Name: "text", Value: json.RawMessage(`"a"`)}, {Name: "other", Value: json.RawMessage("{")}}}
+	for text, whole := range map[string]bool{
+		"{{.text}}": false, "{{$x := .text}}{{$x}}": false, "{{$.text}}": false, "{{range $i, $e := .text}}{{end}}{{.text}}": false,
+		"{{.}}": true, "{{$}}": true, "{{with .text}}{{$}}{{end}}": true, "{{json .}}": true,
+	} {
+		tmpl := &Template{}
+		require.NoError(t, tmpl.Add("user", "--prompt", text))
+		_, err := tmpl.render(record)
+		if whole {
+			require.ErrorContains(t, err, `column "other": `, text)
+		} else if err != nil {
+			require.NotContains(t, err.Error(), "other", text)
+		}
+	}
+}
+
 func TestTemplateErrors(t *testing.T) {
 	t.Parallel()
 	require.ErrorContains(t, (&Template{}).Add("user", "--prompt", "a {{.b"), "--prompt:1: ")

@@ -1,7 +1,9 @@
 package table
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,6 +52,9 @@ func newParquet(f *file) (r Reader, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.name, err)
 	}
+	if err := checkFooter(plain, size); err != nil {
+		return nil, fmt.Errorf("read %s: %w", f.name, err)
+	}
 	in, err := parquet.OpenFile(plain, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", f.name, err)
@@ -82,6 +87,23 @@ func newParquet(f *file) (r Reader, err error) {
 		return nil, fmt.Errorf("read %s: the file has no columns", f.name)
 	}
 	return p, nil
+}
+
+// checkFooter returns an error if the length of the footer, which the library allocates at once,
+// exceeds the file. The length stands before the last four bytes, PAR1 or PARE.
+func checkFooter(r io.ReaderAt, size int64) error {
+	const begin, end = 4, 8 // bytes before and after the content and the footer
+	if size < begin+end {
+		return nil // the library refuses the file
+	}
+	var last [end]byte
+	if _, err := r.ReadAt(last[:], size-end); err != nil {
+		return err
+	}
+	if int64(binary.LittleEndian.Uint32(last[:])) > size-begin-end && bytes.HasPrefix(last[4:], []byte("PAR")) {
+		return fmt.Errorf("%w: its footer is longer than the file", errDamaged)
+	}
+	return nil
 }
 
 // random returns a file that can be read at any offset, and its size. It copies stdin, pipes and

@@ -232,6 +232,23 @@ func FuzzParquet(f *testing.F) {
 	})
 }
 
+// TestMemoryOfADamagedFooter: the length of a footer, which the file itself gives, is not allocated
+// if the file is shorter.
+func TestMemoryOfADamagedFooter(t *testing.T) { // not parallel, since it measures the heap
+	for _, magic := range []string{"PAR1", "PARE"} {
+		path := filepath.Join(t.TempDir(), "damaged.parquet")
+		require.NoError(t, os.WriteFile(path, []byte("PAR1\x15\x02\x19\x9c"+magic), 0o600))
+		in, err := table.Open([]string{path}, table.Options{})
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = in.Records()
+		runtime.ReadMemStats(&after)
+		require.EqualError(t, err, "read "+path+": the Parquet file is damaged: its footer is longer than the file")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+	}
+}
+
 // TestReadsAMillionRowsInLittleMemory: the heap holds a page of each column, never the whole table.
 func TestReadsAMillionRowsInLittleMemory(t *testing.T) { // not parallel, since it measures the heap
 	rows := 1_000_000

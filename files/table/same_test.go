@@ -31,6 +31,7 @@ func TestSameFile(t *testing.T) {
 		{in("absent"), in("other"), false},
 		{in("none/absent"), in("none/absent"), false},
 		{"-", "-", false},
+		{"-", in("there"), false},
 		{"", "", false},
 		{"", filepath.Join(folder, "absent"), false},
 	} {

@@ -66,6 +66,8 @@ func testOrder(t *testing.T, q queue.Queue) {
 	}
 	record(t, q, result(4, false))
 	require.Equal(t, append(want, 4), readAll(t, q, 3))
+	_, err := q.Read(t.Context(), "b", queue.Page{After: "x", Count: 3, MaxBytes: 1 << 20, Want: everything})
+	require.ErrorContains(t, err, "batch b")
 }
 
 func testWanted(t *testing.T, q queue.Queue) {

@@ -75,3 +75,28 @@ func TestFailuresOfAnEarlierVersionAreQueuedAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Requeued{Queued: 1}, done)
 }
+
+// Only the failures with the given code are queued again, and rows that cannot be tried again stay.
+func TestOtherFailuresAreNotQueuedAgain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 0)
+	ctx, q := t.Context(), f.queue
+	for line, code := range []string{openai.CodeTimeout, openai.CodeAbandoned, openai.CodeTimeout} {
+		j := fleetJob("b", line+1)
+		r := queue.Failure(j, openai.Error{Code: code, Message: "not finished"}, queue.Stats{})
+		if line < 2 {
+			var err error
+			r.Job, err = j.Encode()
+			require.NoError(t, err)
+		}
+		_, err := q.Record(ctx, "b", r)
+		require.NoError(t, err)
+	}
+	done, err := q.Requeue(ctx, "b", openai.CodeTimeout)
+	require.NoError(t, err)
+	require.Equal(t, Requeued{Queued: 1, Kept: 1}, done)
+	require.Equal(t, []string{"b:1"}, q.rdb.LRange(ctx, asynqKey("m:default", "pending"), 0, -1).Val())
+	done, err = q.Requeue(ctx, "b", "")
+	require.NoError(t, err)
+	require.Equal(t, Requeued{Queued: 1, Kept: 1}, done)
+}

@@ -164,6 +164,14 @@ func TestCreateBatchRefuses(t *testing.T) {
 	page, err := s.Batches(batch.Query{Limit: 1})
 	require.NoError(t, err)
 	require.Empty(t, page.Items)
+
+	delete(many, "16")
+	many["15"] = strings.Repeat("é", 512)
+	delete(many, "14")
+	many[strings.Repeat("é", 64)] = ""
+	require.Len(t, many, 16)
+	_, err = s.CreateBatch(batch.Request{InputFileID: input, Endpoint: openai.Chat, Metadata: many, CompletionWindow: "30d", OutputExpiry: time.Hour})
+	require.NoError(t, err, "the limits include their ends")
 }
 
 // After a batch is cancelled, the output has the rows that were answered before, and the error file

@@ -3,6 +3,7 @@ package schedule
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/internal/cost"
@@ -56,6 +57,22 @@ func (m manual) rows() int {
 
 // answered reports whether a request has its first token.
 func (r *request) answered() bool { return len(r.seqs[0].answer()) > 0 }
+
+// Drafts leave time for the prompt rows that a step can expect: those that fit beside the rows of
+// the sequences that generate.
+func TestPromptRowsThatAStepExpects(t *testing.T) {
+	t.Parallel()
+	for streams, want := range map[int]int{1: 19, 8: 12, 15: 5} {
+		m := generating(t, streams, Options{Steps: affine(), StepTime: 305e5}, false) // 20 rows
+		p := &m.loop.planner
+		now := time.Now()
+		require.Zero(t, p.expectedPromptRows(now), "no prompt is left")
+		long := m.begin(batchRequest(100, 500, 1))
+		m.step()
+		require.Greater(t, long.seqs[0].left(), 100)
+		require.Equal(t, want, p.expectedPromptRows(now), "%d streams", streams)
+	}
+}
 
 // A long prompt slows generating interactive sequences by a bounded factor, and they do not starve
 // it.
