@@ -42,6 +42,7 @@ var runeBytes = func() (t [0x144]int16) {
 type bpe struct {
 	vocab  *vocabulary
 	rule   splitRule
+	unk    int32      // token of a byte without a token; none if such bytes are dropped
 	bytes  [256]int32 // symbol of each byte; noSymbol if it has none
 	merges map[uint64]merge
 	words  map[string]int32 // ids of the tokens by their bytes; nil unless rule.wholeWords is set
@@ -59,7 +60,7 @@ func newBPE(meta *gguf.Metadata, v *vocabulary, rule splitRule) (*bpe, error) {
 	if len(merges) > math.MaxInt32/2 {
 		return nil, fmt.Errorf("metadata %smerges: has %d merges, but at most %d are supported", prefix, len(merges), math.MaxInt32/2)
 	}
-	e := &bpe{vocab: v, rule: rule, merges: make(map[uint64]merge, len(merges))}
+	e := &bpe{vocab: v, rule: rule, unk: v.plainUnknown(), merges: make(map[uint64]merge, len(merges))}
 	e.pool.New = func() any { return new(merger) }
 	symbols := newSymbols(v)
 	for rank, text := range merges {
@@ -137,14 +138,23 @@ func (e *bpe) encode(dst []int32, text string, _ bool, p *pacer) []int32 {
 	return dst
 }
 
-func (e *bpe) loses() bool {
-	for b, id := range &e.bytes {
+func (e *bpe) loses() (all bool, bytes *[256]bool) {
+	lost, some := new([256]bool), false
+	for b := range lost {
 		never := b == 0xC0 || b == 0xC1 || b > 0xF4 // in UTF-8
-		if known := id >= 0 && int(id) < len(e.vocab.tokens); !known && !never {
-			return e.vocab.unk == none
-		}
+		lost[b] = e.unk == none && !e.has(byte(b))
+		some = some || lost[b] && !never
 	}
-	return false
+	if !some {
+		return false, nil
+	}
+	return false, lost
+}
+
+// has reports whether a byte has a token.
+func (e *bpe) has(b byte) bool {
+	id := e.bytes[b]
+	return id >= 0 && int(id) < len(e.vocab.tokens)
 }
 
 func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int32 {
@@ -155,7 +165,12 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int3
 	}
 	m.reset()
 	for i := range len(piece) {
-		m.add(e.bytes[piece[i]], i+1)
+		if e.bytes[piece[i]] != noSymbol || e.unk != none {
+			m.add(e.bytes[piece[i]], i+1)
+		}
+	}
+	if len(m.symbols) == 0 {
+		return dst
 	}
 	m.run(e.join, p)
 	for i := int32(0); i != none; i = m.symbols[i].next {
@@ -172,14 +187,14 @@ func (e *bpe) encodePiece(dst []int32, piece string, m *merger, p *pacer) []int3
 }
 
 // appendByte appends the token of one byte. It is called for the bytes of a symbol that is not a
-// token. A byte without a token, such as one that never occurs in valid UTF-8, becomes the unknown
-// token. If the vocabulary has no unknown token, the byte is dropped.
+// token. A byte without a token becomes the unknown token. If there is none, the byte is dropped,
+// as by the models' own tokenizers.
 func (e *bpe) appendByte(dst []int32, b byte) []int32 {
-	switch id := e.bytes[b]; {
-	case id >= 0 && int(id) < len(e.vocab.tokens):
-		return append(dst, id)
-	case e.vocab.unk != none:
-		return append(dst, e.vocab.unk)
+	switch {
+	case e.has(b):
+		return append(dst, e.bytes[b])
+	case e.unk != none:
+		return append(dst, e.unk)
 	}
 	return dst
 }

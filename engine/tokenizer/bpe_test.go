@@ -108,15 +108,37 @@ func TestBPEMergeToNoToken(t *testing.T) {
 	require.Equal(t, []int32{'x', 'y'}, tok.Encode("xy", EncodeOptions{}))
 }
 
-// TestBPEMissingByte checks a vocabulary without tokens for bytes that never occur in UTF-8.
+// TestBPEMissingByte checks a vocabulary that lacks the token of a byte. The byte becomes the
+// unknown token, but never a control token that the file names as the unknown token.
 func TestBPEMissingByte(t *testing.T) {
 	t.Parallel()
 	f := byteLevel()
-	f.tokens[0xff] = "something else"
-	require.Equal(t, []int32{'a', 'b'}, f.tokenizer(t).Encode("a\xffb", EncodeOptions{}))
+	f.tokens[0xff], f.tokens[0x04] = "something else", "another"
+	end := f.token("<|endoftext|>", kindControl)
+	plain := f.tokenizer(t)
+	require.Equal(t, []int32{'a', 'b'}, plain.Encode("a\xffb", EncodeOptions{}))
+	f.set("unknown_token_id", uint32(end))
+	for _, o := range []EncodeOptions{{}, {Special: true}} {
+		control := f.tokenizer(t)
+		require.Equal(t, []int32{'a', 'b'}, control.Encode("a\xffb", o))
+		require.Equal(t, []int32{'a', 'b'}, control.Encode("a\x04b", o))
+		require.Empty(t, control.Encode("\x04\x04", o))
+	}
 	unk := f.token("<unk>", kindUnknown)
 	f.set("unknown_token_id", uint32(unk))
 	require.Equal(t, []int32{'a', unk, 'b'}, f.tokenizer(t).Encode("a\xffb", EncodeOptions{}))
+}
+
+// TestBPEMissingByteBetweenMerges checks that the neighbours of a dropped byte are merged, as in
+// Hugging Face's tokenizers.
+func TestBPEMissingByteBetweenMerges(t *testing.T) {
+	t.Parallel()
+	f := byteLevel()
+	f.tokens[0x04] = "something else"
+	both := f.merge("!", "?")
+	tok := f.tokenizer(t)
+	require.Equal(t, []int32{both}, tok.Encode("!\x04?", EncodeOptions{}))
+	require.Equal(t, []int32{both, '!'}, tok.Encode("\x04!\x04\x04?\x04!\x04", EncodeOptions{}))
 }
 
 // TestBPEWholeWords checks that llama-bpe encodes a piece that is a token as this token, even if no

@@ -15,13 +15,15 @@ import (
 const spaceMark = "▁" // U+2581, which represents a space in SentencePiece vocabularies
 
 // spm is SentencePiece's byte-pair encoding. It joins characters and tokens to longer tokens, the
-// one with the best score first. Characters that are not tokens become byte tokens.
+// one with the best score first. Characters that are not tokens become byte tokens or, in a vocabulary
+// without byte tokens, the unknown token.
 type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // [id] 0 for the best score; equal scores have equal ranks
 	joinable       map[string]int32 // ids of the tokens that can result from joining characters
 	bytes          [256]int32       // ids of the tokens <0x00> to <0xFF>
 	hasBytes       bool             // the vocabulary has all 256 byte tokens
+	unk            int32            // token of characters without a token, if there are no byte tokens; none if they are dropped
 	addSpacePrefix bool
 	// splitAtSpaces reports whether each word can be encoded separately: no token contains a space
 	// mark after another character.
@@ -37,7 +39,7 @@ func newSPM(meta *gguf.Metadata, v *vocabulary) (*spm, error) {
 	if len(scores) != len(v.tokens) {
 		return nil, fmt.Errorf("metadata %sscores: has %d scores for %d tokens", prefix, len(scores), len(v.tokens))
 	}
-	e := &spm{vocab: v, joinable: make(map[string]int32, len(v.tokens)), splitAtSpaces: true, hasBytes: true}
+	e := &spm{vocab: v, joinable: make(map[string]int32, len(v.tokens)), splitAtSpaces: true, hasBytes: true, unk: v.plainUnknown()}
 	e.pool.New = func() any { return new(merger) }
 	if e.ranks, err = rankScores(scores); err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func spansWords(text string) bool {
 	return strings.Contains(strings.TrimLeft(text, spaceMark), spaceMark)
 }
 
-func (e *spm) loses() bool { return !e.hasBytes && e.vocab.unk == none }
+func (e *spm) loses() (all bool, bytes *[256]bool) { return !e.hasBytes, nil }
 
 func (e *spm) encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32 {
 	var b strings.Builder
@@ -110,12 +112,13 @@ func (e *spm) encode(dst []int32, text string, afterSpecial bool, p *pacer) []in
 	}
 	m := e.pool.Get().(*merger)
 	defer e.pool.Put(m)
+	from := len(dst)
 	for marked := b.String(); marked != "" && !p.stop(); {
 		n := len(marked)
 		if e.splitAtSpaces {
 			n = wordEnd(marked)
 		}
-		dst = e.encodeWord(dst, marked[:n], m, p)
+		dst = e.encodeWord(dst, from, marked[:n], m, p)
 		marked = marked[n:]
 	}
 	return dst
@@ -134,7 +137,9 @@ func wordEnd(text string) int {
 	return len(text)
 }
 
-func (e *spm) encodeWord(dst []int32, word string, m *merger, p *pacer) []int32 {
+// encodeWord appends the ids of a word. from is the index in dst where the ids of the text begin. As
+// in SentencePiece, a sequence of characters without tokens becomes one unknown token.
+func (e *spm) encodeWord(dst []int32, from int, word string, m *merger, p *pacer) []int32 {
 	m.reset()
 	for i := 0; i < len(word); {
 		_, n := utf8.DecodeRuneInString(word[i:])
@@ -160,8 +165,8 @@ func (e *spm) encodeWord(dst []int32, word string, m *merger, p *pacer) []int32 
 			for _, b := range []byte(word[s.start:s.end]) {
 				dst = append(dst, e.bytes[b])
 			}
-		case e.vocab.unk != none:
-			dst = append(dst, e.vocab.unk)
+		case e.unk != none && (len(dst) == from || dst[len(dst)-1] != e.unk):
+			dst = append(dst, e.unk)
 		}
 	}
 	return dst

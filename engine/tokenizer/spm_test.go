@@ -91,6 +91,9 @@ func TestSPMWithoutBytes(t *testing.T) {
 	f.tokens[f.id("<0x41>")] = "<no byte>"
 	f.kinds[3+0x41] = int32(kindUnused)
 	require.Equal(t, f.idsOf("▁", "<unk>", "n"), f.tokenizer(t).Encode("ön", EncodeOptions{}))
+	require.Equal(t, f.idsOf("▁", "<unk>", "n", "<unk>"), f.tokenizer(t).Encode("öÄnÄ", EncodeOptions{}), "as SentencePiece, which joins unknown characters")
+	f.kinds[f.id("<unk>")] = int32(kindControl)
+	require.Equal(t, f.idsOf("▁", "n"), f.tokenizer(t).Encode("ön", EncodeOptions{}))
 	f.set("unknown_token_id", nil)
 	require.Equal(t, f.idsOf("▁", "n"), f.tokenizer(t).Encode("ön", EncodeOptions{}))
 }

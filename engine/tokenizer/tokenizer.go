@@ -31,7 +31,8 @@ type Tokenizer struct {
 	strip       []strip        // [id] white space that belongs to special tokens; nil if there is none
 	nfc         bool           // texts are encoded in Unicode's normalization form C
 
-	maxTokenBytes int
+	maxTokenBytes int        // 0 if a text of any length can become one id or none
+	lost          *[256]bool // the bytes that the encoder drops, since they have no token; nil for none
 }
 
 // maxComposed is the maximum of a text's length divided by the length of its normalization form C.
@@ -45,9 +46,9 @@ type encoder interface {
 	// token. If p.stop returns true, encode returns early, with only some of the ids.
 	encode(dst []int32, text string, afterSpecial bool, p *pacer) []int32
 	piece(text string) []byte
-	// loses reports whether encoding drops some characters, because the vocabulary has no token for
-	// them.
-	loses() bool
+	// loses reports what encoding drops, because the vocabulary has no token for it: characters of
+	// any number, or single bytes that occur in UTF-8. bytes is nil if it drops no bytes.
+	loses() (all bool, bytes *[256]bool)
 }
 
 // EncodeOptions selects what Encode does in addition to encoding plain text.
@@ -116,7 +117,8 @@ func load(meta *gguf.Metadata) (*Tokenizer, error) {
 	if t.strip, err = loadStrips(meta, t.vocab, model == "llama"); err != nil {
 		return nil, err
 	}
-	if !t.encoder.loses() {
+	all, lost := t.encoder.loses()
+	if t.lost = lost; !all && (lost == nil || !t.nfc) { // the normalization form can have more of these bytes
 		t.maxTokenBytes = utf8.UTFMax // maximum length of a character that becomes the unknown token
 		for _, text := range t.vocab.tokens {
 			t.maxTokenBytes = max(t.maxTokenBytes, len(text)) // at least the number of bytes that the token represents, in both kinds of vocabularies
@@ -179,7 +181,12 @@ func (t *Tokenizer) EncodeContext(ctx context.Context, text string, o EncodeOpti
 // MaxTokenBytes returns the maximum number of bytes of a text that one id represents, without white
 // space that belongs to a special token. It returns 0 if the tokenizer drops some characters: a
 // text of any length can then become a single id.
-func (t *Tokenizer) MaxTokenBytes() int { return t.maxTokenBytes }
+func (t *Tokenizer) MaxTokenBytes() int {
+	if t.lost != nil {
+		return 0
+	}
+	return t.maxTokenBytes
+}
 
 // MinTokens returns a number of ids that a text has at least, without encoding it.
 func (t *Tokenizer) MinTokens(text string) int {
@@ -187,14 +194,21 @@ func (t *Tokenizer) MinTokens(text string) int {
 		return 0
 	}
 	n := len(text)
+	if t.lost != nil {
+		for i := range len(text) {
+			if t.lost[text[i]] {
+				n--
+			}
+		}
+	}
 	if t.strip != nil {
 		for _, r := range text {
-			if unicode.IsSpace(r) {
+			if unicode.IsSpace(r) { // a vocabulary that lacks a byte of these may count it twice
 				n -= utf8.RuneLen(r)
 			}
 		}
 	}
-	return (n + t.maxTokenBytes - 1) / t.maxTokenBytes
+	return (max(n, 0) + t.maxTokenBytes - 1) / t.maxTokenBytes
 }
 
 func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {

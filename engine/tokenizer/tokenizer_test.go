@@ -246,4 +246,6 @@ func TestMaxTokenBytes(t *testing.T) {
 	lacking := byteLevel()
 	lacking.tokens[int('x')] = "?x?"
 	require.Zero(t, lacking.tokenizer(t).MaxTokenBytes(), "x becomes no token, so there is no maximum")
+	require.Zero(t, lacking.tokenizer(t).MinTokens("xxxxx"))
+	require.Equal(t, 2, lacking.tokenizer(t).MinTokens("axbxcdxe"), "five bytes that have tokens, of at most four each")
 }

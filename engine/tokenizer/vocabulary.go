@@ -102,6 +102,16 @@ func (v *vocabulary) checkSpecial() error {
 	return nil
 }
 
+// plainUnknown returns the token of plain text that has no token, or none. Files for byte-level
+// vocabularies often name a control token as the unknown token, such as the one that ends a
+// document. Such a token has another meaning, and so never results from plain text.
+func (v *vocabulary) plainUnknown() int32 {
+	if v.unk != none && v.kinds[v.unk] == kindControl {
+		return none
+	}
+	return v.unk
+}
+
 func (v *vocabulary) isSpecial(id int) bool {
 	switch v.kinds[id] {
 	case kindControl, kindUnknown, kindUserDefined:
