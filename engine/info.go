@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"github.com/ingot-run/ingot/engine/internal/chat"
 	"github.com/ingot-run/ingot/engine/internal/schedule"
@@ -12,6 +13,7 @@ import (
 // Info describes an engine's model, backend and limits.
 type Info struct {
 	Model        string // the name in the file's metadata or, if there is none, the name of the file
+	Chat         bool   // the file has a chat template
 	Architecture string // GGUF's general.architecture
 	Path         string
 	Bytes        int64  // size of the file
@@ -36,8 +38,10 @@ func (e *Engine) Info() Info {
 	if name == "" {
 		name = filepath.Base(file.Path())
 	}
+	_, chat := e.ChatTemplate()
 	return Info{
 		Model:        name,
+		Chat:         chat,
 		Architecture: config.Architecture,
 		Path:         file.Path(),
 		Bytes:        file.Size(),
@@ -49,6 +53,16 @@ func (e *Engine) Info() Info {
 		MaxSequences: e.opts.MaxSequences,
 		Fit:          e.fit,
 	}
+}
+
+// FileName returns the name of the model's file without its folder and .gguf, and without the
+// number of a part, such as -00001-of-00002.
+func (i Info) FileName() string {
+	name := strings.TrimSuffix(filepath.Base(i.Path), ".gguf")
+	if part := strings.Index(name, "-00001-of-"); part > 0 {
+		name = name[:part]
+	}
+	return name
 }
 
 // SHA256 returns the model file's hash in hexadecimal. Open starts the computation of the hash.

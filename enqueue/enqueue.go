@@ -58,8 +58,11 @@ func Enqueue(ctx context.Context, q queue.Queue, in io.Reader, o Options) (Summa
 	if err != nil {
 		return sum, err
 	}
+	if file.continued > 0 && o.Continued != nil {
+		o.Continued(file.continued)
+	}
 	whole := sha256.New()
-	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, RecordSum: o.RecordSum}
+	read := rows.Options{Format: o.Format, IgnoreUnknown: o.IgnoreUnknown, Remote: o.Remote, RecordSum: o.RecordSum}
 	if !o.ByModel {
 		read.Models = []string{cmp.Or(o.Alias, queue.DefaultAlias)}
 	}

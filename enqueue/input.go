@@ -16,10 +16,11 @@ import (
 // read.
 type input struct {
 	io.Reader
-	sha256 string
-	rows   int
-	lines  int // including empty lines
-	close  func()
+	sha256    string
+	rows      int
+	continued int // rows with rows.Row.Continue
+	lines     int // including empty lines
+	close     func()
 }
 
 // readTwice reads r to its end and returns its content as an input. If r can seek, readTwice seeks
@@ -62,7 +63,7 @@ func readTwice(ctx context.Context, r io.Reader, f rows.Format) (*input, error) 
 func (in *input) survey(r io.Reader, f rows.Format) (err error) {
 	h := sha256.New()
 	var lines lineCounter
-	in.rows, err = rows.Count(io.TeeReader(r, io.MultiWriter(h, &lines)), f)
+	in.rows, in.continued, err = rows.Survey(io.TeeReader(r, io.MultiWriter(h, &lines)), f)
 	in.sha256, in.lines = hex.EncodeToString(h.Sum(nil)), lines.count()
 	return err
 }

@@ -53,6 +53,7 @@ type Options struct {
 	Priority      queue.Priority        // default queue.Default
 	Format        rows.Format           // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool                  // accept rows with unknown fields or names of other models
+	Remote        bool                  // as rows.Options.Remote
 	MixModels     bool                  // let different model files under one model name answer the batch, even if the batch exists already
 	Lines         int                   // number of lines of the file, set by Enqueue; 0 if not known
 	MaxAttempts   int                   // maximum number of attempts at a row; the error of the last one is recorded; default DefaultMaxAttempts
@@ -64,6 +65,10 @@ type Options struct {
 	Deadline      time.Time             // after this time, rows are not answered any more; zero for no deadline; an existing batch keeps its deadline
 	Live          *queue.Live           // settings of a request whose client waits; nil for a file. Such a batch has the priority Interactive
 	Progress      func(Summary)         // called every 1000 rows from one goroutine, and at the end; may be nil
+
+	// Continued is called with the number of rows with rows.Row.Continue if there are some. May be
+	// nil.
+	Continued func(n int)
 
 	// Existing is called if the batch existed already, with its deadline and ByModel, which stay,
 	// as does its retention. May be nil.

@@ -2,8 +2,12 @@ package eval
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ingot-run/ingot/eval/task"
 )
@@ -44,9 +48,15 @@ func LoadAll(tasks []*task.Task, settings Settings) ([]*Set, error) {
 type Answer func(ctx context.Context, requests, answers string) error
 
 // Evaluate evaluates tasks: it writes their requests, has them answered, and scores the answers. It
-// continues a run that was interrupted. folder is the directory of the run. judge answers the
+// continues a run that was interrupted. folder is the directory of the run; the error wraps ErrBusy
+// if another process writes to it. judge answers the
 // requests to the judge; it is only called if one of the tasks has a judge.
 func Evaluate(ctx context.Context, folder string, sets []*Set, groups []task.Group, c Config, answer, judge Answer) (*Results, error) {
+	unlock, err := lock(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := Prepare(folder, sets); err != nil {
 		return nil, err
 	}
@@ -62,4 +72,23 @@ func Evaluate(ctx context.Context, folder string, sets []*Set, groups []task.Gro
 		}
 	}
 	return Score(folder, sets, groups, c)
+}
+
+// ErrBusy means that another process evaluates into the directory of a run.
+var ErrBusy = errors.New("another evaluation is writing to the directory")
+
+// lock makes the directory of a run and locks it until unlock is called or the process ends. On a
+// file system without locks, it only makes the directory.
+func lock(folder string) (unlock func(), err error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("make the directory of a run: %w", err)
+	}
+	dir, err := os.Open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of a run: %w", err)
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("%s: %w: wait until it has ended, or give another directory", folder, ErrBusy), dir.Close())
+	}
+	return func() { dir.Close() }, nil //nolint:errcheck // nothing was written; closing removes the lock
 }

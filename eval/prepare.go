@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/ingot-run/ingot/eval/task"
+	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/openai"
 )
 
@@ -109,7 +110,10 @@ func (s *Set) requests(item *Item) []request {
 
 func (s *Set) generate(item *Item) request {
 	g := &s.Generation
-	b := body{MaxTokens: g.MaxTokens, Temperature: &g.Temperature, Seed: g.Seed, N: s.Repeats}
+	b := body{MaxTokens: g.MaxTokens, Temperature: &g.Temperature, N: s.Repeats}
+	if g.Seed != nil { // the same seed for all rows would give related answers
+		b.Seed = new(prompt.RowSeed(strconv.FormatInt(*g.Seed, 10), item.Number+1))
+	}
 	for _, stop := range g.Until {
 		if stop != "" {
 			b.Stop = append(b.Stop, stop)

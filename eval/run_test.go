@@ -26,7 +26,7 @@ func TestRequestsOfTasks(t *testing.T) {
 		want     []string // bodies by order
 	}{
 		"generate": {"doc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 5, until: ['.', ''], temperature: 0.5, top_p: 0.9, top_k: 3, seed: 7}\n",
-			[]string{`{"prompt":"Ask <me>","max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":3,"seed":7,"n":1,"stop":["."]}`}},
+			[]string{`{"prompt":"Ask <me>","max_tokens":5,"temperature":0.5,"top_p":0.9,"top_k":3,"seed":7586741312996310,"n":1,"stop":["."]}`}},
 		"without options": {"doc_to_text: q\ndoc_to_target: a\ngeneration_kwargs: {max_gen_toks: 6, until: ['.'], do_sample: false}\nrepeats: 2\n",
 			[]string{`{"prompt":"Ask <me>","max_tokens":6,"temperature":0,"n":2,"stop":["."]}`}},
 		"choices": {"output_type: multiple_choice\ndoc_to_text: q\ndoc_to_choice: [x, y]\ndoc_to_target: n\n",

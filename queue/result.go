@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -58,13 +59,14 @@ func Expired(j *Job) (Result, error) {
 
 // Answered returns the result of an answered job. r is the job's parsed body. done are the
 // completions of the job's prompts. s has the statistics that the completions lack: queue wait,
-// attempts and origin.
+// attempts and origin. The answer names the model as the origin's Alias or, for a live request, as
+// the request does.
 func Answered(j *Job, r *openai.Request, done []generation.Completion, finished time.Time, s Stats) Result {
 	s.Add(done)
 	answer := openai.Answer{
 		ID:          j.Batch + "-" + strconv.Itoa(j.Line),
 		Created:     finished,
-		Model:       s.Model,
+		Model:       cmp.Or(s.Alias, s.Model),
 		Fingerprint: s.Fingerprint(),
 		Seed:        r.Seed(j.defaultSeed()),
 	}

@@ -41,6 +41,10 @@ type Origin struct {
 	Arithmetic  string `json:"arithmetic,omitempty"` // engine.Info.Arithmetic; empty in results of earlier versions
 	Context     int    `json:"context,omitempty"`    // maximum tokens of prompt and answer; 0 in results of earlier versions
 	Version     string `json:"version"`
+
+	// Alias is the name of the model in answers: the name under which clients and producers know
+	// it. If it is empty, answers have Model, the name in the model's file.
+	Alias string `json:"-"`
 }
 
 // Fingerprint returns OpenAI's system_fingerprint, such as "fp_c4d04f92bf1d_1-cpu-f16-4096": model

@@ -96,10 +96,13 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, body []byte) e
 	return reply(w, out, nil)
 }
 
+// detokenize answers POST /detokenize with the text of token ids. Control tokens are a part of the
+// text, so that /tokenize gives the same ids again.
 func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, body []byte) error {
 	var req struct {
-		Model  string  `json:"model"`
-		Tokens []int32 `json:"tokens"`
+		Model       string  `json:"model"`
+		Tokens      []int32 `json:"tokens"`
+		SkipSpecial bool    `json:"skip_special_tokens"` // leave out control tokens, such as <|user|>
 	}
 	if err := parseBody(body, &req); err != nil {
 		return err
@@ -117,7 +120,11 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request, body []byte)
 			return failf(http.StatusBadRequest, "tokens", openai.CodeInvalidValue, `"tokens[%d]" is %d, but the vocabulary has ids 0 to %d`, i, id, vocab-1)
 		}
 	}
-	return reply(w, map[string]string{"prompt": eng.Tokenizer().Decode(req.Tokens)}, nil)
+	decode := eng.Tokenizer().DecodeSpecial // as vLLM and llama.cpp
+	if req.SkipSpecial {
+		decode = eng.Tokenizer().Decode
+	}
+	return reply(w, map[string]string{"prompt": decode(req.Tokens)}, nil)
 }
 
 func (s *Server) tokenizerInfo(w http.ResponseWriter, r *http.Request) error {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,11 @@ func TestTokenizer(t *testing.T) {
 	require.NoError(t, err)
 	var back map[string]string
 	b.post(t, "/detokenize", `{"tokens":`+string(ids)+`}`, &back)
+	require.Equal(t, map[string]string{"prompt": text}, back)
+	special := `{"tokens":` + strings.Replace(string(ids), "[", fmt.Sprintf("[%d,", id), 1)
+	b.post(t, "/detokenize", special+`}`, &back)
+	require.Equal(t, map[string]string{"prompt": eos + text}, back, "as vLLM and llama.cpp")
+	b.post(t, "/detokenize", special+`,"skip_special_tokens":true}`, &back)
 	require.Equal(t, map[string]string{"prompt": text}, back)
 
 	// /tokenize counts as many tokens for a chat as the usage of its response.

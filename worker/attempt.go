@@ -57,6 +57,9 @@ func (w *Worker) attempt(ctx context.Context, r *row) (result queue.Result, err 
 	if err != nil {
 		return result, err
 	}
+	if w.config.Model == "" && request.Model() == w.config.Alias { // also if this is queue.DefaultAlias
+		origin.Alias = request.Model()
+	}
 	return queue.Answered(r.Job, request, done, time.Now(), queue.Stats{
 		QueueWaitMS: r.wait(), Attempts: r.Attempt + r.Deaths, Origin: origin, ContextFull: full.Load(),
 	}), nil

@@ -33,6 +33,7 @@ const stopTimeout = 2 * time.Second
 // names.
 type Config struct {
 	Alias           string        // model alias whose queues are served; default queue.DefaultAlias
+	Model           string        // name of the model in answers; default Alias or, if that is queue.DefaultAlias, the name of the model's file
 	Name            string        // name of the worker in results; default HOST:PID
 	Version         string        // version of the program in results
 	Concurrency     int           // maximum number of rows that the engine computes at once, at least 1
@@ -47,7 +48,8 @@ type Worker struct {
 	config  Config
 	queue   queue.Queue
 	log     *slog.Logger
-	context int // maximum tokens of prompt and answer
+	chat    bool // the model's file has a chat template
+	context int  // maximum tokens of prompt and answer
 	speed   queue.Speed
 
 	generate func(context.Context, generation.Request) (generation.Completion, error)
@@ -92,6 +94,15 @@ func (c *Config) name() string {
 	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
+// shownModel returns the name of the model in answers.
+func (c *Config) shownModel(info engine.Info) string {
+	alias := c.Alias
+	if alias == queue.DefaultAlias {
+		alias = ""
+	}
+	return cmp.Or(c.Model, alias, info.FileName())
+}
+
 // New returns a worker that answers rows with an engine. The caller closes the engine after Run has
 // returned.
 func New(eng Engine, queue queue.Queue, c Config) (*Worker, error) {
@@ -113,11 +124,12 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 	}
 	info := eng.Info()
 	model := &model{sha256: eng.SHA256, origin: queue.Origin{
+		Alias:  c.shownModel(info),
 		Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,
 		Arithmetic: info.Arithmetic, Context: info.Context,
 	}}
 	return &Worker{
-		config: c, queue: q, log: c.Logger, context: info.Context,
+		config: c, queue: q, log: c.Logger, chat: info.Chat, context: info.Context,
 		generate: eng.Generate, snapshot: eng.Snapshot,
 		admission: rows, results: newResultRoom(info.Fit.Rows), refusals: refusals{pause: refusalPause},
 		metrics: newMetrics(registry, eng.Snapshot), pulse: newPulse(c.Concurrency+c.Interactive, time.Now()),
@@ -190,7 +202,7 @@ func (w *Worker) wait(activities *sync.WaitGroup) {
 func (w *Worker) describe() queue.Worker {
 	o, _ := w.model.known()
 	return queue.Worker{
-		Name: o.Worker, Model: o.Model, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Version: o.Version, Backend: o.Backend, Device: o.Device,
+		Name: o.Worker, Model: o.Model, Chat: w.chat, ModelSHA256: o.ModelSHA256, Arithmetic: o.Arithmetic, Version: o.Version, Backend: o.Backend, Device: o.Device,
 		Context:         w.context,
 		TokensPerSecond: w.speed.Measure(w.snapshot().GeneratedTokens, time.Now()),
 	}

@@ -11,7 +11,7 @@ func newDoctor() *cobra.Command {
 	var out jsonFlag
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show the backends of this machine and the one that would be used",
+		Short: "Show the backends of this machine, the one that would be used, and an answer of a model",
 		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := settings(cmd)

@@ -41,6 +41,7 @@ func TestDoctorText(t *testing.T) {
 		// From the model's card: 6 layers of 64+32 values, of 4 bytes each.
 		` +weights [\d.]+ MiB, steps [\d.]+ MiB, rows [\d.]+ MiB, cache 2\.2 KiB per token; together they may use [\d.]+ [MGT]iB`,
 		` +fits, with a context of 100 tokens \(trained for 4096\) and 224 in all rows together`,
+		`question +What is the capital of France\?`, `answer +Paris\.`, ` +\d tokens in [\d.]+m?s, [\d.]+ tokens/s; loaded in [\d.]+m?s`,
 	} {
 		require.Regexp(t, "(?m)^"+line+"$", r.stdout)
 	}
@@ -84,6 +85,7 @@ func TestDoctorCompilesForTheEmulator(t *testing.T) {
 	require.Equal(t, "used", state.Matrices)
 	require.True(t, d.Model.Fits)
 	require.EqualValues(t, 64<<20, d.Model.Memory)
+	require.Equal(t, "Paris.", d.Answer.Text)
 }
 
 // TestDoctorFails checks the error for a setting that cannot be used, and that the diagnosis is
@@ -106,6 +108,12 @@ func TestDoctorFails(t *testing.T) {
 			require.Contains(t, d.Model.Error, "allow more memory")
 			require.Positive(t, d.Model.Weights)
 			require.EqualValues(t, 1<<20, d.Model.Memory)
+		}},
+		{"small context", "--backend cpu --context 4 --model " + tinyLlama, "answer a question with " + tinyLlama + ": ", func(t *testing.T, d *doctor.Diagnosis) {
+			t.Helper()
+			require.True(t, d.Model.Fits)
+			require.Contains(t, d.Answer.Error, "the context holds 4")
+			require.Empty(t, d.Answer.Text)
 		}},
 		{"no model", "--model " + text, text + " is not a GGUF file: ", func(t *testing.T, d *doctor.Diagnosis) {
 			t.Helper()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -79,6 +80,8 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 		Batch: c.batch, Alias: cfg.Alias, Priority: cfg.Priority, Format: in.Format, RecordSum: in.RecordSum,
 		IgnoreUnknown: ignore, ByModel: !ignore, Retention: c.retention, MixModels: c.mixModels, Version: programVersion(), Weight: c.weight,
 	}
+	continued := 0 // rows with a text that the model continues
+	options.Continued = func(n int) { continued = n }
 	options.Existing = func(b queue.Batch) { c.warnOfExisting(cmd, b) }
 	if c.deadline > 0 {
 		options.Deadline = time.Now().Add(c.deadline)
@@ -95,6 +98,9 @@ func (c *enqueueCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	cmd.PrintErrln(enqueued(sum))
 	printModels(cmd, cfg.Alias, sum.Models)
+	if warn := c.from.warnOfContinued(cmd.ErrOrStderr(), ""); warn != nil && continued > 0 && servesChats(cmd.Context(), q, cfg.Alias, sum.Models) {
+		warn(continued)
+	}
 	if err := warnOfNoWorker(cmd, q, cfg.Alias, sum.Models); err != nil { // the rows are queued in any case
 		cmd.PrintErrf("the rows are queued, but whether a worker serves them is unknown: %s\n", textfmt.OneLine(err.Error()))
 	}
@@ -209,6 +215,19 @@ func warnOfNoWorker(cmd *cobra.Command, queue *redisqueue.Queue, alias string, m
 		}
 	}
 	return nil
+}
+
+// servesChats reports whether a worker that can answer a batch has a model with a chat template.
+// alias and models are as in warnOfNoWorker.
+func servesChats(ctx context.Context, q *redisqueue.Queue, alias string, models map[string]int) bool {
+	fleet, err := q.Fleet(ctx)
+	return err == nil && slices.ContainsFunc(fleet, func(w queue.Worker) bool {
+		serves := w.Serves(alias)
+		for name := range models {
+			serves = serves || w.Serves(name)
+		}
+		return w.Live() && w.Chat && serves
+	})
 }
 
 // enqueueHint adds a hint to the error of a failed enqueue: the command that queues the remaining

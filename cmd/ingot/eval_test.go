@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/ingot-run/ingot/eval"
+	"github.com/ingot-run/ingot/files/prompt"
 	"github.com/ingot-run/ingot/queue/redistest"
 )
 
@@ -40,6 +43,9 @@ func TestEval(t *testing.T) {
 	again := ingot(t, "", "eval", "run", task, "-o", base, "--model", tinyLlama, "--limit", "30")
 	require.Equal(t, r.stdout, again.stdout)
 	require.Contains(t, again.stderr, "0 rows done", "nothing is asked twice")
+	r = ingot(t, "", "eval", "run", task, "-o", base, "--model", tinyLlama, "--limit", "30", "--kv", "f32")
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.stderr, base+" has answers of another model, or of other settings: give an empty directory")
 
 	r = ingot(t, "", "eval", "gate", base, base)
 	require.Equal(t, exitOK, r.code, r.stderr)
@@ -199,4 +205,52 @@ func TestEvalUsage(t *testing.T) {
 	r := ingot(t, "", "eval", "run", task, "-o", filepath.Join(t.TempDir(), "run"))
 	require.Equal(t, exitUsage, r.code)
 	require.Contains(t, r.stderr, "--model FILE to run on this machine")
+}
+
+// TestEvalAtOnce starts evaluations into one new directory at once: one does all the work, and the
+// others say that they have to wait.
+func TestEvalAtOnce(t *testing.T) {
+	t.Parallel()
+	task, folder := quiz(t), filepath.Join(t.TempDir(), "run")
+	results := make([]result, 4)
+	var running sync.WaitGroup
+	for i := range results {
+		running.Go(func() {
+			results[i] = ingot(t, "", "eval", "run", task, "-o", folder, "--model", tinyLlama, "--limit", "40")
+		})
+	}
+	running.Wait()
+	finished := 0
+	for _, r := range results {
+		if r.code == exitOK {
+			finished++
+			continue
+		}
+		require.Contains(t, r.stderr, folder+": another evaluation is writing to the directory: wait until it has ended, or give another directory")
+	}
+	require.Positive(t, finished)
+}
+
+// TestEvalSeedsDiffer: the seed of a task is mixed with the row, so that rows with the same prompt
+// get different answers.
+func TestEvalSeedsDiffer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data := write(t, "data.jsonl", strings.Repeat(`{"question":"Once upon a time","answer":"x"}`+"\n", 4))
+	task := filepath.Join(dir, "same.yaml")
+	require.NoError(t, os.WriteFile(task, []byte("task: same\ndata: "+data+`
+doc_to_text: question
+doc_to_target: answer
+generation_kwargs: {max_gen_toks: 12, until: [], temperature: 1.5, seed: 7}
+`), 0o600))
+	run := filepath.Join(dir, "run")
+	r := ingot(t, "", "eval", "run", task, "-o", run, "--model", tinyLlama)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	texts := map[string]bool{}
+	for _, a := range readAnswers(t, readFile(t, filepath.Join(run, eval.AnswersFile))) {
+		texts[a.Response.Body.Choices[0].Text] = true
+	}
+	require.Len(t, texts, 4)
+	// The seed of row 1 is that which "ingot run --seed 7" gives it.
+	require.Contains(t, readFile(t, filepath.Join(run, eval.RequestsFile)), `"seed":`+strconv.FormatInt(prompt.RowSeed("7", 1), 10)+`,`)
 }

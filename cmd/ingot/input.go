@@ -231,6 +231,19 @@ func (f *inputFlags) open(cmd *cobra.Command, paths []string) (*prompt.Input, er
 	return prompt.Open(paths, to, po)
 }
 
+// warnOfContinued returns a function that warns of n rows whose "prompt" a model for chats
+// continues. It returns nil if the flags say that rows are texts to continue.
+func (f *inputFlags) warnOfContinued(to io.Writer, title string) func(n int) {
+	if f.flags == nil || f.shape == string(prompt.Completion) {
+		return nil
+	}
+	const text = "%s%s with \"prompt\": the model has a chat template, but continues such rows as text. " +
+		"To send them as chats, give --shape prompt; to keep texts without this warning, --shape completion\n"
+	return func(n int) {
+		fmt.Fprintf(to, text, title, countRows(n)) //nolint:errcheck // a warning is best effort
+	}
+}
+
 // refuseInput returns an error if OUT or the file of failed rows is one of the inputs.
 func refuseInput(out *export.Output, inputs []string) error {
 	for _, path := range inputs {

@@ -63,7 +63,7 @@ func TestRunWritesATable(t *testing.T) {
 	require.Equal(t, []string{"Name the capital of Finland.", "Which month comes after March?", "Name the\ncapital of Japan.", ""}, column(rows, "text"))
 	require.Equal(t, "Helsinki.", rows[0]["response"])
 	require.Equal(t, []string{"stop", "stop", "stop", ""}, column(rows, "finish_reason"))
-	require.Equal(t, []string{"tiny-llama", "tiny-llama", "tiny-llama", ""}, column(rows, "model"))
+	require.Equal(t, []string{"tiny-llama.q4_0", "tiny-llama.q4_0", "tiny-llama.q4_0", ""}, column(rows, "model"))
 	require.Contains(t, rows[3]["error"], "invalid_record: line 4: the header has 2 columns, and this record has 1")
 
 	r = ingot(t, "", append(args, "--match", "^[A-Z]", "--column-prefix", "x_", "--not-match", "April")...)
@@ -267,7 +267,7 @@ func TestResultsWriteATable(t *testing.T) {
 	r = ingot(t, "", "export", out+".answers.jsonl", "-o", "-", "--output-format", "simple", "--unique", "custom_id")
 	require.Equal(t, exitOK, r.code, r.stderr)
 	require.Contains(t, r.stderr, "stdout: 3 records, 3 dropped (duplicate 3)\n")
-	require.Contains(t, r.stdout, `{"custom_id":"a","sample_index":0,"response":"Helsinki.","finish_reason":"stop","model":"tiny-llama",`)
+	require.Contains(t, r.stdout, `{"custom_id":"a","sample_index":0,"response":"Helsinki.","finish_reason":"stop","model":"tiny-llama.q4_0",`)
 	r = ingot(t, "", "export", out+".answers.jsonl", "--input", write(t, "other.csv", "id,text\nb,x\n"), "-o", "-", "--output-format", "csv")
 	require.Equal(t, exitFailure, r.code)
 	require.Contains(t, r.stderr, `made from a different input file: row 1 has the id "a" in the answers, but "b" in the input`)

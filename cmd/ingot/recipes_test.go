@@ -35,22 +35,34 @@ func recipe(t *testing.T, title string) string {
 func follow(t *testing.T, title string, files map[string]string) (dir, stdout string) {
 	t.Helper()
 	dir = t.TempDir()
+	prepare(t, dir, "model.gguf", files)
+	return dir, shell(t, dir, recipe(t, title))
+}
+
+// prepare makes bin/ingot, a model and the given files in a folder.
+func prepare(t *testing.T, dir, modelName string, files map[string]string) {
+	t.Helper()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
 	program := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", asProgram, os.Args[0])
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bin", "ingot"), []byte(program), 0o700))
 	model, err := filepath.Abs(tinyLlama)
 	require.NoError(t, err)
-	require.NoError(t, os.Symlink(model, filepath.Join(dir, "model.gguf")))
+	require.NoError(t, os.Symlink(model, filepath.Join(dir, modelName)))
 	for name, text := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	shell := exec.CommandContext(t.Context(), "sh", "-e")
-	shell.Dir, shell.Stdin = dir, strings.NewReader(recipe(t, title))
+}
+
+// shell runs commands in a folder and returns their output.
+func shell(t *testing.T, dir, commands string) string {
+	t.Helper()
+	sh := exec.CommandContext(t.Context(), "sh", "-e")
+	sh.Dir, sh.Stdin = dir, strings.NewReader(commands)
 	var stderr strings.Builder
-	shell.Stderr = &stderr
-	out, err := shell.Output()
+	sh.Stderr = &stderr
+	out, err := sh.Output()
 	require.NoError(t, err, stderr.String())
-	return dir, string(out)
+	return string(out)
 }
 
 func TestRecipeTranslateATable(t *testing.T) {
@@ -133,4 +145,26 @@ func TestRecipeClassifyWithSeveralModels(t *testing.T) {
 		require.NotEmpty(t, r["response"])
 		require.Empty(t, r["error"])
 	}
+}
+
+// TestREADMEsRealModel runs the three commands of README's "A real model" as they stand there, with
+// a bundled model in place of the file that they name.
+func TestREADMEsRealModel(t *testing.T) {
+	t.Parallel()
+	_, text, found := strings.Cut(readFile(t, "../../README.md"), "\n## A real model\n")
+	require.True(t, found)
+	text, _, found = strings.Cut(text, "\n`--model` takes the path")
+	require.True(t, found)
+	dir := t.TempDir()
+	prepare(t, dir, "SmolLM2-135M-Instruct.Q4_1.gguf", map[string]string{"countries.csv": "country\nFinland\nJapan\n"})
+	var outputs []string
+	for _, part := range strings.Split(text, "\n```sh\n")[1:] {
+		command, _, found := strings.Cut(part, "\n```\n")
+		require.True(t, found)
+		outputs = append(outputs, shell(t, dir, command))
+	}
+	require.Len(t, outputs, 3)
+	require.Regexp(t, `(?m)^answer +\S`, outputs[0])
+	require.Len(t, readAnswers(t, outputs[1]), 1)
+	require.Equal(t, []string{"Finland", "Japan"}, column(readCSV(t, filepath.Join(dir, "capitals.csv")), "country"))
 }

@@ -186,6 +186,9 @@ func (r *collecting) report(c enqueue.Collected, s queue.Status, output *rows.Ou
 	if s.Ended() {
 		r.cmd.PrintErrln(tokenFigures(s.Done+s.Failed, s.PromptTokens, s.CompletionTokens, s.Took()))
 	}
+	if text := emptyAnswers(output.Empty(), c.Written); text != "" {
+		r.cmd.PrintErrln(text)
+	}
 	if codes := output.Codes(); len(codes) > 0 {
 		r.cmd.PrintErrln("errors: " + errorsByCode(codes))
 	}

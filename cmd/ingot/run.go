@@ -217,11 +217,11 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 	if err != nil && ctx.Err() == nil {
 		return sum, err
 	}
-	title := ""
-	if m.Alias != "" {
-		title = textfmt.Printable(m.Alias) + ": "
-	}
+	title := r.title(m)
 	r.cmd.PrintErrln(title + summary(sum))
+	if text := emptyAnswers(sum.Empty, sum.Done); text != "" {
+		r.cmd.PrintErrln(title + text)
+	}
 	if codes := out.Codes(); len(codes) > 0 {
 		r.cmd.PrintErrln(title + "errors: " + errorsByCode(codes))
 	}
@@ -229,6 +229,14 @@ func (r *runner) runModel(ctx context.Context, in *prompt.Input, m hub.Aliased) 
 		return sum, r.out.Stopped()
 	}
 	return sum, nil
+}
+
+// title returns the beginning of a message about a model: its alias if there are several models.
+func (r *runner) title(m hub.Aliased) string {
+	if m.Alias == "" {
+		return ""
+	}
+	return textfmt.Printable(m.Alias) + ": "
 }
 
 const loadingModel = "loading the model"
@@ -268,7 +276,8 @@ func (r *runner) answer(ctx context.Context, in *prompt.Input, m hub.Aliased, ou
 		}
 	}
 	sum, err = local.Run(ctx, eng, in, out, local.Options{
-		Models: names, Others: others,
+		Continued: r.from.warnOfContinued(stderr, r.title(m)),
+		Alias:     m.Alias, Models: names, Others: others,
 		Format: in.Format, RecordSum: in.RecordSum, IgnoreUnknown: r.ignoreUnknown, MixModels: r.mixModels, Concurrency: r.cfg.Concurrency, Version: programVersion(),
 		Progress: show, Logger: newLogger(r.cfg, r.logLevel(), stderr),
 	})

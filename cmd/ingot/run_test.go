@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -333,7 +334,7 @@ func TestCheckpoints(t *testing.T) {
 		r := ingot(t, `{"prompt":[0],"max_tokens":1}`, "run", "-", "-o", "-", "--model", tinyLlama, "--checkpoints", points)
 		require.Equal(t, exitOK, r.code, r.stderr)
 		lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
-		return lines[:len(lines)-1] // without the summary
+		return lines[:slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "1 row done") })]
 	}
 	all := call("all")
 	for _, want := range []string{"layer -1 embd row 0 sum ", "layer 0 layer_out row 0 sum ", "layer 3 layer_out row 0 sum ", "layer 4 logits row 0 sum "} {

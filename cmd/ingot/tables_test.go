@@ -311,3 +311,22 @@ func TestEncodings(t *testing.T) {
 		require.Contains(t, r.stderr, near)
 	}
 }
+
+// TestFailedLinesAreShown: a line from which no columns can be read is in the file of failed rows
+// as a whole.
+func TestFailedLinesAreShown(t *testing.T) {
+	t.Parallel()
+	in := write(t, "in.jsonl", `{"id":"a","text":"Name the capital of Finland."}`+"\nnot JSON\n[1, 2]\n"+`{"id":"b"}`+"\n")
+	folder := t.TempDir()
+	failed := filepath.Join(folder, "failed.csv")
+	r := ingot(t, "", answering(in, filepath.Join(folder, "out.csv"), "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	rows := readCSV(t, failed)
+	require.Equal(t, []string{"not JSON", "[1, 2]", ""}, column(rows, "line"))
+	require.Equal(t, []string{"", "", "b"}, column(rows, "id"))
+
+	whole := write(t, "whole.jsonl", `{"id":"b"}`+"\n"+`{"id":"a","text":"Name the capital of Finland."}`+"\n")
+	r = ingot(t, "", answering(whole, filepath.Join(folder, "whole.csv"), "--failed", failed)...)
+	require.Equal(t, exitOK, r.code, r.stderr)
+	require.NotContains(t, readCSV(t, failed)[0], "line", "every row has columns")
+}

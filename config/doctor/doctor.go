@@ -1,5 +1,5 @@
 // Package doctor examines a machine: its backends, the one that the settings choose, Redis, and
-// whether a model fits.
+// whether a model fits and answers.
 package doctor
 
 import (
@@ -32,6 +32,7 @@ type Diagnosis struct {
 	Chosen     Choice          `json:"chosen"`
 	Redis      *RedisState     `json:"redis,omitempty"`
 	Model      *ModelFit       `json:"model,omitempty"`
+	Answer     *Answer         `json:"answer,omitempty"` // nil without a model that fits
 	opened     compute.Backend // the chosen backend; nil if it cannot be used
 }
 
@@ -94,14 +95,20 @@ func Examine(ctx context.Context, cfg *config.Config, version string) (d *Diagno
 		d.Kernels = append(d.Kernels, set.Name)
 	}
 	problems = d.examineBackends(cfg)
-	if d.opened != nil {
-		defer func() { problems = errors.Join(problems, d.opened.Close()) }()
-	}
+	defer func() {
+		if d.opened != nil {
+			problems = errors.Join(problems, d.opened.Close())
+		}
+	}()
 	if cfg.Redis != "" {
 		problems = errors.Join(problems, d.examineRedis(ctx, cfg))
 	}
 	if cfg.Model != "" && d.opened != nil {
-		problems = errors.Join(problems, d.examineModel(cfg))
+		err := d.examineModel(cfg)
+		if err == nil {
+			err = d.ask(ctx, cfg)
+		}
+		problems = errors.Join(problems, err)
 	}
 	return d, problems
 }

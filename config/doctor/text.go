@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"text/template"
+	"time"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/internal/textfmt"
@@ -24,6 +25,9 @@ var diagnosis = template.Must(template.New("diagnosis").Funcs(template.FuncMap{
 	"note": func(driver string) string {
 		d, _ := drivers.Find(driver)
 		return d.Note
+	},
+	"seconds": func(s float64) string {
+		return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
 	},
 	"window": func(bytes int64, positions int) string { return textfmt.Window(uint64(bytes), positions) }, //nolint:gosec // a size is not negative
 }).Parse(text))

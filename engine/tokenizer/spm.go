@@ -15,8 +15,8 @@ import (
 const spaceMark = "▁" // U+2581, which represents a space in SentencePiece vocabularies
 
 // spm is SentencePiece's byte-pair encoding. It joins characters and tokens to longer tokens, the
-// one with the best score first. Characters that are not tokens become byte tokens or, in a vocabulary
-// without byte tokens, the unknown token.
+// one with the best score first. Characters that are not tokens become byte tokens or, in a
+// vocabulary without byte tokens, the unknown token.
 type spm struct {
 	vocab          *vocabulary
 	ranks          []int32          // [id] 0 for the best score; equal scores have equal ranks
@@ -137,8 +137,8 @@ func wordEnd(text string) int {
 	return len(text)
 }
 
-// encodeWord appends the ids of a word. from is the index in dst where the ids of the text begin. As
-// in SentencePiece, a sequence of characters without tokens becomes one unknown token.
+// encodeWord appends the ids of a word. from is the index in dst where the ids of the text begin.
+// As in SentencePiece, a sequence of characters without tokens becomes one unknown token.
 func (e *spm) encodeWord(dst []int32, from int, word string, m *merger, p *pacer) []int32 {
 	m.reset()
 	for i := 0; i < len(word); {

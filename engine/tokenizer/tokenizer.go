@@ -272,6 +272,31 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	return out.String()
 }
 
+// DecodeSpecial is like Decode, but control and unknown tokens become their texts, such as
+// "<|user|>".
+func (t *Tokenizer) DecodeSpecial(ids []int32) string {
+	d := t.NewDecoder()
+	var out strings.Builder
+	for _, id := range ids {
+		if kind := t.kind(id); kind != kindControl && kind != kindUnknown {
+			out.WriteString(d.Next(id))
+			continue
+		}
+		out.WriteString(d.Flush()) // the text before ends here, even within a character
+		out.WriteString(t.vocab.tokens[id])
+		d.started = true
+	}
+	out.WriteString(d.Flush())
+	return out.String()
+}
+
+func (t *Tokenizer) kind(id int32) kind {
+	if !t.has(id) {
+		return kindUndefined
+	}
+	return t.vocab.kinds[id]
+}
+
 // AddsBOS reports whether the file requires a BOS token before a text.
 func (t *Tokenizer) AddsBOS() bool { return t.vocab.addBOS }
 

@@ -249,3 +249,14 @@ func TestMaxTokenBytes(t *testing.T) {
 	require.Zero(t, lacking.tokenizer(t).MinTokens("xxxxx"))
 	require.Equal(t, 2, lacking.tokenizer(t).MinTokens("axbxcdxe"), "five bytes that have tokens, of at most four each")
 }
+
+// DecodeSpecial gives the texts of control tokens. A character that they interrupt is replaced.
+func TestDecodeSpecial(t *testing.T) {
+	t.Parallel()
+	f := sentencePiece()
+	tok := f.tokenizer(t)
+	require.Equal(t, "<s> the</s>", tok.DecodeSpecial(f.idsOf("<s>", "▁the", "</s>")), "as Hugging Face's Llama tokenizer")
+	require.Equal(t, "the<unk>\n", tok.DecodeSpecial(f.idsOf("▁the", "<unk>", "<0x0A>")))
+	require.Equal(t, "\ufffd<s>\ufffd", tok.DecodeSpecial(f.idsOf("<0xC3>", "<s>", "<0xB6>")))
+	require.Equal(t, "the", tok.DecodeSpecial(append(f.idsOf("▁the"), -1, 1<<30)))
+}

@@ -279,11 +279,11 @@ func TestFailedRowsInTheShapeOfTheInput(t *testing.T) {
 {"n":4,"ingot_error":"timeout: line 4: too slow"}
 {"ingot_error":"timeout: line 5: too slow"}
 `},
-		{export.CSV, `id,n,ingot_error
-a,1,timeout: line 1: too slow
-,,timeout: line 3: too slow
-,4,timeout: line 4: too slow
-,,timeout: line 5: too slow
+		{export.CSV, `id,n,line,ingot_error
+a,1,,timeout: line 1: too slow
+,,not JSON,timeout: line 3: too slow
+,4,,timeout: line 4: too slow
+,," {} ",timeout: line 5: too slow
 `},
 	} {
 		var failed bytes.Buffer

@@ -21,6 +21,9 @@ type FailedRows struct {
 	out     table.Writer   // nil until a row is written as a record rather than as its line
 }
 
+// lineColumn has the line of a row from which no fields could be read.
+const lineColumn = "line"
+
 // NewFailedRows returns a FailedRows that writes to w. If the input consists of JSON objects on
 // lines, Batch and Simple write a failed row as its line with the reason in it. Otherwise a row is
 // written as a record of its columns.
@@ -41,6 +44,9 @@ func (f *FailedRows) write(record table.Record, reason string) error {
 	if err := f.open(); err != nil {
 		return err
 	}
+	if len(record.Fields) == 0 && record.Line != nil {
+		record.Fields = []table.Field{{Name: lineColumn, Value: textValue(string(record.Line))}}
+	}
 	record.Fields = append(slices.Clone(record.Fields), table.Field{Name: table.ReasonColumn, Value: textValue(reason)})
 	return f.out.Write(record)
 }
@@ -58,7 +64,7 @@ func lineWith(r table.Record, reason json.RawMessage) []byte {
 		return fmt.Appendf(start[:len(start):len(start)], "%q:%s}", table.ReasonColumn, reason)
 	}
 	if len(fields) == 0 || !json.Valid(line) {
-		fields = append(slices.Clone(fields), table.Field{Name: "line", Value: textValue(string(line))})
+		fields = append(slices.Clone(fields), table.Field{Name: lineColumn, Value: textValue(string(line))})
 	}
 	object := []byte("{")
 	for _, field := range fields {

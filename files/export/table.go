@@ -95,7 +95,11 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 		return nil, err
 	}
 	if t.options.Failed != nil {
-		t.options.Failed.columns = append(slices.Clone(input), table.Column{Name: table.ReasonColumn, Kind: table.String})
+		columns, err := t.failedColumns(input)
+		if err != nil {
+			return nil, err
+		}
+		t.options.Failed.columns = columns
 	}
 	t.generated = generated(t.options.Answers)
 	columns := append([]table.Column{}, input...)
@@ -103,6 +107,45 @@ func (t *tableMaker) columns() ([]table.Column, error) {
 		columns = append(columns, table.Column{Name: t.options.Prefix + c.Name, Kind: c.Kind})
 	}
 	return columns, nil
+}
+
+// failedColumns returns the columns of the failed rows. If there are lines from which no fields can
+// be read, these include a column for the lines.
+func (t *tableMaker) failedColumns(input []table.Column) ([]table.Column, error) {
+	columns := slices.Clone(input)
+	if t.options.Failed.format != Simple && !slices.Contains(table.Names(input), lineColumn) {
+		unread, err := t.hasUnreadLines()
+		if err != nil {
+			return nil, err
+		}
+		if unread {
+			columns = append(columns, table.Column{Name: lineColumn, Kind: table.String})
+		}
+	}
+	return append(columns, table.Column{Name: table.ReasonColumn, Kind: table.String}), nil
+}
+
+// hasUnreadLines reports whether the input has a line from which no fields can be read.
+func (t *tableMaker) hasUnreadLines() (found bool, err error) {
+	in, err := t.open()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	for !found {
+		record, err := in.Next()
+		var damaged *table.RecordError
+		switch {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case errors.As(err, &damaged):
+			record = damaged.Record()
+		case err != nil:
+			return false, err
+		}
+		found = len(record.Fields) == 0 && record.Line != nil
+	}
+	return found, nil
 }
 
 func (t *tableMaker) run(ctx context.Context, in table.Reader) error {

@@ -28,12 +28,12 @@ func (d *Default) of(number int) json.RawMessage {
 	if d.Setting.Name != seedField {
 		return d.Value
 	}
-	return marshal(rowSeed(d.Value, number))
+	return marshal(RowSeed(string(d.Value), number))
 }
 
-// rowSeed mixes the seed of a run, in decimal, with the number of a row. The result has 53 bits,
+// RowSeed mixes the seed of a run, in decimal, with the number of a row. The result has 53 bits,
 // which are exact in JSON readers that use float64.
-func rowSeed(seed []byte, number int) int64 {
+func RowSeed(seed string, number int) int64 {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s:%d", seed, number))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 11)
 }

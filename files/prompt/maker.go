@@ -174,6 +174,9 @@ func (m *maker) body(r table.Record) (endpoint openai.Endpoint, body []table.Fie
 		}
 	default:
 		endpoint, body, err = m.shape.body(r.Fields)
+		if err == nil && m.shape.name == Prompt && r.Line != nil { // an object of a JSONL file, rather than a record of a table
+			body = append(body, settingsIn(r.Fields)...)
+		}
 		if err == nil && endpoint == openai.Chat && !m.keep {
 			body[0].Value, err = withoutAnswer(body[0].Value)
 		}

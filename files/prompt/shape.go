@@ -153,7 +153,10 @@ func messagesBody(fields []table.Field) (openai.Endpoint, []table.Field, error) 
 	return openai.Chat, []table.Field{{Name: "messages", Value: marshal(list)}}, err
 }
 
+// promptBody makes a chat of a row's prompt. The prompt can be inside "body", as in lines of
+// OpenAI's Batch API.
 func promptBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
+	fields = insideBody(fields)
 	if isMessages(value(fields, "prompt")) {
 		list, err := elements(fields, "prompt")
 		return openai.Chat, []table.Field{{Name: "messages", Value: marshal(list)}}, err
@@ -163,6 +166,27 @@ func promptBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {
 		return "", nil, err
 	}
 	return chat(chatMessage{"user", s})
+}
+
+// insideBody returns the fields in "body" if the prompt is there, otherwise the fields themselves.
+func insideBody(fields []table.Field) []table.Field {
+	if body := value(fields, "body"); body != nil && body[0] == '{' && value(fields, "prompt") == nil {
+		if inner, err := table.Fields(body); err == nil {
+			return inner
+		}
+	}
+	return fields
+}
+
+// settingsIn returns the fields of a JSON object that are settings of a chat, such as max_tokens.
+func settingsIn(fields []table.Field) (settings []table.Field) {
+	for _, f := range insideBody(fields) {
+		known := slices.ContainsFunc(Settings, func(s *openai.Field) bool { return s.Named(f.Name) && (s.Only == "" || s.Only == openai.Chat) })
+		if known && !isNull(f.Value) {
+			settings = append(settings, f)
+		}
+	}
+	return settings
 }
 
 func completionBody(fields []table.Field) (openai.Endpoint, []table.Field, error) {

@@ -37,6 +37,7 @@ type Output struct {
 	results int
 	kept    int // number of results that the file had when it was opened, without those that Retract removed
 	failed  int
+	empty   int                  // number of written answers with a choice without text
 	errors  map[uint64]errorLine // error lines of the output, by errorSum
 	codes   map[string]*int      // number of error lines, by code
 	models  map[Model]int        // number of answers that the file had when it was opened
@@ -344,6 +345,8 @@ func (o *Output) Write(line int, text []byte, failed bool) error {
 	}
 	if failed {
 		o.addError(line, text, errorCode(text))
+	} else if isEmpty(text) {
+		o.empty++
 	}
 	if _, err := o.w.Write(text); err != nil {
 		return writeError(err)

@@ -36,6 +36,7 @@ type Row struct {
 	CustomID string          // the row's custom_id; for a row without one, DefaultID(Line) or a variant of it that no earlier row has
 	Endpoint openai.Endpoint // the API endpoint that answers the row
 	Body     json.RawMessage
+	Continue bool          // the body has a text as "prompt", which the model continues, and the line does not ask for that by its "url"
 	Model    string        // the model that the body names; empty for none
 	Err      *openai.Error // why the row cannot be used, with Endpoint, Body and Model not set; nil for a usable row
 }
@@ -54,6 +55,10 @@ type Options struct {
 	Format        Format   // format of the lines; empty means FormatAuto
 	IgnoreUnknown bool     // accept rows with unknown fields and with names of other models
 	Models        []string // allowed values of a row's "model"; nil for any
+
+	// Remote means that the rows come from a client over HTTP. Errors then do not name the flags of
+	// commands.
+	Remote bool
 
 	// RecordSum returns the checksum of the record from which a line was made. It is called once
 	// per row, in the order of the lines. Nil if the lines are not made from records.
@@ -215,16 +220,54 @@ func (r *Reader) Rows(ctx context.Context) iter.Seq2[Row, error] {
 
 // Count reads r to the end and returns the number of rows. Its errors are those of Next.
 func Count(r io.Reader, f Format) (int, error) {
+	n, _, err := Survey(r, f)
+	return n, err
+}
+
+// Survey reads r to the end and returns the number of rows, and how many of them are requests with
+// Row.Continue. Its errors are those of Next.
+func Survey(r io.Reader, f Format) (n, continued int, err error) {
 	lines := NewReader(r, Options{Format: f})
-	for n := 0; ; n++ {
-		_, _, err := lines.nextLine()
+	for ; ; n++ {
+		text, whole, err := lines.nextLine()
 		if errors.Is(err, io.EOF) {
-			return n, nil
+			return n, continued, nil
 		}
 		if err != nil {
-			return 0, err
+			return 0, 0, err
+		}
+		if whole && bytes.Contains(text, []byte(`"prompt"`)) {
+			if l, err := lines.parser(text); err == nil && continues(text, l) {
+				continued++
+			}
 		}
 	}
+}
+
+// HasText reports whether a line of OpenAI's Batch API has a text as prompt, which a model
+// continues.
+func HasText(line []byte) bool {
+	if !bytes.Contains(line, []byte(`"prompt"`)) {
+		return false
+	}
+	l, err := openai.ParseInputLine(line)
+	return err == nil && hasText(l)
+}
+
+func hasText(l openai.InputLine) bool {
+	var body struct {
+		Prompt json.RawMessage `json:"prompt"`
+	}
+	return l.Endpoint == openai.Completions && json.Unmarshal(l.Body, &body) == nil && bytes.HasPrefix(body.Prompt, []byte(`"`))
+}
+
+// continues returns Row.Continue of a line.
+func continues(line []byte, l openai.InputLine) bool {
+	if !hasText(l) {
+		return false
+	}
+	var named struct{ Body, URL json.RawMessage }
+	return json.Unmarshal(line, &named) == nil && (named.Body == nil || named.URL == nil)
 }
 
 // parse sets the fields of a row from its line. If the line has no custom_id, it leaves CustomID
@@ -261,6 +304,7 @@ func (r *Reader) parse(row *Row, text []byte) {
 		return
 	}
 	row.Endpoint, row.Body, row.Model = l.Endpoint, bytes.Clone(l.Body), request.Model()
+	row.Continue = continues(text, l)
 }
 
 // check returns an *openai.Error if a line has fields that are unknown, or names another model.
@@ -272,18 +316,21 @@ func (r *Reader) check(l openai.InputLine, request *openai.Request) error {
 		return l.Misplaced
 	}
 	if err := request.CheckUnknown(); err != nil {
-		return withHint(err, "--unknown-fields ignore accepts unknown fields")
+		return r.withHint(err, "--unknown-fields ignore accepts unknown fields")
 	}
 	if r.options.Models == nil {
 		return nil
 	}
 	if err := request.CheckModel(r.options.Models...); err != nil {
-		return withHint(err, "--unknown-fields ignore accepts other names")
+		return r.withHint(err, "--unknown-fields ignore accepts other names")
 	}
 	return nil
 }
 
-func withHint(err error, hint string) error {
+func (r *Reader) withHint(err error, hint string) error {
+	if r.options.Remote {
+		return err
+	}
 	e := *openai.AsError(err)
 	e.Message += " (" + hint + ")"
 	return &e

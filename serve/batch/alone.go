@@ -68,6 +68,9 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 		return err
 	}
 	defer e.giveBack()
+	if e.Info().Chat {
+		t.warnOfContinued()
+	}
 	out, err := t.Results()
 	if err != nil {
 		return err
@@ -78,7 +81,7 @@ func (a *Alone) run(ctx context.Context, t Task) error {
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = local.Run(ctx, e.Engine, in, out, local.Options{
-		Format: rows.FormatJSONL, Models: []string{t.Model}, Concurrency: a.options.Concurrency, Version: a.options.Version,
+		Format: rows.FormatJSONL, Alias: t.Model, Models: []string{t.Model}, Remote: true, Concurrency: a.options.Concurrency, Version: a.options.Version,
 		Logger:   a.options.Logger,
 		Progress: func(p local.Progress) { t.Report(Tokens{p.PromptTokens, p.CompletionTokens}) },
 	})

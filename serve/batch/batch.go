@@ -40,6 +40,7 @@ type Batch struct {
 	Endpoint         openai.Endpoint   `json:"endpoint"`
 	Model            string            `json:"model,omitempty"` // model of the rows; empty before validation
 	Errors           *Faults           `json:"errors"`
+	Warnings         []string          `json:"warnings,omitempty"` // about answers that are probably not what the client wants; not a field of OpenAI's
 	InputFileID      string            `json:"input_file_id"`
 	CompletionWindow string            `json:"completion_window"`
 	Status           Status            `json:"status"`
@@ -100,6 +101,7 @@ type record struct {
 	Batch        Batch         `json:"batch"`
 	OutputExpiry time.Duration `json:"output_expiry,omitempty"` // time to live of the batch's files
 	Models       []string      `json:"models,omitempty"`        // models that the rows may name; nil for all
+	Continued    int           `json:"continued,omitempty"`     // number of rows with a text that the model continues
 	Ending       *ending       `json:"ending,omitempty"`        // how the batch ends; nil until the results file is final
 }
 

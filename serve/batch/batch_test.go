@@ -353,3 +353,35 @@ func TestBatchHasAllKeys(t *testing.T) {
 	}
 	require.JSONEq(t, `{"total":0,"completed":0,"failed":0}`, string(keys["request_counts"]))
 }
+
+// Somebody who sends questions as prompts to a model for chats is told so, as is somebody whose
+// answers are empty. Errors do not advise flags of a command line, which a client does not have.
+func TestBatchWarns(t *testing.T) {
+	t.Parallel()
+	s := setUp(t)
+	text := func(id, fields string) string {
+		return `{"custom_id":"` + id + `","method":"POST","url":"/v1/completions","body":{"model":"micro","prompt":"What is new?","temperature":0,` + fields + `}}` + "\n"
+	}
+	b := await(t, s.Store, create(t, s.Store, text("a", `"max_tokens":3,"return_token_ids":true`)+text("b", `"max_tokens":3`)+row("ids")+text("odd", `"odd":1`)).ID, ended)
+	require.Equal(t, batch.Completed, b.Status)
+	require.Equal(t, []string{"the model is for chats, but it continues the prompt of 3 rows as text: for answers, send messages to /v1/chat/completions"}, b.Warnings)
+	output, failed := requireWhole(t, s.Store, b, 4)
+	var body struct{ Model string }
+	require.NoError(t, json.Unmarshal(output["a"].Response.Body, &body))
+	require.Equal(t, "micro", body.Model)
+	require.Contains(t, string(failed["odd"].Response.Body), `\"odd\" is unknown: remove it`)
+	require.NotContains(t, string(failed["odd"].Response.Body), "--")
+
+	quiet := await(t, s.Store, create(t, s.Store, row("ids")).ID, ended)
+	require.Empty(t, quiet.Warnings)
+	var answer struct {
+		Choices []struct {
+			IDs []int32 `json:"token_ids"`
+		}
+	}
+	require.NoError(t, json.Unmarshal(output["a"].Response.Body, &answer))
+	stop := fmt.Sprintf(`"stop_token_ids":[%d]`, answer.Choices[0].IDs[0])
+	b = await(t, s.Store, create(t, s.Store, text("a", stop)+text("b", stop)).ID, ended)
+	require.Len(t, b.Warnings, 2)
+	require.Contains(t, b.Warnings[1], "2 answers are empty: ")
+}

@@ -76,6 +76,7 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 			return err
 		}
 	}
+	f.warnOfContinued(ctx, t)
 	out, err := t.Results()
 	if err != nil {
 		return err
@@ -107,6 +108,18 @@ func (f *Fleet) Run(ctx, stopped context.Context, t Task) error {
 		return fmt.Errorf("%w: the batch was cancelled in the queue", ErrHopeless)
 	}
 	return err
+}
+
+// warnOfContinued warns of texts to continue if a worker that can answer them has a model for
+// chats.
+func (f *Fleet) warnOfContinued(ctx context.Context, t Task) {
+	workers, err := f.queue.Fleet(ctx)
+	if err != nil {
+		return // enqueuing or collecting the rows returns the error
+	}
+	if slices.ContainsFunc(workers, func(w queue.Worker) bool { return w.Live() && w.Chat && w.Serves(t.Model) }) {
+		t.warnOfContinued()
+	}
 }
 
 // watch looks for rows that the queue has lost: a Redis that is killed can lose its last writes. If
@@ -148,7 +161,7 @@ func (f *Fleet) enqueue(ctx context.Context, t Task) error {
 	}
 	defer in.Close() //nolint:errcheck // the file was only read
 	_, err = enqueue.Enqueue(ctx, f.queue, in, enqueue.Options{
-		Batch: t.Batch, Alias: t.Model, Priority: queue.Bulk, Format: rows.FormatJSONL, Version: f.version,
+		Batch: t.Batch, Alias: t.Model, Priority: queue.Bulk, Format: rows.FormatJSONL, Remote: true, Version: f.version,
 		Deadline: time.Unix(t.Expires, 0),
 	})
 	if errors.Is(err, rows.ErrOtherFile) {

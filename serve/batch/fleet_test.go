@@ -1,6 +1,8 @@
 package batch_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,11 +39,15 @@ func TestFleetAnswersBatches(t *testing.T) {
 	t.Parallel()
 	f := setUpFront(t)
 	close(f.free)
-	b := await(t, f.Store, create(t, f.Store, rowsOf(30)+bad("bad")).ID, ended)
+	b := await(t, f.Store, create(t, f.Store, rowsOf(30)+bad("bad")+strings.Replace(row("text"), "[300,404]", `"Hi"`, 1)).ID, ended)
 	require.Equal(t, batch.Completed, b.Status)
-	_, failed := requireWhole(t, f.Store, b, 31)
+	output, failed := requireWhole(t, f.Store, b, 32)
 	require.Len(t, failed, 1)
-	require.Equal(t, 60, b.Usage.OutputTokens)
+	require.Equal(t, 62, b.Usage.OutputTokens)
+	var body struct{ Model string }
+	require.NoError(t, json.Unmarshal(output["text"].Response.Body, &body))
+	require.Equal(t, "micro", body.Model)
+	require.Equal(t, []string{"the model is for chats, but it continues the prompt of 1 row as text: for answers, send messages to /v1/chat/completions"}, b.Warnings)
 	all, err := f.queue.Batches(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, all, "the queue is empty")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,6 +134,7 @@ func (s *Store) validateInput(ctx context.Context, b *batch, runner Runner) erro
 	}
 	return s.change(b, func(r *record) {
 		r.Batch.InProgressAt, r.Batch.Model, r.Batch.RequestCounts.Total = s.unix(), v.model, v.total
+		r.Continued = v.texts
 		if r.Batch.Status == Validating { // the batch may have been cancelled meanwhile
 			r.Batch.Status = InProgress
 		}
@@ -151,6 +153,7 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	})
 	err := runner.Run(ctx, b.stopped, Task{
 		Batch: v.ID, Model: v.Model, Input: s.contentPath(v.InputFileID), Results: results, Expires: v.ExpiresAt, Report: b.report,
+		Continued: b.state().Continued, Warn: func(text string) { s.warn(b, text) },
 	})
 	out, openErr := results() // conclude counts the results
 	if openErr != nil {
@@ -159,6 +162,7 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 	if closeErr := out.Close(); err == nil || closeErr != nil {
 		err = errors.Join(err, closeErr)
 	}
+	s.warnOfEmpty(b, out)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -168,6 +172,26 @@ func (s *Store) answer(ctx context.Context, b *batch, runner Runner) error {
 		return err
 	}
 	return s.conclude(b, nil)
+}
+
+// warn adds a warning to a batch, unless it has the warning already.
+func (s *Store) warn(b *batch, text string) {
+	if slices.Contains(b.state().Batch.Warnings, text) {
+		return
+	}
+	s.log.Warn("batch: "+text, "batch", b.state().Batch.ID, "rows", b.state().Batch.RequestCounts.Total)
+	err := s.change(b, func(r *record) { r.Batch.Warnings = append(slices.Clone(r.Batch.Warnings), text) })
+	if err != nil {
+		s.log.Warn("could not store a warning of a batch", "batch", b.state().Batch.ID, "error", err)
+	}
+}
+
+// warnOfEmpty warns if many answers of the results are empty.
+func (s *Store) warnOfEmpty(b *batch, out *rows.Output) {
+	lines, failed := out.Counts()
+	if empty := out.Empty(); rows.ManyEmpty(empty, lines-failed-out.Kept()) {
+		s.warn(b, fmt.Sprintf("%d answers are empty: finish_reason says whether the model ended them (stop), or max_tokens did (length)", empty))
+	}
 }
 
 // conclude decides how a batch ends. failure is the error that ended the batch, or nil.

@@ -3,8 +3,11 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ingot-run/ingot/files/rows"
+	"github.com/ingot-run/ingot/internal/textfmt"
+	"github.com/ingot-run/ingot/openai"
 )
 
 // Runner answers the rows of batches. Alone and Fleet implement it.
@@ -25,12 +28,22 @@ type Runner interface {
 
 // Task describes a batch to a Runner.
 type Task struct {
-	Batch   string
-	Model   string                       // model of the rows, one of Models
-	Input   string                       // path of the input file
-	Expires int64                        // end of the completion window, in Unix seconds
-	Results func() (*rows.Output, error) // opens the results file; called when the batch's turn begins. The store closes the file
-	Report  func(Tokens)                 // called after results were written, with all tokens so far, from one goroutine
+	Batch     string
+	Model     string                       // model of the rows, one of Models
+	Input     string                       // path of the input file
+	Continued int                          // number of rows with a text that the model continues
+	Expires   int64                        // end of the completion window, in Unix seconds
+	Results   func() (*rows.Output, error) // opens the results file; called when the batch's turn begins. The store closes the file
+	Report    func(Tokens)                 // called after results were written, with all tokens so far, from one goroutine
+	Warn      func(string)                 // adds a warning to the batch, once
+}
+
+// warnOfContinued warns of texts that a model for chats continues.
+func (t *Task) warnOfContinued() {
+	if t.Continued > 0 {
+		t.Warn(fmt.Sprintf("the model is for chats, but it continues the prompt of %s as text: for answers, send messages to %s",
+			textfmt.Count(t.Continued, "row"), openai.Chat))
+	}
 }
 
 // Tokens has the token counts of a batch's rows.

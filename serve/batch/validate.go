@@ -36,6 +36,7 @@ type validation struct {
 	allowed  []string // models that this batch may use; nil for all
 
 	total  int
+	texts  int                 // number of lines with a text as prompt
 	model  string              // model that the lines so far name; empty if they name none
 	ids    map[uint64]struct{} // hashes of the custom_ids in the lines so far
 	faults []Fault
@@ -124,6 +125,9 @@ func (v *validation) checkLine(l rows.Line) *openai.Error {
 	}
 	if err != nil {
 		return openai.AsError(err)
+	}
+	if rows.HasText(l.Text) {
+		v.texts++
 	}
 	return v.checkModel(line.Model)
 }

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,9 +36,12 @@ const Batch = "local"
 type Options struct {
 	Format        rows.Format           // format of the input; default rows.FormatAuto
 	IgnoreUnknown bool                  // accept rows with unknown fields or names of other models
+	Alias         string                // name of the model in answers; default the name of its file without .gguf
 	Models        []string              // names that rows may use for the model; default the file's name and the name in its metadata
 	Others        []string              // names of models that other runs use; this run leaves out rows with these names
 	RecordSum     func(line int) string // as rows.Options.RecordSum
+	Remote        bool                  // as rows.Options.Remote
+	Continued     func(n int)           // called with the number of rows with rows.Row.Continue, if the model is for chats: before the first answer or, for a pipe, after the last; may be nil
 	MixModels     bool                  // continue an output that has answers of another model or with other arithmetic
 	Concurrency   int                   // maximum number of jobs in the engine at once, at least 1
 	Version       string                // version of the program, for results
@@ -61,6 +65,7 @@ type Progress struct {
 // Summary has the outcome of a run.
 type Summary struct {
 	Progress
+	Empty             int // answers of this run with a choice without text
 	KeptFailed        int // error lines from earlier runs
 	KeptByOtherModels int // answers of other models from earlier runs; 0 if this run answered nothing
 }
@@ -74,10 +79,11 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	if err := checkModel(ctx, eng, out, o); err != nil {
 		return Summary{}, err
 	}
-	total, err := countRows(in, o.Format)
+	total, continued, err := countRows(in, o.Format)
 	if err != nil {
 		return Summary{}, err
 	}
+	o.reportContinued(eng, continued)
 	if o.Models == nil {
 		o.Models = modelNames(eng.Info())
 	}
@@ -89,7 +95,10 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 		err = errors.Join(ctx.Err(), out.Flush())
 	}
 	r.count()
-	s := Summary{Progress: r.progress, KeptFailed: r.failed}
+	if continued == 0 {
+		o.reportContinued(eng, int(r.continued.Load()))
+	}
+	s := Summary{Progress: r.progress, KeptFailed: r.failed, Empty: out.Empty()}
 	if err == nil && s.Done > 0 { // the model's hash was computed for the results
 		model, err := modelOf(ctx, eng)
 		if err != nil {
@@ -140,25 +149,31 @@ func modelOf(ctx context.Context, eng worker.Engine) (rows.Model, error) {
 	return rows.Model{SHA256: sha, Arithmetic: info.Arithmetic, Context: info.Context}, err
 }
 
-// countRows returns the number of remaining rows of the input, or 0 if the input cannot be read
-// twice.
-func countRows(in io.Reader, f rows.Format) (int, error) {
+// reportContinued calls Continued if there are rows with text that a model for chats continues.
+func (o *Options) reportContinued(eng worker.Engine, rows int) {
+	if rows > 0 && o.Continued != nil && eng.Info().Chat {
+		o.Continued(rows)
+	}
+}
+
+// countRows returns what rows.Survey returns for the rest of the input, or zeros if the input
+// cannot be read twice.
+func countRows(in io.Reader, f rows.Format) (n, continued int, err error) {
 	s, ok := in.(io.Seeker)
 	if !ok {
-		return 0, nil
+		return 0, 0, nil
 	}
 	start, err := s.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return 0, nil //nolint:nilerr // pipes have a Seek that fails
+		return 0, 0, nil //nolint:nilerr // pipes have a Seek that fails
 	}
-	n, err := rows.Count(in, f)
-	if err != nil {
-		return 0, err
+	if n, continued, err = rows.Survey(in, f); err != nil {
+		return 0, 0, err
 	}
 	if _, err := s.Seek(start, io.SeekStart); err != nil {
-		return 0, fmt.Errorf("return to the start of the rows: %w", err)
+		return 0, 0, fmt.Errorf("return to the start of the rows: %w", err)
 	}
-	return n, nil
+	return n, continued, nil
 }
 
 func modelNames(info engine.Info) []string {
@@ -167,17 +182,18 @@ func modelNames(info engine.Info) []string {
 }
 
 type run struct {
-	in       io.Reader
-	out      *rows.Output
-	options  Options
-	window   *window
-	start    time.Time
-	held     int          // number of lines in the output before this run
-	failed   int          // number of error lines in the output before this run
-	total    int          // number of rows in the file; 0 if unknown
-	kept     atomic.Int64 // number of input rows that the output had before this run, counted while the input is read
-	others   atomic.Int64 // number of rows for other models, counted while the input is read
-	progress Progress     // written by collect
+	in        io.Reader
+	out       *rows.Output
+	options   Options
+	window    *window
+	start     time.Time
+	held      int          // number of lines in the output before this run
+	failed    int          // number of error lines in the output before this run
+	total     int          // number of rows in the file; 0 if unknown
+	kept      atomic.Int64 // number of input rows that the output had before this run, counted while the input is read
+	continued atomic.Int64 // number of rows with Row.Continue, counted while the input is read
+	others    atomic.Int64 // number of rows for other models, counted while the input is read
+	progress  Progress     // written by collect
 }
 
 func (r *run) run(ctx context.Context, eng worker.Engine) error {
@@ -186,6 +202,7 @@ func (r *run) run(ctx context.Context, eng worker.Engine) error {
 	q := memqueue.New()
 	w, err := worker.New(eng, q, worker.Config{
 		Alias:           Batch,
+		Model:           cmp.Or(r.options.Alias, eng.Info().FileName()),
 		Version:         r.options.Version,
 		Concurrency:     r.options.Concurrency,
 		ShutdownTimeout: time.Nanosecond, // the next run answers the rows that are running when Run stops
@@ -216,7 +233,7 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 	whole := sha256.New()
 	rows := rows.NewReader(io.TeeReader(r.in, whole), rows.Options{
 		Format: r.options.Format, IgnoreUnknown: r.options.IgnoreUnknown, Models: slices.Concat(r.options.Models, r.options.Others),
-		RecordSum: r.options.RecordSum,
+		Remote: r.options.Remote, RecordSum: r.options.RecordSum,
 	})
 	added := 0
 	for row, err := range rows.Rows(ctx) {
@@ -226,6 +243,9 @@ func (r *run) feed(ctx context.Context, p *enqueue.Producer) error {
 		if r.isForOther(row) {
 			r.others.Add(1)
 			continue
+		}
+		if row.Continue {
+			r.continued.Add(1)
 		}
 		if r.out.Has(row.Line) {
 			if err := r.out.Check(row); err != nil {
