@@ -1,7 +1,7 @@
 // Package cpu is the compute backend on the processor. It is the reference for every other backend,
 // and it runs on machines without a GPU.
 //
-// Weights are packed once and stay quantised. Activations are quantised to 8 bits in blocks, once
+// Weights are packed once and stay quantised. Activations are quantised to 16 bits in blocks, once
 // for all products of an operation. Every product reads a weight once for all rows of the step. The
 // bits of a value depend on its row alone, not on the other rows and not on the number of threads.
 package cpu

@@ -218,7 +218,7 @@ func TestSameValuesInOtherDimensions(t *testing.T) {
 		tensor := b.tensor(name)
 		tensor.Shape = []int{tensor.Shape[0], tensor.Shape[1] * tensor.Shape[2]}
 	}
-	requirePlain(t, b.write(t), floatTolerance)
+	requirePlain(t, b.write(t))
 }
 
 // TestMissingSettings removes each setting of the architecture in turn. The model must load with
@@ -265,7 +265,7 @@ func TestPredictionAnnouncedButAbsent(t *testing.T) {
 		require.Equal(t, 3, m.Config().Layers)
 		err = m.(model.Drafter).Draft(modeltest.Batch([]int32{1}, 0), model.TrunkStates, rows(1))
 		require.ErrorIs(t, err, model.ErrUnsupported)
-		requirePlain(t, b.write(t), floatTolerance)
+		requirePlain(t, b.write(t))
 	})
 	t.Run("no tensors, and not counted in block_count", func(t *testing.T) {
 		g := flash()

@@ -12,14 +12,13 @@ import (
 )
 
 // TestAllowsCoarserArithmetic runs the suite on a backend that rounds as much as the suite allows.
-// It rounds activations to 8 bits in runs of 256 for products with weights of blocks, and to
-// float16 for products with other weights except F32.
+// It rounds activations to float16 for products with all weights except F32.
 func TestAllowsCoarserArithmetic(t *testing.T) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			require.NoError(t, verdict(t, c.name, func(s site) compute.Step {
-				return rounding{s, eightBits}
+				return rounding{s, toFloat16}
 			}))
 		})
 	}
@@ -104,26 +103,27 @@ func chosenAlone(e compute.Experts) compute.Experts {
 	return e
 }
 
-func eightBits(x []float32, t gguf.Type) { roundTo(x, t, 127) }
-
-func fourBits(x []float32, t gguf.Type) { roundTo(x, t, 7) }
-
-func roundTo(x []float32, t gguf.Type, steps float64) {
+func toFloat16(x []float32, t gguf.Type) {
 	if t == gguf.TypeF32 {
 		return
 	}
+	for i, v := range x {
+		x[i] = gguf.F16ToF32(gguf.F32ToF16(v))
+	}
+}
+
+// eightBits rounds activations for weights of blocks to 8 bits in runs of 32.
+func eightBits(x []float32, t gguf.Type) {
 	if t.BlockSize() == 1 {
-		for i, v := range x {
-			x[i] = gguf.F16ToF32(gguf.F32ToF16(v))
-		}
+		toFloat16(x, t)
 		return
 	}
-	for run := range slices.Chunk(x, quantRun) {
+	for run := range slices.Chunk(x, 32) {
 		largest := 0.0
 		for _, v := range run {
 			largest = max(largest, math.Abs(float64(v)))
 		}
-		if step := largest / steps; step > 0 {
+		if step := largest / 127; step > 0 {
 			for i, v := range run {
 				run[i] = float32(math.Round(float64(v)/step) * step)
 			}

@@ -5,16 +5,22 @@ import "unsafe"
 // The arguments of the kernels have the same layout as the structs in c/args.h: every field takes 8
 // bytes. A kernel does not retain pointers after it returns.
 
-// Block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels
-// add. It takes one cache line.
+// Block is 32 activations of 16 bits with their scale, and their sums in the forms that the kernels
+// add. An activation is D times its integer, which is from -32512 to 32512.
 type Block struct {
-	Q                         [32]int8
-	D                         float32 // an activation is D times its byte
-	Sum                       float32 // D times the sum of the bytes
-	FirstSum                  float32 // D times the sum of the first 16 bytes
-	Minus8, Minus16, Minus128 int32   // -8, -16 and -128 times the sum of the bytes
-	First32, Second32         int32   // -32 times the sum of the first, and of the last, 16 bytes
+	// Q has the integers as the kernels of a level read them. In portable Go they are in order. For
+	// AVX2 and AVX-512, the second and the third of each four are exchanged. For NEON, Q has 64
+	// signed bytes: integer i is 256 times byte i plus byte 32+i.
+	Q               [32]int16
+	D               float32
+	Sum             float32    // D times the sum of the integers
+	Sums            [2]float32 // D times the sum of the first, and of the last, 16 integers
+	Minus8, Minus16 int32      // -8 and -16 times the sum of the integers
+	Minus32         [2]int32   // -32 times the sum of the first, and of the last, 16 integers
 }
+
+// MaxQ is the largest integer of a Block: 256 times the largest signed byte.
+const MaxQ = 127 * 256
 
 // ProductArgs is a product of packed weights with rows of activations: 16*Groups results per row.
 type ProductArgs struct {
@@ -29,8 +35,8 @@ type ProductArgs struct {
 	Blocks  int64 // number of blocks of 32 weights in a row or, if the weights are floats, the number of weights in a row
 }
 
-// QuantiseArgs converts X to blocks of 32 values of 8 bits. The value of largest magnitude in a
-// block becomes 127 or -127.
+// QuantiseArgs converts X to blocks of 32 values of 16 bits. The value of largest magnitude in a
+// block becomes MaxQ or -MaxQ.
 type QuantiseArgs struct {
 	X      *float32
 	Out    *Block

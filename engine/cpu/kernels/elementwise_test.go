@@ -45,13 +45,14 @@ func TestQuantise(t *testing.T) {
 			s.Quantise(&QuantiseArgs{X: &x[0], Out: &out[0], Blocks: int64(blocks)})
 			for k, b := range out {
 				largest := 0.0
-				for i, v := range b.Q {
-					require.NotEqual(t, int8(-128), v)
-					require.InDelta(t, x[32*k+i], b.D*float32(v), 0.5001*float64(b.D))
+				q := s.integers(&b)
+				for i, v := range q {
+					require.LessOrEqual(t, max(v, -v), int32(MaxQ))
+					require.InDelta(t, x[32*k+i], b.D*float32(v), 0.51*float64(b.D))
 					largest = max(largest, math.Abs(float64(x[32*k+i])))
 				}
-				requireClose(t, largest/127, b.D, 1e-6, 0, "scale")
-				require.Equal(t, blockOf(b.Q, b.D), b)
+				requireClose(t, largest/MaxQ, b.D, 1e-6, 0, "scale")
+				require.Equal(t, s.blockOf(q, b.D), b)
 			}
 		}
 	})

@@ -43,20 +43,22 @@ func quantise(a *QuantiseArgs) {
 		for _, v := range x {
 			size = max(size, float32(math.Abs(float64(v))))
 		}
-		d := size * (1.0 / 127)
+		d := size * (1.0 / MaxQ)
 		inverse := float32(0)
 		if d > 0x1p-120 {
 			inverse = 1 / d
 		}
 		var sums [2]int32
 		for i, v := range x {
-			b.Q[i] = int8(math.RoundToEven(float64(v * inverse)))
+			b.Q[i] = int16(math.RoundToEven(float64(v * inverse)))
 			sums[i/16] += int32(b.Q[i])
 		}
 		sum := sums[0] + sums[1]
-		b.D, b.Sum, b.FirstSum = d, d*float32(sum), d*float32(sums[0])
-		b.Minus8, b.Minus16, b.Minus128 = -8*sum, -16*sum, -128*sum
-		b.First32, b.Second32 = -32*sums[0], -32*sums[1]
+		b.D, b.Sum = d, d*float32(sum)
+		b.Minus8, b.Minus16 = -8*sum, -16*sum
+		for i, v := range sums {
+			b.Sums[i], b.Minus32[i] = d*float32(v), -32*v
+		}
 	}
 }
 

@@ -110,7 +110,7 @@ func (b *unpacked) add(acc *group, x *Block) {
 		}
 	}
 	for r := range acc {
-		acc[r] += b.min[0][r]*x.FirstSum + b.min[1][r]*(x.Sum-x.FirstSum)
+		acc[r] += b.min[0][r]*x.Sums[0] + b.min[1][r]*x.Sums[1]
 		acc[r] += x.D * (b.scale[0][r]*float32(sums[0][r]) + b.scale[1][r]*float32(sums[1][r]))
 	}
 }

@@ -47,18 +47,48 @@ func randomActivations(r *rand.Rand, s *Set, rows, n int) *activations {
 	return x
 }
 
-// blockOf returns a block with the sums of its activations.
-func blockOf(q [32]int8, d float32) Block {
-	var sum, first int32
+// integers returns the integers of a block of s, in order.
+func (s *Set) integers(b *Block) (q [32]int32) {
+	for i := range q {
+		q[i] = s.integer(b, i)
+	}
+	return q
+}
+
+func (s *Set) integer(b *Block, i int) int32 {
+	switch s.Name {
+	case "portable":
+		return int32(b.Q[i])
+	case "neon":
+		halves := (*[64]int8)(unsafe.Pointer(&b.Q))
+		return 256*int32(halves[i]) + int32(halves[32+i])
+	}
+	return int32(b.Q[i&^3+[]int{0, 2, 1, 3}[i%4]])
+}
+
+// blockOf returns a block of s with the sums of its integers.
+func (s *Set) blockOf(q [32]int32, d float32) Block {
+	b := Block{D: d}
+	var sums [2]int32
 	for i, v := range q {
-		if sum += int32(v); i < 16 {
-			first += int32(v)
+		sums[i/16] += v
+		switch s.Name {
+		case "portable":
+			b.Q[i] = int16(v)
+		case "neon":
+			halves := (*[64]int8)(unsafe.Pointer(&b.Q))
+			halves[i] = int8((v + 128) >> 8)
+			halves[32+i] = int8(v)
+		default:
+			b.Q[i&^3+[]int{0, 2, 1, 3}[i%4]] = int16(v)
 		}
 	}
-	return Block{
-		Q: q, D: d, Sum: d * float32(sum), FirstSum: d * float32(first),
-		Minus8: -8 * sum, Minus16: -16 * sum, Minus128: -128 * sum, First32: -32 * first, Second32: -32 * (sum - first),
+	sum := sums[0] + sums[1]
+	b.Sum, b.Minus8, b.Minus16 = d*float32(sum), -8*sum, -16*sum
+	for i, v := range sums {
+		b.Sums[i], b.Minus32[i] = d*float32(v), -32*v
 	}
+	return b
 }
 
 // multiply runs a product over the given rows of x. Before the call, out has the values to which
@@ -133,7 +163,7 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 				a := float64(x.floats[row*n+k])
 				if !FloatWeights(kind) {
 					block := &x.blocks[(row*n+k)/32]
-					a = float64(block.D) * float64(block.Q[k%32])
+					a = float64(block.D) * float64(s.integer(block, k%32))
 				}
 				want += float64(v) * a
 				size += math.Abs(float64(v) * a)
@@ -163,40 +193,62 @@ func checkProduct(t *testing.T, s *Set, kind gguf.Type, weights, n, rows int) {
 	}
 }
 
-// TestProductExact uses scales of 1, so that products are sums of whole numbers. The results of all
-// levels must be equal.
+// TestProductExact uses scales of 1 and integers as activations. The results of all levels must be
+// the sums of integers, up to the rounding of float32.
 func TestProductExact(t *testing.T) {
 	t.Parallel()
+	for name, draw := range map[string]func(r *rand.Rand, i int) int32{
+		"small":         func(r *rand.Rand, _ int) int32 { return int32(r.IntN(255) - 127) },
+		"multiples":     func(r *rand.Rand, _ int) int32 { return 256 * int32(r.IntN(255)-127) },
+		"one per block": func(r *rand.Rand, i int) int32 { return max(0, int32(1-i%32)) * int32(r.IntN(2*MaxQ+1)-MaxQ) },
+	} {
+		for _, kind := range gguf.Types() {
+			if !FloatWeights(kind) {
+				t.Run(fmt.Sprint(name, kind), func(t *testing.T) { checkExact(t, kind, draw) })
+			}
+		}
+	}
+}
+
+func checkExact(t *testing.T, kind gguf.Type, draw func(r *rand.Rand, i int) int32) {
 	const weights, n, rows = 32, 512, 5
-	for _, kind := range gguf.Types() {
-		if FloatWeights(kind) {
-			continue
+	r := rand.New(rand.NewPCG(1, uint64(kind)))
+	data := randomWeights(t, r, kind, weights, n)
+	for at := 0; at < len(data); at += kind.BlockBytes() {
+		for _, scale := range kind.Scales() {
+			data[at+scale], data[at+scale+1] = 0, 0x3c
 		}
-		r := rand.New(rand.NewPCG(1, uint64(kind)))
-		data := randomWeights(t, r, kind, weights, n)
-		for at := 0; at < len(data); at += kind.BlockBytes() {
-			for _, scale := range kind.Scales() {
-				data[at+scale], data[at+scale+1] = 0, 0x3c
+	}
+	packed := pack(t, kind, data, weights, n)
+	q := make([]int32, rows*n)
+	for i := range q {
+		q[i] = draw(r, i)
+	}
+	var first []float32
+	for _, s := range Sets() {
+		x := randomActivations(r, s, rows, n)
+		for k := range rows * n / 32 {
+			x.blocks[k] = s.blockOf([32]int32(q[32*k:]), 1)
+		}
+		got := make([]float32, rows*weights)
+		x.multiply(s, kind, packed, []int{0, 1, 2, 3, 4}, nil, got)
+		if s.Name != "portable" { // all levels of machine code give the same bits
+			if first == nil {
+				first = got
 			}
+			require.Equal(t, first, got, s.Name)
 		}
-		packed := pack(t, kind, data, weights, n)
-		var want []float32
-		for _, s := range Sets() {
-			x := randomActivations(r, s, rows, n)
-			r := rand.New(rand.NewPCG(3, 3))
-			for k := range x.blocks {
-				b := &x.blocks[k]
-				for i := range b.Q {
-					b.Q[i] = int8(r.IntN(255) - 127)
+		line := make([]float32, n)
+		for w := range weights {
+			gguf.Dequantise(line, kind, data[w*len(data)/weights:(w+1)*len(data)/weights])
+			for row := range rows {
+				want, size := 0.0, 0.0
+				for k, v := range line {
+					want += float64(v) * float64(q[row*n+k])
+					size += math.Abs(float64(v) * float64(q[row*n+k]))
 				}
-				*b = blockOf(b.Q, 1)
+				require.InDelta(t, want, got[row*weights+w], 1e-6*size, "%s, row %d of the weights, row %d of the activations", s.Name, w, row)
 			}
-			got := make([]float32, rows*weights)
-			x.multiply(s, kind, packed, []int{0, 1, 2, 3, 4}, nil, got)
-			if want == nil {
-				want = got
-			}
-			require.Equal(t, want, got, "%v, %s", kind, s.Name)
 		}
 	}
 }

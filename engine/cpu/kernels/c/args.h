@@ -1,17 +1,21 @@
 // Arguments of the kernels. Each struct has the layout of its counterpart in args.go: every field
 // takes 8 bytes.
 #pragma once
-#include <stdint.h>
+#include "vec.h"
 
-// block is 32 activations of 8 bits with their scale, and their sums in the forms that the kernels
-// add. It takes one cache line.
+// block is 32 activations of 16 bits with their scale, and their sums in the forms that the kernels
+// add. An activation is d times its integer, which is from -32512 to 32512.
 struct block {
-  int8_t q[32];
-  float d;                            // an activation is d times its byte
-  float sum;                          // d times the sum of the bytes
-  float first_sum;                    // d times the sum of the first 16 bytes
-  int32_t minus8, minus16, minus128;  // -8, -16 and -128 times the sum of the bytes
-  int32_t first32, second32;          // -32 times the sum of the first, and of the last, 16 bytes
+#if LANES == 4
+  int8_t high[32], low[32];  // the integer is 256·high + low
+#else
+  int16_t q[32];  // in each four, the second and the third are exchanged; see widen
+#endif
+  float d;
+  float sum;                  // d times the sum of the integers
+  float sums[2];              // d times the sum of the first, and of the last, 16 integers
+  int32_t minus8, minus16;    // -8 and -16 times the sum of the integers
+  int32_t minus32[2];         // -32 times the sum of the first, and of the last, 16 integers
 };
 
 struct product_args {

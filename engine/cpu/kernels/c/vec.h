@@ -50,12 +50,15 @@ typedef _Float16 f16v VECTOR(_Float16, LANES);
 typedef uint8_t u8v VECTOR(uint8_t, LANES);
 typedef int8_t s8v VECTOR(int8_t, LANES);
 typedef uint8_t bytes VECTOR(uint8_t, 4 * LANES);
+typedef uint16_t u16w VECTOR(uint16_t, 2 * LANES);
+typedef int16_t s16w VECTOR(int16_t, 2 * LANES);
 
 // These vectors have 16 values at every level, so that every level adds the values of a row in the
 // same 16 sums.
 typedef float f32x16 VECTOR(float, 16);
 typedef int32_t i32x16 VECTOR(int32_t, 16);
 typedef int8_t s8x16 VECTOR(int8_t, 16);
+typedef int16_t s16x16 VECTOR(int16_t, 16);
 typedef uint8_t u8x16 VECTOR(uint8_t, 16);
 typedef _Float16 f16x16 VECTOR(_Float16, 16);
 
@@ -92,56 +95,9 @@ INLINE f32v fma_v(f32v a, f32v b, f32v c) { return __builtin_elementwise_fma(a, 
 INLINE f32x16 fma16(f32x16 a, f32x16 b, f32x16 c) { return __builtin_elementwise_fma(a, b, c); }
 INLINE f32v halves(const void *p) { return CONVERT(LOAD(f16v, p), f32v); }
 
-// four returns bytes 4j to 4j+3 of a in each lane.
-INLINE i32v four(const int8_t *a, int j) {
+// four returns the four bytes at p in each lane.
+INLINE i32v four(const void *p) {
   int32_t v;
-  __builtin_memcpy(&v, a + 4 * j, 4);
+  __builtin_memcpy(&v, p, 4);
   return splat32(v);
-}
-
-// dot_u8 adds a dot product to each lane of s. It multiplies the lane's four bytes of w, each from
-// 0 to 127, with bytes 4j to 4j+3 of a.
-INLINE i32v dot_u8(i32v s, bytes w, const int8_t *a, const int j) {
-#if LANES == 4
-  const int8x16_t x = vld1q_s8(a + j / 4 * 16);  // one load serves four values of j
-  switch (j % 4) {
-    case 0: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 0);
-    case 1: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 1);
-    case 2: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 2);
-    default: return (i32v)vdotq_laneq_s32((int32x4_t)s, (int8x16_t)w, x, 3);
-  }
-#elif LANES == 8
-  const __m256i pairs = _mm256_maddubs_epi16((__m256i)w, (__m256i)four(a, j));
-  return s + (i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-#else
-  return (i32v)_mm512_dpbusd_epi32((__m512i)s, (__m512i)w, (__m512i)four(a, j));
-#endif
-}
-
-// prepare_s8 prepares signed bytes of weights for dot_s8: on AVX-512, it adds 128 to each. A sum of
-// dot_s8 must therefore start with start_s8, which corrects for this. minus128 is -128 times the
-// sum of the bytes of a. No byte of a is -128.
-#if LANES == 16
-#define S8_XOR 0x80  // gives the weight plus 128, unsigned
-#else
-#define S8_XOR 0
-#endif
-INLINE bytes prepare_s8(bytes w) { return w ^ S8_XOR; }
-
-INLINE i32v start_s8(int32_t minus128) {
-#if LANES == 16
-  return splat32(minus128);
-#else
-  return splat32(0);
-#endif
-}
-
-INLINE i32v dot_s8(i32v s, bytes w, const int8_t *a, const int j) {
-#if LANES == 8
-  const __m256i size = _mm256_abs_epi8((__m256i)w);
-  const __m256i pairs = _mm256_maddubs_epi16(size, _mm256_sign_epi8((__m256i)four(a, j), (__m256i)w));
-  return s + (i32v)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-#else
-  return dot_u8(s, w, a, j);
-#endif
 }

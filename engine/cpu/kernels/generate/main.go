@@ -42,7 +42,7 @@ var common = []string{
 }
 
 // frame is the size of a kernel's stack. The compiler fails if a function needs more.
-const frame = 2048
+const frame = 8192
 
 // script is a linker script that joins code and constants into one section. The section runs at any
 // address that is a multiple of 64.
