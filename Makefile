@@ -76,7 +76,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 
 # SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
-SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|serve/console|systemtest/release|files/table)$$
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release|files/table)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
 UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
 
@@ -89,6 +89,10 @@ test: ## install missing programs that the tests need, and run all tests
 	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
 	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
 	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
+
+.PHONY: models-trained
+models-trained: ## download the trained models for tests to $INGOT_TRAINED (the user's cache); TRAINED=smollm2 or gemma3 for one
+	$(GO) run ./models/trained/fetch $(TRAINED)
 
 .PHONY: long
 long: ## run all tests, including those that take minutes, such as killing workers
@@ -138,4 +142,4 @@ clean: ## remove what was built
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
