@@ -78,7 +78,7 @@ check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, 
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
 SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release|files/table)$$
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
-UNRACED := AllocatesNothing|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
+UNRACED := AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
 
 .PHONY: test
 test: ## install missing programs that the tests need, and run all tests

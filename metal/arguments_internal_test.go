@@ -16,6 +16,7 @@ import (
 // kernelArguments has the argument structs of the kernels, by file and name.
 var kernelArguments = map[string]any{
 	"absorb.metal AbsorbArgs": absorbArgs{}, "attention.h AttentionArgs": attentionArgs{},
+	"draw.h DrawRowArgs": drawRowArgs{}, "draw.metal DrawArgs": drawArgs{},
 	"expert_tiles.metal ExpertTileArgs": expertTileArgs{}, "expert_tiles.metal GroupArgs": groupArgs{}, "expert_tiles.metal WeighArgs": weighArgs{},
 	"experts.metal ExpertsAddArgs": expertsAddArgs{}, "experts.metal GatedExpertsArgs": gatedExpertsArgs{}, "experts.metal RouteArgs": routeArgs{},
 	"norm.metal NormArgs": normArgs{}, "product.metal GateArgs": gateArgs{}, "product.metal GatedArgs": gatedArgs{}, "product.metal ProductArgs": productArgs{},

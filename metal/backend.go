@@ -49,6 +49,9 @@ func New(dev Device, o Options) (*Backend, error) {
 		b.recorder, err = newRecorder(b, o.Mode)
 	}
 	if err == nil {
+		err = b.reserve(drawScratch)
+	}
+	if err == nil {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)
 	}
 	if err != nil {

@@ -89,6 +89,18 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestDrawStatistics compares tokens that the emulator draws with their probabilities.
+func TestDrawStatistics(t *testing.T) {
+	if !long {
+		t.Skip("takes minutes: set INGOT_LONG=1")
+	}
+	t.Parallel()
+	computetest.DrawStatistics(t, func(tb testing.TB) compute.Backend {
+		tb.Helper()
+		return emulated(tb, metal.Options{})
+	}, 5000)
+}
+
 // TestConformanceOfFastKernels runs the suite with fast arithmetic: once with the kernels for few
 // rows, once with the kernels for many rows.
 func TestConformanceOfFastKernels(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -24,7 +25,8 @@ const (
 )
 
 var portableConstants = map[string]any{
-	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "TOP_THREADS": topThreads, "SPLIT_KEYS": splitKeys,
+	"EMBED_THREADS": embedThreads, "COPY_THREADS": copyThreads, "TOP_THREADS": topThreads, "DRAW_THREADS": drawThreads, "CHOOSE_THREADS": chooseThreads, "DRAW_BUCKETS": drawBuckets,
+	"DRAW_PART": compute.DrawPart, "DRAW_HIGHEST": drawHighest, "DRAW_ALL": drawAll, "DRAW_SOME": drawSome, "DRAW_GIVEN": drawGiven, "SPLIT_KEYS": splitKeys,
 	"TILE_STRIDE": tileStride, "CHOICES_TILE": choicesTile, "GROUP_THREADS": groupThreads, "ATTENTION_PAIRS": attentionPairs,
 }
 

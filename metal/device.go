@@ -202,4 +202,5 @@ type Counters struct {
 	Pipelines      int // pipelines that were made
 	Buffers        int // buffers that were made
 	UploadedBytes  int
+	ReadBytes      int // copied by Read
 }

@@ -57,6 +57,17 @@ func eachGPU(t *testing.T, test func(t *testing.T, start starter)) {
 
 func TestConformanceOnGPU(t *testing.T) { eachGPU(t, conformance) }
 
+// TestDrawStatisticsOnGPU compares drawn tokens with their probabilities.
+func TestDrawStatisticsOnGPU(t *testing.T) {
+	eachGPU(t, func(t *testing.T, start starter) {
+		t.Helper()
+		computetest.DrawStatistics(t, func(tb testing.TB) compute.Backend {
+			tb.Helper()
+			return start(tb, metal.Options{})
+		}, 100_000)
+	})
+}
+
 func TestReferencesOnGPU(t *testing.T) {
 	eachGPU(t, func(t *testing.T, start starter) { references(t, start, allCases) })
 }

@@ -61,7 +61,7 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 	eng, err := engine.Open(path, be, engine.Options{Context: 128, Draft: engine.DraftOff})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, eng.Close()) }()
-	out := make([]generation.Completion, 12)
+	out := make([]generation.Completion, 14)
 	group, ctx := errgroup.WithContext(t.Context())
 	group.SetLimit(3)
 	for i := range out {
@@ -77,6 +77,10 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 			req.Sampling = generation.Sampling{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 5}
 		case 9:
 			req.Sampling = generation.Sampling{Temperature: 1, PresencePenalty: 0.5, Seed: 5}
+		case 12:
+			req.Sampling = generation.Sampling{Temperature: 1, Seed: 6}
+		case 13:
+			req.Sampling = generation.Sampling{Temperature: 0.8, MinP: 0.02, FrequencyPenalty: 2, RepetitionPenalty: 1.3, LogitBias: map[int32]float64{9: 2}}
 		}
 		group.Go(func() (err error) {
 			if out[i], err = eng.Generate(ctx, req); err != nil {
@@ -89,17 +93,19 @@ func answerMix(t *testing.T, path string, be compute.Backend) []generation.Compl
 	return out
 }
 
-// TestWaitsOfStepsInFlight counts the GPU's work for a greedy generation: one command buffer per
-// token and one wait per eight tokens. No pipeline and no buffer is made.
+// TestWaitsOfStepsInFlight counts the GPU's work for a generation, greedy or drawn with several
+// options: one command buffer per token and one wait per eight tokens. No pipeline and no buffer is
+// made.
 func TestWaitsOfStepsInFlight(t *testing.T) {
 	t.Parallel()
 	const tokens = 33
-	for _, name := range modeltest.Micros(t) {
+	for i, name := range modeltest.Micros(t) {
 		be := open(t, metal.Options{}, emulator.Options{})
 		eng, err := engine.Open(modeltest.Micro(t, name), be, engine.Options{Context: 128, Draft: engine.DraftOff})
 		require.NoError(t, err)
 		before := be.Counters()
-		_, err = eng.Generate(t.Context(), generation.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true})
+		sampling := []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopP: 0.9, TopK: 100, MinP: 0.01, RepetitionPenalty: 1.2, FrequencyPenalty: 0.1}}[i%3]
+		_, err = eng.Generate(t.Context(), generation.Request{Tokens: []int32{5, 300, 17}, MaxTokens: tokens, IgnoreEOS: true, Sampling: sampling})
 		require.NoError(t, err)
 		after := be.Counters()
 		require.Equal(t, tokens, after.CommandBuffers-before.CommandBuffers)
@@ -108,6 +114,34 @@ func TestWaitsOfStepsInFlight(t *testing.T) {
 		require.Zero(t, after.Buffers-before.Buffers)
 		require.Zero(t, after.UploadedBytes-before.UploadedBytes)
 		require.NoError(t, eng.Close())
+	}
+}
+
+// TestReadBytes counts the bytes that are copied from a device with memory of its own: for requests
+// without further options at most 64 per token.
+func TestReadBytes(t *testing.T) {
+	t.Parallel()
+	const tokens = 40
+	be := open(t, metal.Options{}, emulator.Options{Discrete: true})
+	eng, err := engine.Open(modeltest.Micro(t, "micro-llama"), be, engine.Options{Context: 128, Draft: engine.DraftOff})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, eng.Close()) }()
+	for name, c := range map[string]struct {
+		request  generation.Request
+		maxBytes int // per token
+	}{
+		"greedy":    {generation.Request{}, 64},
+		"default":   {generation.Request{Sampling: generation.Sampling{Temperature: 1}}, 64},
+		"penalties": {generation.Request{Sampling: generation.Sampling{Temperature: 1, FrequencyPenalty: 1, RepetitionPenalty: 1.1}}, 64},
+		"logprobs":  {generation.Request{Logprobs: true, TopLogprobs: 5, Sampling: generation.Sampling{Temperature: 1}}, 1024},
+	} {
+		c.request.Tokens, c.request.MaxTokens, c.request.IgnoreEOS, c.request.N = []int32{5, 300, 17}, tokens, true, 3
+		before := be.Counters().ReadBytes
+		_, err := eng.Generate(t.Context(), c.request)
+		require.NoError(t, err)
+		read := be.Counters().ReadBytes - before
+		require.Positive(t, read, name)
+		require.LessOrEqual(t, read, c.maxBytes*3*tokens, name)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/gguf"
 	"github.com/ingot-run/ingot/engine/model"
@@ -124,7 +125,8 @@ func TestStepIsOneSubmission(t *testing.T) {
 	}{
 		// A layer of experts has 13 dispatches: norm, q_a and kv_a, latents, q_b, absorb, attention
 		// and its join, expand, output, norm, route, gated experts, down. A dense layer has 12. The
-		// other dispatches are embedding, final norm, gather and output head.
+		// other dispatches are embedding, final norm, gather and output head, and two that draw the
+		// token.
 		{"../models/tiny-glm.q8_0.gguf", 5, 12 + 4*13},
 		{"../models/tiny-llama.q4_0.gguf", 4, 4 * 9},
 	} {
@@ -143,21 +145,22 @@ func TestStepIsOneSubmission(t *testing.T) {
 			before := be.Counters()
 			require.Equal(t, loaded.Buffers, before.Buffers, "even the first steps make no buffers")
 			require.Equal(t, loaded.Pipelines, before.Pipelines)
-			_, err := m.Forward(b)
-			require.NoError(t, err)
+			b.Draws = []compute.Draw{{Temperature: 1, TopP: 0.9}}
+			require.NoError(t, m.Decode(b, 1))
+			require.Len(t, m.Drawn(0), 1)
 			after := be.Counters()
 			require.Equal(t, 1, after.CommandBuffers-before.CommandBuffers)
 			require.Equal(t, 1, after.Waits-before.Waits)
 			require.Zero(t, after.Pipelines-before.Pipelines)
 			require.Zero(t, after.Buffers-before.Buffers)
 			require.Zero(t, after.UploadedBytes-before.UploadedBytes)
-			require.LessOrEqual(t, after.Dispatches-before.Dispatches, c.max+4)
+			require.LessOrEqual(t, after.Dispatches-before.Dispatches, c.max+6)
 			t.Logf("%d dispatches over %d layers", after.Dispatches-before.Dispatches, c.layers)
 			if raced {
 				return
 			}
 			require.Zero(t, testing.AllocsPerRun(20, func() {
-				if _, err := m.Forward(b); err != nil {
+				if err := m.Decode(b, 1); err != nil {
 					panic(err)
 				}
 			}))

@@ -111,6 +111,7 @@ type collector struct {
 	norms         []norm
 	affines       []affine
 	tops          []top
+	drawings      []drawing
 	products      []product
 	gatedProducts []gatedProduct
 	ropeStores    []ropeStore
@@ -132,7 +133,7 @@ type call struct {
 func (c *collector) reset() {
 	*c = collector{
 		collected: c.collected[:0], operands: c.operands[:0], rows: c.rows[:0], embeddings: c.embeddings[:0], gathers: c.gathers[:0], norms: c.norms[:0],
-		affines: c.affines[:0], tops: c.tops[:0], products: c.products[:0], gatedProducts: c.gatedProducts[:0], ropeStores: c.ropeStores[:0],
+		affines: c.affines[:0], tops: c.tops[:0], drawings: c.drawings[:0], products: c.products[:0], gatedProducts: c.gatedProducts[:0], ropeStores: c.ropeStores[:0],
 		latents: c.latents[:0], absorbs: c.absorbs[:0], attentions: c.attentions[:0], expands: c.expands[:0], routes: c.routes[:0],
 		gatedExperts: c.gatedExperts[:0], expertsAdds: c.expertsAdds[:0],
 	}

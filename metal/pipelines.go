@@ -14,7 +14,7 @@ import (
 // sources are the kernel files in the order of compilation.
 var sources = []string{
 	"rows.metal", "norm.metal", "product.metal", "absorb.metal", "store.metal", "attention.metal", "experts.metal",
-	"tiles.metal", "expert_tiles.metal", "sample.metal",
+	"tiles.metal", "expert_tiles.metal", "sample.metal", "draw.metal",
 	"attention_tile.metal",
 }
 
@@ -113,6 +113,8 @@ type kernelSet struct {
 
 	norm, gather, affine, gate, attentionJoin Pipeline
 	groupExperts, weighExperts, top           Pipeline
+	drawEdits, drawParts, draw                Pipeline
+	drawGroups                                int // simdgroups per row of draw
 }
 
 func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total int)) (*kernelSet, error) {
@@ -129,6 +131,8 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	k.gate, k.attentionJoin = m.pipeline("product.metal", "gate"), m.pipeline("attention.metal", "attention_join")
 	k.groupExperts, k.weighExperts = m.pipeline("expert_tiles.metal", "group_experts"), m.pipeline("expert_tiles.metal", "weigh_experts")
 	k.top = m.pipeline("sample.metal", "top")
+	k.drawEdits, k.drawParts, k.draw = m.pipeline("draw.metal", "draw_edits"), m.pipeline("draw.metal", "draw_parts"), m.pipeline("draw.metal", "draw")
+	k.drawGroups = min(m.simdgroups(k.draw), chooseThreads/32)
 	return k, m.err
 }
 

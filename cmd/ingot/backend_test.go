@@ -71,9 +71,9 @@ func TestBenchCountsOnTheEmulator(t *testing.T) {
 	var records []bench.Record
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &records))
 	require.Equal(t, "emulator", records[0].Backend)
-	// Each of 4 layers has 8 dispatches for contexts below 257 positions, and the step has 5
+	// Each of 4 layers has 8 dispatches for contexts below 257 positions, and the step has 6
 	// others. The prompt takes one step, and the answer five.
-	require.Equal(t, &bench.PerStep{Dispatches: 37, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
+	require.Equal(t, &bench.PerStep{Dispatches: 38, CommandBuffers: 1, Waits: 2. / 6}, records[0].PerStep)
 	require.InDelta(t, 1, records[0].TokensPerStep, 0)
 }
 

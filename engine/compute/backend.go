@@ -164,9 +164,10 @@ type Batch struct {
 	Seqs      []Seq   // the sequences, in the order of their rows
 	Outputs   []int32 // indices of the rows that reach the output head, ascending
 	Top       int     // number of highest logits that the step also finds for each output; see Step.Top
-	// From is the result of Step.Top in an earlier step, which may still be in flight. If From has
-	// a buffer, the token of each row is the first id in the same row of From. Otherwise, Tokens
-	// has the ids.
+	Draws     []Draw  // how the step chooses the next token of each output; empty to choose none; see Step.Draw
+	// From is the result of Step.Draw or Step.Top in an earlier step, which may still be in flight.
+	// If From has a buffer, the token of each row is the first id in the same row of From.
+	// Otherwise, Tokens has the ids.
 	From Tensor
 	// Interrupt, if not nil, is called before each layer. If it returns true, the step skips the
 	// remaining layers. The step then has no usable results, and the cache holds wrong values at

@@ -28,10 +28,10 @@ func (v *Values) Row(t Tensor, r int) []float32 {
 }
 
 // Rows returns the values of all rows of t, which must be a view of the buffer. It does not copy
-// them. It allocates nothing if t has all columns of the buffer and begins at its first row.
+// them. It allocates nothing if t has all columns of the buffer.
 func (v *Values) Rows(t Tensor) [][]float32 {
-	if t.Offset == 0 && t.Cols == t.Stride && t.Rows <= len(v.rows) && t.Cols == len(v.rows[0]) {
-		return v.rows[:t.Rows]
+	if first := t.Offset / t.Stride; t.Offset == first*t.Stride && t.Cols == t.Stride && first+t.Rows <= len(v.rows) && t.Cols == len(v.rows[0]) {
+		return v.rows[first : first+t.Rows]
 	}
 	return v.slices(t)
 }

@@ -36,6 +36,9 @@ type scratch struct {
 	values  kernels.ValuesArgs
 	softmax kernels.SoftmaxArgs
 	highest kernels.HighestArgs
+	peak    kernels.PeakArgs
+	weigh   kernels.WeighArgs
+	bracket kernels.BracketArgs
 	rotate  kernels.RotateArgs
 	convert kernels.ConvertArgs
 	quant   kernels.QuantiseArgs
@@ -49,6 +52,20 @@ type scratch struct {
 	pageValues []float32 // a page's values, converted
 	queryAt    []int64   // indices where the queries of a block start
 	resultAt   []int64   // indices where the queries' results start
+
+	// The memory of Draw.
+
+	earlier       []int32    // the row's tokens in earlier steps in flight
+	raw           []edited   // edited logits before their edits
+	parts         []drawPart // sums of weights
+	weights       []uint64   // [vocab] weights; fewer values if the rows have no TopK, MinP or TopP
+	sums          []uint64   // sums of the weights of parts
+	candidates    []weighed  // the candidates of TopK and TopP
+	ordered       []weighed  // the same or other candidates, while they are reordered
+	ids           []int32    // [compute.DrawPart] tokens of a part
+	highestIDs    []float32
+	highestValues []float32
+	buckets       [radixBuckets]uint64
 }
 
 // New returns a backend with the given number of threads and the fastest kernels that the processor

@@ -91,6 +91,9 @@ type rowsTask struct {
 	inStride  int
 	route     compute.RouteShape
 	best      int // number of values for Top
+	draws     []compute.Draw
+	earlier   compute.Tensor
+	steps     int
 }
 
 // An operation over fewer than soloValues values stays on one thread. A part of a larger operation

@@ -88,13 +88,17 @@ type Model interface {
 	Forward(b *compute.Batch) ([][]float32, error)
 	// Decode runs n steps and waits only for the last one. n is at most the backend's MaxInFlight.
 	// The first step is b. If n is more than 1, each sequence must have one row in b, the row must
-	// be an output, and b.Top must be at least 1. Each further step has the same rows at the next
-	// position, with the best tokens of the previous step. The page tables must have pages for all
-	// these positions.
+	// be an output, and b must have Draws, or its Top must be at least 1. Each further step has the
+	// same rows at the next position, with the tokens that the previous step has drawn or, without
+	// Draws, with its best tokens. The page tables must have pages for all these positions.
 	Decode(b *compute.Batch, n int) error
+	// Drawn returns the result of compute.Step.Draw for step i of the last Decode: a row for each
+	// output of a batch with Draws. The rows are valid until the next call.
+	Drawn(i int) [][]float32
 	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs,
-	// or of the last Decode of one step. The call reads them from the device, which is slow on some
-	// devices. They are valid until the next call.
+	// or of the last Decode of one step. Those of a batch with Draws are changed by their edits.
+	// The call reads them from the device, which is slow on some devices. They are valid until the
+	// next call.
 	Logits() [][]float32
 	// Best returns the result of compute.Step.Top for step i of the last Decode. After Forward or
 	// Draft, i must be 0. The result has a row for each output. If b.Top was not 0, the first

@@ -20,9 +20,13 @@ type steps struct {
 	tops   []compute.Tensor // [steps in flight] results of compute.Step.Top, each [outputs, 2*MaxTop+1]
 	rows   int              // number of outputs of the last batch
 	logits compute.Tensor   // [outputs, vocab] of the last batch
+	// drawn has the results of compute.Step.Draw: [steps in flight][outputs].
+	drawn   compute.Tensor
+	outputs int // rows of drawn per step in flight
 
-	next      compute.Batch // batch of the present step of Decode
-	positions []int32       // memory of next.Positions
+	next      compute.Batch  // batch of the present step of Decode
+	positions []int32        // memory of next.Positions
+	draws     []compute.Draw // memory of next.Draws
 }
 
 func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch) compute.Tensor) steps {
@@ -30,6 +34,7 @@ func (l *loader) steps(lim Limits, record func(s compute.Step, b *compute.Batch)
 	for i := range m.tops {
 		m.tops[i] = l.buffer(lim.Outputs, 2*MaxTop+1)
 	}
+	m.drawn, m.outputs = l.buffer(lim.Outputs*l.be.MaxInFlight(), compute.DrawCols), lim.Outputs
 	return m
 }
 
@@ -46,13 +51,21 @@ func (m *steps) Decode(b *compute.Batch, n int) error {
 	m.positions = append(m.positions[:0], b.Positions...)
 	m.next = *b
 	m.next.Positions = m.positions
+	m.draws = append(m.draws[:0], b.Draws...)
+	m.next.Draws = m.draws
 	for i := range n - 1 {
 		if err := m.begin(&m.next, i).Submit(); err != nil {
 			return decodeError(err, b, n)
 		}
 		m.next.From = m.tops[i]
+		if len(m.draws) > 0 {
+			m.next.From = m.drawnBy(i)
+		}
 		for r := range m.positions {
 			m.positions[r]++
+		}
+		for r := range m.draws {
+			m.draws[r].Position++
 		}
 	}
 	return decodeError(m.begin(&m.next, n-1).Run(), b, n)
@@ -70,15 +83,28 @@ func decodeError(err error, b *compute.Batch, n int) error {
 
 func (m *steps) begin(b *compute.Batch, i int) compute.Step {
 	s := m.be.Begin(b)
-	m.top(s, b, i, m.record(s, b))
+	m.choose(s, b, i, m.record(s, b))
 	return s
 }
 
-func (m *steps) top(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
+func (m *steps) choose(s compute.Step, b *compute.Batch, i int, logits compute.Tensor) {
 	m.rows, m.logits = len(b.Outputs), logits
 	if b.Top > 0 && m.rows > 0 {
 		s.Top(m.tops[i].Head(m.rows).Slice(0, 2*b.Top+1), logits, b.Top)
 	}
+	if len(b.Draws) > 0 {
+		var earlier compute.Tensor
+		if i > 0 {
+			earlier = m.drawn.Head(i * m.outputs)
+		}
+		s.Draw(m.drawnBy(i), logits, b.Draws, earlier, i)
+	}
 }
+
+func (m *steps) drawnBy(step int) compute.Tensor {
+	return m.drawn.Span(step*m.outputs, step*m.outputs+m.rows)
+}
+
+func (m *steps) Drawn(i int) [][]float32 { return m.be.Floats(m.drawnBy(i)) }
 
 func (m *steps) Best(i int) [][]float32 { return m.be.Floats(m.tops[i].Head(m.rows)) }

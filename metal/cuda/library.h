@@ -17,6 +17,10 @@ inline float rint(float x) { return ::rintf(x); }
 inline void threadgroup_barrier(mem_flags) { __syncthreads(); }
 inline void simdgroup_barrier(mem_flags) { __syncwarp(); }
 
+struct atomic_uint { uint value; };
+enum memory_order { memory_order_relaxed };
+inline uint atomic_fetch_add_explicit(atomic_uint* p, uint v, memory_order) { return atomicAdd(&p->value, v); }
+
 template <class T> inline T simd_shuffle(T v, ushort lane) { return __shfl_sync(~0u, v, lane); }
 template <class T> inline T simd_broadcast(T v, ushort lane) { return __shfl_sync(~0u, v, lane); }
 template <class T> inline T simd_shuffle_xor(T v, ushort mask) { return __shfl_xor_sync(~0u, v, mask); }

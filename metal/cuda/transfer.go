@@ -100,6 +100,7 @@ func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	if err != nil {
 		return fmt.Errorf("read %d bytes: %w", len(dst), err)
 	}
+	d.counters.ReadBytes += len(dst)
 	return nil
 }
 

@@ -235,6 +235,7 @@ func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 		return fmt.Errorf("read %d bytes from byte %d of a buffer of %d bytes: they are not inside the buffer", len(dst), offset, m.bytes)
 	}
 	copy(dst, m.memory[offset:])
+	d.counters.ReadBytes += len(dst)
 	return nil
 }
 

@@ -26,6 +26,18 @@ struct checked {
     template <class I> checked& operator+=(I i) { at += (int64_t)i; return *this; }
     checked& operator++() { ++at; return *this; }
 
+    // add adds to the value at once for all threads, so that only accesses of other kinds race with
+    // it.
+    uint add(uint v) const {
+        uint old = check(at).value;
+        at->value += v;
+        if constexpr (inThreadgroup) {
+            Fibre& f = self();
+            f.worker->races->settle(f.worker->shared, (const char*)at - low, sizeof(T));
+        }
+        return old;
+    }
+
 private:
     T& check(T* p) const {
         const char* c = (const char*)p;
@@ -118,6 +130,18 @@ inline bool isnan(float x) { return __builtin_isnan(x); }
 inline bool isinf(float x) { return __builtin_isinf(x); }
 inline float rint(float x) { return __builtin_rintf(x); }
 inline float4 fma(float4 a, float4 b, float4 c) { return {fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z), fma(a.w, b.w, c.w)}; }
+
+struct atomic_uint { uint value; };
+enum memory_order { memory_order_relaxed };
+#if defined(INGOT_DEBUG)
+template <class P> inline uint atomic_fetch_add_explicit(P p, uint v, memory_order) { return p.add(v); }
+#else
+inline uint atomic_fetch_add_explicit(atomic_uint* p, uint v, memory_order) {
+    uint old = p->value;
+    p->value += v;
+    return old;
+}
+#endif
 
 inline void threadgroup_barrier(mem_flags orders, INGOT_SITE) {
     ingot::Fibre& f = ingot::self();

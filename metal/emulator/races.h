@@ -51,6 +51,10 @@ struct Races {
         }
     }
 
+    // settle records the memory after an atomic change, so that the change does not count as a
+    // write of the thread: atomic changes do not race with each other.
+    void settle(const char* memory, uint32_t at, uint32_t size) { memcpy(before + at, memory + at, size); }
+
     // examine finds the writes of the running fibre. It is called when the fibre stops.
     void examine(const char* memory, Lane lane) {
         for (uint32_t k = 0; k < count; k++) {

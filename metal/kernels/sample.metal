@@ -1,5 +1,5 @@
 // Selection of a row's largest logits, so that the CPU needs to read only these for sampling.
-#include "defs.h"
+#include "best.h"
 
 struct TopArgs {
     uint cols;
@@ -7,17 +7,6 @@ struct TopArgs {
     uint src_stride;
     uint dst_stride;
 };
-
-// Place is a value and its index.
-struct Place {
-    float value;
-    uint index;
-};
-constant uint none = 0xffffffff;  // Place.index if there is no value
-
-// before reports whether value a at index i comes before value b at index j: larger values come
-// first, and among equal values the lower index.
-inline bool before(float a, uint i, float b, uint j) { return a > b || (a == b && i < j); }
 
 // value_at returns value i of src, or -infinity if it is NaN.
 inline float value_at(device const float* src, uint i) { return src[i] >= -INFINITY ? src[i] : -INFINITY; }
@@ -31,31 +20,6 @@ inline Place better(Place p, device const float* src, uint i) {
     }
     return p;
 }
-
-// best_of returns the first place among the places p of all threads. values and indices have an
-// element per simdgroup.
-inline Place best_of(Place p, threadgroup float* values, threadgroup uint* indices, uint lane, uint simdgroup, uint simdgroups) {
-    float top = simd_max(p.value);
-    uint index = simd_min(p.value == top ? p.index : none);
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (lane == 0) {
-        values[simdgroup] = top;
-        indices[simdgroup] = index;
-    }
-    threadgroup_barrier(mem_flags::mem_threadgroup);
-    Place best = {-INFINITY, none};
-    for (uint i = 0; i < simdgroups; i++) {
-        if (before(values[i], indices[i], best.value, best.index)) {
-            best.value = values[i];
-            best.index = indices[i];
-        }
-    }
-    return best;
-}
-
-// is_finite tests the bits of the exponent, since fast arithmetic may assume that all values are
-// finite.
-inline bool is_finite(float v) { return (as_type<uint>(v) & 0x7f800000) != 0x7f800000; }
 
 // top writes a row's k largest values: their indices, best first, then the values, then the
 // logarithm of the sum of all exponentials: [k | k | 1]. Indices are stored as floats, exact below

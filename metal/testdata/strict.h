@@ -60,6 +60,9 @@ template <class T> T min(T a, T b) { return b < a ? b : a; }
 template <class T> T max(T a, T b) { return a < b ? b : a; }
 template <class T> T clamp(T v, T low, T high) { return min(max(v, low), high); }
 enum class mem_flags { mem_none, mem_device, mem_threadgroup };
+struct atomic_uint { uint value; };
+enum memory_order { memory_order_relaxed };
+uint atomic_fetch_add_explicit(threadgroup atomic_uint*, uint, memory_order);
 void threadgroup_barrier(mem_flags);
 void simdgroup_barrier(mem_flags);
 template <class T> T simd_sum(T);

@@ -76,6 +76,16 @@ func TestFindsWrongArguments(t *testing.T) {
 		{"no checkpoints", "Checkpoint", func(s site) compute.Step { return untraced{s} }},
 		{"the tokens of the batch", "InFlight", func(s site) compute.Step { return staleTokens{s} }},
 		{"the last of the best", "Top", func(s site) compute.Step { return lastOfBest{s} }},
+		{"drawn without edits", "Draw", changedDraws(func(d *compute.Draw) { d.Edits = nil })},
+		{"drawn without a mask", "Draw", changedDraws(func(d *compute.Draw) { d.Mask = nil })},
+		{"drawn without top_k", "Draw", changedDraws(func(d *compute.Draw) { d.TopK = 0 })},
+		{"drawn without top_p", "Draw", changedDraws(func(d *compute.Draw) { d.TopP = 0 })},
+		{"drawn without min_p", "Draw", changedDraws(func(d *compute.Draw) { d.MinP = 0 })},
+		{"drawn without presence penalty", "Draw", changedDraws(func(d *compute.Draw) { d.Presence = 0 })},
+		{"drawn for the position before", "Draw", changedDraws(func(d *compute.Draw) { d.Position-- })},
+		{"drawn for the first choice", "Draw", changedDraws(func(d *compute.Draw) { d.Choice = 0 })},
+		{"drawn although given", "Draw", changedDraws(func(d *compute.Draw) { d.Given = false })},
+		{"drawn without earlier steps", "Draw", func(s site) compute.Step { return alone{s} }},
 		{"operations out of order", "Sequence", func(s site) compute.Step { return &late{site: s} }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
@@ -103,6 +113,30 @@ func (s lastOfBest) Top(dst, logits compute.Tensor, k int) {
 	for _, row := range s.be.Floats(dst) {
 		slices.Reverse(row[:k])
 	}
+}
+
+// changedDraws makes steps that change each draw.
+func changedDraws(change func(d *compute.Draw)) func(s site) compute.Step {
+	return func(s site) compute.Step { return otherDraws{s, change} }
+}
+
+type otherDraws struct {
+	site
+	change func(d *compute.Draw)
+}
+
+func (s otherDraws) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+	draws = slices.Clone(draws)
+	for i := range draws {
+		s.change(&draws[i])
+	}
+	s.Step.Draw(dst, logits, draws, earlier, steps)
+}
+
+type alone struct{ site }
+
+func (s alone) Draw(dst, logits compute.Tensor, draws []compute.Draw, _ compute.Tensor, _ int) {
+	s.Step.Draw(dst, logits, draws, compute.Tensor{}, 0)
 }
 
 type otherToken struct{ site }

@@ -80,7 +80,7 @@ func failure(tb testing.TB, run func(tb testing.TB)) error {
 // with Embed, so a fault in Embed would fail every check. TestFindsWrongArguments covers Embed.
 var operations = []string{
 	"Gather", "RMSNorm", "RMSNormAdd", "Affine", "MatMul", "MatMulAdd", "GatedMatMul", "RopeStore", "Latents", "Absorb", "Attention", "Expand",
-	"Route", "GatedExperts", "ExpertsAdd", "Top",
+	"Route", "GatedExperts", "ExpertsAdd", "Top", "Draw",
 }
 
 // TestFindsFaults checks that the suite finds the faults that any operation can have, in each
@@ -237,6 +237,10 @@ func (s *spoiled) Route(dst, x compute.Tensor, router, bias compute.Weight, shap
 
 func (s *spoiled) Top(dst, logits compute.Tensor, k int) {
 	s.on("Top", dst, func() { s.Step.Top(dst, logits, k) })
+}
+
+func (s *spoiled) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+	s.on("Draw", dst, func() { s.Step.Draw(dst, logits, draws, earlier, steps) })
 }
 
 func (s *spoiled) GatedExperts(dst, x, routing compute.Tensor, e compute.Experts) {

@@ -46,6 +46,7 @@ var checks = []check{
 	{"GatedExperts", checkGatedExperts},
 	{"ExpertsAdd", checkExpertsAdd},
 	{"Top", checkTop},
+	{"Draw", checkDraw},
 	{"Checkpoint", checkCheckpoint},
 	{"Sequence", checkSequence},
 	{"Pairs", checkPairs},

@@ -104,6 +104,36 @@ type HighestArgs struct {
 	Sum   float64 // sum of exp(x-Value) over all values; infinite if a value is not finite
 }
 
+// PeakArgs finds the highest of N values. The last two fields are the results.
+type PeakArgs struct {
+	X     *float32
+	N     int64
+	ID    int64   // index of the highest value; of equal values, the lowest index; never that of a NaN
+	Value float64 // the highest value; infinite if a value is not finite
+}
+
+// WeighArgs computes the weights of N finite logits as compute.Weigh and compute.FixedWeight do.
+type WeighArgs struct {
+	X      *float32
+	N      int64
+	Scale  float64 // a float32
+	Lowest float64 // a float32; lower logits have the weight 0
+	Top    int64   // exponent of the highest logit of the row
+	Out    *uint64 // [N] the weights; nil to compute only their sum
+	Sum    uint64  // the result: the sum of the weights
+}
+
+// BracketArgs adds up the weights of the values above High, and lists the values from Low to High.
+type BracketArgs struct {
+	X         *float32
+	Weights   *uint64 // [N]
+	N         int64
+	Low, High float64 // float32s
+	IDs       *int32  // [N] receives the indices of values from Low to High, ascending
+	Count     int64   // result: the number of these indices
+	Above     uint64  // result: the sum of the weights of values above High
+}
+
 // RotateArgs rotates the pairs of each head of Src by the cosines and sines of Angles, and writes
 // the result to Dst, which may be Src. The first N values of each head are rotated; N is even. A
 // pair is two neighbouring values, and Angles has the cosine and sine of a pair side by side. If

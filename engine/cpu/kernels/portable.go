@@ -4,6 +4,7 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
 )
 
@@ -20,6 +21,9 @@ var portable = Set{
 	ValuesF16: func(a *ValuesArgs) { values(a, gguf.TypeF16) },
 	Softmax:   softmax,
 	Highest:   highest,
+	Peak:      peak,
+	Weigh:     weigh,
+	Bracket:   bracket,
 	Rotate:    rotate,
 	FromF16:   func(a *ConvertArgs) { fromType(a, gguf.TypeF16) },
 	ToF16:     func(a *ConvertArgs) { toType(a, gguf.TypeF16) },
@@ -132,6 +136,53 @@ func highest(a *HighestArgs) {
 			a.Sum += math.Exp(float64(v) - a.Value)
 		} else { // an infinity or a NaN
 			a.Sum = math.Inf(1)
+		}
+	}
+}
+
+func peak(a *PeakArgs) {
+	a.ID, a.Value = 0, math.Inf(-1)
+	broken := false
+	for i, v := range from(a.X, a.N) {
+		broken = broken || !(math.Abs(float64(v)) <= math.MaxFloat32)
+		if float64(v) > a.Value {
+			a.ID, a.Value = int64(i), float64(v)
+		}
+	}
+	if broken {
+		a.Value = math.Inf(1)
+	}
+}
+
+func weigh(a *WeighArgs) {
+	a.Sum = 0
+	var out []uint64
+	if a.Out != nil {
+		out = unsafe.Slice(a.Out, a.N)
+	}
+	for i, v := range from(a.X, a.N) {
+		w := uint64(0)
+		if float64(v) >= a.Lowest {
+			mantissa, exponent := compute.Weigh(v, float32(a.Scale))
+			w = compute.FixedWeight(mantissa, exponent, int32(a.Top))
+		}
+		if out != nil {
+			out[i] = w
+		}
+		a.Sum += w
+	}
+}
+
+func bracket(a *BracketArgs) {
+	weights, ids := unsafe.Slice(a.Weights, a.N), unsafe.Slice(a.IDs, a.N)
+	a.Count, a.Above = 0, 0
+	for i, v := range from(a.X, a.N) {
+		switch {
+		case float64(v) > a.High:
+			a.Above += weights[i]
+		case float64(v) >= a.Low:
+			ids[a.Count] = int32(i)
+			a.Count++
 		}
 	}
 }

@@ -3,7 +3,6 @@ package sample
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/ingot-run/ingot/engine/generation"
 )
@@ -36,47 +35,4 @@ func (b Best) LogSumExp() (float64, error) {
 		return 0, fmt.Errorf("%w: the logarithm of the sum of their exponentials is %g", generation.ErrNotFinite, sum)
 	}
 	return sum, nil
-}
-
-// Greedy reports whether the next token is the one with the highest of the unchanged logits.
-func (s *Sampler) Greedy() bool { return s.params.Temperature == 0 && s.Needs() == 1 }
-
-// Needs returns the number of highest logits that SampleBest needs. It returns 0 if all logits are
-// needed, so that only Sample can draw the next token.
-func (s *Sampler) Needs() int {
-	switch {
-	case len(s.excluded) > 0 || len(s.bias) > 0 || penalises(&s.params):
-		return 0
-	case s.params.Temperature == 0:
-		return 1
-	case s.params.TopK > 0:
-		return s.params.TopK + 1 // one more logit shows whether further logits equal the TopK-th highest
-	}
-	return 0
-}
-
-// SampleBest is like Sample, but for a row of which only the highest logits are known. b must have
-// at least Needs logits. SampleBest returns the index in b of the token that Sample would draw from
-// all logits. With a temperature above 0, ok is false if the last logit in b equals the TopK-th
-// highest. Logits outside of b may also be equal to it, so only Sample can draw the token.
-func (s *Sampler) SampleBest(b Best, position int, w *Scratch) (index int, ok bool, err error) {
-	if _, err := b.LogSumExp(); err != nil {
-		return 0, false, err
-	}
-	if s.params.Temperature == 0 {
-		return 0, true, nil
-	}
-	n := s.params.TopK
-	for n < len(b.values) && b.values[n] == b.values[s.params.TopK-1] {
-		n++
-	}
-	if n == len(b.values) {
-		return 0, false, nil
-	}
-	d := w.truncateBest(b, n, &s.params)
-	id := d.IDs[0]
-	if len(d.IDs) > 1 {
-		id = d.Draw(s.uniform(position))
-	}
-	return slices.Index(b.ids, float32(id)), true, nil
 }

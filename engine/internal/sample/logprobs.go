@@ -1,14 +1,22 @@
 package sample
 
-import "math"
+import (
+	"fmt"
+	"math"
+
+	"github.com/ingot-run/ingot/engine/generation"
+)
 
 // LogSumExp returns log(Σ exp(logit)) in float64. The log-probability of a token is its logit minus
 // this value. If a logit is not finite, the error wraps generation.ErrNotFinite.
 func LogSumExp(logits []float32) (float64, error) {
-	if err := checkFinite(logits); err != nil {
-		return 0, err
+	best := math.Inf(-1)
+	for id, l := range logits {
+		if math.IsInf(float64(l), 0) || l != l {
+			return 0, fmt.Errorf("%w: the logit of token %d is %g", generation.ErrNotFinite, id, l)
+		}
+		best = max(best, float64(l))
 	}
-	best := float64(logits[argmax(logits)])
 	sum := 0.0
 	for _, l := range logits {
 		sum += math.Exp(float64(l) - best)

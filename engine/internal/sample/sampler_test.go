@@ -2,16 +2,52 @@ package sample
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sort"
 	"testing"
 
-	"github.com/ingot-run/ingot/engine/generation"
-
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+	"github.com/ingot-run/ingot/engine/generation"
 )
+
+// device draws tokens with the CPU backend.
+type device struct {
+	be *cpu.Backend
+	tb require.TestingT
+}
+
+func newDevice(t *testing.T) device {
+	t.Helper()
+	be, err := cpu.New(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, be.Close()) })
+	return device{be, t}
+}
+
+// rows draws a token from the same logits with each of the draws. It returns the rows of
+// compute.Step.Draw.
+func (d device) rows(logits []float32, draws []compute.Draw) [][]float32 {
+	in, err := d.be.Buffer(len(draws), len(logits))
+	require.NoError(d.tb, err)
+	out, err := d.be.Buffer(len(draws), compute.DrawCols)
+	require.NoError(d.tb, err)
+	for _, row := range d.be.Floats(in) {
+		copy(row, logits)
+	}
+	s := d.be.Begin(&compute.Batch{})
+	s.Draw(out, in, draws, compute.Tensor{}, 0)
+	require.NoError(d.tb, s.Run())
+	return d.be.Floats(out)
+}
+
+// draw draws the token at a position.
+func (d device) draw(logits []float32, draw compute.Draw) (Drawn, error) {
+	return ReadDrawn(d.rows(logits, []compute.Draw{draw})[0])
+}
 
 // ranked is a token in the reference distribution.
 type ranked struct {
@@ -118,227 +154,118 @@ func drawTruncation(t *rapid.T, vocab int) generation.Sampling {
 	}
 }
 
-func TestDistributionMatchesReference(t *testing.T) {
+// Tokens are those to whose intervals the random numbers belong, in the distribution of the
+// reference.
+func TestDrawsMatchReference(t *testing.T) {
 	t.Parallel()
+	dev := newDevice(t)
 	rapid.Check(t, func(t *rapid.T) {
 		vocab := rapid.IntRange(2, 30).Draw(t, "vocab")
 		p := drawParams(t, vocab)
 		require.NoError(t, p.Validate(vocab))
+		p.Seed = rapid.Uint64().Draw(t, "seed")
 		id := rapid.Int32Range(0, int32(vocab-1))
 		prompt := rapid.SliceOfN(id, 0, 5).Draw(t, "prompt")
 		answer := rapid.SliceOfN(id, 0, 8).Draw(t, "answer")
+		accepted := rapid.IntRange(0, len(answer)).Draw(t, "accepted") // the others are drafts
 		barred := rapid.SliceOfN(id, 0, 1).Draw(t, "barred")
 		logits := make([]float32, vocab)
 		for i := range logits {
 			logits[i] = float32(rapid.IntRange(-80, 80).Draw(t, "logit")) / 8
 		}
-		before := slices.Clone(logits)
-
-		s := New(p, 0, prompt)
-		s.Exclude(barred)
-		for _, a := range answer {
-			s.Accept(a)
-		}
-		got, err := s.distribution(logits, new(Scratch))
-		require.NoError(t, err)
-		require.Equal(t, before, logits, "the caller's logits do not change")
-
 		want, near := reference(logits, p, prompt, answer, barred)
 		if near {
 			return
 		}
 		slices.SortFunc(want, func(a, b ranked) int { return int(a.id - b.id) })
-		var ids []int32
-		for _, w := range want {
-			ids = append(ids, w.id)
-			require.InEpsilon(t, w.prob, probability(got, w.id), 1e-9, "token %d", w.id)
+		s := New(p, 3, prompt)
+		for _, a := range answer[:accepted] {
+			s.Accept(a)
 		}
-		require.Equal(t, ids, got.IDs)
+		var draws []compute.Draw
+		var memory []compute.Edit
+		for position := range 20 {
+			draws = append(draws, s.Next(position, answer[accepted:], barred, &memory))
+		}
+		for position, row := range dev.rows(logits, draws) {
+			got, err := ReadDrawn(row)
+			require.NoError(t, err)
+			require.Equal(t, logits[got.ID], got.Logit)
+			u, from := float64(compute.Random(p.Seed, position, 3))*0x1p-64, 0.0
+			for _, w := range want {
+				if w.id == got.ID {
+					require.InDelta(t, from+w.prob/2, u, w.prob/2+1e-6, "token %d at %g", w.id, u)
+				}
+				from += w.prob
+			}
+			require.True(t, slices.ContainsFunc(want, func(w ranked) bool { return w.id == got.ID }), "token %d", got.ID)
+		}
 	})
 }
 
-// Draws over many positions have the frequencies of the distribution. The same check must reject
-// another distribution.
-func TestDrawsFollowTheDistribution(t *testing.T) {
+// Drafts count like accepted tokens, and do not change later draws.
+func TestDraftsCountAsAccepted(t *testing.T) {
 	t.Parallel()
-	const draws = 20000
-	logits := make([]float32, 40)
-	for i := range logits {
-		logits[i] = float32(i%13)/4 - float32(i%3)/2
+	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}}
+	drafted, accepted := New(p, 0, []int32{4, 1}), New(p, 0, []int32{4, 1})
+	for _, id := range []int32{1, 6, 6, 3} {
+		accepted.Accept(id)
 	}
-	for name, p := range map[string]generation.Sampling{
-		"temperature":    {Temperature: 1, Seed: 1},
-		"cold":           {Temperature: 0.6, Seed: 2},
-		"top_k":          {Temperature: 1.3, TopK: 5, Seed: 3},
-		"top_p":          {Temperature: 1, TopP: 0.6, Seed: 4},
-		"min_p":          {Temperature: 1, MinP: 0.2, Seed: 5},
-		"all of them":    {Temperature: 0.9, TopK: 20, TopP: 0.8, MinP: 0.05, Seed: 6},
-		"bias, penalty":  {Temperature: 1, RepetitionPenalty: 1.5, LogitBias: map[int32]float64{3: 2}, Seed: 7},
-		"seed with bits": {Temperature: 1, Seed: 0xdeadbeefcafef00d},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			prompt := []int32{1, 12, 25}
-			want, _ := reference(logits, p, prompt, nil, nil)
-			bin := map[int32]int{}
-			expected := make([]float64, len(want))
-			for i, w := range want {
-				bin[w.id], expected[i] = i, w.prob*draws
-				require.Greater(t, expected[i], 5.0, "the expected number of draws is too low for the test")
-			}
-			seen := make([]int, len(want))
-			s, w := New(p, 2, prompt), new(Scratch)
-			for position := range draws {
-				id, err := s.Sample(logits, position, w)
-				require.NoError(t, err)
-				require.Contains(t, bin, id)
-				seen[bin[id]]++
-			}
-			require.Less(t, chiSquared(seen, expected), chiSquaredLimit(len(want)-1))
-			if len(want) > 1 {
-				slices.Reverse(expected)
-				require.Greater(t, chiSquared(seen, expected), chiSquaredLimit(len(want)-1))
-			}
-		})
+	var memory []compute.Edit
+	want := accepted.Next(9, nil, []int32{0, 6}, &memory)
+	for range 2 {
+		require.ElementsMatch(t, want.Edits, drafted.Next(9, []int32{1, 6, 6, 3}, []int32{0, 6}, &memory).Edits)
 	}
-}
-
-func TestDrawCoversTheEnds(t *testing.T) {
-	t.Parallel()
-	d := distribution{IDs: []int32{4, 7, 9}, Weights: []float64{0.5, 1, 0.5}, Total: 2}
-	for u, want := range map[float64]int32{0: 4, 0.2499: 4, 0.25: 7, 0.7499: 7, 0.75: 9, 1 - 0x1p-53: 9} {
-		require.Equal(t, want, d.Draw(u), "u = %g", u)
-	}
+	require.Equal(t, New(p, 0, []int32{4, 1}).Next(9, nil, nil, &memory), drafted.Next(9, nil, nil, &memory))
 }
 
 func TestGreedyTakesTheLowestOfEquals(t *testing.T) {
 	t.Parallel()
-	id, err := New(generation.Sampling{}, 0, nil).Sample([]float32{1, 3, 2, 3}, 0, new(Scratch))
+	got, err := newDevice(t).draw([]float32{1, 3, 2, 3}, New(generation.Sampling{}, 0, nil).Next(0, nil, nil, nil))
 	require.NoError(t, err)
-	require.Equal(t, int32(1), id)
-}
-
-func TestExtremeTemperatures(t *testing.T) {
-	t.Parallel()
-	logits := []float32{-3, 90, 89, 90}
-	cold, err := New(generation.Sampling{Temperature: 5e-324}, 0, nil).distribution(logits, new(Scratch))
-	require.NoError(t, err)
-	require.Equal(t, []int32{1, 3}, cold.IDs)
-	hot, err := New(generation.Sampling{Temperature: math.MaxFloat64}, 0, nil).distribution(logits, new(Scratch))
-	require.NoError(t, err)
-	require.Equal(t, []float64{1, 1, 1, 1}, hot.Weights)
+	require.Equal(t, Drawn{1, 3}, got)
 }
 
 func TestLogitsThatAreNotFiniteAreRefused(t *testing.T) {
 	t.Parallel()
+	dev := newDevice(t)
 	for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
-		for _, p := range []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}} {
-			_, err := New(p, 0, nil).Sample([]float32{0, 1, bad, 2}, 0, new(Scratch))
+		for _, p := range []generation.Sampling{{}, {Temperature: 1}, {Temperature: 1, TopK: 1}, {LogitBias: map[int32]float64{2: 5}}} {
+			_, err := dev.draw([]float32{0, 1, bad, 2}, New(p, 0, nil).Next(0, nil, nil, nil))
 			require.ErrorIs(t, err, generation.ErrNotFinite)
-			require.ErrorContains(t, err, "token 2")
 		}
-		_, err := LogSumExp([]float32{0, bad})
-		require.ErrorIs(t, err, generation.ErrNotFinite)
 	}
-	_, err := New(generation.Sampling{}, 0, nil).Sample(nil, 0, new(Scratch))
-	require.ErrorIs(t, err, generation.ErrNotFinite)
-	s := New(generation.Sampling{}, 0, nil)
-	s.Exclude([]int32{0, 1})
-	_, err = s.Sample([]float32{1, 2}, 0, new(Scratch))
+}
+
+// If the edits leave no token, or make a logit too high, the request is at fault.
+func TestNoTokenLeft(t *testing.T) {
+	t.Parallel()
+	dev := newDevice(t)
+	var memory []compute.Edit
+	for _, temperature := range []float64{0, 1} {
+		s := New(generation.Sampling{Temperature: temperature}, 0, nil)
+		_, err := dev.draw([]float32{0, 1}, s.Next(0, nil, []int32{0, 1}, &memory))
+		require.ErrorIs(t, err, generation.ErrBadRequest)
+		got, err := dev.draw([]float32{0, 1}, s.Next(0, nil, []int32{1}, &memory))
+		require.NoError(t, err)
+		require.Equal(t, int32(0), got.ID)
+	}
+	_, err := dev.draw([]float32{0, 1}, New(generation.Sampling{LogitBias: map[int32]float64{1: 1e35}}, 0, nil).Next(0, nil, nil, &memory))
 	require.ErrorIs(t, err, generation.ErrBadRequest)
-	require.NotErrorIs(t, err, generation.ErrNotFinite)
 }
 
-func TestSteadyStateAllocatesNothing(t *testing.T) {
-	logits := randomLogits(5000)
-	for name, p := range map[string]generation.Sampling{
-		"greedy": {},
-		"all":    {Temperature: 1, TopK: 200, TopP: 0.9, MinP: 0.01, RepetitionPenalty: 1.1, FrequencyPenalty: 0.1, LogitBias: map[int32]float64{1: 1}},
-	} {
-		s, w, top := New(p, 0, []int32{1, 2, 3}), new(Scratch), make([]int32, 0, 20)
-		position := 0
-		draw := func() {
-			_, err := s.Sample(logits, position, w)
-			require.NoError(t, err)
-			s.Accept(int32(position % 7))
-			top = Top(top[:0], logits, 20)
-			position++
-		}
-		for range 10 {
-			draw()
-		}
-		require.Zero(t, testing.AllocsPerRun(100, draw), name)
-	}
-}
-
-func randomLogits(n int) []float32 {
-	r := rand.New(rand.NewPCG(1, 2))
-	logits := make([]float32, n)
-	for i := range logits {
-		logits[i] = float32(r.NormFloat64() * 3)
-	}
-	return logits
-}
-
-func BenchmarkSample(b *testing.B) {
-	logits := randomLogits(151936)
-	for name, p := range map[string]generation.Sampling{
-		"greedy":      {},
-		"temperature": {Temperature: 0.8},
-		"top_k":       {Temperature: 0.8, TopK: 40},
-		"top_p":       {Temperature: 0.8, TopP: 0.95},
-		"min_p":       {Temperature: 0.8, MinP: 0.05},
-	} {
-		b.Run(name, func(b *testing.B) {
-			s, w := New(p, 0, nil), new(Scratch)
-			for i := 0; b.Loop(); i++ {
-				if _, err := s.Sample(logits, i, w); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("logprobs", func(b *testing.B) {
-		var top []int32
-		for b.Loop() {
-			if _, err := LogSumExp(logits); err != nil {
-				b.Fatal(err)
-			}
-			top = Top(top[:0], logits, 20)
-		}
-	})
-}
-
-// probability returns the probability of token id; 0 if it cannot be drawn.
-func probability(d distribution, id int32) float64 {
-	i, ok := slices.BinarySearch(d.IDs, id)
-	if !ok {
-		return 0
-	}
-	return d.Weights[i] / d.Total
-}
-
-// The samplers of several choices share data. Each still draws the same tokens as a separate
-// sampler, whatever tokens the others draw.
+// The samplers of several choices do not share what they accept.
 func TestChoicesAreIndependent(t *testing.T) {
 	t.Parallel()
-	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, PresencePenalty: 0.2, LogitBias: map[int32]float64{3: 1}, Seed: 5}
+	p := generation.Sampling{Temperature: 1, RepetitionPenalty: 1.7, FrequencyPenalty: 0.3, LogitBias: map[int32]float64{3: 1}, Seed: 5}
 	prompt := []int32{4, 1, 4, 2}
-	logits := []float32{1, -2, 3, 0.5, -1, 2, 1.5, 0}
-	first, w := New(p, 0, prompt), new(Scratch)
+	first := New(p, 0, prompt)
 	for choice := range 8 {
 		shared, own := first.ForChoice(choice), New(p, choice, prompt)
 		for position := range 20 {
-			want, err := own.distribution(logits, w)
-			require.NoError(t, err)
-			want.IDs, want.Weights = slices.Clone(want.IDs), slices.Clone(want.Weights)
-			got, err := shared.distribution(logits, w)
-			require.NoError(t, err)
-			require.Equal(t, want, got)
-			id := got.Draw(shared.uniform(position))
-			require.Equal(t, id, want.Draw(own.uniform(position)))
-			own.Accept(id)
-			shared.Accept(id)
+			require.Equal(t, own.Next(position, nil, nil, nil), shared.Next(position, nil, nil, nil))
+			own.Accept(int32(choice+position) % 8)
+			shared.Accept(int32(choice+position) % 8)
 		}
 	}
 }
@@ -347,9 +274,29 @@ func TestChoicesAreIndependent(t *testing.T) {
 // keeps the lowest ids.
 func TestTopPEndsWhereItsShareIsReached(t *testing.T) {
 	t.Parallel()
-	for topP, want := range map[float64][]int32{0.25: {0}, 0.3: {0, 1}, 0.5: {0, 1}, 0.51: {0, 1, 2}, 1: {0, 1, 2, 3}} {
-		d, err := New(generation.Sampling{Temperature: 1, TopP: topP}, 0, nil).distribution([]float32{2, 2, 2, 2}, new(Scratch))
-		require.NoError(t, err)
-		require.Equal(t, want, d.IDs, "top_p %g", topP)
+	dev := newDevice(t)
+	for topP, want := range map[float64]int{0.25: 1, 0.3: 2, 0.5: 2, 0.51: 3, 1: 4} {
+		s := New(generation.Sampling{Temperature: 1, TopP: topP}, 0, nil)
+		drawn := map[int32]bool{}
+		for position := range 100 {
+			got, err := dev.draw([]float32{2, 2, 2, 2}, s.Next(position, nil, nil, nil))
+			require.NoError(t, err)
+			require.Less(t, got.ID, int32(want))
+			drawn[got.ID] = true
+		}
+		require.Len(t, drawn, want, "top_p %g", topP)
 	}
+}
+
+// Without drafts and excluded tokens, a draw allocates nothing, whatever the options.
+func TestNextAllocatesNothing(t *testing.T) {
+	s := New(generation.Sampling{Temperature: 1, RepetitionPenalty: 1.1, LogitBias: map[int32]float64{1: 1}}, 0, []int32{1, 2, 3})
+	for id := range int32(7) {
+		s.Accept(id)
+	}
+	memory := make([]compute.Edit, 0, 100)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		s.Accept(3)
+		_ = s.Next(9, nil, nil, &memory)
+	}))
 }

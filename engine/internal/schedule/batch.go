@@ -7,8 +7,9 @@ import (
 
 type batch struct {
 	rows    compute.Batch
-	seqs    []*sequence // the sequence of each element of rows.Seqs
-	outputs []output    // the output of each element of rows.Outputs
+	seqs    []*sequence    // the sequence of each element of rows.Seqs
+	outputs []output       // the output of each element of rows.Outputs
+	edits   []compute.Edit // memory of the edits in rows.Draws
 }
 
 // fill makes the batch from the rows that planner.plan gave to the running sequences. limit is the
@@ -16,6 +17,8 @@ type batch struct {
 func (b *batch) fill(running []*sequence, limit int) {
 	r := &b.rows
 	r.Tokens, r.Positions, r.Seqs, r.Outputs, r.Top = r.Tokens[:0], r.Positions[:0], r.Seqs[:0], r.Outputs[:0], 0
+	clear(r.Draws)
+	r.Draws, b.edits = r.Draws[:0], b.edits[:0]
 	clear(b.seqs)
 	clear(b.outputs)
 	b.seqs, b.outputs = b.seqs[:0], b.outputs[:0]
@@ -33,11 +36,11 @@ func (b *batch) add(s *sequence, limit int) {
 	b.seqs = append(b.seqs, s)
 	for position := s.computed; position < s.computed+s.rows; position++ {
 		if s.outputs(position) {
-			o := output{seq: s, position: position, drafts: max(0, position+1-s.length()), row: len(b.outputs)}
-			if !s.scoresPrompt(position) {
-				o.top = s.needs(o.drafts, limit)
-			}
-			r.Top = max(r.Top, o.top)
+			o := output{seq: s, position: position, drafts: max(0, position+1-s.length()), row: len(b.outputs), top: s.tops(position)}
+			r.Top = max(r.Top, min(o.top, limit))
+			draw := s.next(o, &b.edits)
+			o.edited = len(draw.Edits) > 0
+			r.Draws = append(r.Draws, draw)
 			r.Outputs = append(r.Outputs, int32(len(r.Tokens)))
 			b.outputs = append(b.outputs, o)
 		}

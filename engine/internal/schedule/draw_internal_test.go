@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"testing"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/generation"
 
@@ -10,47 +11,8 @@ import (
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/internal/draft"
-	"github.com/ingot-run/ingot/engine/internal/sample"
 	"github.com/ingot-run/ingot/engine/model"
 )
-
-// If the step returned only some of the logits that equal the k-th highest logit, the token is
-// sampled from all logits. The reported log-probabilities are still computed from the returned
-// ones.
-func TestDrawAmongManyEquals(t *testing.T) {
-	logits := []float32{0, 3, 3, 1, 3, 3, 3, -2}
-	const top, sum = 3, 4.75
-	best := []float32{1, 2, 4, 3, 3, 3, sum}
-	other := map[int32]bool{}
-	for seed := range uint64(40) {
-		params := generation.Sampling{Temperature: 1, TopK: top - 1, Seed: seed}
-		r := &request{prompt: []int32{1, 2}, scores: true}
-		s := &sequence{request: r, sampler: sample.New(params, 0, r.prompt), tokens: r.prompt, scores: scores{top: 1}}
-		require.Equal(t, top, s.needs(0, 64))
-		d := drawer{top: top, logits: [][]float32{logits}, best: [][]float32{best}}
-		id, err := d.draw(output{seq: s, top: top})
-		require.NoError(t, err)
-		want, err := s.sampler.Sample(logits, s.length(), &d.scratch)
-		require.NoError(t, err)
-		require.Equal(t, want, id)
-		require.Equal(t, []float64{3 - sum}, s.scores.of)
-		require.Equal(t, []int32{1}, s.scores.topID)
-		other[id] = true
-	}
-	require.Len(t, other, 5)
-}
-
-// Asking what a row needs changes no sampler: a greedy sequence below its minimum length needs all
-// logits, and only the highest one after enough drafts.
-func TestNeedsChangesNoSampler(t *testing.T) {
-	r := &request{prompt: []int32{1, 2}, stopIDs: []int32{3}, minTokens: 2}
-	s := &sequence{request: r, sampler: sample.New(generation.Sampling{}, 0, r.prompt), tokens: r.prompt}
-	for range 2 {
-		require.Zero(t, s.needs(1, 64))
-		require.True(t, s.sampler.Greedy())
-		require.Equal(t, 1, s.needs(2, 64))
-	}
-}
 
 // reading is a backend that counts how often logits are read from it.
 type reading struct {
@@ -65,8 +27,8 @@ func (r *reading) Floats(t compute.Tensor) [][]float32 {
 	return r.Backend.Floats(t)
 }
 
-// All logits of a step are read at most once, and only if the highest logits do not suffice for one
-// of its tokens.
+// All logits of a step are read at most once, and only for log-probabilities of more tokens than
+// the step finds.
 func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +40,14 @@ func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 		"greedy, drafted by the MTP layer": {requests: []generation.Request{{}}, speculate: byMTP},
 		"from the top k":                   {requests: []generation.Request{{Sampling: generation.Sampling{Temperature: 1, TopK: 20}}}},
 		"with log-probabilities":           {requests: []generation.Request{{Logprobs: true, TopLogprobs: 5}}},
-		"from all, and greedy":             {requests: []generation.Request{{}, {Sampling: generation.Sampling{Temperature: 1}}, {Sampling: generation.Sampling{Temperature: 1}}}, reads: 1},
+		"at a temperature":                 {requests: []generation.Request{{Sampling: generation.Sampling{Temperature: 1}}}},
+		"with all options": {requests: []generation.Request{{MinTokens: 5, Sampling: generation.Sampling{
+			Temperature: 1, TopP: 0.9, MinP: 0.01, FrequencyPenalty: 0.1, RepetitionPenalty: 1.1, LogitBias: map[int32]float64{3: 1},
+		}}}},
+		"drawn, drafted by the MTP layer": {requests: []generation.Request{{Sampling: generation.Sampling{Temperature: 1}}}, speculate: byMTP},
+		"with many log-probabilities": {requests: []generation.Request{
+			{Logprobs: true, TopLogprobs: model.MaxTop + 1}, {Logprobs: true, TopLogprobs: model.MaxTop + 1}, {},
+		}, reads: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,27 +74,40 @@ func TestLogitsAreReadForWhoeverNeedsThem(t *testing.T) {
 	}
 }
 
-// countedModel counts the reads of the highest logits. Its only step has two outputs.
+// countedModel counts the reads of results. Its only step has two outputs.
 type countedModel struct {
 	model.Model
 	reads int
 }
 
-func (m *countedModel) Best(int) [][]float32 {
+func (m *countedModel) Drawn(int) [][]float32 {
 	m.reads++
-	return [][]float32{{7, 1, 2}, {8, 3, 4}}
+	return [][]float32{{7, 2, 2}, {8, 4, 4}}
 }
 
-// A GPU takes long for each read, so the highest logits of all outputs of a step are read at once.
-func TestHighestLogitsAreReadOncePerStep(t *testing.T) {
+// A GPU takes long for each read, so the tokens of all outputs of a step are read at once.
+func TestTokensAreReadOncePerStep(t *testing.T) {
 	t.Parallel()
 	var m countedModel
 	d := drawer{model: &m}
 	for step := range 3 {
 		d.begin(step, 1)
 		for row, id := range []int32{7, 8} {
-			require.Equal(t, id, d.bestLogits(output{row: row}).ID(0))
+			got, err := d.tokenOf(output{row: row})
+			require.NoError(t, err)
+			require.Equal(t, id, got.ID)
 		}
 		require.Equal(t, step+1, m.reads)
 	}
+}
+
+// Log-probabilities of more tokens than a step finds need all logits, as the model computed them.
+func TestManyLogprobsOfEditedLogits(t *testing.T) {
+	t.Parallel()
+	s := started(t, setup{})
+	req := generation.Request{Tokens: ascending(6), MaxTokens: 4, IgnoreEOS: true, Logprobs: true, TopLogprobs: model.MaxTop + 1}
+	require.Len(t, s.generate(t, req).Choices[0].Logprobs[3].Top, model.MaxTop+1)
+	req.Sampling.PresencePenalty = 1
+	_, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req)
+	require.ErrorIs(t, err, generation.ErrBadRequest)
 }

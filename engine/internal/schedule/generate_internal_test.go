@@ -358,16 +358,16 @@ func (m *faultyModel) Decode(b *compute.Batch, n int) error {
 	return m.Model.Decode(b, n)
 }
 
-func (m *faultyModel) Best(i int) [][]float32 {
-	best := m.Model.Best(i)
+func (m *faultyModel) Drawn(i int) [][]float32 {
+	drawn := m.Model.Drawn(i)
 	if m.next("nan") {
-		for _, row := range best {
+		for _, row := range drawn {
 			for i := range row {
 				row[i] = float32(math.NaN())
 			}
 		}
 	}
-	return best
+	return drawn
 }
 
 // One step that fails ends only the requests that were in it. After two panics in a row, the

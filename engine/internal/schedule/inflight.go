@@ -5,11 +5,11 @@ import "time"
 // inFlight returns the number of steps to submit before a wait. There are enough free pages for all
 // of them. top is the maximum number of highest logits that a step can return for a row.
 //
-// The number is 1 while a sequence waits to be admitted, computes its prompt, or needs the results
-// of each step for drafting. It is 1 unless all running sequences are greedy, because the device
-// itself can choose only the token with the highest logit. It is low while answers are short,
-// because rows after the end of an answer are wasted. It is also low while an interactive request
-// may arrive, because such a request would have to wait for all steps in flight.
+// The number is 1 while a sequence waits to be admitted, computes its prompt, needs the results of
+// each step for drafting, or needs more logits than the step finds. It is low while answers are
+// short, because rows after the end of an answer are wasted. It is also low while an interactive
+// request may arrive, because such a request would have to wait for all steps in flight. All steps
+// in flight exclude the same tokens.
 func (p *planner) inFlight(top int, now time.Time) int {
 	n := min(p.maxInFlight, p.stops.maxInFlight())
 	if n > 1 && p.speculator != nil {
@@ -19,8 +19,11 @@ func (p *planner) inFlight(top int, now time.Time) int {
 		return 1
 	}
 	for _, s := range p.running {
-		if !s.decodes() || s.needs(0, top) == 0 || !s.sampler.Greedy() {
+		if !s.decodes() || s.tops(s.length()-1) > top {
 			return 1
+		}
+		if missing := s.request.minTokens - len(s.answer()); missing > 0 && len(s.request.stopIDs) > 0 {
+			n = min(n, missing)
 		}
 		if p.speculator != nil && p.speculator.Waits(&s.draft) {
 			return 1

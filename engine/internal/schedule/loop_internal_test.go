@@ -69,7 +69,7 @@ func decodings(t testing.TB) []decoding {
 		{"greedy", false, 0, nil, generation.Sampling{}},
 		{"sampled", false, 0, nil, generation.Sampling{Temperature: 1, TopP: 0.9, TopK: 50, FrequencyPenalty: 0.1}},
 		{"greedy, steps in flight", true, 0, nil, generation.Sampling{}},
-		{"sampled from the best", true, 0, nil, generation.Sampling{Temperature: 1, TopP: 0.9, TopK: 50}},
+		{"sampled, steps in flight", true, 0, nil, generation.Sampling{Temperature: 1, TopP: 0.9, TopK: 50, PresencePenalty: 0.1}},
 		{"drafting by MTP", false, 3, byMTP, generation.Sampling{}},
 		{"drafting by n-grams", false, 3, byNGram, generation.Sampling{LogitBias: map[int32]float64{7: 100}}},
 		{"drafting by a model", false, 3, func(be compute.Backend, o *draft.Options) {

@@ -10,7 +10,6 @@ import (
 	"github.com/ingot-run/ingot/engine/cpu"
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/internal/cost"
-	"github.com/ingot-run/ingot/engine/internal/sample"
 )
 
 // What a sequence needs next follows from its request, its tokens and what is computed.
@@ -75,31 +74,6 @@ func TestRowsOfAPrompt(t *testing.T) {
 		require.Equal(t, c.ends, s.ended(), "%+v", c)
 	}
 	require.True(t, (&sequence{request: &request{err: generation.ErrClosed}}).ended())
-}
-
-// All logits are read if more of the highest are needed than a step can return.
-func TestHowManyLogitsAreNeeded(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		sampling generation.Sampling
-		scores   bool
-		top      int
-		limit    int
-		want     int
-	}{
-		{generation.Sampling{}, false, 9, 64, 1},
-		{generation.Sampling{}, true, 0, 64, 1},
-		{generation.Sampling{}, true, 5, 64, 5},
-		{generation.Sampling{}, true, 5, 5, 5},
-		{generation.Sampling{}, true, 5, 4, 0},
-		{generation.Sampling{Temperature: 1, TopK: 7}, false, 0, 8, 8},
-		{generation.Sampling{Temperature: 1, TopK: 7}, false, 0, 7, 0},
-		{generation.Sampling{Temperature: 1, TopK: 7}, true, 9, 64, 9},
-		{generation.Sampling{Temperature: 1}, true, 5, 64, 0},
-	} {
-		s := &sequence{request: &request{prompt: []int32{1}, scores: c.scores}, tokens: []int32{1}, scores: scores{top: c.top}, sampler: sample.New(c.sampling, 0, []int32{1})}
-		require.Equal(t, c.want, s.needs(0, c.limit), "%+v", c)
-	}
 }
 
 // Penalties count the tokens of the answer.

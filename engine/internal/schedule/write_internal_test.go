@@ -31,7 +31,7 @@ func (m *reportingModel) Decode(b *compute.Batch, n int) error {
 func TestTextIsWrittenDuringTheNextStep(t *testing.T) {
 	t.Parallel()
 	for _, stop := range [][]string{nil, {"never generated"}} {
-		req := generation.Request{Tokens: []int32{1, 2, 3}, N: 3, MaxTokens: 20, IgnoreEOS: true, Stop: stop, Sampling: generation.Sampling{Temperature: 1, Seed: 3}}
+		req := generation.Request{Tokens: []int32{1, 2, 3}, N: 3, MaxTokens: 90, IgnoreEOS: true, Stop: stop, Sampling: generation.Sampling{Temperature: 1, Seed: 3}}
 		first := newManual(t, setup{path: microLlama})
 		want := first.begin(req)
 		first.finish(want)

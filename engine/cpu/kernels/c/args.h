@@ -94,6 +94,34 @@ struct highest_args {
   double sum;    // result: sum of exp(x-value) over all values; infinite if a value is not finite
 };
 
+struct peak_args {
+  const float *x;
+  int64_t n;
+  int64_t id;    // result: index of the highest value; of equal values, the lowest index
+  double value;  // result: the highest value; infinite if a value is not finite
+};
+
+struct weigh_args {
+  const float *x;
+  int64_t n;
+  double scale;
+  double lowest;    // values below this have no weight
+  int64_t top;      // exponent of the highest value of the row
+  uint64_t *out;    // [n] weights; null to compute only their sum
+  uint64_t sum;     // result
+};
+
+struct bracket_args {
+  const float *x;
+  const uint64_t *weights;  // [n]
+  int64_t n;
+  double low;
+  double high;
+  int32_t *ids;    // receives the indices of values from low to high, at most n
+  int64_t count;   // result: number of these indices
+  uint64_t above;  // result: sum of the weights of values above high
+};
+
 struct rotate_args {
   float *dst;
   const float *src;

@@ -1,4 +1,4 @@
-package sample
+package compute
 
 import "math/bits"
 
@@ -22,10 +22,10 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return counter
 }
 
-// uniform returns the random number for a position of a choice. Random numbers are uniformly
-// distributed over [0, 1) in steps of 2^-53. They do not depend on other draws.
-func uniform(seed uint64, position, choice int) float64 {
+// Random returns the random number for a position of a choice: 64 random bits. It does not depend
+// on other draws.
+func Random(seed uint64, position, choice int) uint64 {
 	p := uint64(position)
 	w := philox([4]uint32{uint32(p), uint32(p >> 32), uint32(choice)}, [2]uint32{uint32(seed), uint32(seed >> 32)})
-	return float64((uint64(w[0])<<32|uint64(w[1]))>>11) * 0x1p-53
+	return uint64(w[0])<<32 | uint64(w[1])
 }

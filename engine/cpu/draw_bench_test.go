@@ -1,0 +1,58 @@
+package cpu_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/cpu"
+)
+
+// BenchmarkDraw measures the time to choose the token of a row on one thread, with kinds of logits
+// and draws, and with Top for comparison.
+func BenchmarkDraw(b *testing.B) {
+	const vocab = 151_936
+	be, err := cpu.New(1)
+	require.NoError(b, err)
+	logits, err := be.Buffer(1, vocab)
+	require.NoError(b, err)
+	dst, err := be.Buffer(1, compute.DrawCols)
+	require.NoError(b, err)
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, kind := range []string{"flat", "steep"} {
+		for i := range be.Floats(logits)[0] {
+			be.Floats(logits)[0][i] = float32(r.NormFloat64())
+			if kind == "steep" {
+				be.Floats(logits)[0][i] *= 3
+			}
+		}
+		for _, c := range []struct {
+			name string
+			draw compute.Draw
+		}{
+			{"greedy", compute.Draw{}},
+			{"default", compute.Draw{Temperature: 1}},
+			{"min_p", compute.Draw{Temperature: 1, MinP: 0.05}},
+			{"top_p", compute.Draw{Temperature: 1, TopP: 0.95}},
+			{"top_k", compute.Draw{Temperature: 1, TopK: 40}},
+		} {
+			b.Run(kind+"/"+c.name, func(b *testing.B) {
+				draws := []compute.Draw{c.draw}
+				for b.Loop() {
+					draws[0].Position++
+					s := be.Begin(&compute.Batch{})
+					s.Draw(dst, logits, draws, compute.Tensor{}, 0)
+				}
+			})
+		}
+		b.Run(kind+"/top 1", func(b *testing.B) {
+			for b.Loop() {
+				s := be.Begin(&compute.Batch{})
+				s.Top(dst, logits, 1)
+			}
+		})
+	}
+	require.NoError(b, be.Close())
+}
