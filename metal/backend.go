@@ -12,7 +12,7 @@ import (
 // Backend implements compute.Backend on a Device. It records the operations of a step and submits
 // them together.
 type Backend struct {
-	device   Device
+	device   *compiler
 	kernels  *kernelSet
 	weights  []*weight // those with portable kernels
 	caches   []*cache
@@ -31,7 +31,7 @@ type Backend struct {
 // Options are the settings of a backend. The zero value gives the defaults.
 type Options struct {
 	Mode     Mode
-	Progress func(done, total int) // called after each compiled kernel file; may be nil
+	Progress func(done, total int) // called when a kernel file is to be compiled or has been, one call at a time; may be nil
 	Geometry Geometry              // choices that take precedence over DefaultGeometry
 	// PlainTiles makes tiled kernels compute without simdgroup matrices.
 	PlainTiles bool
@@ -40,9 +40,12 @@ type Options struct {
 // New returns a backend and compiles its kernels. The backend owns the device and closes it in
 // Close. If New fails, it closes the device.
 func New(dev Device, o Options) (*Backend, error) {
-	b := &Backend{device: dev, unified: dev.Info().UnifiedMemory}
-	var err error
-	if b.kernels, err = newKernelSet(dev, o.Mode, o.Geometry, o.Progress); err == nil {
+	b := &Backend{device: newCompiler(dev, o.Mode, o.Progress), unified: dev.Info().UnifiedMemory}
+	err := b.device.startNvidia()
+	if err == nil {
+		b.kernels, err = newKernelSet(b.device, o.Geometry)
+	}
+	if err == nil {
 		err = b.step.init(b)
 	}
 	if err == nil {
@@ -55,7 +58,7 @@ func New(dev Device, o Options) (*Backend, error) {
 		err = b.chooseTiles(o.PlainTiles, o.Geometry)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("start the %s backend: %w", dev.Info().Driver, joinClose(err, dev))
+		return nil, fmt.Errorf("start the %s backend: %w", dev.Info().Driver, joinClose(err, b.device))
 	}
 	return b, nil
 }

@@ -73,14 +73,24 @@ func replaceConstants(text string, constants map[string]any) string {
 }
 
 // eachType returns the lines that define EACH_TYPE(X), which expands to X(struct, name) for every
-// type of weights, and EACH_PAGE_TYPE(X) for every type of KV pages.
-func eachType() string {
+// given type of weights, and EACH_PAGE_TYPE(X) for every given type of KV pages.
+func eachType(types, pageTypes []gguf.Type) string {
 	weights, pages := "#define EACH_TYPE(X)", "\n#define EACH_PAGE_TYPE(X)"
-	for _, t := range weightTypes {
+	for _, t := range types {
 		weights += fmt.Sprintf(" X(%v, %q)", t, t)
 	}
-	for _, t := range gguf.CacheTypes() {
+	for _, t := range pageTypes {
 		pages += fmt.Sprintf(" X(Page%v, %q)", t, t)
 	}
 	return weights + pages + "\n"
+}
+
+// ofKind returns the types of a list that a unit has instances for.
+func ofKind(list []gguf.Type, kind string) (found []gguf.Type) {
+	for _, t := range list {
+		if kind == allTypes || kind == t.String() {
+			found = append(found, t)
+		}
+	}
+	return found
 }

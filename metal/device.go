@@ -45,7 +45,7 @@ type Device interface {
 	// Info describes the device and its limits.
 	Info() Info
 	// Compile compiles the kernels of a source. An error contains the compiler's messages. Compile
-	// may be called concurrently.
+	// may be called concurrently, and if Info.CompilesByType is set, also while other methods run.
 	Compile(src Source, mode Mode) (Library, error)
 	// Pipeline prepares a kernel of a library with the given function constants.
 	Pipeline(lib Library, function string, constants []Constant) (Pipeline, error)
@@ -115,6 +115,13 @@ type Info struct {
 	// it is true, the keys are divided into splits, and each split has a threadgroup
 	// (attention_split.metal). Otherwise, a simdgroup processes a few heads (attention.metal).
 	SplitAttention bool
+	// CompilesByType reports whether the driver's compiler is so slow that kernels are compiled for
+	// the types of weights and of KV pages that a model has, when it is loaded. Otherwise the
+	// kernels for all types are compiled when the backend starts.
+	CompilesByType bool
+	// OrderedMatrices reports whether the driver defines the order in which simdgroup matrices
+	// sum, and it is the order of the kernels for few rows. Otherwise the backend compares both.
+	OrderedMatrices bool
 	// NvidiaKernels reports whether the device can run the kernels in kernels/cuda, which the
 	// backend then prefers.
 	NvidiaKernels bool
@@ -125,6 +132,9 @@ type Source struct {
 	Name string // file name, for error messages
 	Text string
 	CUDA bool // the text is CUDA C++ instead of Metal's language
+	// Constants are sets of function constants with which pipelines will be made. A driver that
+	// compiles the source once for each set can do so in Compile.
+	Constants [][]Constant
 }
 
 // Mode selects how kernels are compiled.

@@ -90,6 +90,35 @@ func TestLongGenerationOnGPU(t *testing.T) {
 
 func TestWholeContextOnGPU(t *testing.T) { eachGPU(t, wholeContext) }
 
+// unordered is a device that does not report the order in which its simdgroup matrices sum.
+type unordered struct{ metal.Device }
+
+func (u unordered) Info() metal.Info {
+	info := u.Device.Info()
+	info.OrderedMatrices = false
+	return info
+}
+
+// TestMatricesOnGPU checks that the backend finds the same sums in tiles and row by row on a driver
+// that reports OrderedMatrices, for which the backend does not compare them.
+func TestMatricesOnGPU(t *testing.T) {
+	for _, name := range drivers.Names(true) {
+		t.Run(name, func(t *testing.T) {
+			dev, err := gpus[name]()
+			if err != nil {
+				t.Skipf("needs a GPU: %v", err)
+			}
+			if !dev.Info().OrderedMatrices {
+				t.Skip("the driver does not report OrderedMatrices")
+			}
+			be, err := metal.New(unordered{dev}, metal.Options{})
+			require.NoError(t, err)
+			require.False(t, be.PlainTiles())
+			require.NoError(t, be.Close())
+		})
+	}
+}
+
 // conformance runs the conformance suite with several kernels for products, and with fast kernels.
 func conformance(t *testing.T, start starter) {
 	t.Helper()

@@ -34,12 +34,12 @@ func Inputs(kernel string) (list []int) {
 	return list
 }
 
-// instances returns the lines that instantiate a file's templates: for every choice of the
-// geometry, or for every type of KV pages.
-func (g Geometry) instances(file string) string {
+// instances returns the lines that instantiate a file's templates: for every choice of the geometry
+// and the given types of weights, or for the given types of KV pages.
+func (g Geometry) instances(file string, types, pageTypes []gguf.Type) string {
 	var text strings.Builder
 	for _, template := range []*attentionTemplate{&attentionFew, &attentionTiles, &attentionSplits} {
-		for _, t := range gguf.CacheTypes() {
+		for _, t := range pageTypes {
 			for _, k := range template.instances {
 				if name, arguments := template.instance(k, t); template.file == file {
 					fmt.Fprintf(&text, "INSTANTIATE(%q, %s, %s)\n", name, template.kernel, arguments)
@@ -49,7 +49,7 @@ func (g Geometry) instances(file string) string {
 	}
 	for _, kernel := range templates[file] {
 		inputs := Inputs(kernel)
-		for _, t := range weightTypes {
+		for _, t := range types {
 			for _, n := range inputs {
 				for _, rows := range g.rowsOf(kernel, t, n) {
 					arguments := fmt.Sprintf("%v, %d", t, rows)

@@ -42,6 +42,26 @@ func (n *nvidia) record(operations []call) {
 	}
 }
 
+// nvidiaFiles are the files in folder kernels/cuda with the kernels that do not depend on the type
+// of weights, those that take longest to compile first.
+var nvidiaFiles = []string{"attention.cu", "choose.cu", "top.cu"}
+
+// startNvidia begins to compile the kernels for NVIDIA's GPUs that every model needs, if the device
+// can run them.
+func (c *compiler) startNvidia() error {
+	if !c.Info().NvidiaKernels {
+		return nil
+	}
+	for _, name := range nvidiaFiles {
+		src, err := nvidiaSource(name)
+		if err != nil {
+			return err
+		}
+		c.start(src)
+	}
+	return nil
+}
+
 // nvidiaScratch is the minimum number of bytes of scratch memory.
 const nvidiaScratch = 1 << 20
 

@@ -206,6 +206,14 @@ func (n *nvidia) sizes(w *weight) weightSizes {
 	return weightSizes{packedBytes(w), w.fileBytes(), scratchFor(w, rows, limit)}
 }
 
+func (n *nvidia) sources(t gguf.Type) ([]Source, error) {
+	if !packs(t) {
+		return n.general.sources(t)
+	}
+	src, err := weightsSource(t)
+	return []Source{src}, err
+}
+
 func packs(t gguf.Type) bool {
 	_, packed := packedSizes[t]
 	return packed

@@ -2,11 +2,7 @@ package metal
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/engine/gguf"
 )
@@ -101,9 +97,10 @@ type weightKernels struct {
 // kernelSet holds the compiled kernels. The pipelines for a type and shape are made when the first
 // weight or cache with that type and shape is made.
 type kernelSet struct {
-	device    Device
+	device    *compiler
 	mode      Mode
-	libraries map[string]Library
+	libraries map[unit]Library
+	compiled  Geometry // its choices have instances in the libraries
 	geometry  Geometry
 	pipelines map[string]Pipeline
 	weights   map[weightShape]*weightKernels
@@ -117,12 +114,13 @@ type kernelSet struct {
 	drawGroups                                int // simdgroups per row of draw
 }
 
-func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total int)) (*kernelSet, error) {
-	k := &kernelSet{device: dev, mode: mode, libraries: map[string]Library{}, pipelines: map[string]Pipeline{}}
+func newKernelSet(dev *compiler, g Geometry) (*kernelSet, error) {
+	k := &kernelSet{device: dev, mode: dev.mode, libraries: map[unit]Library{}, pipelines: map[string]Pipeline{}}
 	if err := k.use(g); err != nil {
 		return nil, err
 	}
-	if err := k.compile(progress); err != nil {
+	k.compiled = k.geometry
+	if err := k.compile(); err != nil {
 		return nil, err
 	}
 	m := maker{set: k}
@@ -136,39 +134,23 @@ func newKernelSet(dev Device, mode Mode, g Geometry, progress func(done, total i
 	return k, m.err
 }
 
-func (k *kernelSet) compile(progress func(done, total int)) error {
-	files := sources
-	if k.device.Info().SplitAttention {
-		files = Files()
+// compile compiles the kernels that every model needs, several files at once.
+func (k *kernelSet) compile() error {
+	var sources []Source
+	for _, u := range k.units() {
+		src, err := k.source(u)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, src)
 	}
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	var counting sync.Mutex
-	add := func(name string, lib Library) {
-		counting.Lock()
-		defer counting.Unlock()
-		k.libraries[name] = lib
-		if progress != nil {
-			progress(len(k.libraries), len(files))
+	k.device.start(sources...)
+	for _, u := range k.units() {
+		if _, err := k.library(u.file, ""); err != nil {
+			return err
 		}
 	}
-	if progress != nil {
-		progress(0, len(files))
-	}
-	for _, name := range files {
-		group.Go(func() error {
-			src, err := Kernel(name, k.geometry)
-			if err != nil {
-				return err
-			}
-			lib, err := k.device.Compile(src, k.mode)
-			if err == nil {
-				add(name, lib)
-			}
-			return err
-		})
-	}
-	return group.Wait()
+	return nil
 }
 
 // use sets the geometry for later choices of kernels: DefaultGeometry with the choices of g added.
@@ -185,22 +167,23 @@ func (k *kernelSet) use(g Geometry) error {
 
 // maker makes pipelines. After the first error, which it stores in err, it makes no more pipelines.
 type maker struct {
-	set *kernelSet
-	err error
+	set  *kernelSet
+	kind string // type of the weights or of the KV pages; empty for kernels that do not depend on it
+	err  error
 }
 
 // pipeline returns the pipeline of a kernel. The first constant has index 0. Each pipeline is made
 // once.
-func (m *maker) pipeline(file, name string, constants ...uint32) (p Pipeline) {
-	key := fmt.Sprint(name, constants)
+func (m *maker) pipeline(file, name string, values ...uint32) (p Pipeline) {
+	key := fmt.Sprint(name, values)
 	if have, ok := m.set.pipelines[key]; ok || m.err != nil {
 		return have
 	}
-	list := make([]Constant, len(constants))
-	for i, v := range constants {
-		list[i] = Constant{Index: i, Value: v}
+	lib, err := m.set.library(file, m.kind)
+	if err == nil {
+		p, err = m.set.device.Pipeline(lib, name, constants(values...))
 	}
-	if p, m.err = m.set.device.Pipeline(m.set.libraries[file], name, list); m.err == nil {
+	if m.err = err; err == nil {
 		m.set.pipelines[key] = p
 	}
 	return p
@@ -253,12 +236,40 @@ func (m *maker) tiles(file, kernel string, w weightShape) tiled {
 	return made
 }
 
+// tileConstants returns the function constants with which the geometry's tiles for a type of
+// weights are made, unless a device or a shape needs smaller tiles.
+func (k *kernelSet) tileConstants(u unit) (sets [][]Constant) {
+	kernels := map[string][]string{"tiles.metal": {ProductTile, GatedTile}, "expert_tiles.metal": {ExpertGatedTile, ExpertDownTile}}
+	for _, kernel := range kernels[u.file] {
+		c := k.geometry.find(kernel, typeNamed(u.kind), 0, 0, 0)
+		set := constants(flag(k.plainTiles), uint32(c.Rows), uint32(c.Inputs))
+		if !slices.ContainsFunc(sets, func(have []Constant) bool { return slices.Equal(have, set) }) {
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+func typeNamed(name string) gguf.Type {
+	i := slices.IndexFunc(weightTypes, func(t gguf.Type) bool { return t.String() == name })
+	return weightTypes[i]
+}
+
+// constants returns function constants with the given values. The first one has index 0.
+func constants(values ...uint32) []Constant {
+	list := make([]Constant, len(values))
+	for i, v := range values {
+		list[i] = Constant{Index: i, Value: v}
+	}
+	return list
+}
+
 // forWeight returns the pipelines for a weight. The pipelines of a type and shape are made once.
 func (k *kernelSet) forWeight(w weightShape) (*weightKernels, error) {
 	if have, ok := k.weights[w]; ok {
 		return have, nil
 	}
-	m := maker{set: k}
+	m := maker{set: k, kind: w.kind.String()}
 	made := &weightKernels{
 		embed:        m.pipeline("rows.metal", "embed_"+w.kind.String()),
 		product:      m.all("product.metal", Product, w),

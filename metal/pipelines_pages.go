@@ -70,7 +70,7 @@ func (k *kernelSet) forPages(t gguf.Type) (*pageKernels, error) {
 	if have, ok := k.pages[t]; ok {
 		return have, nil
 	}
-	m := maker{set: k}
+	m := maker{set: k, kind: t.String()}
 	name := t.String()
 	made := &pageKernels{ropeStore: m.pipeline("store.metal", "rope_store_"+name), latents: m.pipeline("store.metal", "latents_"+name)}
 	made.attention = m.attention(&attentionFew, t)

@@ -2,6 +2,7 @@ package metal
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 	"github.com/ingot-run/ingot/engine/gguf"
@@ -15,6 +16,8 @@ type plan struct {
 	scratch, activations int // planned bytes of the backend's buffers with the same names
 	taken                int // bytes that the backend had already allocated when the plan was made
 	positions            int
+	weightTypes          []gguf.Type // types of the planned matrices
+	pageTypes            []gguf.Type // types of the planned caches
 }
 
 // Plan implements compute.Backend. The plan does not include memory that the backend has already
@@ -34,6 +37,7 @@ func (p *plan) Weight(t gguf.Tensor) error {
 		p.weights += 4 * int64(w.in)
 		return nil
 	}
+	addType(&p.weightTypes, w.kind)
 	sizes := p.recorder.sizes(w)
 	p.weights += int64(sizes.stored)
 	p.staging, p.scratch = max(p.staging, sizes.staging), max(p.scratch, sizes.scratch)
@@ -53,8 +57,38 @@ func (p *plan) Rope(dims, positions int) {
 // Cache implements compute.Plan. The number of pages is not known yet, so the plan assumes enough
 // pages for one sequence.
 func (p *plan) Cache(shape compute.CacheShape) {
+	addType(&p.pageTypes, shape.Type)
 	shape.Pages = max(shape.Pages, (p.positions+shape.PageSize-1)/shape.PageSize)
 	p.scratch = max(p.scratch, splitsFor(shape, p.positions))
+}
+
+func addType(list *[]gguf.Type, t gguf.Type) {
+	if !slices.Contains(*list, t) {
+		*list = append(*list, t)
+	}
+}
+
+// Prepare implements compute.Preparer.
+func (b *Backend) Prepare(p compute.Plan) error {
+	made := p.(*plan)
+	for _, t := range made.weightTypes {
+		if err := b.prepare(b.recorder.sources(t)); err != nil {
+			return err
+		}
+	}
+	for _, t := range made.pageTypes {
+		if err := b.prepare(b.kernels.sources(pageFiles, t.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *Backend) prepare(sources []Source, err error) error {
+	if err == nil {
+		b.device.start(sources...)
+	}
+	return err
 }
 
 // Bytes implements compute.Plan. While a tensor is packed, it is on the device twice, so the result

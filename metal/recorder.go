@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ingot-run/ingot/engine/compute"
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // A recorder makes the dispatches of a step's operations. There are two: portable uses the kernels
@@ -15,6 +16,9 @@ type recorder interface {
 	// load copies a matrix of a model to the device, in the layout of the recorder's kernels, and
 	// makes the kernels' pipelines. Errors begin with action.
 	load(w *weight, data []byte, action string) (compute.Weight, error)
+	// sources returns the sources of the kernels for weights of a type that are not compiled yet
+	// when a backend has started.
+	sources(t gguf.Type) ([]Source, error)
 	// sizes returns the memory that load needs.
 	sizes(w *weight) weightSizes
 	// reserveActivations makes room for the quantised rows of a step's buffer. No step may be in
@@ -59,6 +63,10 @@ func (p *portable) load(w *weight, data []byte, action string) (compute.Weight, 
 		return nil, fmt.Errorf("%s: %w", action, err)
 	}
 	return w, nil
+}
+
+func (p *portable) sources(t gguf.Type) ([]Source, error) {
+	return p.kernels.sources(weightFiles, t.String())
 }
 
 func (p *portable) sizes(w *weight) weightSizes {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+
+	"github.com/ingot-run/ingot/engine/gguf"
 )
 
 // kernels holds the kernel sources: .metal files and the headers that they share. Its folder cuda
@@ -18,13 +20,17 @@ var kernels embed.FS
 // Kernel returns the source of a file in the folder kernels, such as "norm.metal". It adds the
 // instances of the file's templates that the geometry can choose, and replaces the constants that
 // the kernels share with this package.
-func Kernel(name string, g Geometry) (Source, error) {
+func Kernel(name string, g Geometry) (Source, error) { return kernelFor(name, g, allTypes) }
+
+// kernelFor is Kernel for a unit's types.
+func kernelFor(name string, g Geometry, kind string) (Source, error) {
 	dir, err := fs.Sub(kernels, "kernels")
 	if err != nil {
 		return Source{}, fmt.Errorf("read kernels: %w", err)
 	}
 	src, err := ReadSource(dir, name)
-	src.Text = eachType() + replaceConstants(src.Text, portableConstants) + g.instances(name)
+	types, pages := ofKind(weightTypes, kind), ofKind(gguf.CacheTypes(), kind)
+	src.Text = eachType(types, pages) + replaceConstants(src.Text, portableConstants) + g.instances(name, types, pages)
 	return src, err
 }
 

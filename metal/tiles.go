@@ -15,8 +15,8 @@ import (
 // the results. With fast arithmetic, which is not batch-invariant, the results need to agree only
 // up to rounding.
 func (b *Backend) chooseTiles(plain bool, g Geometry) error {
-	if plain {
-		b.kernels.plainTiles = true
+	if plain || b.device.Info().OrderedMatrices {
+		b.kernels.plainTiles = plain
 		return nil
 	}
 	if err := b.kernels.use(Geometry{{Kernel: ProductTile, From: 2}, {Kernel: AttentionTile, From: 2}}); err != nil {

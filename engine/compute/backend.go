@@ -55,6 +55,14 @@ type Backend interface {
 	Close() error
 }
 
+// Preparer is a backend that compiles its code for the types of weights and caches of a model.
+type Preparer interface {
+	Backend
+	// Prepare starts to compile what a plan of this backend needs, and does not wait for the end.
+	// Weight and Cache wait for what they need, and return the errors.
+	Prepare(p Plan) error
+}
+
 // Plan adds up the memory that a backend would allocate. Each method has the name of the Backend
 // method that would allocate the memory. The pages of the KV cache are not counted.
 type Plan interface {

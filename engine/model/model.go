@@ -182,6 +182,9 @@ func Load(be compute.Backend, f *gguf.File, lim Limits) (Model, error) {
 	l.checkCache(c, lim.KV)
 	var m Model
 	if l.err == nil {
+		l.err = prepare(be, f, lim)
+	}
+	if l.err == nil {
 		m = family.load(l, c, lim)
 	}
 	if l.err != nil {

@@ -27,6 +27,20 @@ func Plan(be compute.Backend, sums compute.Plan, f *gguf.File, lim Limits) error
 	return nil
 }
 
+// prepare makes a backend compile the code for a model at once, if it compiles any. Otherwise it
+// would compile the code for each type of weights when the first weight is loaded.
+func prepare(be compute.Backend, f *gguf.File, lim Limits) error {
+	p, ok := be.(compute.Preparer)
+	if !ok {
+		return nil
+	}
+	plan := be.Plan()
+	if err := Plan(be, plan, f, lim); err != nil {
+		return err
+	}
+	return p.Prepare(plan)
+}
+
 type planBackend struct {
 	compute.Backend
 	plan  compute.Plan

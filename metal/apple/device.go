@@ -41,7 +41,7 @@ type Device struct {
 	supported bool // whether the GPU can run the kernels
 	features  features
 
-	compiling sync.Mutex // guards libraries and the count of owned references while Compile runs
+	compiling sync.Mutex // guards info, libraries and the count of owned references while Compile runs
 	libraries []id
 	pipelines []pipeline
 	buffers   []buffer
@@ -167,7 +167,11 @@ func (d *Device) newQueue() error {
 }
 
 // Info implements metal.Device. LanguageVersion and MathMode are empty until Compile is called.
-func (d *Device) Info() metal.Info { return d.info }
+func (d *Device) Info() metal.Info {
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	return d.info
+}
 
 // Memory implements metal.Device. It counts all memory of this process on the device, including the
 // memory of pipelines.

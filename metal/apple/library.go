@@ -122,12 +122,15 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	if d.closed {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, ErrClosed)
 	}
-	if lib == 0 || int(lib) > len(d.libraries) {
+	d.compiling.Lock()
+	libraries := d.libraries
+	d.compiling.Unlock()
+	if lib == 0 || int(lib) > len(libraries) {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d does not exist", function, lib)
 	}
 	made := pipeline{name: function}
 	var err error
-	d.thread.do(func() { err = d.makePipeline(&made, d.libraries[lib-1], constants) })
+	d.thread.do(func() { err = d.makePipeline(&made, libraries[lib-1], constants) })
 	if err != nil {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
 	}

@@ -154,6 +154,7 @@ func (d *Device) describe() (arch string, err error) {
 	d.info = metal.Info{
 		Driver: "cuda", Name: name, Family: fmt.Sprintf("sm_%d%d", major, minor),
 		MaxThreadgroup: threads, ThreadgroupMemory: shared, NvidiaKernels: true, SplitAttention: true,
+		CompilesByType: true, OrderedMatrices: true,
 	}
 	clock, noClock := c.integer(cuDeviceGetAttribute, attributeMemoryClock, d.device)
 	width, noWidth := c.integer(cuDeviceGetAttribute, attributeMemoryWidth, d.device)
@@ -206,7 +207,11 @@ const (
 )
 
 // Info implements metal.Device. MathMode is empty until Compile is called.
-func (d *Device) Info() metal.Info { return d.info }
+func (d *Device) Info() metal.Info {
+	d.compiling.Lock() // kernels may be compiled at the same time
+	defer d.compiling.Unlock()
+	return d.info
+}
 
 // Memory implements metal.Device. It counts only buffers.
 func (d *Device) Memory() int { return d.memory }

@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/ingot-run/ingot/metal"
 )
@@ -19,8 +22,10 @@ type library struct {
 	name      string
 	text      string // CUDA C++
 	flags     []string
-	constants bool               // whether the source has function constants
-	isCUDA    bool               // whether the source is CUDA C++
+	constants bool // whether the source has function constants
+	isCUDA    bool // whether the source is CUDA C++
+
+	compiling sync.Mutex         // guards modules
 	modules   map[string]*module // by the compiler flags that define the constants
 }
 
@@ -48,24 +53,35 @@ var constantUse = regexp.MustCompile(`(?m)^CONSTANT\(`)
 // value.
 func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
 	if src.CUDA {
-		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), isCUDA: true}, mode)
+		return d.compile(&library{name: src.Name, text: src.Text, flags: d.compiler.flags(mode), isCUDA: true}, mode, nil)
 	}
 	text, err := source(src.Text)
 	if err != nil {
 		return 0, fmt.Errorf("compile kernels %s: %w", src.Name, err)
 	}
 	l := &library{name: src.Name, text: text, flags: d.compiler.flags(mode), constants: constantUse.MatchString(src.Text)}
-	return d.compile(l, mode)
+	return d.compile(l, mode, src.Constants)
 }
 
-func (d *Device) compile(l *library, mode metal.Mode) (metal.Library, error) {
+// compile makes the modules of a library: one without function constants and one for each of the
+// given sets, at the same time.
+func (d *Device) compile(l *library, mode metal.Mode, sets [][]metal.Constant) (metal.Library, error) {
 	l.modules = map[string]*module{}
-	if _, err := d.module(l, nil); err != nil {
+	var group errgroup.Group
+	for _, set := range append(slices.Clone(sets), nil) {
+		group.Go(func() error {
+			_, err := d.module(l, set)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return 0, err
 	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
-	d.info.MathMode, d.debug = mathMode(mode), mode == metal.Debug
+	if math, debug := mathMode(mode), mode == metal.Debug; d.info.MathMode != math || d.debug != debug {
+		d.info.MathMode, d.debug = math, debug
+	}
 	d.libraries = append(d.libraries, l)
 	return metal.Library(len(d.libraries)), nil
 }
@@ -80,8 +96,11 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 		set = []string{"-DINGOT_NO_CONSTANTS"}
 	}
 	key := strings.Join(set, " ")
-	if m, ok := l.modules[key]; ok {
-		return m, nil
+	l.compiling.Lock()
+	have, ok := l.modules[key]
+	l.compiling.Unlock()
+	if ok {
+		return have, nil
 	}
 	code, err := d.compiler.cubin(l.name, l.text, slices.Concat(l.flags, set))
 	if err != nil {
@@ -91,6 +110,8 @@ func (d *Device) module(l *library, constants []metal.Constant) (*module, error)
 	if m.symbols, err = symbols(code); err != nil {
 		return nil, fmt.Errorf("compile kernels %s: %w", l.name, err)
 	}
+	l.compiling.Lock()
+	defer l.compiling.Unlock()
 	l.modules[key] = m
 	return m, nil
 }
@@ -135,10 +156,11 @@ func symbols(code []byte) (map[string]string, error) {
 
 // Pipeline implements metal.Device.
 func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
-	if lib == 0 || int(lib) > len(d.libraries) {
+	l := d.library(lib)
+	if l == nil {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d does not exist", function, lib)
 	}
-	m, err := d.module(d.libraries[lib-1], constants)
+	m, err := d.module(l, constants)
 	if err != nil {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
 	}
@@ -146,13 +168,23 @@ func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.
 	if !ok {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has no kernel of this name", function)
 	}
-	p := pipeline{name: function, isCUDA: d.libraries[lib-1].isCUDA}
+	p := pipeline{name: function, isCUDA: l.isCUDA}
 	if err := d.do(func() error { return d.load(&p, m, symbol) }); err != nil {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: %w", function, err)
 	}
 	d.pipelines = append(d.pipelines, p)
 	d.counters.Pipelines++
 	return metal.Pipeline(len(d.pipelines)), nil
+}
+
+// library returns a library, or nil if it does not exist.
+func (d *Device) library(lib metal.Library) *library {
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	if lib == 0 || int(lib) > len(d.libraries) {
+		return nil
+	}
+	return d.libraries[lib-1]
 }
 
 // load loads a kernel. It loads the kernel's module first if necessary.

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"math"
-	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -33,17 +32,8 @@ type compileOnly struct {
 	tickets metal.Ticket
 }
 
-// otherTypes matches the instances for types that the micro models do not use. The test removes
-// them, since compiling all types takes minutes.
-var otherTypes = regexp.MustCompile(`X\((?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0), "\w+"\)|(?m)^INSTANTIATE\("\w+", \w+, (?:BF16|Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q5_K|PageQ8_0|PageQ4_0),.*\n`)
-
-func (d *compileOnly) Compile(src metal.Source, mode metal.Mode) (metal.Library, error) {
-	src.Text = otherTypes.ReplaceAllString(src.Text, "")
-	return d.Device.Compile(src, mode)
-}
-
 func (d *compileOnly) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
-	m, err := d.module(d.libraries[lib-1], constants)
+	m, err := d.module(d.library(lib), constants)
 	require.NoError(d.t, err)
 	require.Contains(d.t, m.symbols, function)
 	d.made[function] = true
@@ -54,7 +44,8 @@ func (d *compileOnly) PipelineInfo(metal.Pipeline) metal.PipelineInfo {
 	return metal.PipelineInfo{MaxThreads: 1024, SimdWidth: 32}
 }
 func (d *compileOnly) Info() metal.Info {
-	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NvidiaKernels: d.nvidia}
+	return metal.Info{Driver: "cuda", Memory: math.MaxInt, MaxBuffer: math.MaxInt, MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, NvidiaKernels: d.nvidia,
+		CompilesByType: true, OrderedMatrices: true}
 }
 func (d *compileOnly) NewBuffer(int, metal.Storage) (metal.Buffer, error) { return 1, nil }
 func (d *compileOnly) FreeBuffer(metal.Buffer)                            {}

@@ -118,6 +118,8 @@ func Open(o Options) (*Device, error) {
 // Info implements metal.Device.
 func (d *Device) Info() metal.Info {
 	math := map[metal.Mode]string{metal.Release: "safe", metal.Debug: "safe", metal.FastMath: "relaxed"}
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
 	return metal.Info{
 		Driver: "emulator", Name: d.compiler.name(), Memory: d.options.Memory, MaxBuffer: d.options.Memory,
 		MaxThreadgroup: 1024, ThreadgroupMemory: 32 << 10, UnifiedMemory: !d.options.Discrete, SplitAttention: d.options.Discrete, LanguageVersion: "3.1", MathMode: math[d.mode],
@@ -147,10 +149,13 @@ func (d *Device) Compile(src metal.Source, mode metal.Mode) (metal.Library, erro
 
 // Pipeline implements metal.Device.
 func (d *Device) Pipeline(lib metal.Library, function string, constants []metal.Constant) (metal.Pipeline, error) {
-	if lib == 0 || int(lib) > len(d.libraries) {
+	d.compiling.Lock()
+	libraries := d.libraries
+	d.compiling.Unlock()
+	if lib == 0 || int(lib) > len(libraries) {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: library %d does not exist", function, lib)
 	}
-	l := d.libraries[lib-1]
+	l := libraries[lib-1]
 	k, ok := l.kernels[function]
 	if !ok {
 		return 0, fmt.Errorf("make a pipeline of kernel %s: the library has no such kernel", function)

@@ -1,0 +1,173 @@
+package metal
+
+import (
+	"runtime"
+	"sync"
+)
+
+// compiler is a device whose Compile compiles every source once. Sources can be started before they
+// are needed, so that they are compiled at the same time, and while weights are loaded.
+type compiler struct {
+	Device
+	mode     Mode
+	progress func(done, total int) // may be nil
+	slots    chan struct{}         // limits the sources that are compiled at once
+	running  sync.WaitGroup
+
+	mu      sync.Mutex // guards the fields below
+	sources map[string]*started
+	done    int // compiled sources
+}
+
+// started is a source that is compiled or being compiled.
+type started struct {
+	ended chan struct{} // closed when lib and err are set
+	lib   Library
+	err   error
+}
+
+func newCompiler(dev Device, mode Mode, progress func(done, total int)) *compiler {
+	return &compiler{Device: dev, mode: mode, progress: progress, slots: make(chan struct{}, runtime.GOMAXPROCS(0)), sources: map[string]*started{}}
+}
+
+// start begins to compile sources that have not been started yet. It does not wait.
+func (c *compiler) start(sources ...Source) (last *started) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, src := range sources {
+		have, ok := c.sources[src.Text]
+		if !ok {
+			have = &started{ended: make(chan struct{})}
+			c.sources[src.Text] = have
+			c.running.Add(1)
+			go c.run(have, src)
+		}
+		last = have
+	}
+	c.report()
+	return last
+}
+
+func (c *compiler) run(s *started, src Source) {
+	defer c.running.Done()
+	c.slots <- struct{}{}
+	s.lib, s.err = c.Device.Compile(src, c.mode)
+	<-c.slots
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(s.ended)
+	c.done++
+	c.report()
+}
+
+// report shows the progress. c.mu is held.
+func (c *compiler) report() {
+	if c.progress != nil && len(c.sources) > 0 {
+		c.progress(c.done, len(c.sources))
+	}
+}
+
+// Compile implements Device. If the source was started before, Compile waits for its end.
+func (c *compiler) Compile(src Source, mode Mode) (Library, error) {
+	if mode != c.mode {
+		return c.Device.Compile(src, mode)
+	}
+	s := c.start(src)
+	<-s.ended
+	return s.lib, s.err
+}
+
+// Close implements Device. Compilations cannot be stopped, so Close waits for them.
+func (c *compiler) Close() error {
+	c.running.Wait()
+	return c.Device.Close()
+}
+
+// unit is what is compiled at once: a kernel file, with the instances for one type of weights or of
+// KV pages. If kind is empty, the file has no instances; if it is allTypes, those of all types.
+type unit struct{ file, kind string }
+
+const allTypes = "all types"
+
+// The files that have kernels for each type of weights or of KV pages, those that take longest to
+// compile first.
+var (
+	weightFiles = []string{"product.metal", "experts.metal", "tiles.metal", "expert_tiles.metal", "absorb.metal", "rows.metal"}
+	pageFiles   = []string{"attention_tile.metal", splitSource, "attention.metal", "store.metal"}
+)
+
+// unit returns the unit that has a file's kernels for a type. kind is empty for kernels that do not
+// depend on a type.
+func (k *kernelSet) unit(file, kind string) unit {
+	if !k.device.Info().CompilesByType {
+		kind = allTypes
+	}
+	return unit{file, kind}
+}
+
+// units returns the units that are compiled when a backend starts.
+func (k *kernelSet) units() (list []unit) {
+	info := k.device.Info()
+	for _, file := range Files() {
+		if info.CompilesByType && typedOnly[file] || !info.SplitAttention && file == splitSource {
+			continue
+		}
+		list = append(list, k.unit(file, ""))
+	}
+	return list
+}
+
+// typedOnly are the files whose kernels all depend on a type.
+var typedOnly = map[string]bool{
+	"absorb.metal": true, "experts.metal": true, "tiles.metal": true, "store.metal": true, "attention_tile.metal": true, splitSource: true,
+}
+
+// source returns the source of a unit.
+func (k *kernelSet) source(u unit) (Source, error) {
+	src, err := kernelFor(u.file, k.compiled, u.kind)
+	if u.kind == allTypes || u.kind == "" {
+		return src, err
+	}
+	src.Name += " for " + u.kind
+	if u.file == "tiles.metal" || u.file == "expert_tiles.metal" {
+		src.Constants = k.tileConstants(u)
+	}
+	return src, err
+}
+
+// sources returns the sources of the kernels for a type of weights or of KV pages, if the device
+// compiles by type. Otherwise all kernels were compiled when the backend started.
+func (k *kernelSet) sources(files []string, kind string) (list []Source, err error) {
+	info := k.device.Info()
+	if !info.CompilesByType {
+		return nil, nil
+	}
+	for _, file := range files {
+		if file == splitSource && !info.SplitAttention {
+			continue
+		}
+		src, err := k.source(k.unit(file, kind))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, src)
+	}
+	return list, nil
+}
+
+// library returns the library with a file's kernels for a type. It compiles it if necessary.
+func (k *kernelSet) library(file, kind string) (Library, error) {
+	u := k.unit(file, kind)
+	if have, ok := k.libraries[u]; ok {
+		return have, nil
+	}
+	src, err := k.source(u)
+	if err != nil {
+		return 0, err
+	}
+	lib, err := k.device.Compile(src, k.mode)
+	if err == nil {
+		k.libraries[u] = lib
+	}
+	return lib, err
+}
