@@ -3,6 +3,7 @@ package metal
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/ingot-run/ingot/engine/compute"
 )
@@ -33,6 +34,7 @@ type step struct {
 
 	slotMapping Binding // [groups of layers][rows] of Slot in kernels/pages.h
 	slots       []int32 // the values of slotMapping
+	located     []bool  // [groups of layers] locate has set the group's slots
 	tokens      Binding // [rows] token ids as float32, tokenStep values apart
 	tokenStep   int
 	tables      Binding // page tables of all groups of layers: in each group, those of all sequences, one after another
@@ -154,6 +156,8 @@ func (s *step) mapPages() {
 	var tables []int32
 	s.tables, tables = s.take(pages)
 	s.slotMapping, s.slots = s.take(slotInts * rows * groups)
+	s.located = slices.Grow(s.located[:0], groups)[:groups]
+	clear(s.located)
 	first := 0
 	for group := range groups {
 		slots, row := s.slots[slotInts*group*rows:], 0

@@ -10,10 +10,14 @@ func (s *step) stored(c *cache, layer int) stored {
 	return stored{Binding{Buffer: c.keys[in]}, Binding{Buffer: c.values[in]}, slots}
 }
 
-// locate sets the slots of the step's rows in the slot mapping of the layer's group of layers. The
-// slots depend on the cache's page size.
+// locate sets the slots of the step's rows in the slot mapping of the layer's group of layers, once
+// a step. The slots depend on the cache's page size, which is the same for all layers of a step.
 func (s *step) locate(c *cache, layer int) {
 	size, group, row := int32(c.shape.PageSize), layer/c.shape.Layers, 0
+	if s.located[group] {
+		return
+	}
+	s.located[group] = true
 	slots := s.slots[slotInts*group*len(s.batch.Tokens):]
 	for _, seq := range s.batch.Seqs {
 		pages := seq.Table(group)
