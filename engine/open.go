@@ -97,7 +97,7 @@ func (e *Engine) load() (err error) {
 // speculator sets up drafting according to the options. It returns nil if nothing is drafted.
 func (e *Engine) speculator(m model.Model, limits model.Limits, steps *cost.Steps) (*draft.Speculator, error) {
 	how, layers := e.opts.Draft, e.files.config.DraftLayers
-	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits, Steps: steps}
+	o := draft.Options{Model: m, NGram: how == DraftAuto || how == DraftNGram, Fixed: e.opts.DraftTokens, Limits: limits, Steps: steps, MaxInFlight: e.backend.MaxInFlight()}
 	switch {
 	case how == DraftOff:
 		return nil, nil

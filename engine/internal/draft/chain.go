@@ -123,9 +123,9 @@ func (c *chain) retained(drafted, accepted int) int {
 
 // run processes the known tokens of a step's sequences and drafts the wanted number of tokens for
 // each sequence. If all is true, it also processes sequences for which nothing is to be drafted.
-// passes estimates the durations of passes, and run corrects these estimates. If gate is not nil,
-// it may end the drafting for a sequence early.
-func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) error {
+// passes estimates the durations of passes, and run corrects these estimates. If gates is not nil,
+// the gate of a sequence's kind may end the drafting for the sequence early.
+func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gates *[kinds]learned) error {
 	c.catchUp(step, all)
 	for depth := 0; len(c.pass.Tokens) > 0; depth++ {
 		start := time.Now()
@@ -140,6 +140,10 @@ func (c *chain) run(step []*Sequence, all bool, passes *cost.Curve, gate *gate) 
 		best := c.model.Best(0)
 		for i, s := range c.pass.seqs {
 			token, confidence := likeliest(best[i])
+			var gate *gate
+			if gates != nil {
+				gate = &gates[s.kind()].gate
+			}
 			if _, stops := slices.BinarySearch(s.StopIDs, token); s.add(token, confidence, seconds, gate) && !stops {
 				c.next.begin(s.pages())
 				c.next.row(token, s.Length()-c.shift+depth-s.origin, int32(i))

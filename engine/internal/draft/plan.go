@@ -10,6 +10,7 @@ type planner struct {
 	Pass   cost.Curve  // duration of a drafting pass by its number of sequences
 	Limit  int         // maximum number of drafts per sequence, up to MaxTokens
 	Reads  int         // mean number of positions that a row attends to
+	Slow   float64     // measured duration of steps with drafts, divided by the estimate; 0 if unknown
 
 	// Estimates of the last plan, in seconds: the time per generated token, and the time that one
 	// more row adds to a step.
@@ -73,7 +74,7 @@ func (p *planner) Plan(all []candidate, others int) int {
 		}
 		rows += more
 		passes += p.Pass.Seconds(passing)
-		if rate := tokens / (p.seconds(rows, others) + passes); rate > best {
+		if rate := tokens / (p.slow()*p.seconds(rows, others) + passes); rate > best {
 			best, bestDepth, total = rate, depth, rows-n
 		}
 	}
@@ -85,6 +86,13 @@ func (p *planner) Plan(all []candidate, others int) int {
 	}
 	p.Token, p.Row = 1/best, p.rowCost(n+total, others)
 	return total
+}
+
+func (p *planner) slow() float64 {
+	if p.Slow == 0 {
+		return 1
+	}
+	return p.Slow
 }
 
 // rowCost returns the seconds that one more draft adds to a step: a mean, because the duration

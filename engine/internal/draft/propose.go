@@ -1,5 +1,7 @@
 package draft
 
+import "time"
+
 // Next describes the next step.
 type Next struct {
 	Running int         // number of running sequences
@@ -20,14 +22,13 @@ func (sp *Speculator) Draft(step []*Sequence, next Next) error {
 	if sp.chain == nil {
 		return nil
 	}
-	gate := &sp.gate
-	if sp.fixed > 0 {
-		gate = nil
-	}
 	if next.Running > 0 {
-		sp.judge(next.Running)
+		sp.judge(next)
 	}
-	return sp.chain.run(step, sp.catchesUp(), &sp.planner.Pass, gate)
+	start := time.Now()
+	err := sp.chain.run(step, sp.catchesUp(), &sp.planner.Pass, sp.gates())
+	sp.ledger.lose(time.Since(start).Seconds())
+	return err
 }
 
 func meanLength(seqs []*Sequence) int {
@@ -45,7 +46,7 @@ func (sp *Speculator) gather(decode []*Sequence) {
 	for _, s := range decode {
 		var c candidate
 		if sp.chain != nil && sp.chain.canCatchUp(s) {
-			c = candidate{Limit: s.room(), chances: sp.passAcceptance.chances(&s.passRecord)}
+			c = candidate{Limit: s.room(), chances: sp.learned[s.kind()].pass.chances(&s.passRecord)}
 		}
 		sp.candidates = append(sp.candidates, c)
 	}
@@ -62,7 +63,7 @@ func (sp *Speculator) searchText(decode []*Sequence) {
 			s.ngrams = newNGrams()
 		}
 		s.Drafts = s.ngrams.Draft(s.Drafts[:0], s.Tokens, s.room())
-		c := candidate{chances: sp.ngramAcceptance.chances(&s.ngramRecord), Limit: len(s.Drafts), Free: true}
+		c := candidate{chances: sp.learned[s.kind()].ngram.chances(&s.ngramRecord), Limit: len(s.Drafts), Free: true}
 		if c.Limit > 0 && c.Yield(c.Limit) >= sp.candidates[i].Yield(sp.candidates[i].Limit) {
 			sp.candidates[i], s.byNGram = c, true
 		} else {
@@ -78,11 +79,20 @@ func (sp *Speculator) plan(next Next) {
 		for i := range sp.candidates {
 			sp.candidates[i].Length = min(sp.fixed, sp.candidates[i].Limit)
 		}
-	} else if len(next.Decode) > 0 && sp.planner.Plan(sp.candidates, next.Others) == 0 {
-		sp.ngramAcceptance.rest()
-		sp.passAcceptance.rest()
+	} else if len(next.Decode) > 0 {
+		sp.planner.Slow = sp.ledger.slow
+		if sp.planner.Plan(sp.candidates, next.Others) == 0 {
+			sp.rest()
+		} else if !sp.ledger.allows() {
+			for i := range sp.candidates {
+				sp.candidates[i].Length = 0
+			}
+		}
 	}
-	sp.gate.Token, sp.gate.Row = sp.planner.Token, sp.planner.Row
+	for k := range sp.learned {
+		g := &sp.learned[k].gate
+		g.Token, g.Row = sp.planner.Token, sp.planner.Row
+	}
 	left := min(MaxOutputs, max(0, sp.limits.Rows-len(next.Decode)-next.Others))
 	share := left / max(len(next.Decode), 1)
 	for i, s := range next.Decode {
@@ -105,14 +115,17 @@ func (sp *Speculator) plan(next Next) {
 }
 
 // judge updates sp.unprofitable: it estimates whether drafting by passes would be worth its cost.
-func (sp *Speculator) judge(running int) {
+func (sp *Speculator) judge(next Next) {
 	sp.fresh = sp.fresh[:0]
-	chances := sp.passAcceptance.chances(&record{})
-	for range running {
-		sp.fresh = append(sp.fresh, candidate{chances: chances, Limit: MaxTokens})
+	for i := range next.Running {
+		kind := 0
+		if n := len(next.Decode); n > 0 {
+			kind = next.Decode[i%n].kind() // the others are assumed to be of the same kinds
+		}
+		sp.fresh = append(sp.fresh, candidate{chances: sp.learned[kind].pass.chances(&record{}), Limit: MaxTokens})
 	}
 	p := sp.planner
-	if p.Plan(sp.fresh, 0) > 0 {
+	if p.Plan(sp.fresh, 0) > 0 && sp.ledger.allows() {
 		sp.unprofitable = max(0, sp.unprofitable-forgives)
 	} else {
 		sp.unprofitable = min(sp.unprofitable+1, maxUnprofitable)

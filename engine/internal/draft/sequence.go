@@ -6,14 +6,15 @@ import "github.com/ingot-run/ingot/engine/internal/cache"
 type Sequence struct {
 	// The scheduler sets the following fields before each call. The Speculator only reads them.
 
-	Tokens   []int32      // known tokens: the prompt and the answer so far
-	Limit    int          // maximum length of Tokens
-	StopIDs  []int32      // tokens after which nothing is drafted, in ascending order
-	Table    *cache.Table // page table, also for the cache of the MTP layer or small model; nil until admitted
-	Computed int          // number of positions whose keys and values are in the model's cache
-	Start    int          // value of Computed before the present step
-	Rows     int          // number of rows in the present step
-	FirstRow int          // index of the sequence's first row in the present step
+	Tokens      []int32      // known tokens: the prompt and the answer so far
+	Limit       int          // maximum length of Tokens
+	Temperature float64      // of drawing; 0 for the likeliest token
+	StopIDs     []int32      // tokens after which nothing is drafted, in ascending order
+	Table       *cache.Table // page table, also for the cache of the MTP layer or small model; nil until admitted
+	Computed    int          // number of positions whose keys and values are in the model's cache
+	Start       int          // value of Computed before the present step
+	Rows        int          // number of rows in the present step
+	FirstRow    int          // index of the sequence's first row in the present step
 
 	// The Speculator sets the following fields.
 
@@ -99,6 +100,22 @@ func (s *Sequence) forget() {
 // room returns the maximum number of tokens to draft. The step that verifies them generates one
 // token more.
 func (s *Sequence) room() int { return min(s.Limit-s.Length()-1, MaxTokens) }
+
+// kinds is the number of kinds of sequences, whose drafts are accepted at different rates.
+const kinds = 4
+
+// kind returns the kind of a sequence: greedy, or drawn at a low, medium or high temperature.
+func (s *Sequence) kind() int {
+	switch t := s.Temperature; {
+	case t <= 0:
+		return 0
+	case t < 0.5:
+		return 1
+	case t < 0.9:
+		return 2
+	}
+	return kinds - 1
+}
 
 func (s *Sequence) record() *record {
 	if s.byNGram {

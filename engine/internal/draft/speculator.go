@@ -6,6 +6,7 @@ package draft
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/ingot-run/ingot/engine/internal/cost"
 	"github.com/ingot-run/ingot/engine/model"
@@ -24,6 +25,9 @@ type Options struct {
 	Fixed  int           // number of tokens to draft for each sequence in a step; 0 to choose it by measured costs
 	Limits model.Limits  // the limits with which Model and Small were loaded
 	Steps  *cost.Steps   // expected durations of steps of Model
+	// MaxInFlight is the maximum number of steps that are submitted before a wait if nothing is
+	// drafted.
+	MaxInFlight int
 }
 
 // Speculator drafts tokens for the sequences that generate, and measures how often they are
@@ -36,14 +40,20 @@ type Speculator struct {
 	ngram   bool
 	chain   *chain // nil if neither an MTP layer nor a small model drafts
 	planner planner
-	gate    gate // decides how many passes a sequence gets
+	ledger  ledger
+	learned [kinds]learned // by kind of sequence
 
-	ngramAcceptance, passAcceptance acceptance
-	idle                            int // number of steps since the last drafts
-	unprofitable                    int // number of recent steps in which drafting by passes was not worth its cost
+	idle         int // number of steps since the last drafts
+	unprofitable int // number of recent steps in which drafting by passes was not worth its cost
 
 	candidates []candidate // [Next.Decode] candidates of the planned step
 	fresh      []candidate // candidates without a record, with which judge estimates whether drafting is worth its cost
+}
+
+// learned is what was measured of the drafts for a kind of sequence.
+type learned struct {
+	ngram, pass acceptance
+	gate        gate // decides how many passes a sequence gets
 }
 
 // New makes a Speculator. It measures the cost of drafting passes. It must run before the first
@@ -51,7 +61,10 @@ type Speculator struct {
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{
 		limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
-		ngramAcceptance: newAcceptance(prior), passAcceptance: newAcceptance(passPrior), gate: newGate(),
+		ledger: newLedger(o.MaxInFlight),
+	}
+	for k := range sp.learned {
+		sp.learned[k] = learned{ngram: newAcceptance(prior), pass: newAcceptance(passPrior), gate: newGate()}
 	}
 	switch {
 	case o.Small != nil:
@@ -86,13 +99,17 @@ func (sp *Speculator) Prefill(prompts []*Sequence) error {
 	if sp.chain == nil || len(prompts) == 0 || !sp.catchesUp() {
 		return nil
 	}
-	return sp.chain.prefill(prompts)
+	start := time.Now()
+	err := sp.chain.prefill(prompts)
+	sp.ledger.lose(time.Since(start).Seconds())
+	return err
 }
 
-// Observe records the results of a number of steps that were in flight together. step lists the
-// sequences of the last of these steps. Observe removes the sequences' drafts and returns how many
-// were drafted and accepted.
-func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
+// Observe records the results of a step, or of a number of steps that were in flight together. step
+// lists the sequences of the last of these steps. Observe removes the sequences' drafts and returns
+// how many were drafted and accepted. depends reports whether the duration of the steps depends on
+// drafts, so that it says little about steps without drafts.
+func (sp *Speculator) Observe(step []*Sequence, took Step) (c Counts, depends bool) {
 	for _, s := range step {
 		sp.learn(s)
 		c.Drafted += len(s.Drafts)
@@ -104,9 +121,19 @@ func (sp *Speculator) Observe(step []*Sequence, steps int) (c Counts) {
 	if c.Drafted > 0 {
 		sp.idle = 0
 	} else {
-		sp.idle += steps
+		sp.idle += took.Steps
 	}
-	return c
+	return c, sp.account(took, c)
+}
+
+// account enters a step into the ledger. An accepted draft saves a row of a step without drafts.
+func (sp *Speculator) account(took Step, c Counts) (depends bool) {
+	reads := sp.planner.Reads
+	without := took.Size
+	without.Rows, without.Outputs, without.Reads = without.Rows-c.Drafted, without.Outputs-c.Drafted, max(0, without.Reads-c.Drafted*reads)
+	verify, streams := sp.planner.Verify, max(1, without.Outputs)
+	token := verify.Seconds(cost.Size{Rows: streams, Outputs: streams, Reads: streams * reads}) / float64(streams)
+	return sp.ledger.observe(took, c.Drafted > 0, verify.Seconds(took.Size), verify.Seconds(without), token*float64(c.Accepted))
 }
 
 func (sp *Speculator) learn(s *Sequence) {
@@ -117,18 +144,34 @@ func (sp *Speculator) learn(s *Sequence) {
 	}
 	if tried > 0 {
 		s.record().Observe(tried, s.Accepted)
-		if s.byNGram {
-			sp.ngramAcceptance.Observe(tried, s.Accepted)
+		if l := &sp.learned[s.kind()]; s.byNGram {
+			l.ngram.Observe(tried, s.Accepted)
 		} else {
-			sp.passAcceptance.Observe(tried, s.Accepted)
+			l.pass.Observe(tried, s.Accepted)
 		}
 	}
 	if drafted > 0 && !s.byNGram {
 		s.process(sp.chain.retained(drafted, s.Accepted))
 		for i, confidence := range s.confidence[:min(drafted, s.Accepted+1)] {
-			sp.gate.Observe(confidence, i < s.Accepted)
+			sp.learned[s.kind()].gate.Observe(confidence, i < s.Accepted)
 		}
 	}
+}
+
+// rest records a step in which drafting was not worth its cost.
+func (sp *Speculator) rest() {
+	for k := range sp.learned {
+		sp.learned[k].ngram.rest()
+		sp.learned[k].pass.rest()
+	}
+}
+
+// gates returns what decides how many passes a sequence gets; nil if Options.Fixed sets the number.
+func (sp *Speculator) gates() *[kinds]learned {
+	if sp.fixed > 0 {
+		return nil
+	}
+	return &sp.learned
 }
 
 // measure measures the duration of drafting passes. It must run before the first request: it writes

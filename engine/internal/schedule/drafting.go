@@ -34,12 +34,14 @@ func appendDrafting(list []*draft.Sequence, seqs []*sequence, which func(*sequen
 	return list
 }
 
-func (d *drafting) observe(b *batch, steps int) draft.Counts {
+// observe passes the results of steps to the speculator. depends reports whether the duration of
+// the steps depends on drafts.
+func (d *drafting) observe(b *batch, took draft.Step) (counts draft.Counts, depends bool) {
 	if d.speculator == nil {
-		return draft.Counts{}
+		return draft.Counts{}, false
 	}
 	d.step = appendDrafting(d.step[:0], b.seqs, func(*sequence) bool { return true })
-	return d.speculator.Observe(d.step, steps)
+	return d.speculator.Observe(d.step, took)
 }
 
 // draft lets the speculator draft for the step after b, which will have the given number of rows of

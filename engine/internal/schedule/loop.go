@@ -7,6 +7,7 @@ import (
 
 	"github.com/ingot-run/ingot/engine/generation"
 	"github.com/ingot-run/ingot/engine/internal/cost"
+	"github.com/ingot-run/ingot/engine/internal/draft"
 	"github.com/ingot-run/ingot/engine/model"
 )
 
@@ -103,20 +104,23 @@ func (l *loop) step() {
 		prompt, generated = prompt+positions, generated+tokens
 	}
 	l.writer.start()
-	l.costs.Observe(size, (time.Since(start)-prefilling).Seconds()/float64(n))
-	counts := l.drafting.observe(b, n)
+	took := draft.Step{Size: size, Steps: n, Seconds: (time.Since(start) - prefilling).Seconds() / float64(n)}
+	counts, depends := l.drafting.observe(b, took)
+	if !depends {
+		l.costs.Observe(size, took.Seconds)
+	}
 	if err := l.drafting.draft(b, p.running, p.expectedPromptRows(start)); err != nil {
 		fail(b.seqs, err)
 	}
-	took := time.Since(start)
+	whole := time.Since(start)
 	l.meter.update(func(s *Snapshot) {
 		s.Steps += uint64(steps)
 		s.PromptTokens += uint64(prompt)
 		s.GeneratedTokens += uint64(generated)
 		s.DraftTokens += uint64(counts.Drafted)
 		s.AcceptedTokens += uint64(counts.Accepted)
-		s.StepTime += took
-		s.LastStep = took / time.Duration(steps)
+		s.StepTime += whole
+		s.LastStep = whole / time.Duration(steps)
 	})
 }
 

@@ -91,7 +91,7 @@ func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Req
 			scores:  scores{top: req.TopLogprobs},
 			decoder: continuation(t, r.prompt),
 			text:    text,
-			draft:   draft.Sequence{Limit: r.limit, StopIDs: r.stopIDs},
+			draft:   draft.Sequence{Limit: r.limit, StopIDs: r.stopIDs, Temperature: req.Sampling.Temperature},
 		}
 	}
 	return seqs
