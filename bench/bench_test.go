@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +134,7 @@ func openBench(t *testing.T, path string, opts engine.Options) *Bench {
 	e, err := engine.Open(path, be, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	tr, _ := traffic(t, path, StepTokens(opts.MaxSequences))
+	tr, _ := traffic(t, path, e.Info().StepTokens)
 	b, err := New(t.Context(), e, tr, 1e9, 2)
 	require.NoError(t, err)
 	return b
@@ -178,6 +179,45 @@ func TestMeasure(t *testing.T) {
 	require.ErrorIs(t, err, generation.ErrBadRequest)
 }
 
+// TestSpread checks that the logarithms of lengths are normally distributed around the medians,
+// that all runs have the same lengths but other tokens, and that no request is longer than
+// MaxTokens.
+func TestSpread(t *testing.T) {
+	t.Parallel()
+	c := Case{Mode: Full, Batch: 8, Rows: 4000, Prompt: 400, Gen: 100, Shared: 100, Spread: 0.7}
+	one, two := c.requests(1, 5000), c.requests(2, 5000)
+	var prompts, gens []float64
+	for i := range one {
+		require.Len(t, two[i].Tokens, len(one[i].Tokens))
+		require.Equal(t, one[i].MaxTokens, two[i].MaxTokens)
+		require.LessOrEqual(t, len(one[i].Tokens)+one[i].MaxTokens, c.MaxTokens())
+		require.Equal(t, one[0].Tokens[:100], one[i].Tokens[:100])
+		require.NotEqual(t, one[i].Tokens, two[i].Tokens)
+		prompts, gens = append(prompts, float64(len(one[i].Tokens)-100)/300), append(gens, float64(one[i].MaxTokens)/100)
+	}
+	for _, factors := range [][]float64{prompts, gens} {
+		slices.Sort(factors)
+		for share, sigmas := range map[float64]float64{0.025: -1.96, 0.159: -1, 0.5: 0, 0.841: 1, 0.975: 1.96} {
+			require.InDelta(t, 0.7*sigmas, math.Log(factors[int(share*4000)]), 0.1, "%g", share)
+		}
+	}
+	c.Sampling = generation.Sampling{Temperature: 1, TopP: 0.9}
+	drawn := c.requests(1, 5000)
+	require.Equal(t, generation.Sampling{Temperature: 1, TopP: 0.9, Seed: 7}, drawn[7].Sampling)
+}
+
+// TestMeasureDrawnAndSpread measures requests as users send them: drawn, and of different lengths.
+func TestMeasureDrawnAndSpread(t *testing.T) {
+	b := openBench(t, microGLM, engine.Options{MaxSequences: 4, Context: 1024, Draft: engine.DraftOff})
+	c := Case{Mode: Full, Batch: 4, Rows: 40, Prompt: 20, Gen: 8, Spread: 1, Sampling: generation.Sampling{Temperature: 1, TopP: 0.9}}
+	r, err := b.Measure(t.Context(), c)
+	require.NoError(t, err)
+	require.Equal(t, []float64{1, 0.9, 1}, []float64{r.Temperature, r.TopP, r.Spread})
+	require.Greater(t, r.Prompt, 20, "the mean is above the median")
+	require.Equal(t, 40, r.Rows)
+	require.Positive(t, r.TokensPerS)
+}
+
 func TestSharingOff(t *testing.T) {
 	t.Parallel()
 	b := openBench(t, microLlama, engine.Options{MaxSequences: 2, Context: 64, NoSharing: true})
@@ -218,6 +258,9 @@ func TestCasesThatCannotBeMeasured(t *testing.T) {
 		{Mode: Full, Batch: 1, Prompt: 1, Gen: 0},
 		{Mode: Full, Batch: 1, Prompt: 1, Gen: 1, Context: -1},
 		{Mode: Full, Batch: 1, Prompt: 1, Gen: 1, Shared: 2},
+		{Mode: Full, Batch: 1, Prompt: 1, Gen: 1, Spread: -1},
+		{Mode: Full, Batch: 1, Prompt: 1, Gen: 1, Spread: math.NaN()},
+		{Mode: Decode, Batch: 1, Prompt: 1, Gen: 2, Spread: 1},
 	} {
 		require.Error(t, c.check(), "%+v", c)
 	}

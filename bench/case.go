@@ -6,6 +6,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/ingot-run/ingot/engine/generation"
@@ -41,6 +42,13 @@ type Case struct {
 	Gen     int // number of tokens of an answer, which stop tokens do not end; Measure sets it to 1 in mode prefill
 	Context int // number of tokens before the prompt; they are computed before a run is timed
 	Shared  int // number of leading tokens of Prompt that all prompts of a run share
+	// Spread, if not 0, makes the lengths of prompts after Shared and of answers log-normal: it is
+	// the standard deviation of their logarithms. Prompt and Gen are then the medians. No length is
+	// more than maxSpread times or less than 1/maxSpread of its median. All runs have the same
+	// lengths.
+	Spread float64
+
+	Sampling generation.Sampling // how tokens are drawn; the zero value chooses the likeliest token
 
 	// Requests, if not nil, replace the random requests. Rows, Prompt, Gen, Context and Shared must
 	// then be 0.
@@ -80,6 +88,10 @@ func (c *Case) check() error {
 		return fmt.Errorf("the answer has %d tokens, but must have at least 1 (--gen)", c.Gen)
 	case c.Context < 0 || c.Rows < 0:
 		return fmt.Errorf("--context is %d and --rows is %d, but neither can be negative", c.Context, c.Rows)
+	case !(c.Spread >= 0 && c.Spread <= maxSigma): // NaN is refused too
+		return fmt.Errorf("the spread of lengths is %g, but must be from 0 to %d (--spread)", c.Spread, maxSigma)
+	case c.Spread > 0 && c.Mode != Full:
+		return fmt.Errorf("lengths of prompts and answers can differ only with --mode full, not with %s (--spread)", c.Mode)
 	case c.Shared < 0 || c.Shared > c.Prompt:
 		return fmt.Errorf("--shared-prefix is %d, but must be from 0 to %d, the number of tokens of the prompt", c.Shared, c.Prompt)
 	}
@@ -92,7 +104,7 @@ func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	if c.Requests != nil {
 		reqs := make([]generation.Request, len(c.Requests))
 		for i, r := range c.Requests {
-			r.Timed = true
+			r.Timed, r.Sampling = true, c.sampling(i)
 			reqs[i] = r
 		}
 		return reqs
@@ -102,10 +114,43 @@ func (c *Case) requests(run uint64, vocab int) []generation.Request {
 	for i := range reqs {
 		prompt := c.context(i%c.Batch, vocab)
 		prompt = append(prompt, shared...)
-		prompt = append(prompt, tokens(run, uint64(i), c.Prompt-c.Shared, vocab)...)
-		reqs[i] = generation.Request{Tokens: prompt, MaxTokens: c.Gen, IgnoreEOS: true, Timed: true}
+		own, gen := c.lengths(i)
+		prompt = append(prompt, tokens(run, uint64(i), own, vocab)...)
+		reqs[i] = generation.Request{Tokens: prompt, MaxTokens: gen, IgnoreEOS: true, Timed: true, Sampling: c.sampling(i)}
 	}
 	return reqs
+}
+
+func (c *Case) sampling(request int) generation.Sampling {
+	s := c.Sampling
+	s.Seed = uint64(request)
+	return s
+}
+
+// maxSpread and maxSigma limit Spread; see there.
+const maxSpread, maxSigma = 8, 3
+
+// lengths returns the number of tokens of a request's prompt after the shared ones, and of its
+// answer.
+func (c *Case) lengths(request int) (own, gen int) {
+	own, gen = c.Prompt-c.Shared, c.Gen
+	if c.Spread == 0 {
+		return own, gen
+	}
+	r := rand.New(rand.NewPCG(maxSeed+1, uint64(request)))
+	length := func(median int) int {
+		factor := math.Exp(c.Spread * r.NormFloat64())
+		return int(math.Ceil(float64(median) * min(max(factor, 1.0/maxSpread), maxSpread)))
+	}
+	return length(own), length(gen)
+}
+
+// MaxTokens returns the maximum number of tokens of a request, its context included.
+func (c *Case) MaxTokens() int {
+	if c.Spread > 0 {
+		return c.Context + maxSpread*(c.Prompt+c.Gen)
+	}
+	return c.Context + c.Prompt + c.Gen
 }
 
 func (c *Case) context(stream, vocab int) []int32 {

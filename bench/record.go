@@ -7,8 +7,6 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
-
-	"github.com/ingot-run/ingot/engine"
 )
 
 // Record has the results of a case.
@@ -50,6 +48,10 @@ type Record struct {
 	KV     string `json:"kv"`
 	Draft  string `json:"draft"`
 	Shared int    `json:"shared"`
+
+	Temperature float64 `json:"temperature"`
+	TopP        float64 `json:"top_p"`
+	Spread      float64 `json:"spread"` // of the lengths of prompts and answers; see Case.Spread
 }
 
 type totals struct {
@@ -112,7 +114,7 @@ func (b *Bench) record(c Case, runs []run) (Record, error) {
 		TokensPerS: median(speeds), P50ms: quantile(t.each, 0.5), P95ms: quantile(t.each, 0.95),
 		Rows: t.answers / len(runs), Runs: len(runs), RowsPerS: median(rows),
 		FirstTokenP50ms: quantile(t.first, 0.5), FirstTokenP95ms: quantile(t.first, 0.95),
-		CachedTokens: float64(t.cached) / n, Shared: c.Shared,
+		CachedTokens: float64(t.cached) / n, Shared: c.Shared, Temperature: c.Sampling.Temperature, TopP: c.Sampling.TopP, Spread: c.Spread,
 		Bandwidth: b.bandwidth, Backend: info.Backend, Device: info.Device, Model: info.Model,
 	}
 	if c.Mode == Prefill {
@@ -183,7 +185,3 @@ func percent(share float64) string {
 	}
 	return fmt.Sprintf("%.0f %%", 100*share)
 }
-
-// StepTokens returns the maximum number of rows of a step of an engine with default options and the
-// given number of sequences.
-func StepTokens(sequences int) int { return engine.DefaultStepTokens + sequences }

@@ -36,7 +36,7 @@ type Config struct {
 	Kernels     metal.Mode     // mode in which a GPU backend compiles its kernels
 	Threads     int            // threads of the CPU backend; 0 for one per processor
 	Engine      engine.Options // context, KV cache, memory and drafting; commands set the other fields
-	Concurrency int            // number of rows that the engine computes at once
+	Concurrency int            // number of rows that the engine computes at once; 0 to let the engine choose
 	Listen      string         // address of metrics and health checks; for serve, of the API; empty if not set
 	Data        string         // folder of files and batches
 	APIKeyFile  string         // file of API keys; if it is empty, requests need no key

@@ -51,7 +51,7 @@ func TestDefaults(t *testing.T) {
 	c, err := load(t)
 	require.NoError(t, err)
 	require.Equal(t, &Config{
-		Alias: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0}, Concurrency: 16,
+		Alias: queue.DefaultAlias, Priority: queue.Default, Backend: "auto", Devices: []int{0},
 		Engine:   engine.Options{KV: gguf.TypeF16, MemoryPercent: 70, Draft: engine.DraftAuto},
 		LogLevel: slog.LevelInfo, LogFormat: "text",
 	}, c)

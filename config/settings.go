@@ -123,8 +123,8 @@ var settings = []setting{
 		set: func(c *Config, s string) (err error) { c.Engine.StepTime, err = stepTime(s); return err },
 	},
 	{
-		name: Concurrency, usage: "compute `N` rows at once", def: "16",
-		set: func(c *Config, s string) (err error) { c.Concurrency, err = integer(s, 1, 4096); return err },
+		name: Concurrency, usage: "compute `N` rows at once; auto chooses by memory and the measured cost of steps", def: "auto",
+		set: func(c *Config, s string) (err error) { c.Concurrency, err = concurrency(s); return err },
 	},
 	{
 		name: Listen, usage: "serve /metrics, /healthz and /readyz on `ADDR`, such as :9090; off if empty",

@@ -125,6 +125,17 @@ func draftTokens(s string) (int, error) {
 	return n, nil
 }
 
+func concurrency(s string) (int, error) {
+	if s == "auto" {
+		return 0, nil
+	}
+	n, err := integer(s, 1, 4096)
+	if err != nil {
+		return 0, fmt.Errorf("%w, or auto", err)
+	}
+	return n, nil
+}
+
 func stepTime(s string) (time.Duration, error) {
 	if s == "auto" {
 		return 0, nil

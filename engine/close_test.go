@@ -176,9 +176,9 @@ func TestOpenRefuses(t *testing.T) {
 		"negative memory":      {microGLM, engine.Options{Memory: -1}, "the memory is -1 bytes"},
 		"step too small":       {microGLM, engine.Options{MaxSequences: 8, StepTokens: 7}, "the maximum number of tokens of a step is 7, but must be at least the maximum number of sequences, which is 8"},
 		"context of the model": {microGLM, engine.Options{Context: 1025}, "more than the 1024 positions"},
-		"context of the memory": {microGLM, engine.Options{Context: 1024, Memory: memoryFor(t, microGLM, engine.Options{Context: 1024}, 300<<10)},
+		"context of the memory": {microGLM, engine.Options{Context: 1024, MaxSequences: 32, Memory: memoryFor(t, microGLM, engine.Options{Context: 1024, MaxSequences: 32}, 300<<10)},
 			"the cache of a context of 1024 needs 768.0 KiB"},
-		"no page":             {microGLM, engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 16}, 100)}, "the cache needs at least 12.0 KiB"},
+		"no page":             {microGLM, engine.Options{MaxSequences: 32, Memory: memoryFor(t, microGLM, engine.Options{Context: 16, MaxSequences: 32}, 100)}, "the cache needs at least 12.0 KiB"},
 		"no room for weights": {microGLM, engine.Options{Memory: 1000}, "together they may take only 1000 bytes"},
 		"unknown KV type":     {microGLM, engine.Options{KV: gguf.TypeQ6K}, "KV cache type Q6_K is not supported"},
 	} {
@@ -193,8 +193,8 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // memoryFor returns the value of Options.Memory with which an engine on the CPU has a cache of the
-// given number of bytes, at most 3 MiB. opts must set a context. If the model has layers with a
-// window, its other layers must form one group.
+// given number of bytes, at most 3 MiB. opts must set a context and a number of sequences. If the
+// model has layers with a window, its other layers must form one group.
 func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
 	return memoryOn(t, backend(t), path, opts, cache)
@@ -202,6 +202,7 @@ func memoryFor(t testing.TB, path string, opts engine.Options, cache int64) int6
 
 func memoryOn(t testing.TB, be compute.Backend, path string, opts engine.Options, cache int64) int64 {
 	t.Helper()
+	require.Positive(t, opts.MaxSequences, "the automatic number depends on the memory")
 	opts.Memory = 1 << 40
 	fit, err := engine.CheckFit(path, be, opts)
 	require.NoError(t, err)
@@ -222,7 +223,7 @@ func TestTheContextFitsTheMemory(t *testing.T) {
 		context, pages int
 	}{
 		"the model's whole context": {engine.Options{MaxSequences: 2}, 1024, 128},
-		"as much as fits":           {engine.Options{Memory: memoryFor(t, microGLM, engine.Options{Context: 96}, 768*100)}, 96, 6},
+		"as much as fits":           {engine.Options{MaxSequences: 32, Memory: memoryFor(t, microGLM, engine.Options{Context: 96, MaxSequences: 32}, 768*100)}, 96, 6},
 		"less than fits":            {engine.Options{Context: 50, MaxSequences: 3, Memory: 1 << 30}, 50, 12},
 		"many sequences":            {engine.Options{Context: 16, MaxSequences: 600}, 16, 600},
 		"another page size":         {engine.Options{Context: 50, MaxSequences: 3, PageSize: 50}, 50, 3},

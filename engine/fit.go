@@ -19,18 +19,28 @@ import (
 // prompts and results outside of steps (Rows), and the pages of the KV cache, which get all
 // remaining memory.
 type Fit struct {
-	Weights  int64 `json:"weights"`                            // bytes of weights, as the backend packs them
-	Steps    int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
-	Rows     int64 `json:"rows"`                               // bytes for prompts and results outside of steps
-	PerToken int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
-	Windowed int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
-	Window   int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
-	Memory   int64 `json:"memory"`                             // maximum bytes of all parts; without Rows if the GPU has dedicated memory
-	Trained  int   `json:"trained_context"`                    // number of positions that the model was trained for
-	Context  int   `json:"context"`                            // maximum number of positions of a sequence
-	Tokens   int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
-	Pages    int   `json:"cache_pages"`
+	Sequences int   `json:"sequences"`                          // number of sequences in a step for which the memory is divided
+	Weights   int64 `json:"weights"`                            // bytes of weights, as the backend packs them
+	Steps     int64 `json:"steps"`                              // bytes of step buffers, tables, scratch memory, and running sequences' tokens
+	Rows      int64 `json:"rows"`                               // bytes for prompts and results outside of steps
+	PerToken  int64 `json:"cache_per_token"`                    // bytes of one position in the KV cache, in all layers
+	Windowed  int64 `json:"cache_per_token_windowed,omitempty"` // bytes of PerToken in layers with a sliding window; freed once the position is before the window
+	Window    int   `json:"window,omitempty"`                   // length of the sliding window in positions; 0 if nothing is freed
+	Memory    int64 `json:"memory"`                             // maximum bytes of all parts; without Rows if the GPU has dedicated memory
+	Trained   int   `json:"trained_context"`                    // number of positions that the model was trained for
+	Context   int   `json:"context"`                            // maximum number of positions of a sequence
+	Tokens    int   `json:"cache_tokens"`                       // maximum positions of all sequences together, if each has the whole context
+	Pages     int   `json:"cache_pages"`
 }
+
+// MaxAutomatic is the maximum number of sequences in a step if Options.MaxSequences is 0.
+const MaxAutomatic = 256
+
+// With Options.MaxSequences 0, steps take at most 1/automaticShare of the memory more than with one
+// sequence, and the cache has room for half of automaticTokens tokens of each sequence. It takes no
+// more memory than for automaticTokens of each sequence, or for wholeContexts sequences with the
+// whole context.
+const automaticShare, automaticTokens, wholeContexts = 8, 1024, 16
 
 // Prompts and results (Fit.Rows) get 1/rowsShare of the memory that is left after weights and
 // steps, but at least minRows and at most maxRows bytes. With a GPU with dedicated memory, they get
@@ -57,9 +67,39 @@ func CheckFit(path string, be compute.Backend, opts Options) (fit Fit, err error
 
 // fit divides the memory that the options allow on a backend. If the options do not set a context,
 // the result has the context that the model was trained for or, if that does not fit into the
-// memory, the largest context that fits.
-func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
-	fit.Trained = f.config.Context
+// memory, the largest context that fits. fit completes the options: with MaxSequences 0, it chooses
+// the largest number of sequences for which steps need little more memory than for one, the context
+// hardly becomes shorter, and the cache has room.
+func (f *files) fit(o *Options, be compute.Backend) (Fit, error) {
+	given, host := *o, be.Plan().Host()
+	if given.MaxSequences > 0 {
+		*o = given.sized(given.MaxSequences, host)
+		return f.fitSized(o, be, 0)
+	}
+	*o = given.sized(1, host)
+	alone, err := f.fitSized(o, be, automaticTokens)
+	if err != nil {
+		return alone, err
+	}
+	for n := MaxAutomatic; n > 1; n /= 2 {
+		if given.StepTokens > 0 && n > given.StepTokens {
+			continue
+		}
+		sized := given.sized(n, host)
+		fit, err := f.fitSized(&sized, be, automaticTokens)
+		if err == nil && fit.Steps-alone.Steps <= fit.Memory/automaticShare && fit.Context >= alone.Context/4*3 &&
+			fit.Tokens >= n*min(fit.Context, automaticTokens/2) {
+			*o = sized
+			return fit, nil
+		}
+	}
+	return alone, nil
+}
+
+// fitSized is fit for complete options. If each is not 0, the cache gets only as many pages as
+// wholeContexts sequences with the whole context need, or all sequences with that many tokens each.
+func (f *files) fitSized(o *Options, be compute.Backend, each int) (fit Fit, err error) {
+	fit.Trained, fit.Sequences = f.config.Context, o.MaxSequences
 	if fit.Memory, err = o.memory(be); err != nil {
 		return fit, err
 	}
@@ -69,7 +109,7 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 	}
 	holds := func(context int) bool {
 		if err == nil {
-			err = f.divide(&fit, context, o, be)
+			err = f.divide(&fit, context, o, be, each)
 		}
 		return fit.Tokens >= context
 	}
@@ -89,8 +129,8 @@ func (f *files) fit(o *Options, be compute.Backend) (fit Fit, err error) {
 }
 
 // divide computes the sizes for sequences of up to context positions. fit.Tokens is less than
-// context if none fits.
-func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) error {
+// context if none fits. For each, see fitSized.
+func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend, each int) error {
 	fit.Context, fit.Pages, fit.PerToken, fit.Windowed, fit.Window = context, 1, 0, 0, 0
 	plan := be.Plan()
 	limits := fit.limits(o)
@@ -127,7 +167,12 @@ func (f *files) divide(fit *Fit, context int, o *Options, be compute.Backend) er
 	}
 	pages := schedule.Groups(f.config, limits)
 	prefill, decode := pages.Pages(context, o.chunk(), o.PageSize), pages.Pages(context, 1, o.PageSize)
-	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(prefill+(o.MaxSequences-1)*decode)))
+	most := prefill + (o.MaxSequences-1)*decode
+	if each > 0 {
+		few := pages.Pages(min(context, each), 1, o.PageSize)
+		most = min(most, max(prefill+(wholeContexts-1)*decode, prefill+(o.MaxSequences-1)*few))
+	}
+	fit.Pages = int(min(max(0, free)/(perSlot*int64(o.PageSize)), int64(most)))
 	fit.Tokens = fit.positions(pages, prefill, decode, o)
 	if plan.Host() {
 		fit.Steps += int64(fit.Tokens) * sequenceBytes(o)

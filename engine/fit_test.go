@@ -96,3 +96,40 @@ func TestTheLargestContext(t *testing.T) {
 		require.Equal(t, fits, err == nil, "a context that is %d positions longer: %v", more, err)
 	}
 }
+
+// Without a given number of sequences, the engine chooses it by memory and cost. Each has room in
+// the cache, and steps take little of the memory.
+func TestAutomaticSequences(t *testing.T) {
+	t.Parallel()
+	const path = "../models/tiny-glm.q8_0.gguf"
+	largest := 0
+	for _, c := range []struct {
+		memory    int64
+		low, high int // of the number of sequences by memory
+	}{{24 << 20, 1, 32}, {64 << 20, 8, 128}, {4 << 30, engine.MaxAutomatic, engine.MaxAutomatic}} {
+		be, err := cpu.New(1)
+		require.NoError(t, err)
+		opts := engine.Options{Memory: c.memory, KV: gguf.TypeF16}
+		fit, err := engine.CheckFit(path, be, opts)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, fit.Sequences, c.low, "%d bytes", c.memory)
+		require.LessOrEqual(t, fit.Sequences, c.high, "%d bytes", c.memory)
+		require.GreaterOrEqual(t, fit.Sequences, largest, "more memory, more sequences")
+		largest = fit.Sequences
+		require.LessOrEqual(t, fit.Weights+fit.Steps+fit.Rows+fit.PerToken*int64(fit.Tokens), fit.Memory)
+		require.LessOrEqual(t, fit.PerToken*int64(fit.Tokens), int64(1<<30), "the cache does not take all memory")
+		eng, err := engine.Open(path, be, opts)
+		require.NoError(t, err)
+		info := eng.Info()
+		require.Equal(t, fit.Pages, info.Fit.Pages)
+		require.GreaterOrEqual(t, info.MaxSequences, min(8, fit.Sequences))
+		require.LessOrEqual(t, info.MaxSequences, fit.Sequences)
+		require.Equal(t, engine.DefaultStepTokens+fit.Sequences, info.StepTokens)
+		require.NoError(t, eng.Close())
+	}
+	be := backend(t)
+	defer func() { require.NoError(t, be.Close()) }()
+	fit, err := engine.CheckFit(path, be, engine.Options{StepTokens: 20, Memory: 4 << 30})
+	require.NoError(t, err)
+	require.LessOrEqual(t, fit.Sequences, 20, "a step has a row for each sequence")
+}

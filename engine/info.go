@@ -27,7 +27,8 @@ type Info struct {
 	Arithmetic   string
 	Context      int // maximum number of positions of a sequence, prompt and answer together
 	Vocab        int
-	MaxSequences int
+	MaxSequences int // maximum number of sequences in a step
+	StepTokens   int // maximum number of rows of a step
 	Fit          Fit
 }
 
@@ -50,7 +51,8 @@ func (e *Engine) Info() Info {
 		Arithmetic:   e.arithmetic(),
 		Context:      e.fit.Context,
 		Vocab:        config.Vocab,
-		MaxSequences: e.opts.MaxSequences,
+		MaxSequences: e.sequences,
+		StepTokens:   e.opts.StepTokens,
 		Fit:          e.fit,
 	}
 }

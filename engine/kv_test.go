@@ -51,6 +51,7 @@ func TestSmallerTypesHoldMore(t *testing.T) {
 	pages := map[gguf.Type]int{}
 	for _, kv := range []gguf.Type{gguf.TypeF32, gguf.TypeF16, gguf.TypeQ80, gguf.TypeQ40} {
 		opts.KV = kv
+		opts.MaxSequences = 32
 		opts.Memory = memoryFor(t, tinyLlama, opts, 64<<10)
 		pages[kv] = open(t, tinyLlama, opts).Snapshot().PagesTotal
 	}

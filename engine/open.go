@@ -23,6 +23,7 @@ type Engine struct {
 	backend   compute.Backend
 	opts      Options
 	fit       Fit
+	sequences int // maximum number of sequences in a step
 	template  *chat.Template
 	digest    *digest
 	scheduler *schedule.Scheduler
@@ -61,6 +62,7 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 
 func (e *Engine) load() (err error) {
 	e.template = chat.New(e.files.model.Meta(), e.files.tokenizer)
+	automatic := e.opts.MaxSequences == 0
 	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {
 		return err
 	}
@@ -72,6 +74,10 @@ func (e *Engine) load() (err error) {
 	steps, err := cost.Measure(m, limits)
 	if err != nil {
 		return err
+	}
+	e.sequences = e.opts.MaxSequences
+	if automatic {
+		e.sequences = steps.Streams(e.opts.MaxSequences, automaticTokens)
 	}
 	speculator, err := e.speculator(m, limits, steps)
 	if err != nil {
@@ -85,7 +91,7 @@ func (e *Engine) load() (err error) {
 		Steps:        steps,
 		StepTime:     e.opts.StepTime,
 		MaxInFlight:  e.backend.MaxInFlight(),
-		MaxSequences: e.opts.MaxSequences,
+		MaxSequences: e.sequences,
 		PrefillChunk: e.opts.PrefillChunk,
 		MaxResult:    e.fit.Rows,
 		NoSharing:    e.opts.NoSharing,

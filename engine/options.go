@@ -18,10 +18,12 @@ type Options struct {
 	// the memory if that is less. Models with several sets of RoPE factors, such as Phi-3, use
 	// those for the given number or, by default, for the number that they were trained for.
 	Context int
-	// MaxSequences is the maximum number of sequences in a step.
+	// MaxSequences is the maximum number of sequences in a step. With 0, it is as many as the
+	// memory allows, up to MaxAutomatic, and as the measured cost of steps makes worthwhile.
 	MaxSequences int
 	// StepTokens is the maximum number of rows of a step. A row computes one token of a sequence.
-	// Each generating sequence has one row, and prompts and drafts get the remaining rows.
+	// Each generating sequence has one row, and prompts and drafts get the remaining rows. The
+	// default depends on the backend's memory.
 	StepTokens int
 	// StepTime is the maximum duration of a step with prompts. It limits how long the tokens of
 	// other sequences are delayed. With 0, the engine derives the maximum from measured durations:
@@ -58,22 +60,24 @@ type Options struct {
 
 // The defaults of Options.
 const (
-	DefaultMaxSequences  = 32
-	DefaultStepTokens    = 512 // the default of StepTokens is this number plus MaxSequences
+	// The default of StepTokens is MaxSequences plus DefaultStepTokens, or DedicatedStepTokens if
+	// the backend has memory of its own, whose processors compute many rows faster.
+	DefaultStepTokens    = 512
+	DedicatedStepTokens  = 2048
 	DefaultPageSize      = 16
 	DefaultMemoryPercent = 70
 )
 
-// withDefaults checks the options and replaces zeros by the defaults. Context, Memory, StepTime and
-// DraftTokens can stay 0: the engine then derives them from the model, the free memory or
-// measurements.
+// withDefaults checks the options and replaces zeros by the defaults. Context, Memory,
+// MaxSequences, StepTokens, PrefillChunk, StepTime and DraftTokens can stay 0: the engine then
+// derives them from the model, the free memory or measurements.
 func (o Options) withDefaults() (Options, error) {
 	for _, s := range []struct {
 		name  string
 		value *int
 		def   int
 	}{
-		{"the maximum number of sequences", &o.MaxSequences, DefaultMaxSequences},
+		{"the maximum number of sequences", &o.MaxSequences, 0},
 		{"the maximum number of tokens of a step", &o.StepTokens, 0},
 		{"the size of a cache page", &o.PageSize, DefaultPageSize},
 		{"the context", &o.Context, 0},
@@ -86,12 +90,6 @@ func (o Options) withDefaults() (Options, error) {
 		if *s.value == 0 {
 			*s.value = s.def
 		}
-	}
-	if o.StepTokens == 0 {
-		o.StepTokens = DefaultStepTokens + o.MaxSequences
-	}
-	if o.PrefillChunk == 0 {
-		o.PrefillChunk = o.StepTokens
 	}
 	if o.StepTime < 0 {
 		return o, fmt.Errorf("the maximum time of a step is %v, but must be positive, or 0 to derive it from measured durations", o.StepTime)
@@ -108,11 +106,27 @@ func (o Options) withDefaults() (Options, error) {
 	if o.DraftTokens < 0 || o.DraftTokens > draft.MaxTokens {
 		return o, fmt.Errorf("the number of tokens to draft is %d; give 1 to %d, or 0 to let the engine choose", o.DraftTokens, draft.MaxTokens)
 	}
-	if o.StepTokens < o.MaxSequences {
+	if o.StepTokens > 0 && o.StepTokens < o.MaxSequences {
 		return o, fmt.Errorf("the maximum number of tokens of a step is %d, but must be at least the maximum number of sequences, which is %d",
 			o.StepTokens, o.MaxSequences)
 	}
 	return o, nil
+}
+
+// sized returns the options for a number of sequences, with the defaults that depend on it. host
+// reports whether the backend's memory is the machine's main memory.
+func (o Options) sized(sequences int, host bool) Options {
+	o.MaxSequences = sequences
+	if o.StepTokens == 0 {
+		o.StepTokens = DedicatedStepTokens + sequences
+		if host {
+			o.StepTokens = DefaultStepTokens + sequences
+		}
+	}
+	if o.PrefillChunk == 0 {
+		o.PrefillChunk = o.StepTokens
+	}
+	return o
 }
 
 // Drafting selects how tokens are drafted (speculative decoding).

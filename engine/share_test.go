@@ -48,6 +48,7 @@ func TestPreemption(t *testing.T) {
 	g := newGate()
 	const position = 3 * (32 + 32) * 4 // bytes
 	opts := engine.Options{Context: 64, Draft: engine.DraftOff, Trace: g.trace}
+	opts.MaxSequences = 32
 	opts.Memory = memoryFor(t, microLlama, opts, 96*position)
 	tight := open(t, microLlama, opts)
 	expectShort(t, tight, g)

@@ -116,7 +116,7 @@ func TestAWorkerNeedsItsQueue(t *testing.T) {
 	w, err := New(microLlama(t), redisqueue.New(closed), Config{Concurrency: 1})
 	require.NoError(t, err)
 	require.ErrorContains(t, w.Run(t.Context()), "start worker: reach redis")
-	_, err = New(microLlama(t), memqueue.New(), Config{})
+	_, err = New(microLlama(t), memqueue.New(), Config{Concurrency: -1})
 	require.ErrorContains(t, err, "concurrency")
 	_, err = New(microLlama(t), memqueue.New(), Config{Concurrency: 1, Alias: "a:b"})
 	require.ErrorContains(t, err, "model name")

@@ -36,7 +36,7 @@ type Config struct {
 	Model           string        // name of the model in answers; default Alias or, if that is queue.DefaultAlias, the name of the model's file
 	Name            string        // name of the worker in results; default HOST:PID
 	Version         string        // version of the program in results
-	Concurrency     int           // maximum number of rows that the engine computes at once, at least 1
+	Concurrency     int           // maximum number of rows that the engine computes at once; 0 for as many as the engine allows, and to prefetch as many
 	Prefetch        int           // maximum number of further rows that the worker takes: they wait in the engine and start when a row ends
 	Interactive     int           // maximum additional rows with a waiting client; 0 to take none
 	ShutdownTimeout time.Duration // time for running rows to finish when Run stops; default DefaultShutdownTimeout
@@ -116,13 +116,16 @@ func newWorker(eng Engine, q queue.Queue, c Config, registry prometheus.Register
 	c.Name = c.name()
 	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, DefaultShutdownTimeout)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
+	info := eng.Info()
+	if c.Concurrency == 0 {
+		c.Concurrency, c.Prefetch = info.MaxSequences, info.MaxSequences
+	}
 	if c.Concurrency < 1 {
-		return nil, fmt.Errorf("start worker: concurrency is %d: it must be at least 1", c.Concurrency)
+		return nil, fmt.Errorf("start worker: concurrency is %d: it must be at least 1, or 0 for as many rows as the engine allows", c.Concurrency)
 	}
 	if err := queue.CheckAlias(c.Alias); err != nil {
 		return nil, fmt.Errorf("start worker: %w", err)
 	}
-	info := eng.Info()
 	model := &model{sha256: eng.SHA256, origin: queue.Origin{
 		Alias:  c.shownModel(info),
 		Worker: c.Name, Backend: info.Backend, Device: info.Device, Model: info.Model, Version: c.Version,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-run/ingot/bench"
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine/generation"
 )
 
 func newBench() *cobra.Command {
@@ -41,6 +42,7 @@ type benchFlags struct {
 	capture, roofline           string
 	prompt, gen, batch, context counts
 	rows, shared, repeat        int
+	temperature, topP, spread   float64
 	noSharing                   bool
 	stderr                      io.Writer
 }
@@ -55,6 +57,9 @@ func (b *benchFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&b.batch, "batch", "`N` requests at a time")
 	flags.Var(&b.context, "context", "put `N` tokens before each prompt; the time to compute them is not counted")
 	flags.IntVar(&b.rows, "rows", 0, "with --mode full, send `N` requests in total; 0 for one per stream")
+	flags.Float64Var(&b.temperature, "temperature", 0, "draw tokens at temperature `T`; 1 is what a request without settings gets, 0 chooses the likeliest token")
+	flags.Float64Var(&b.topP, "top-p", 1, "draw from the likeliest tokens with a total probability of `P`")
+	flags.Float64Var(&b.spread, "spread", 0, "with --mode full, vary the lengths of prompts and answers: log-normal, with medians --prompt and --gen and `SIGMA`, such as 1")
 	flags.IntVar(&b.shared, "shared-prefix", 0, "begin all prompts of a run with the same `N` tokens")
 	flags.BoolVar(&b.noSharing, "no-sharing", false, "compute every prompt in full, without sharing prefixes")
 	flags.StringVar(&b.questions, "questions", "", "ask the questions of `FILE` (lines of JSON with \"question\") instead of random prompts")
@@ -113,7 +118,14 @@ func (b *benchFlags) cases() ([]bench.Case, error) {
 	if mode == bench.Prefill {
 		gens = counts{1}
 	}
-	c := bench.Case{Mode: mode, Rows: b.rows, Shared: b.shared}
+	if b.spread != 0 && (mode != bench.Full || b.questions != "") {
+		return nil, usagef("--spread is for --mode full with random prompts")
+	}
+	sampling := generation.Sampling{Temperature: b.temperature, TopP: b.topP}
+	if err := sampling.Validate(1); err != nil {
+		return nil, &usageError{err}
+	}
+	c := bench.Case{Mode: mode, Rows: b.rows, Shared: b.shared, Spread: b.spread, Sampling: sampling}
 	if b.questions != "" {
 		if c.Requests, err = bench.ReadQuestionsFile(b.questions, slices.Max(b.gen)); err != nil {
 			return nil, err
@@ -133,12 +145,8 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 	opts.MaxSequences, opts.NoSharing, opts.Context = slices.Max(b.batch), b.noSharing, 0
 	if b.questions == "" {
 		for _, c := range cases {
-			opts.Context = max(opts.Context, c.Context+c.Prompt+c.Gen)
+			opts.Context = max(opts.Context, c.MaxTokens())
 		}
-	}
-	traffic, err := bench.ReadTraffic(path, opts.KV, bench.StepTokens(opts.MaxSequences))
-	if err != nil {
-		return nil, err
 	}
 	threads := cmp.Or(cfg.Threads, runtime.GOMAXPROCS(0))
 	bandwidth, err := bench.Bandwidth(threads)
@@ -152,6 +160,10 @@ func (b *benchFlags) measure(ctx context.Context, cfg *config.Config, path strin
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, eng.Close()) }()
+	traffic, err := bench.ReadTraffic(path, opts.KV, eng.Info().StepTokens)
+	if err != nil {
+		return nil, err
+	}
 	runner, err := bench.New(ctx, eng, traffic, cmp.Or(l.Bandwidth(), bandwidth), b.repeat)
 	if err != nil {
 		return nil, err

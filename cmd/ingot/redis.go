@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ingot-run/ingot/config"
+	"github.com/ingot-run/ingot/engine"
 	"github.com/ingot-run/ingot/internal/textfmt"
 	"github.com/ingot-run/ingot/queue"
 	"github.com/ingot-run/ingot/queue/redisqueue"
@@ -47,7 +49,7 @@ func dialBatch(cmd *cobra.Command, cfg *config.Config, args []string) (*redisque
 // dial connects to Redis for a command that queues or answers rows. It checks the server, and logs
 // settings of the server with which jobs can be lost.
 func dial(cmd *cobra.Command, cfg *config.Config) (*redisqueue.Queue, error) {
-	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cfg.Concurrency, waiting(cmd))
+	queue, warnings, err := redisqueue.Dial(cmd.Context(), cfg.Redis, cmp.Or(cfg.Concurrency, engine.MaxAutomatic), waiting(cmd))
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,9 @@ type ModelFit struct {
 	Path  string `json:"path"`
 	Fits  bool   `json:"fits"`
 	Error string `json:"error,omitempty"`
+	// Automatic reports that Fit.Sequences is an upper limit for the number of rows at once, which
+	// auto chooses by the cost of steps. Doctor does not measure it.
+	Automatic bool `json:"concurrency_auto,omitempty"`
 	engine.Fit
 }
 
@@ -256,6 +259,6 @@ func (d *Diagnosis) examineModel(cfg *config.Config) error {
 		d.Model.Error = textfmt.OneLine(err.Error())
 		return err
 	}
-	d.Model.Fits = true
+	d.Model.Fits, d.Model.Automatic = true, cfg.Concurrency == 0
 	return nil
 }

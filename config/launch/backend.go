@@ -102,7 +102,7 @@ func CheckCPU(cfg *config.Config) error {
 
 func (l *Launch) kernels(dev metal.Device) (*metal.Backend, error) {
 	log := l.Log
-	l.Log = slog.New(slog.DiscardHandler) // only the first backend is logged
+	l.Log = slog.New(slog.DiscardHandler) // only the first backend and its engine are logged
 	if d, _ := drivers.Find(dev.Info().Driver); d.Note != "" {
 		log.Warn("the backend " + d.Name + " is " + d.Note)
 	}

@@ -41,6 +41,7 @@ func (l *Launch) Engine(name string, opts engine.Options) (*engine.Engine, error
 			return nil, err
 		}
 	}
+	log := l.Log
 	be, err := l.Backend()
 	if err != nil {
 		return nil, err
@@ -48,6 +49,10 @@ func (l *Launch) Engine(name string, opts engine.Options) (*engine.Engine, error
 	eng, err := engine.Open(path, be, opts)
 	if err != nil {
 		return nil, err
+	}
+	if opts.MaxSequences == 0 {
+		info := eng.Info()
+		log.Info("rows at once are chosen by memory and the cost of steps", "concurrency", info.MaxSequences, "step_rows", info.StepTokens)
 	}
 	if l.capturing != nil {
 		l.capturing.Begin() // only now, after the model is loaded

@@ -23,7 +23,7 @@ type Alone struct {
 
 // AloneOptions are the settings of Alone.
 type AloneOptions struct {
-	Concurrency int    // maximum number of rows in an engine at once
+	Concurrency int    // maximum number of rows in an engine at once; 0 for as many as the engine allows
 	Version     string // version of the program, for results
 	Logger      *slog.Logger
 }

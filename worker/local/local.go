@@ -43,7 +43,7 @@ type Options struct {
 	Remote        bool                  // as rows.Options.Remote
 	Continued     func(n int)           // called with the number of rows with rows.Row.Continue, if the model is for chats: before the first answer or, for a pipe, after the last; may be nil
 	MixModels     bool                  // continue an output that has answers of another model or with other arithmetic
-	Concurrency   int                   // maximum number of jobs in the engine at once, at least 1
+	Concurrency   int                   // maximum number of jobs in the engine at once; 0 for as many as the engine allows
 	Version       string                // version of the program, for results
 	Progress      func(Progress)        // called from one goroutine after rows are written; may be nil
 	Logger        *slog.Logger          // receives the worker's log; default slog.Default()
@@ -86,6 +86,9 @@ func Run(ctx context.Context, eng worker.Engine, in io.Reader, out *rows.Output,
 	o.reportContinued(eng, continued)
 	if o.Models == nil {
 		o.Models = modelNames(eng.Info())
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = eng.Info().MaxSequences
 	}
 	r := &run{in: in, out: out, options: o, window: newWindow(o.Concurrency, eng.Info().Fit.Rows), start: time.Now()}
 	r.total = total

@@ -273,7 +273,7 @@ func TestRunReturnsFileErrors(t *testing.T) {
 	require.ErrorIs(t, err, lost)
 	_, err = local.Run(t.Context(), eng, strings.NewReader(fileOf(3)), rows.NewOutput(broken{lost}, local.Batch), local.Options{Concurrency: 1, Logger: quiet})
 	require.ErrorIs(t, err, lost)
-	_, err = local.Run(t.Context(), eng, strings.NewReader(fileOf(3)), rows.NewOutput(io.Discard, local.Batch), local.Options{Logger: quiet})
+	_, err = local.Run(t.Context(), eng, strings.NewReader(fileOf(3)), rows.NewOutput(io.Discard, local.Batch), local.Options{Concurrency: -1, Logger: quiet})
 	require.ErrorContains(t, err, "concurrency")
 }
 

@@ -84,6 +84,33 @@ func (s *Steps) Efficient(share float64) int {
 	return s.trunk.efficient(share)
 }
 
+const (
+	// streamShare is the share of the highest throughput that Streams accepts.
+	streamShare = 0.95
+	// minStreams is the minimum number of sequences, so that requests of several callers need not
+	// wait for each other.
+	minStreams = 8
+)
+
+// Streams returns the smallest number of generating sequences, a multiple of 8 up to limit, with
+// which steps generate nearly the highest number of tokens per second. depth is the number of
+// positions that a row attends to. With fewer sequences, each of them is faster.
+func (s *Steps) Streams(limit, depth int) int {
+	rate := func(n int) float64 {
+		return float64(n) / s.Seconds(Size{Rows: n, Outputs: n, Reads: n * depth})
+	}
+	best := 0.0
+	for n := min(minStreams, limit); n <= limit; n++ {
+		best = max(best, rate(n))
+	}
+	for n := minStreams; n < limit; n += minStreams {
+		if rate(n) >= streamShare*best {
+			return n
+		}
+	}
+	return limit
+}
+
 // Sizes returns the measured numbers of rows, up to flatFrom.
 func (s *Steps) Sizes() []int {
 	n := sort.SearchInts(s.trunk.rows, flatFrom+1)

@@ -123,3 +123,24 @@ func TestMeasure(t *testing.T) {
 		require.NoError(t, be.Close())
 	}
 }
+
+// Streams returns as many sequences as raise the tokens per second by more than a few percent.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps *Steps
+		limit int
+		depth int
+		want  int
+	}{
+		"rows cost nothing":                {NewSteps(NewCurve([]int{1, 512}, []float64{1, 1}), 0, 0, 0), 256, 0, 248},
+		"fewer are allowed":                {NewSteps(NewCurve([]int{1, 512}, []float64{1, 1}), 0, 0, 0), 40, 0, 40},
+		"fewer than the minimum":           {NewSteps(NewCurve([]int{1, 512}, []float64{1, 1}), 0, 0, 0), 3, 0, 3},
+		"rows cost in full":                {NewSteps(NewCurve([]int{1, 512}, []float64{1, 512}), 0, 0, 0), 256, 0, 8},
+		"rows cost in full beyond 32":      {NewSteps(NewCurve([]int{1, 32, 512}, []float64{1, 1, 16}), 0, 0, 0), 256, 0, 32},
+		"the output head costs in full":    {NewSteps(NewCurve([]int{1, 512}, []float64{1, 1}), 0, 1, 0), 256, 0, 24},
+		"attention to many positions does": {NewSteps(NewCurve([]int{1, 512}, []float64{1, 1}), 0, 0, 0.001), 256, 1000, 24},
+	} {
+		require.Equal(t, c.want, c.steps.Streams(c.limit, c.depth), name)
+	}
+}

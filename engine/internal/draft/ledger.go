@@ -14,6 +14,8 @@ type Step struct {
 // acceptance and of the cost of rows can be wrong: results of drafts must be read before the next
 // step, drawing takes time, and texts change.
 type ledger struct {
+	allowance float64 // what drafting may lose in addition to budget, in steps
+
 	ramp  int     // steps after a step with drafts until as many steps are in flight as without drafts
 	slow  float64 // duration of steps with drafts, divided by the estimate
 	lost  float64 // seconds that drafting has taken, less those that it has saved
@@ -24,9 +26,12 @@ type ledger struct {
 }
 
 const (
-	// budget is the share of the time of all steps that drafting may lose. allowance is what it may
-	// lose in addition, and maxCredit what it may lose of earlier savings, both in steps.
-	budget, allowance, maxCredit = 0.01, 2, 16
+	// budget is the share of the time of all steps that drafting may lose. maxCredit is what it may
+	// lose of earlier savings, in steps.
+	budget, maxCredit = 0.01, 16
+	// textAllowance and passAllowance are values of ledger.allowance for drafts from texts alone,
+	// and for drafts by passes, which also have to process prompts before the first draft.
+	textAllowance, passAllowance = 2, 64
 	// maxBudget limits budget, in steps, so that a text that changes after a long time without
 	// drafts costs little.
 	maxBudget = 64
@@ -35,11 +40,17 @@ const (
 	controlEvery = 1024
 )
 
-func newLedger(maxInFlight int) ledger { return ledger{ramp: max(0, 2*(maxInFlight-1)), slow: 1} }
+func newLedger(maxInFlight int, passes bool) ledger {
+	l := ledger{allowance: textAllowance, ramp: max(0, 2*(maxInFlight-1)), slow: 1}
+	if passes {
+		l.allowance = passAllowance
+	}
+	return l
+}
 
 // allows reports whether the next step may have drafts.
 func (l *ledger) allows() bool {
-	return l.plain < controlEvery && l.lost <= min(budget*l.spent, maxBudget*l.last)+allowance*l.last
+	return l.plain < controlEvery && l.lost <= min(budget*l.spent, maxBudget*l.last)+l.allowance*l.last
 }
 
 // observe records a step. estimate is its expected duration, and without the one that it would have

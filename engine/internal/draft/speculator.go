@@ -61,7 +61,7 @@ type learned struct {
 func New(o Options) (*Speculator, error) {
 	sp := &Speculator{
 		limits: o.Limits, fixed: o.Fixed, ngram: o.NGram, planner: planner{Verify: o.Steps, Limit: MaxTokens}, unprofitable: maxUnprofitable,
-		ledger: newLedger(o.MaxInFlight),
+		ledger: newLedger(o.MaxInFlight, o.Small != nil || o.MTP != nil),
 	}
 	for k := range sp.learned {
 		sp.learned[k] = learned{ngram: newAcceptance(prior), pass: newAcceptance(passPrior), gate: newGate()}
