@@ -81,11 +81,11 @@ func (b *Backend) Device() string {
 }
 
 // Arithmetic implements compute.Backend. Kernels for NVIDIA sum in another order than the portable
-// ones, and the modes differ in how they are compiled.
+// ones and round activations to 12 bits. The modes differ in how they are compiled.
 func (b *Backend) Arithmetic() string {
 	name := b.Name()
 	if b.device.Info().NvidiaKernels {
-		name += "-nvidia"
+		name += "-nvidia12"
 	}
 	switch b.kernels.mode {
 	case Debug:

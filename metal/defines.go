@@ -33,7 +33,7 @@ var portableConstants = map[string]any{
 const (
 	groupRows       = 16  // rows of weights that are packed together
 	columnRows      = 8   // rows of activations that are packed together
-	columnBytes     = 320 // bytes of a block of values for columnRows rows
+	columnBytes     = 576 // bytes of a block of values for columnRows rows
 	nvidiaSplitKeys = 128 // positions per split of attention
 	partHeader      = 4   // floats before the values of a split
 	attentionWarps  = 8   // warps per threadgroup of attention

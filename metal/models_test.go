@@ -56,7 +56,7 @@ func references(t *testing.T, start starter, choose func([]modeltest.Case) []mod
 			worst = max(worst, modeltest.WorstLogprob(t, m, &c, len(c.Tokens())))
 		}
 		t.Logf("log-probabilities differ by at most %.5f", worst)
-		require.Less(t, worst, 0.02)
+		require.Less(t, worst, 0.001)
 	})
 }
 

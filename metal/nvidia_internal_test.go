@@ -33,7 +33,7 @@ func TestPackedGeometry(t *testing.T) {
 		sizes[kind.String()] = []int{size.blocks, size.header, size.block, kind.BlockSize()}
 		require.Equal(t, kind.BlockSize(), blockValues*size.blocks, "%v", kind)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^struct (Q\w+)(?: : NoMinimum)? \{\n +enum \{ (?:minimum = \d, halves = \d, )?per = (\d+), header = (\d+), unit = (\d+), source_block = (\d+)`).FindAllStringSubmatch(src.Text, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^struct (Q\w+) : [^{]+ \{\n +enum \{ [^}]*\bper = (\d+), header = (\d+), unit = (\d+), source_block = (\d+)`).FindAllStringSubmatch(src.Text, -1) {
 		for _, number := range m[2:] {
 			n, err := strconv.Atoi(number)
 			require.NoError(t, err)

@@ -68,8 +68,11 @@ func (n *nvidia) product(o *product, w *packedWeight) {
 // struct, the caller sets the fields that depend on the operation.
 func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, w *packedWeight, ws []compute.Weight, a packedProductArgs) {
 	k := forColumns(w.packed.product, dst.Rows)
-	if dst.Rows > 4 && dst.Rows <= w.packed.wide.algorithm.columns && w.out >= wideRows {
+	if dst.Rows > 2 && dst.Rows <= w.packed.wide.algorithm.columns && w.out >= wideRows {
 		k = w.packed.wide
+	}
+	if dst.Rows > 16 && threadgroups(k, ws, dst.Rows) <= fewThreadgroups {
+		k = w.packed.small
 	}
 	a.blocks, a.rows, a.room, a.dstStride = uint32(w.in/blockValues), uint32(dst.Rows), uint32(q.room()), uint32(dst.Stride)
 	a.columnTiles = uint32(k.tiles(dst.Rows))
@@ -84,7 +87,7 @@ func (n *nvidia) quantisedProduct(name string, dst compute.Tensor, q quantised, 
 // than quantising them in every threadgroup.
 func (n *nvidia) rowKernel(dst compute.Tensor, w *packedWeight) (packedKernel, bool) {
 	k := w.packed.row
-	if w.in/blockValues <= shortRow {
+	if w.in/blockValues <= shortRow && w.matrices*k.groups(w.out) > busyThreadgroups {
 		k = w.packed.shortRow
 	}
 	return k, dst.Rows == 1 && w.out < wideRows && n.fitsTwice(k.rowMemory(w))
@@ -170,7 +173,8 @@ func (o *gatedProduct) nvidia(n *nvidia) {
 func (n *nvidia) gated(o *gatedProduct, w *packedWeight) {
 	n.inColumns(0, o.dst.Rows, 1, w.in, func(from, to int) {
 		n.quantise(quantisedRows(o.x.Span(from, to), w.in))
-		k, rows := forColumns(w.packed.gated, to-from), to-from
+		rows := to - from
+		k := w.packed.forGated(w, rows)
 		a := packedGatedArgs{
 			blocks: uint32(w.in / blockValues), rows: uint32(rows), out: uint32(w.out), dstStride: uint32(o.dst.Stride), columnTiles: uint32(k.tiles(rows)),
 		}

@@ -14,7 +14,7 @@ const (
 	blockValues = 32  // values that share a scale
 	rowThreads  = 128 // threads per threadgroup of kernels without a geometry
 	// rowBlockBytes is the threadgroup memory for a block of a row that a kernel quantises itself.
-	rowBlockBytes = 40
+	rowBlockBytes = 72
 	// rowAlign is the alignment in threadgroup memory of rows that a kernel quantises itself.
 	rowAlign = 16
 	// rowPartBytes is the threadgroup memory for the partial sums of one choice (an expert of the
@@ -27,12 +27,37 @@ const (
 	wideRows = 16384
 )
 
-// algorithm is Lanes or Tensor of tile.h with its template arguments: a team of warps multiplies
-// groups of rows of weights with columns, which are rows of activations. A warp takes some of the
-// strands of a sum, and reads some blocks before it uses the first.
+// algorithm is Few, Tensor or Tile of tile.h: a team of warps multiplies groups of rows of weights
+// with columns, which are rows of activations. For Few and Tensor, a warp takes some of the strands
+// of a sum, and reads some blocks before it uses the first. For Tile, a warp takes all strands of
+// tileGroups groups and tileColumns columns.
 type algorithm struct {
 	name                            string
 	groups, columns, strands, reads int
+}
+
+const (
+	tileGroups  = 2
+	tileColumns = 32
+)
+
+// arguments returns the template arguments after the type of weights.
+func (a algorithm) arguments() [4]int {
+	switch a.name {
+	case "Tile":
+		return [4]int{tileGroups, tileColumns / columnRows, a.groups / tileGroups, a.columns / tileColumns}
+	case "Tensor":
+		return [4]int{a.groups, a.columns / columnRows, a.strands, a.reads}
+	default:
+		return [4]int{a.groups, a.columns, a.strands, a.reads}
+	}
+}
+
+func (a algorithm) warps() int {
+	if a.name == "Tile" {
+		return a.groups / tileGroups * (a.columns / tileColumns)
+	}
+	return strands / a.strands
 }
 
 // packedKernel is a kernel that multiplies packed weights: an instance of a template in weights.cu.
@@ -49,28 +74,31 @@ type packedKernel struct {
 
 // packedGeometry lists the kernels. Gated algorithms have a group of gate and a group of up.
 var packedGeometry = func() map[string]packedKernel {
-	one, fewGated := algorithm{"Lanes", 1, 1, 4, 4}, algorithm{"Tensor", 2, 8, 4, 4}
-	many, oneGated := algorithm{"Tensor", 2, 32, 1, 1}, algorithm{"Lanes", 2, 1, 4, 2}
-	short := algorithm{"Lanes", 1, 1, 4, 2}
+	one, fewGated := algorithm{"Few", 1, 1, 4, 4}, algorithm{"Tensor", 2, 8, 4, 4}
+	many, oneGated := algorithm{"Tensor", 2, 32, 1, 1}, algorithm{"Few", 2, 1, 4, 2}
+	most, mostOfExpert := algorithm{name: "Tile", groups: 4, columns: 64}, algorithm{name: "Tile", groups: 8, columns: 32}
+	short := algorithm{"Few", 1, 1, 4, 2}
 	return map[string]packedKernel{
-		"row_product":       {template: "ROW_PRODUCT", algorithm: one, teams: 1, resident: 2, normRounds: 2},
+		"row_product":       {template: "ROW_PRODUCT", algorithm: algorithm{"Single", 1, 1, 1, 4}, teams: 1, resident: 2, normRounds: 2},
 		"row_product_short": {template: "ROW_PRODUCT", algorithm: short, teams: 4, resident: 3, normRounds: 1},
 		"row_gated_experts": {template: "ROW_GATED_EXPERTS", algorithm: oneGated, teams: 2, resident: 2},
 		"row_experts_add":   {template: "ROW_EXPERTS", algorithm: short, teams: maxRowChoices, resident: 1},
 		"product_1":         {template: "PRODUCT", algorithm: one, teams: 2, resident: 4},
-		"product_2":         {template: "PRODUCT", algorithm: algorithm{"Lanes", 1, 2, 4, 2}, teams: 2, resident: 4},
-		"product_4":         {template: "PRODUCT", algorithm: algorithm{"Lanes", 1, 4, 4, 1}, teams: 2, resident: 3},
+		"product_2":         {template: "PRODUCT", algorithm: algorithm{"Few", 1, 2, 4, 2}, teams: 2, resident: 4},
 		"product_8":         {template: "PRODUCT", algorithm: algorithm{"Tensor", 1, 8, 1, 4}, teams: 1, resident: 3},
 		"product_8_wide":    {template: "PRODUCT", algorithm: algorithm{"Tensor", 2, 8, 4, 4}, teams: 2, resident: 4}, // for matrices of many rows
 		"product_16":        {template: "PRODUCT", algorithm: algorithm{"Tensor", 1, 16, 1, 4}, teams: 1, resident: 2},
 		"product_32":        {template: "PRODUCT", algorithm: many, teams: 1, resident: 2},
+		"product_32_small":  {template: "PRODUCT", algorithm: algorithm{"Tensor", 1, 32, 1, 2}, teams: 1, resident: 2}, // for matrices of few rows
+		"gated_product_16":  {template: "GATED", algorithm: algorithm{"Tensor", 2, 16, 1, 2}, teams: 1, resident: 2},
 		"gated_product_1":   {template: "GATED", algorithm: oneGated, teams: 2, resident: 4},
 		"gated_product_8":   {template: "GATED", algorithm: fewGated, teams: 2, resident: 4},
 		"gated_product_32":  {template: "GATED", algorithm: many, teams: 1, resident: 2},
+		"gated_product_64":  {template: "GATED", algorithm: most, teams: 1, resident: 3},
 		"gated_experts_8":   {template: "GATED_EXPERTS", algorithm: fewGated, teams: 2, resident: 4},
-		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: many, teams: 1, resident: 2},
+		"gated_experts_32":  {template: "GATED_EXPERTS", algorithm: mostOfExpert, teams: 1, resident: 3},
 		"experts_down_8":    {template: "EXPERTS_DOWN", algorithm: algorithm{"Tensor", 1, 8, 4, 4}, teams: 2, resident: 5},
-		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: many, teams: 1, resident: 2},
+		"experts_down_32":   {template: "EXPERTS_DOWN", algorithm: mostOfExpert, teams: 1, resident: 3},
 	}
 }()
 
@@ -78,11 +106,8 @@ func packedInstances() string {
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(packedGeometry)) {
 		k := packedGeometry[name]
-		a, columns := k.algorithm, k.algorithm.columns
-		if a.name == "Tensor" {
-			columns /= 8 // in tiles
-		}
-		fmt.Fprintf(&text, "typedef %s<WEIGHT, %d, %d, %d, %d> Of_%s;\n%s(%s, Of_%s, %d, %d", a.name, a.groups, columns, a.strands, a.reads, name, k.template, name, name, k.teams, k.resident)
+		a := k.algorithm.arguments()
+		fmt.Fprintf(&text, "typedef %s<WEIGHT, %d, %d, %d, %d> Of_%s;\n%s(%s, Of_%s, %d, %d", k.algorithm.name, a[0], a[1], a[2], a[3], name, k.template, name, name, k.teams, k.resident)
 		if k.normRounds > 0 {
 			fmt.Fprintf(&text, ", %d", k.normRounds)
 		}
@@ -112,7 +137,7 @@ func (k packedKernel) rows() int {
 
 // simdgroups returns the number of simdgroups per threadgroup; for ROW_EXPERTS, per choice.
 func (k packedKernel) simdgroups() int {
-	warps := strands / k.algorithm.strands
+	warps := k.algorithm.warps()
 	switch k.template {
 	case "ROW_PRODUCT":
 		return rowProductThreads / 32
@@ -137,7 +162,8 @@ type packedKernels struct {
 	pack, embed, group, weigh Pipeline
 
 	product, gated, gatedExperts, expertsDown []packedKernel // by columns, ascending
-	wide                                      packedKernel
+	wide, small                               packedKernel
+	gatedTile                                 packedKernel // for many columns
 	// row, shortRow and rowExperts take one row of activations and quantise it themselves; rowGated
 	// takes one quantised row. All of them stage their weights in threadgroup memory. The
 	// simdgroups of rowExperts are counted per choice.
@@ -153,6 +179,33 @@ func forColumns(kernels []packedKernel, columns int) packedKernel {
 		}
 	}
 	return kernels[len(kernels)-1]
+}
+
+const (
+	// busyThreadgroups is the minimum number of threadgroups of a Tile for which it is faster than
+	// a kernel that divides sums among warps. An H100 has 132 multiprocessors, so this many
+	// threadgroups occupy it.
+	busyThreadgroups = 128
+	// fewThreadgroups is the maximum number of threadgroups for which twice as many, of half the
+	// rows of weights, are faster.
+	fewThreadgroups = 128
+)
+
+// threadgroups returns the number of threadgroups of k for the products of weights with columns.
+func threadgroups(k packedKernel, ws []compute.Weight, columns int) (count int) {
+	for _, w := range ws {
+		count += weightOf(w).matrices * k.groups(weightOf(w).out) * k.tiles(columns)
+	}
+	return count
+}
+
+// forGated returns the kernel for silu(gate·x)*(up·x): a Tile if enough threadgroups of it share
+// the work.
+func (k *packedKernels) forGated(w *packedWeight, columns int) packedKernel {
+	if columns > tileColumns && threadgroups(k.gatedTile, []compute.Weight{w}, columns) >= busyThreadgroups {
+		return k.gatedTile
+	}
+	return forColumns(k.gated, columns)
 }
 
 // packedWeight is a weight whose rows are packed for products of integers.
@@ -251,9 +304,9 @@ func (n *nvidia) packedKernels(t gguf.Type) (*packedKernels, error) {
 	}
 	k := &packedKernels{
 		pack: pipeline("pack_weights"), embed: pipeline("embed_rows"), group: pipeline("group_choices"), weigh: pipeline("weigh_choices"),
-		product: kernels("product", 1, 2, 4, 8, 16, 32), gated: kernels("gated_product", 1, 8, 32),
+		product: kernels("product", 1, 2, 8, 16, 32), gated: kernels("gated_product", 1, 8, 16, 32),
 		gatedExperts: kernels("gated_experts", 8, 32), expertsDown: kernels("experts_down", 8, 32),
-		wide: kernel("product_8_wide"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
+		wide: kernel("product_8_wide"), small: kernel("product_32_small"), gatedTile: kernel("gated_product_64"), row: kernel("row_product"), shortRow: kernel("row_product_short"), rowGated: kernel("row_gated_experts"), rowExperts: kernel("row_experts_add"),
 	}
 	anyType := n.anyType
 	if anyType == nil {

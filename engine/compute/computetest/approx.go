@@ -14,6 +14,9 @@ import (
 //     their magnitudes.
 //   - It may round weights other than F32, the activations that these weights multiply, and keys,
 //     values and queries to float16: a relative error of up to 2⁻¹¹ in each term, of random sign.
+//   - For a product with block-quantised weights, it may quantise the activations to 12 bits, in
+//     runs of 32 values. The error of an activation is at most max/4094, again of random sign. max
+//     is the largest magnitude in its run.
 //   - It may use a fast exponential with a relative error of 2⁻²⁰.
 //
 // Errors of random sign add up like a random walk: the tolerance is sigmas times the standard
@@ -25,6 +28,7 @@ const (
 	float32Step = 0x1p-24 // relative error of a float32 rounding
 	float16Step = 0x1p-11 // relative error of a float16 rounding
 	expStep     = 0x1p-20 // relative error of an exponential
+	quantRun    = 32      // number of activations that share a scale
 	sigmas      = 7       // a correct value exceeds the tolerance once in 10¹¹ values
 )
 
@@ -60,12 +64,19 @@ func sameBits(got, want []float32) error {
 
 // dot returns the dot product of x with w, which is a row of a weight of type t.
 func dot(t gguf.Type, w, x []float32) approx {
-	var sum, magnitude, squares float64
-	for i := range w {
-		a, b := float64(w[i]), float64(x[i])
-		sum += a * b
-		magnitude += math.Abs(a * b)
-		squares += a * b * a * b
+	var sum, magnitude, squares, quant float64
+	for from := 0; from < len(w); from += quantRun {
+		var largest, norm float64
+		for i := from; i < min(from+quantRun, len(w)); i++ {
+			a, b := float64(w[i]), float64(x[i])
+			sum += a * b
+			magnitude += math.Abs(a * b)
+			squares += a * b * a * b
+			norm += a * a
+			largest = max(largest, math.Abs(b))
+		}
+		step := largest / 2047
+		quant += norm * step * step / 12 // a uniform error has a variance of step²/12
 	}
 	tol := float64(len(w)+16) * float32Step * magnitude
 	if t != gguf.TypeF32 {

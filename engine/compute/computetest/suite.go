@@ -3,9 +3,10 @@
 // different lengths. It also checks batch invariance: a row has the same bits in any batch.
 //
 // The tolerances follow from what a backend may do: sum in float32 in any order; round activations,
-// and weights other than F32, to float16; and store keys and values as float16 in a cache of F32. A
-// backend that quantises activations to 8 bits fails. See approx.go for the tolerances. The order
-// of sums and the points of rounding must depend on the row alone.
+// and weights other than F32, to float16; store keys and values as float16 in a cache of F32; and,
+// for products with block-quantised weights, quantise activations to 12 bits in runs of 32 values.
+// A backend that quantises them to 8 bits fails. See approx.go for the tolerances. The order of
+// sums and the points of rounding must depend on the row alone.
 package computetest
 
 import (

@@ -1,58 +1,50 @@
-// Activations, quantised to 8 bits in blocks of 32 values. The largest magnitude of a block
-// becomes 127. Eight rows are packed together; for each block of 32 columns they have 320 bytes:
-//   256 bytes of values: the 8 bytes from 8(4g+q) on are values 4q to 4q+3 of row g, then values 4q+16 to 4q+19
-//   8 pairs of float32, one per row: the scale, and the scale times the sum of the block's integers
+// Activations, quantised to 12 bits in blocks of 32 values. The largest magnitude of a block
+// becomes 2047. Integers are stored as float16, those of columns 0 to 15 times 16 (see weights.h).
+// Eight rows are packed together; for each block of 32 columns they have 576 bytes:
+//   512 bytes of values: the 16 bytes from 16(4g+q) on are values 4q, 4q+2, 4q+1 and 4q+3 of row g, then values 4q+16, 4q+18, 4q+17 and 4q+19
+//   8 pairs of float32, one per row: the scale times 2^20, and the sum of the block's integers times 2^-20
+// The powers of two make up for those of the weights.
 #include "base.h"
 
 // Quantised is one lane's part of a block: 8 values, and the block's scale and sum. Four lanes hold
 // a block.
 struct Quantised {
-    uint2 q;
-    float d, sum;
+    uint4 q;
+    float2 s;
 };
 
 __device__ inline float largest(float4 v) { return fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w))); }
 
-// quantise_four rounds v*by to integers of a byte each. Adding MAGIC rounds to an integer and
-// leaves it in the low byte.
-__device__ inline uint quantise_four(float4 v, float by) {
-    uint a = __float_as_uint(fmaf(v.x, by, MAGIC)), b = __float_as_uint(fmaf(v.y, by, MAGIC));
-    uint c = __float_as_uint(fmaf(v.z, by, MAGIC)), d = __float_as_uint(fmaf(v.w, by, MAGIC));
-    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
-}
-
-// byte_sum adds four signed bytes to sum.
-__device__ inline int byte_sum(uint v, int sum) {
-    int r;
-    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(v), "r"(0x01010101), "r"(sum));
-    return r;
+// round_four rounds v*by to multiples of unit, a power of two. Adding 1.5·2^23·unit rounds a float.
+__device__ inline float4 round_four(float4 v, float by, float unit) {
+    float magic = 12582912.0f * unit;
+    return make_float4(fmaf(v.x, by, magic) - magic, fmaf(v.y, by, magic) - magic, fmaf(v.z, by, magic) - magic, fmaf(v.w, by, magic) - magic);
 }
 
 // quantise quantises a block. Four neighbouring lanes call it with 8 values each. If a value is not
-// finite, the scale is not finite either.
+// finite, the scale is not finite either. A block without a value above 1e-30 becomes zeros.
 __device__ inline Quantised quantise(float4 low, float4 high) {
+    const float most_int = 2047.0f;
     float most = fmaxf(largest(low), largest(high));
     float finite = fmaf(low.x + low.y + low.z + low.w, 0.0f, (high.x + high.y + high.z + high.w) * 0.0f);
     UNROLL for (uint m = 1; m < 4; m *= 2) {
         most = fmaxf(most, __shfl_xor_sync(~0u, most, m));
         finite += __shfl_xor_sync(~0u, finite, m);
     }
-    float by = most > 0 ? 127.0f / most : 0.0f;
-    Quantised r;
-    r.q = make_uint2(quantise_four(low, by), quantise_four(high, by));
-    int sum = byte_sum(r.q.x, byte_sum(r.q.y, 0));
+    float by = most > 1e-30f ? most_int / most : 0.0f;
+    float4 a = round_four(low, 16.0f * by, 16.0f), b = round_four(high, by, 1.0f);
+    float sum = fmaf(a.x + a.y + (a.z + a.w), 0.0625f, b.x + b.y + (b.z + b.w));
     UNROLL for (uint m = 1; m < 4; m *= 2) sum += __shfl_xor_sync(~0u, sum, m);
-    r.d = most / 127.0f + finite;
-    r.sum = r.d * float(sum);
-    return r;
+    return {make_uint4(two_halves(a.x, a.z), two_halves(a.y, a.w), two_halves(b.x, b.z), two_halves(b.y, b.w)),
+            make_float2(most / most_int * 1048576.0f + finite, sum * 0.00000095367431640625f)};
 }
 
 // store writes a lane's part of block b of a row.
 __device__ inline void store(uchar* to, uint row, uint b, uint blocks, uint q, const Quantised& v) {
     uchar* p = to + (ulong(row / 8) * blocks + b) * column_bytes;
     uint g = row % 8;
-    *(uint2*)(p + 8 * (4 * g + q)) = v.q;
-    if (q == 0) *(float2*)(p + 256 + 8 * g) = make_float2(v.d, v.sum);
+    *(uint4*)(p + 16 * (4 * g + q)) = v.q;
+    if (q == 0) *(float2*)(p + 512 + 8 * g) = v.s;
 }
 
 struct QuantiseArgs {

@@ -1,12 +1,13 @@
 // Shared by all files of this folder. They compile with NVRTC, without any headers. The backend
 // defines the names in capitals that no file defines (metal/defines.go).
 //
-// Weights stay quantised, and activations are quantised to 8 bits in blocks of 32. The product of
-// two blocks is computed from their integers, so it is an exact integer, whatever the order of the
-// sum, also on tensor cores. It is then scaled in float32. Products of blocks are added in float32
-// in a fixed order: strand s adds the blocks b with b%8 == s in ascending order; then the strands
-// are added as a tree, (s, s+4), (s, s+2), (s, s+1). All kernels use this order, so that a row has
-// the same bits for every number of rows.
+// Weights stay quantised, and activations are quantised to 12 bits in blocks of 32. Tensor cores
+// multiply both as float16: the integers of a block become float16 numbers without rounding, and
+// the product of two blocks is an integer below 2^24, which float32 holds exactly. So it does not
+// depend on the order of the sum. It is then scaled in float32. Products of blocks are added in
+// float32 in a fixed order: strand s adds the blocks from s*n/8 to (s+1)*n/8-1 in ascending order,
+// where n is the number of blocks; then the strands are added in ascending order. All kernels use
+// this order, so that a row has the same bits for every number of rows.
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
@@ -33,32 +34,31 @@ __device__ inline uint two_halves(float a, float b) {
     return v;
 }
 
-// MAGIC is 1.5·2^23. Adding an integer below 2^22 to the bits of MAGIC gives the bits of the float
-// MAGIC plus that integer. So an integer sum that starts from MAGIC_BITS needs no conversion to
-// float.
-#define MAGIC_BITS 0x4b400000
-#define MAGIC 12582912.0f
-
-// number returns the integer that was added to MAGIC_BITS.
-__device__ inline float number(int bits) { return __int_as_float(bits) - MAGIC; }
-
-// dots32 computes the dot products of 16 rows of weights with 8 rows of activations over 32 values,
-// plus MAGIC_BITS. Lane 4r+q passes values 4q to 4q+3 of weight row r in a[0] and of row r+8 in
-// a[1], values 4q+16 to 4q+19 of the same rows in a[2] and a[3], and the same values of activation
-// row r in b. It receives the products of weight row r with activation rows 2q and 2q+1 in c[0] and
-// c[1], and the products of weight row r+8 with the same activation rows in c[2] and c[3].
-__device__ inline void dots32(int* c, const uint* a, uint2 b) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%10,%10,%10,%10};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y), "r"(MAGIC_BITS));
+// add_halves adds two pairs of float16, and scale_halves computes a*by+c.
+__device__ inline uint add_halves(uint a, uint b) {
+    uint v;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+    return v;
+}
+__device__ inline uint scale_halves(uint a, uint by, uint c) {
+    uint v;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(by), "r"(c));
+    return v;
 }
 
-// dots16 is dots32 over the first or the second 16 values.
-__device__ inline void dots16(int* c, uint a0, uint a1, uint b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%7,%7,%7,%7};"
-        : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
-        : "r"(a0), "r"(a1), "r"(b), "r"(MAGIC_BITS));
+// dots16 adds the dot products of 16 rows of weights with 8 rows of activations over 16 values.
+// Lane 4r+q passes four values of weight row r in a[0] and a[2], of row r+8 in a[1] and a[3], and
+// the same values of activation row r in b0 and b1. It receives the products of weight row r with
+// activation rows 2q and 2q+1 in c[0] and c[1], and the products of weight row r+8 with the same
+// activation rows in c[2] and c[3].
+__device__ inline void dots16(float* c, const uint* a, uint b0, uint b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+// strand_begin returns the first block of a strand, for rows with the given number of blocks.
+__device__ inline uint strand_begin(uint strand, uint blocks) { return strand * blocks / strands; }
 
 // wait_for_previous waits for the kernels before this one, and lets the kernel after this one
 // start. Kernels of a graph may start while the kernel before them runs (see metal/cuda/graph.go),
@@ -81,6 +81,19 @@ __device__ inline void stage(void* to, const uchar* from, uint bytes, uint threa
     for (uint i = 16 * thread; i < bytes; i += 16 * threads) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at + i), "l"(from + i) : "memory");
 }
 __device__ inline void staged() { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
+// copy_early starts to copy 8 or 16 bytes to shared memory. copied ends a group of such copies, and
+// wait_but<N> waits for all groups of the thread but the last N.
+template <int bytes>
+__device__ inline void copy_early(void* to, const uchar* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" : : "r"(uint(__cvta_generic_to_shared(to))), "l"(from), "n"(bytes) : "memory");
+}
+__device__ inline void copied() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int N>
+__device__ inline void wait_but() {
+    asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+
 
 __device__ inline float silu(float x) { return x / (1.0f + expf(-x)); }
 

@@ -208,9 +208,8 @@ __device__ inline void row_gated_experts(const uchar* gate, const uchar* up, con
     staged();
     __syncthreads();
     Team<A> team;
-    const uchar* groups[2] = {gates + team.index * bytes, ups + team.index * bytes};
     float sums[A::values];
-    if (team.index < count) A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+    if (team.index < count) A().multiply([&](uint m) { return (m == 0 ? gates : ups) + team.index * bytes; }, row, args.blocks, team.warp, team.lane, sums);
     finish_gated<A, teams>(sums, [&](uint team, uint, uint, uint r, float v) {
         uint o = (first + team) * group_rows + r;
         if (o < out) dst[k * args.out + o] = v;
@@ -251,11 +250,10 @@ __device__ inline void row_experts_add(const uchar* down, const uchar* shared_do
     row.fill([&](uint i) { return read_four(h + k * 32 * args.blocks + i); }, blocks, thread, threads);
     staged();
     __syncthreads();
-    const uchar* groups[1] = {weights};
     float sums[A::values];
-    A().multiply(groups, row, blocks, team.warp, team.lane, sums);
+    A().multiply([&](uint) { return weights; }, row, blocks, team.warp, team.lane, sums);
     __syncthreads();
-    auto parts = (Parts<A::parts, A::columns>*)shared;
+    auto parts = (Parts<A::columns>*)shared;
     A::put(sums, parts[k], 0, team.warp, team.lane);
     __syncthreads();
     uint o = blockIdx.x * group_rows + threadIdx.x;

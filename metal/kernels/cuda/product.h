@@ -1,6 +1,6 @@
 // Products of packed weights, also in the gated form silu(gate·x)*(up·x). A team is the warps that
 // compute a tile of results together. Template argument A is the algorithm of a team: Tensor or
-// Lanes of tile.h.
+// Few of tile.h.
 #include "join.h"
 #include "tile.h"
 
@@ -11,19 +11,23 @@ struct Team {
     __device__ Team() : index(threadIdx.x / 32 / A::warps), warp(threadIdx.x / 32 % A::warps), lane(threadIdx.x % 32) {}
 };
 
-// finish joins the partial sums of all teams and calls write(team, group, column, row, sum) for
-// each result.
+// finish joins the sums of all teams and calls write(team, group, column, row, sum) for each
+// result.
 template <class A, int teams, class Write>
 __device__ inline void finish(const float (&sums)[A::values], Write write) {
-    __shared__ Parts<A::parts, A::columns> parts[teams];
     Team<A> team;
-    UNROLL for (uint m = 0; m < A::groups; m++) {
-        if (m > 0) __syncthreads();
-        A::put(sums, parts[team.index], m, team.warp, team.lane);
-        __syncthreads();
-        for (uint i = threadIdx.x; i < teams * A::columns * group_rows; i += blockDim.x) {
-            uint row = i % group_rows, column = i / group_rows % A::columns, t = i / group_rows / A::columns;
-            write(t, m, column, row, parts[t].sum(column, row));
+    if constexpr (A::complete) {
+        A::template each<A::own_groups>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) { write(team.index, m, column, row, sums[i]); });
+    } else {
+        __shared__ Parts<A::columns> parts[teams];
+        UNROLL for (uint m = 0; m < A::groups; m++) {
+            if (m > 0) __syncthreads();
+            A::put(sums, parts[team.index], m, team.warp, team.lane);
+            __syncthreads();
+            for (uint i = threadIdx.x; i < teams * A::columns * group_rows; i += blockDim.x) {
+                uint row = i % group_rows, column = i / group_rows % A::columns, t = i / group_rows / A::columns;
+                write(t, m, column, row, parts[t].sum(column, row));
+            }
         }
     }
 }
@@ -32,16 +36,31 @@ __device__ inline void finish(const float (&sums)[A::values], Write write) {
 // second half to up.
 template <class A, int teams, class Write>
 __device__ inline void finish_gated(const float (&sums)[A::values], Write write) {
-    __shared__ Parts<A::parts, A::columns> gates[teams], ups[teams];
     Team<A> team;
-    UNROLL for (uint m = 0; m < A::groups / 2; m++) {
-        if (m > 0) __syncthreads();
-        A::put(sums, gates[team.index], m, team.warp, team.lane);
-        A::put(sums, ups[team.index], A::groups / 2 + m, team.warp, team.lane);
-        __syncthreads();
-        for (uint i = threadIdx.x; i < teams * A::columns * group_rows; i += blockDim.x) {
-            uint row = i % group_rows, column = i / group_rows % A::columns, t = i / group_rows / A::columns;
-            write(t, m, column, row, silu(gates[t].sum(column, row)) * ups[t].sum(column, row));
+    if constexpr (A::complete) {
+        A::template each<A::own_groups / 2>(team.warp, team.lane, [&](uint m, uint column, uint row, uint i) {
+            write(team.index, m, column, row, silu(sums[i]) * sums[i + A::values / 2]);
+        });
+    } else {
+        enum { all = teams * A::columns * group_rows, threads = 32 * A::warps * teams, rounds = (all + threads - 1) / threads };
+        __shared__ Parts<A::columns> parts[teams];
+        auto sum = [&](uint i) { return parts[i / group_rows / A::columns].sum(i / group_rows % A::columns, i % group_rows); };
+        UNROLL for (uint m = 0; m < A::groups / 2; m++) {
+            float gates[rounds];
+            if (m > 0) __syncthreads();
+            A::put(sums, parts[team.index], m, team.warp, team.lane);
+            __syncthreads();
+            UNROLL for (uint u = 0; u < rounds; u++) {
+                uint i = threadIdx.x + u * threads;
+                if (i < all) gates[u] = sum(i);
+            }
+            __syncthreads();
+            A::put(sums, parts[team.index], A::groups / 2 + m, team.warp, team.lane);
+            __syncthreads();
+            UNROLL for (uint u = 0; u < rounds; u++) {
+                uint i = threadIdx.x + u * threads;
+                if (i < all) write(i / group_rows / A::columns, m, i / group_rows % A::columns, i % group_rows, silu(gates[u]) * sum(i));
+            }
         }
     }
 }
@@ -50,23 +69,16 @@ __device__ inline void finish_gated(const float (&sums)[A::values], Write write)
 // w.
 template <class A, class W, class RowOf>
 __device__ inline void multiply(const uchar* w, uint first, uint all, const uchar* x, uint blocks, RowOf row, float (&sums)[A::values]) {
-    const uchar* groups[A::groups];
-    UNROLL for (uint m = 0; m < A::groups; m++) groups[m] = w + min(first + m, all - 1) * group_bytes<W>(blocks);
     Team<A> team;
-    A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
+    A().multiply([&](uint m) { return w + min(first + m, all - 1) * group_bytes<W>(blocks); }, x, blocks, team.warp, team.lane, row, sums);
 }
 
 // multiply_gated is multiply for groups of gate and of up.
 template <class A, class W, class RowOf>
 __device__ inline void multiply_gated(const uchar* gate, const uchar* up, uint first, uint all, const uchar* x, uint blocks, RowOf row, float (&sums)[A::values]) {
-    const uchar* groups[A::groups];
-    UNROLL for (uint m = 0; m < A::groups / 2; m++) {
-        ulong at = min(first + m, all - 1) * group_bytes<W>(blocks);
-        groups[m] = gate + at;
-        groups[A::groups / 2 + m] = up + at;
-    }
+    enum { half = A::groups / 2 };
     Team<A> team;
-    A().multiply(groups, x, blocks, team.warp, team.lane, row, sums);
+    A().multiply([&](uint m) { return (m < half ? gate : up) + min(first + m % half, all - 1) * group_bytes<W>(blocks); }, x, blocks, team.warp, team.lane, row, sums);
 }
 
 __device__ inline uint groups_of(uint rows) { return (rows + group_rows - 1) / group_rows; }
@@ -197,7 +209,7 @@ template <class W, class A, int teams, int R>
 __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, const float* x, const float* table, const Slot* at, const float* gain, float* made, float* dst,
                             float* latent, const float* latent_gain, uchar* keys, const RowArgs& args) {
     extern __shared__ uint4 shared[];
-    __shared__ Parts<A::parts, A::columns> parts[teams];
+    __shared__ Parts<A::columns> parts[teams];
     uint begin = blockIdx.z * args.x_matrix;
     dst += ulong(blockIdx.z) * args.dst_matrix;
     if (args.dims > 0 && blockIdx.x == args.tiles0) {
@@ -231,9 +243,8 @@ __device__ void row_product(const uchar* w0, const uchar* w1, const uchar* w2, c
     __syncthreads();
     Team<A> team;
     if (team.index < count) {
-        const uchar* groups[1] = {weights + team.index * bytes};
         float sums[A::values];
-        A().multiply(groups, row, args.blocks, team.warp, team.lane, sums);
+        A().multiply([&](uint) { return weights + team.index * bytes; }, row, args.blocks, team.warp, team.lane, sums);
         A::put(sums, parts[team.index], 0, team.warp, team.lane);
     }
     __syncthreads();

@@ -1,55 +1,71 @@
-// Two algorithms for products of groups of weight rows with columns. A column is a row of
+// Four algorithms for products of groups of weight rows with columns. A column is a row of
 // activations. A team of warps takes M groups and some columns. The strands (see base.h) are
-// divided among the team's warps, and their partial sums are joined in shared memory.
+// divided among the team's warps, and their sums are joined in shared memory; or, for many columns,
+// each warp computes all strands of its results one after another.
 #include "activations.h"
 #include "weights.h"
 
-// add_block adds a block to a sum. v is the integer product, d and m are the scale and the minimum
-// of the weights, x is the scale and the sum of the activations.
+// add_block adds the product v of the integers of a block to a sum. d and m are the scale and the
+// minimum of the weights, x is the scale and the sum of the activations.
 template <class W>
 __device__ inline float add_block(float sum, float v, float d, float m, float2 x) {
-    if (W::minimum) sum = fmaf(m, x.y, sum);
+    if (W::minimum) return fmaf(x.x, fmaf(d, v, m * x.y), sum);
     return fmaf(d * x.x, v, sum);
 }
 
-// whole returns the integer product of a block whose halves have scales of 8 bits. It is exact.
+// whole returns the product of a block whose halves have scales of 8 bits.
 template <class W>
-__device__ inline float whole(const typename W::Registers& r, uint row, int low, int high) {
-    return fmaf(half_scale<W>(r, row, 1), number(high), half_scale<W>(r, row, 0) * number(low));
+__device__ inline float whole(const typename W::Raw& k, uint row, float low, float high) {
+    return fmaf(half_scale<W>(k, row, 1), high, half_scale<W>(k, row, 0) * low);
 }
 
-// tree adds S strands of a warp. The sum is in the first strand.
-template <int S, int All, int N>
-__device__ inline void tree(float (&v)[All][N]) {
-    if constexpr (S > 1) {
-        UNROLL for (uint i = 0; i < S / 2 * N; i++) v[i / N][i % N] += v[i / N + S / 2][i % N];
-        tree<S / 2>(v);
+// multiply_block multiplies the integers of a block, as W::values returns them, with 8 columns.
+// Types with a scale per half need both halves' products, others only low.
+template <class W>
+__device__ inline void multiply_block(const uint* a, uint4 x, float* low, float* high) {
+    UNROLL for (uint i = 0; i < 4; i++) low[i] = high[i] = 0;
+    dots16(low, a, x.x, x.y);
+    dots16(W::halves ? high : low, a + 4, x.z, x.w);
+}
+
+// add_tiles adds the products of a block with T tiles of 8 columns. A lane adds those of rows r and
+// r+8 with columns 2q and 2q+1 of each tile, where r is lane/4 and q is lane%4.
+template <class W, int T>
+__device__ inline void add_tiles(const typename W::Integers& integers, const typename W::Raw& raw, const uint4 (&x)[T], const float2 (&s)[T][2], float* sums) {
+    uint a[8];
+    W::values(integers, a);
+    subtract_offset<W>(a);
+    Scales k = W::scales(raw);
+    UNROLL for (uint t = 0; t < T; t++) {
+        float low[4], high[4];
+        multiply_block<W>(a, x[t], low, high);
+        UNROLL for (uint i = 0; i < 4; i++) {
+            float v = W::halves ? whole<W>(raw, i / 2, low[i], high[i]) : low[i];
+            sums[4 * t + i] = add_block<W>(sums[4 * t + i], v, i < 2 ? k.d0 : k.d1, i < 2 ? k.m0 : k.m1, s[t][i % 2]);
+        }
     }
 }
 
-// Parts are P partial sums of each of 16 rows and C columns, in shared memory.
-template <int P, int C>
+// Parts are the sums of the strands of each of 16 rows and C columns, in shared memory.
+template <int C>
 struct Parts {
     enum { stride = 20 }; // floats per column; lanes write to different banks
-    float v[P][C * stride];
+    float v[strands][C * stride];
 
-    __device__ float& at(uint part, uint column, uint row) { return v[part][column * stride + row]; }
+    __device__ float& at(uint strand, uint column, uint row) { return v[strand][column * stride + row]; }
 
     __device__ float sum(uint column, uint row) {
-        float s[P];
-        UNROLL for (uint i = 0; i < P; i++) s[i] = at(i, column, row);
-        UNROLL for (uint half = P / 2; half > 0; half /= 2) {
-            UNROLL for (uint i = 0; i < half; i++) s[i] += s[i + half];
-        }
-        return s[0];
+        float s = 0;
+        UNROLL for (uint i = 0; i < strands; i++) s += at(i, column, row);
+        return s;
     }
 };
 
-// Tensor multiplies with tensor cores. A team takes M groups and T tiles of 8 columns. A warp takes
-// S strands and reads U blocks before it uses the first; a team has 8/S warps.
+// Tensor multiplies a block of weights with T tiles of 8 columns. A warp takes S strands and reads
+// U blocks before it uses the first; a team has 8/S warps.
 template <class W, int M, int T, int S, int U>
 struct Tensor {
-    enum { groups = M, columns = 8 * T, warps = strands / S, parts = warps, values = M * T * 4 };
+    enum { groups = M, columns = 8 * T, warps = strands / S, values = S * M * T * 4, complete = 0 };
 
     // Byte offsets in block 0 of the activations. own is for the lane's values, which are in column
     // lane/4 of each tile. scales is for the scales of columns 2q and 2q+1 with q = lane%4.
@@ -57,90 +73,72 @@ struct Tensor {
     uint scales[T][2];
 
     struct Block {
-        typename W::Registers w[M];
-        uint2 x[T];
+        typename W::Integers w[M];
+        typename W::Raw k[M];
+        uint4 x[T];
         float2 s[T][2];
     };
 
-    // multiply computes the warp's sums. row(c) is the row of activations of column c.
-    template <class RowOf>
-    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[M * T * 4]) {
+    // multiply computes the warp's sums. group(m) is the m-th group of weights. row(c) is the row
+    // of activations of column c.
+    template <class Group, class RowOf>
+    __device__ void multiply(Group group, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[values]) {
+        const uchar* w[M];
+        UNROLL for (uint m = 0; m < M; m++) w[m] = group(m);
         UNROLL for (uint t = 0; t < T; t++) {
             uint r = row(8 * t + lane / 4);
-            own[t] = r / 8 * blocks * column_bytes + 8 * (r % 8 * 4 + lane % 4);
+            own[t] = r / 8 * blocks * column_bytes + 16 * (r % 8 * 4 + lane % 4);
             UNROLL for (uint i = 0; i < 2; i++) {
                 uint s = row(8 * t + lane % 4 * 2 + i);
-                scales[t][i] = s / 8 * blocks * column_bytes + 256 + 8 * (s % 8);
+                scales[t][i] = s / 8 * blocks * column_bytes + 512 + 8 * (s % 8);
             }
         }
-        float v[S][M * T * 4];
-        UNROLL for (uint i = 0; i < S * M * T * 4; i++) v[i / (M * T * 4)][i % (M * T * 4)] = 0;
+        UNROLL for (uint i = 0; i < values; i++) sums[i] = 0;
         enum { at_once = S < U ? S : U, steps = U / at_once };
-        for (uint first = warp; first < blocks; first += strands * steps) {
+        uint begin[S + 1];
+        UNROLL for (uint i = 0; i <= S; i++) begin[i] = strand_begin(warp * S + i, blocks);
+        uint longest = (blocks + strands - 1) / strands;
+        for (uint first = 0; first < longest; first += steps) {
             UNROLL for (uint i = 0; i < S; i += at_once) {
                 Block read[U];
                 UNROLL for (uint u = 0; u < U; u++) {
-                    uint b = first + strands * (u / at_once) + warps * (i + u % at_once);
-                    if (b < blocks) load(w, x, b, lane, read[u]);
+                    uint s = i + u % at_once, b = begin[s] + first + u / at_once;
+                    if (b < begin[s + 1]) load(w, x, b, lane, read[u]);
                 }
                 UNROLL for (uint u = 0; u < U; u++) {
-                    uint b = first + strands * (u / at_once) + warps * (i + u % at_once);
-                    if (b < blocks) add(read[u], v[i + u % at_once]);
+                    uint s = i + u % at_once, b = begin[s] + first + u / at_once;
+                    if (b < begin[s + 1]) add(read[u], sums + s * M * T * 4);
                 }
             }
         }
-        tree<S>(v);
-        UNROLL for (uint i = 0; i < M * T * 4; i++) sums[i] = v[0][i];
     }
 
     __device__ void load(const uchar* const* w, const uchar* x, uint b, uint lane, Block& read) const {
         UNROLL for (uint m = 0; m < M; m++) {
             const uchar* super = super_block<W>(w[m], b);
-            W::load(block<W>(super, b), super, lane, read.w[m]);
+            W::load(block<W>(super, b), lane, read.w[m]);
+            W::load_scales(block<W>(super, b), super, lane / 4, read.k[m]);
         }
         x += b * column_bytes;
         UNROLL for (uint t = 0; t < T; t++) {
-            read.x[t] = *(const uint2*)(x + own[t]);
+            read.x[t] = *(const uint4*)(x + own[t]);
             UNROLL for (uint i = 0; i < 2; i++) read.s[t][i] = *(const float2*)(x + scales[t][i]);
         }
     }
 
-    // add adds the products of rows r and r+8 with columns 2q and 2q+1, where r is lane/4 and q is
-    // lane%4.
-    static __device__ void add(const Block& read, float (&sums)[M * T * 4]) {
-        UNROLL for (uint m = 0; m < M; m++) {
-            uint a[4];
-            W::values(read.w[m], a);
-            Scales k = W::scales(read.w[m]);
-            UNROLL for (uint t = 0; t < T; t++) {
-                int low[4], high[4];
-                if (W::halves) {
-                    dots16(low, a[0], a[1], read.x[t].x);
-                    dots16(high, a[2], a[3], read.x[t].y);
-                } else {
-                    dots32(low, a, read.x[t]);
-                }
-                UNROLL for (uint i = 0; i < 4; i++) {
-                    float v = W::halves ? whole<W>(read.w[m], i / 2, low[i], high[i]) : number(low[i]);
-                    float& sum = sums[(m * T + t) * 4 + i];
-                    sum = add_block<W>(sum, v, i < 2 ? k.d0 : k.d1, i < 2 ? k.m0 : k.m1, read.s[t][i % 2]);
-                }
-            }
-        }
+    static __device__ void add(const Block& read, float* sums) {
+        UNROLL for (uint m = 0; m < M; m++) add_tiles<W, T>(read.w[m], read.k[m], read.x, read.s, sums + m * T * 4);
     }
 
     // put writes a lane's sums of group m.
-    static __device__ void put(const float (&sums)[M * T * 4], Parts<warps, 8 * T>& parts, uint m, uint warp, uint lane) {
-        UNROLL for (uint i = 0; i < T * 4; i++) parts.at(warp, i / 4 * 8 + lane % 4 * 2 + i % 2, lane / 4 + 8 * (i / 2 % 2)) = sums[m * T * 4 + i];
+    static __device__ void put(const float (&sums)[values], Parts<8 * T>& parts, uint m, uint warp, uint lane) {
+        UNROLL for (uint s = 0; s < S; s++) {
+            UNROLL for (uint i = 0; i < T * 4; i++) {
+                parts.at(warp * S + s, i / 4 * 8 + lane % 4 * 2 + i % 2, lane / 4 + 8 * (i / 2 % 2)) = sums[(s * M + m) * T * 4 + i];
+            }
+        }
     }
 };
-
-// dot4 adds the products of four signed bytes each.
-__device__ inline int dot4(uint a, uint b, int sum) {
-    int r;
-    asm("dp4a.s32.s32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sum));
-    return r;
-}
 
 // Packed has N quantised rows of activations in memory. Offsets are bytes in block 0.
 template <int N>
@@ -152,8 +150,8 @@ struct Packed {
     __device__ Packed(const uchar* from, uint blocks, Row row) : x(from) {
         UNROLL for (uint n = 0; n < N; n++) {
             uint r = row(n), group = r / 8 * blocks * column_bytes;
-            own[n] = group + r % 8 * 32;
-            scales[n] = group + 256 + r % 8 * 8;
+            own[n] = group + r % 8 * 64;
+            scales[n] = group + 512 + r % 8 * 8;
         }
     }
     __device__ const uint4* values(uint n, uint b) const { return (const uint4*)(x + b * column_bytes + own[n]); }
@@ -166,15 +164,15 @@ struct Row {
     uchar* q;
     float2* s;
 
-    __device__ Row(void* shared, uint blocks) : q((uchar*)shared), s((float2*)((uchar*)shared + 32 * blocks)) {}
-    __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 32 * b); }
+    __device__ Row(void* shared, uint blocks) : q((uchar*)shared), s((float2*)((uchar*)shared + 64 * blocks)) {}
+    __device__ const uint4* values(uint, uint b) const { return (const uint4*)(q + 64 * b); }
     __device__ float2 scale(uint, uint b) const { return s[b]; }
 
     // put stores values 8i to 8i+7 of the packed order, which four neighbouring lanes have
     // quantised together.
     __device__ void put(uint i, const Quantised& v) {
-        *(uint2*)(q + 8 * i) = v.q;
-        if (i % 4 == 0) s[i / 4] = make_float2(v.d, v.sum);
+        *(uint4*)(q + 16 * i) = v.q;
+        if (i % 4 == 0) s[i / 4] = v.s;
     }
 
     // fill quantises a row. read(i) returns values i to i+3. threads is a multiple of 32. A thread
@@ -199,92 +197,262 @@ struct Row {
 
     // copy copies a quantised row from memory.
     __device__ void copy(const Packed<1>& from, uint blocks, uint thread, uint threads) {
-        for (uint i = thread; i < 2 * blocks; i += threads) {
-            *(uint4*)(q + 16 * i) = from.values(0, i / 2)[i % 2];
-            if (i % 2 == 0) s[i / 2] = from.scale(0, i / 2);
+        for (uint i = thread; i < 4 * blocks; i += threads) {
+            *(uint4*)(q + 16 * i) = from.values(0, i / 4)[i % 4];
+            if (i % 4 == 0) s[i / 4] = from.scale(0, i / 4);
         }
     }
 
     // bytes returns the shared memory of a row, rounded up so that another can follow.
-    static __device__ uint bytes(uint blocks) { return (40 * blocks + 15) / 16 * 16; }
+    static __device__ uint bytes(uint blocks) { return (72 * blocks + 15) / 16 * 16; }
 };
 
-// Lanes multiplies with dp4a. For few columns (N) this takes fewer instructions than tensor cores.
-// Lane 8j+r takes rows r and r+8 of every fourth block: with S = 8, the blocks of strands j and
-// j+4; with S = 4, those of one of the two. A team has 8/S warps. A warp reads U rounds of blocks
-// before it uses the first.
+// Few multiplies four blocks of four strands with one or two columns (N) at once. A tensor core
+// multiplies the weights of each block with 8 columns; columns 2j and 2j+1 are those of the j-th
+// block, so the lanes with lane%4 == j receive its products. Each lane then scales one block. A
+// warp takes S strands, 4 or 8, and reads U rounds of blocks before it uses the first.
 template <class W, int M, int N, int S, int U>
-struct Lanes {
-    enum { groups = M, columns = N, warps = strands / S, halves = S / 4, parts = 4 * warps, values = M * N * 2 };
+struct Few {
+    enum { groups = M, columns = N, warps = strands / S, fours = S / 4, values = fours * M * N * 2, complete = 0 };
 
-    struct Block {
-        typename W::Registers w[M][4];
-        uint4 x[N][2];
+    struct Four {
+        typename W::Integers w[M][4];
+        typename W::Raw k[M];
+        uint4 x;
         float2 s[N];
     };
 
-    template <class RowOf>
-    __device__ void multiply(const uchar* const* w, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[M * N * 2]) {
-        multiply(w, Packed<N>(x, blocks, row), blocks, warp, lane, sums);
+    template <class Group, class RowOf>
+    __device__ void multiply(Group group, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[values]) {
+        multiply(group, Packed<N>(x, blocks, row), blocks, warp, lane, sums);
     }
 
-    template <class Source>
-    __device__ void multiply(const uchar* const* w, const Source& x, uint blocks, uint warp, uint lane, float (&sums)[M * N * 2]) {
-        float v[halves][M * N * 2];
-        UNROLL for (uint i = 0; i < halves * M * N * 2; i++) v[i / (M * N * 2)][i % (M * N * 2)] = 0;
-        for (uint first = warp * 4 + lane / 8; first < blocks; first += strands * U) {
-            Block read[U][halves];
-            UNROLL for (uint u = 0; u < U * halves; u++) {
-                uint b = first + strands * (u / halves) + 4 * (u % halves);
-                if (b < blocks) {
-                    Block& to = read[u / halves][u % halves];
-                    UNROLL for (uint m = 0; m < M; m++) {
-                        const uchar* super = super_block<W>(w[m], b);
-                        W::load4(block<W>(super, b), super, lane % 8, to.w[m]);
-                    }
-                    UNROLL for (uint n = 0; n < N; n++) {
-                        to.s[n] = x.scale(n, b);
-                        to.x[n][0] = x.values(n, b)[0];
-                        to.x[n][1] = x.values(n, b)[1];
-                    }
-                }
+    template <class Group, class Source>
+    __device__ void multiply(Group group, const Source& x, uint blocks, uint warp, uint lane, float (&sums)[values]) {
+        const uchar* w[M];
+        UNROLL for (uint m = 0; m < M; m++) w[m] = group(m);
+        UNROLL for (uint i = 0; i < values; i++) sums[i] = 0;
+        uint longest = (blocks + strands - 1) / strands;
+        for (uint first = 0; first < longest; first += U) {
+            Four read[U][fours];
+            bool own[U][fours];
+            UNROLL for (uint u = 0; u < U * fours; u++) {
+                if (u == 0 || first + u / fours < longest) own[u / fours][u % fours] = load(w, x, blocks, warp * S + u % fours * 4, first + u / fours, lane, read[u / fours][u % fours]);
             }
-            UNROLL for (uint u = 0; u < U * halves; u++) {
-                if (first + strands * (u / halves) + 4 * (u % halves) < blocks) add(read[u / halves][u % halves], v[u % halves]);
+            UNROLL for (uint u = 0; u < U * fours; u++) {
+                if (first + u / fours < longest) add(read[u / fours][u % fours], own[u / fours][u % fours], lane, sums + u % fours * M * N * 2);
             }
         }
-        tree<halves>(v);
-        UNROLL for (uint i = 0; i < M * N * 2; i++) sums[i] = v[0][i];
     }
 
-    static __device__ void add(const Block& read, float (&sums)[M * N * 2]) {
+    // load reads the i-th blocks of four strands. It reports whether the lane's strand has that
+    // block.
+    template <class Source>
+    static __device__ bool load(const uchar* const* w, const Source& x, uint blocks, uint strand, uint i, uint lane, Four& to) {
+        UNROLL for (uint j = 0; j < 4; j++) {
+            uint b = min(strand_begin(strand + j, blocks) + i, blocks - 1);
+            UNROLL for (uint m = 0; m < M; m++) W::load(block<W>(super_block<W>(w[m], b), b), lane, to.w[m][j]);
+        }
+        uint column = lane / 4, q = lane % 4, b = strand_begin(strand + q, blocks) + i;
+        bool own = b < strand_begin(strand + q + 1, blocks);
+        b = min(b, blocks - 1);
         UNROLL for (uint m = 0; m < M; m++) {
-            int low[N][2], high[N][2];
-            UNROLL for (uint i = 0; i < 2 * N; i++) low[i / 2][i % 2] = high[i / 2][i % 2] = MAGIC_BITS;
-            UNROLL for (uint q = 0; q < 4; q++) {
-                uint a[4];
-                W::values(read.w[m][q], a);
-                UNROLL for (uint n = 0; n < N; n++) {
-                    uint4 x = read.x[n][q / 2];
-                    UNROLL for (uint i = 0; i < 2; i++) {
-                        low[n][i] = dot4(a[i], q % 2 == 0 ? x.x : x.z, low[n][i]);
-                        int& rest = W::halves ? high[n][i] : low[n][i];
-                        rest = dot4(a[2 + i], q % 2 == 0 ? x.y : x.w, rest);
-                    }
+            const uchar* super = super_block<W>(w[m], b);
+            W::load_scales(block<W>(super, b), super, lane / 4, to.k[m]);
+        }
+        uint of_column = min(strand_begin(strand + column / 2, blocks) + i, blocks - 1);
+        to.x = (N == 2 && column % 2 == 1 ? x.values(N - 1, of_column) : x.values(0, of_column))[q];
+        UNROLL for (uint n = 0; n < N; n++) to.s[n] = x.scale(n, b);
+        return own;
+    }
+
+    static __device__ void add(const Four& read, bool own, uint lane, float* sums) {
+        UNROLL for (uint m = 0; m < M; m++) {
+            float low[4], high[4];
+            UNROLL for (uint j = 0; j < 4; j++) {
+                uint a[8];
+                W::values(read.w[m][j], a);
+                float l[4], h[4];
+                multiply_block<W>(a, read.x, l, h);
+                UNROLL for (uint i = 0; i < 4; i++) {
+                    low[i] = j == 0 || lane % 4 == j ? l[i] : low[i];
+                    high[i] = j == 0 || lane % 4 == j ? h[i] : high[i];
                 }
             }
-            Scales k = W::scales(read.w[m][0]);
+            Scales k = W::scales(read.k[m]);
             UNROLL for (uint n = 0; n < N; n++) {
                 UNROLL for (uint i = 0; i < 2; i++) {
-                    float v = W::halves ? whole<W>(read.w[m][0], i, low[n][i], high[n][i]) : number(low[n][i]);
+                    float v = W::halves ? whole<W>(read.k[m], i, low[2 * i + n], high[2 * i + n]) : low[2 * i + n];
+                    if (W::offset != 0) v = fmaf(-float(W::offset), read.s[n].y, v); // exact, as subtract_offset
                     float& sum = sums[(m * N + n) * 2 + i];
-                    sum = add_block<W>(sum, v, i == 0 ? k.d0 : k.d1, i == 0 ? k.m0 : k.m1, read.s[n]);
+                    if (own) sum = add_block<W>(sum, v, i == 0 ? k.d0 : k.d1, i == 0 ? k.m0 : k.m1, read.s[n]);
                 }
             }
         }
     }
 
-    static __device__ void put(const float (&sums)[M * N * 2], Parts<4 * warps, N>& parts, uint m, uint warp, uint lane) {
-        UNROLL for (uint i = 0; i < N * 2; i++) parts.at(4 * warp + lane / 8, i / 2, lane % 8 + 8 * (i % 2)) = sums[m * N * 2 + i];
+    static __device__ void put(const float (&sums)[values], Parts<N>& parts, uint m, uint warp, uint lane) {
+        UNROLL for (uint f = 0; f < fours; f++) {
+            UNROLL for (uint i = 0; i < N * 2; i++) parts.at(warp * S + 4 * f + lane % 4, i / 2, lane / 4 + 8 * (i % 2)) = sums[(f * M + m) * N * 2 + i];
+        }
+    }
+};
+
+// Single multiplies one column, with more warps than Few: a warp takes S strands, 1 to 8, and reads
+// U blocks before it uses the first. All 8 columns of the tensor core are the same.
+template <class W, int M, int N, int S, int U>
+struct Single {
+    enum { groups = M, columns = N, warps = strands / S, values = S * M * 2, complete = 0 };
+
+    struct Block {
+        typename W::Integers w[M];
+        typename W::Raw k[M];
+        uint4 x;
+        float2 s;
+    };
+
+    template <class Group, class Source>
+    __device__ void multiply(Group group, const Source& x, uint blocks, uint warp, uint lane, float (&sums)[values]) {
+        UNROLL for (uint i = 0; i < values; i++) sums[i] = 0;
+        UNROLL for (uint s = 0; s < S; s++) {
+            uint begin = strand_begin(warp * S + s, blocks), end = strand_begin(warp * S + s + 1, blocks);
+            for (uint first = begin; first < end; first += U) {
+                Block read[U];
+                UNROLL for (uint u = 0; u < U; u++) {
+                    if (first + u < end) load(group, x, first + u, lane, read[u]);
+                }
+                UNROLL for (uint u = 0; u < U; u++) {
+                    if (first + u < end) add(read[u], sums + s * M * 2);
+                }
+            }
+        }
+    }
+
+    template <class Group, class Source>
+    static __device__ void load(Group group, const Source& x, uint b, uint lane, Block& to) {
+        UNROLL for (uint m = 0; m < M; m++) {
+            const uchar* super = super_block<W>(group(m), b);
+            W::load(block<W>(super, b), lane, to.w[m]);
+            W::load_scales(block<W>(super, b), super, lane / 4, to.k[m]);
+        }
+        to.x = x.values(0, b)[lane % 4];
+        to.s = x.scale(0, b);
+    }
+
+    static __device__ void add(const Block& read, float* sums) {
+        UNROLL for (uint m = 0; m < M; m++) {
+            uint a[8];
+            W::values(read.w[m], a);
+            float low[4], high[4];
+            multiply_block<W>(a, read.x, low, high);
+            Scales k = W::scales(read.k[m]);
+            UNROLL for (uint i = 0; i < 2; i++) {
+                float v = W::halves ? whole<W>(read.k[m], i, low[2 * i], high[2 * i]) : low[2 * i];
+                if (W::offset != 0) v = fmaf(-float(W::offset), read.s.y, v); // exact, as subtract_offset
+                sums[2 * m + i] = add_block<W>(sums[2 * m + i], v, i == 0 ? k.d0 : k.d1, i == 0 ? k.m0 : k.m1, read.s);
+            }
+        }
+    }
+
+    static __device__ void put(const float (&sums)[values], Parts<N>& parts, uint m, uint warp, uint lane) {
+        if (lane % 4 != 0) return;
+        UNROLL for (uint i = 0; i < S * 2; i++) parts.at(warp * S + i / 2, 0, lane / 4 + 8 * (i % 2)) = sums[(i / 2 * M + m) * 2 + i % 2];
+    }
+};
+
+// Tile multiplies many columns. Its R times C warps divide the results, not the strands: warp R*c+r
+// takes groups r, R+r, ... (M in all) and tiles of 8 columns from T*c to T*c+T-1. Activations are
+// staged in shared memory, some blocks ahead.
+template <class W, int M, int T, int R, int C>
+struct Tile {
+    enum { own_groups = M, groups = M * R, columns = 8 * T * C, warps = R * C, values = M * T * 4, complete = 1 };
+    enum { at_once = 2, stages = 3, threads = 32 * warps, parts = columns * 4 / threads };
+
+    struct Stage {
+        uint4 x[at_once][columns * 4];
+        float2 s[at_once][columns];
+    };
+    struct Weights {
+        typename W::Integers w[M];
+        typename W::Raw k[M];
+    };
+
+    const uchar* w[M];
+    const uchar* own[parts];  // what the thread stages of block 0: parts of values, and a scale
+    const uchar* own_scale;
+
+    template <class Group, class RowOf>
+    __device__ void multiply(Group group, const uchar* x, uint blocks, uint warp, uint lane, RowOf row, float (&sums)[values]) {
+        __shared__ Stage staging[stages];
+        UNROLL for (uint m = 0; m < M; m++) w[m] = group(m * R + warp % R);
+        UNROLL for (uint i = 0; i < parts; i++) {
+            uint part = threadIdx.x + i * threads, r = row(part / 4);
+            own[i] = x + ulong(r / 8) * blocks * column_bytes + 16 * (r % 8 * 4 + part % 4);
+        }
+        uint of_scale = row(min(threadIdx.x, uint(columns - 1)));
+        own_scale = x + ulong(of_scale / 8) * blocks * column_bytes + 512 + 8 * (of_scale % 8);
+        UNROLL for (uint i = 0; i < stages - 1; i++) stage_blocks(staging[i], i * at_once, blocks);
+        float strand_sums[values];
+        UNROLL for (uint i = 0; i < values; i++) sums[i] = strand_sums[i] = 0;
+        Weights next;
+        load(next, 0, lane);
+        uint strand = 0, end = strand_begin(1, blocks), slot = 0;
+        for (uint first = 0; first < blocks; first += at_once) {
+            wait_but<stages - 2>();
+            __syncthreads();
+            stage_blocks(staging[slot == 0 ? stages - 1 : slot - 1], first + (stages - 1) * at_once, blocks);
+            UNROLL for (uint u = 0; u < at_once; u++) {
+                uint b = first + u;
+                if (b >= blocks) break;
+                while (b >= end) {
+                    UNROLL for (uint i = 0; i < values; i++) sums[i] += strand_sums[i], strand_sums[i] = 0;
+                    end = strand_begin(++strand + 1, blocks);
+                }
+                Weights read = next;
+                if (b + 1 < blocks) load(next, b + 1, lane);
+                add(read, staging[slot].x[u], staging[slot].s[u], warp / R, lane, strand_sums);
+            }
+            slot = slot == stages - 1 ? 0 : slot + 1;
+        }
+        UNROLL for (uint i = 0; i < values; i++) sums[i] += strand_sums[i];
+    }
+
+    __device__ void stage_blocks(Stage& to, uint first, uint blocks) const {
+        UNROLL for (uint u = 0; u < at_once; u++) {
+            if (first + u >= blocks) break;
+            uint at = (first + u) * column_bytes;
+            UNROLL for (uint i = 0; i < parts; i++) copy_early<16>(&to.x[u][threadIdx.x + i * threads], own[i] + at);
+            if (threadIdx.x < columns) copy_early<8>(&to.s[u][threadIdx.x], own_scale + at);
+        }
+        copied();
+    }
+
+    __device__ void load(Weights& to, uint b, uint lane) const {
+        UNROLL for (uint m = 0; m < M; m++) {
+            const uchar* super = super_block<W>(w[m], b);
+            W::load(block<W>(super, b), lane, to.w[m]);
+            W::load_scales(block<W>(super, b), super, lane / 4, to.k[m]);
+        }
+    }
+
+    static __device__ void add(const Weights& read, const uint4* staged_x, const float2* staged_s, uint c, uint lane, float* sums) {
+        uint4 x[T];
+        float2 s[T][2];
+        UNROLL for (uint t = 0; t < T; t++) {
+            x[t] = staged_x[(c * T + t) * 32 + lane];
+            UNROLL for (uint i = 0; i < 2; i++) s[t][i] = staged_s[(c * T + t) * 8 + lane % 4 * 2 + i];
+        }
+        UNROLL for (uint m = 0; m < M; m++) add_tiles<W, T>(read.w[m], read.k[m], x, s, sums + m * T * 4);
+    }
+
+    // each calls write(group, column, row, index) for each result of a lane in the first count
+    // groups of its warp, where index is the result's index in sums.
+    template <int count, class Write>
+    static __device__ void each(uint warp, uint lane, Write write) {
+        UNROLL for (uint m = 0; m < count; m++) {
+            UNROLL for (uint i = 0; i < T * 4; i++) {
+                write(m * R + warp % R, (warp / R * T + i / 4) * 8 + lane % 4 * 2 + i % 2, lane / 4 + 8 * (i / 2 % 2), m * T * 4 + i);
+            }
+        }
     }
 };
