@@ -80,9 +80,16 @@ SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetes
 # UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
 UNRACED := AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
 
-.PHONY: test
-test: ## install missing programs that the tests need, and run all tests
+.PHONY: installed
+installed: ## install missing programs that the tests need
 	@sh .ci/install
+
+.PHONY: compiled
+compiled: ## compile, without linking, what `make test` runs with the race detector
+	CGO_ENABLED=1 $(GO) list -race -test -export -deps $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test >/dev/null
+
+.PHONY: test
+test: installed ## install missing programs that the tests need, and run all tests
 	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
 	@# processor run at a time, those that wait longest first. Of the random requests, few run with the race detector (-short) and all
 	@# without it.
@@ -95,8 +102,7 @@ models-trained: ## download the trained models for tests to $INGOT_TRAINED (the 
 	$(GO) run ./models/trained/fetch $(TRAINED)
 
 .PHONY: long
-long: ## run all tests, including those that take minutes, such as killing workers
-	@sh .ci/install
+long: installed ## run all tests, including those that take minutes, such as killing workers
 	INGOT_LONG=1 $(TEST) -timeout 45m ./...
 
 .PHONY: chaos
