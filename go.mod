@@ -3,6 +3,7 @@ module github.com/ingot-run/ingot
 go 1.26.0
 
 require (
+	github.com/DataDog/datadog-agent/pkg/template v0.85.2
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0

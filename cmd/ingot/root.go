@@ -60,14 +60,23 @@ func usagef(format string, args ...any) error {
 }
 
 func newRoot() *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:           "ingot",
 		Short:         "Generate text in bulk: a file of prompts in, a file of answers out",
-		Version:       programVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          noCommand,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if version {
+				return nil
+			}
+			return noCommand(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), programVersion())
+				return err
+			}
 			cmd.SetOut(cmd.ErrOrStderr())
 			if err := cmd.Help(); err != nil {
 				return err
@@ -75,7 +84,6 @@ func newRoot() *cobra.Command {
 			return usagef("a command is missing")
 		},
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 
 	root.SetUsageFunc(help.Usage)
@@ -87,6 +95,9 @@ func newRoot() *cobra.Command {
 	addCommands(root)
 	setHelp(root)
 	manual.KeepOrder(root)
+	root.InitDefaultHelpFlag() // before --version, also in the help
+	// With cobra's --version, the program would contain text/template: see .ci/size.
+	root.Flags().BoolVarP(&version, "version", "v", false, "version for ingot")
 	return root
 }
 

@@ -6,8 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"text/tabwriter"
-	"text/template"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/ingot-run/ingot/config"
 	"github.com/ingot-run/ingot/internal/textfmt"

@@ -1,8 +1,9 @@
 package report
 
 import (
-	"html/template"
 	"math"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/ingot-run/ingot/internal/chart"
 )

@@ -33,8 +33,8 @@ func newCompared(c eval.Compared, scale float64) compared {
 	return compared{c, place(0), place(c.Low), place(c.High), place(c.Mean), place(-c.Margin)}
 }
 
-// Width is the width of the interval on the bar, in percent.
-func (c compared) Width() float64 { return max(0.5, c.To-c.From) }
+// width is the width of the interval on the bar, in percent.
+func (c compared) width() float64 { return max(0.5, c.To-c.From) }
 
 type changed struct {
 	Task   string
@@ -102,6 +102,6 @@ func kindOf(scores [2]map[string]float64, metric string) string {
 	return "won"
 }
 
-// Heading returns the heading of the row on the page. Rows are counted from 1, as in error
+// heading returns the heading of the row on the page. Rows are counted from 1, as in error
 // messages.
-func (c change) Heading() string { return fmt.Sprintf("row %d", c.Row+1) }
+func (c change) heading() string { return fmt.Sprintf("row %d", c.Row+1) }

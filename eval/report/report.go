@@ -9,13 +9,14 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/ingot-run/ingot/eval"
 	"github.com/ingot-run/ingot/eval/statistics"
@@ -40,6 +41,8 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") },
 	"short":   func(s string) string { return s[:min(len(s), 12)] },
 	"scores":  shownScores,
+	"width":   compared.width,
+	"heading": change.heading,
 	"join":    func(answers []string) string { return strings.Join(answers, "\n— ") },
 }).Parse(pageText))
 

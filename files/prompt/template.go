@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"text/template/parse"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 
 	"github.com/ingot-run/ingot/files/table"
 	"github.com/ingot-run/ingot/openai"

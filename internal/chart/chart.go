@@ -7,9 +7,10 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"math"
 	"unicode/utf8"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 )
 
 // Chart is a chart. The positions of its parts are values on its axes.
@@ -115,9 +116,15 @@ func (c *Chart) Anchor(v float64) string {
 var text string
 
 var drawing = template.Must(template.New("chart").Funcs(template.FuncMap{
-	"add":   func(a, b float64) float64 { return a + b },
-	"sub":   func(a, b float64) float64 { return a - b },
-	"round": rounded,
+	"add":    func(a, b float64) float64 { return a + b },
+	"sub":    func(a, b float64) float64 { return a - b },
+	"round":  rounded,
+	"left":   (*Chart).Left,
+	"right":  (*Chart).Right,
+	"bottom": (*Chart).Bottom,
+	"atX":    (*Chart).AtX,
+	"atY":    (*Chart).AtY,
+	"anchor": (*Chart).Anchor,
 }).Parse(text))
 
 // SVG returns the chart as an element of an HTML page.

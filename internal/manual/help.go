@@ -5,8 +5,8 @@ import (
 	"embed"
 	"io/fs"
 	"strings"
-	"text/template"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/text"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -95,6 +95,8 @@ var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"upper": strings.ToUpper, "escape": Escape, "fill": roffText, "page": PageName,
+	"name": (*cobra.Command).Name, "path": (*cobra.Command).CommandPath, "groups": (*cobra.Command).Groups,
+	"usages": flagSection.usages, "described": flagSection.described,
 }).ParseFS(templateFiles, "*"))
 
 // Usage prints a command's help except its description.
@@ -158,10 +160,13 @@ func (h *Help) sections(cmd *cobra.Command) []flagSection {
 	return sections
 }
 
+// usages returns the lines of the help about the flags, of at most 118 columns.
+func (s flagSection) usages() string { return s.Flags.FlagUsagesWrapped(118) }
+
 // flagHelp is what the help says about a flag: its form, such as "-o, --out OUT", and its use.
 type flagHelp struct{ Form, Usage string }
 
-func (s flagSection) Described() []flagHelp {
+func (s flagSection) described() []flagHelp {
 	var all []flagHelp
 	for line := range strings.Lines(s.Flags.FlagUsages()) {
 		form, usage, _ := strings.Cut(strings.TrimSpace(line), "   ") // pflag separates them by three spaces or more

@@ -2,9 +2,10 @@ package console
 
 import (
 	"fmt"
-	"html/template"
 	"slices"
 	"time"
+
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 
 	"github.com/ingot-run/ingot/internal/chart"
 )

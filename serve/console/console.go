@@ -7,14 +7,16 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
 	"strings"
 	"time"
 
+	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"github.com/dustin/go-humanize"
+
+	"github.com/ingot-run/ingot/queue"
 )
 
 //go:embed pages
@@ -31,6 +33,15 @@ var functions = template.FuncMap{
 	"unix":   func(seconds int64) time.Time { return time.Unix(seconds, 0) },
 	"list":   func(names []string) string { return strings.Join(names, ", ") },
 	"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+
+	// Templates cannot call methods, so these functions do.
+	"aliases":  queuedBatch.Aliases,
+	"chart":    Throughput.Chart,
+	"ended":    func(s interface{ Ended() bool }) bool { return s.Ended() },
+	"finished": func(b interface{ Finished() int }) int { return b.Finished() },
+	"left":     func(b interface{ Left() string }) string { return b.Left() },
+	"live":     func(w queue.Worker) bool { return w.Live() },
+	"percent":  func(b interface{ Percent() int }) int { return b.Percent() },
 }
 
 // figure formats a speed, with one decimal if it is below 100.
