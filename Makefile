@@ -116,6 +116,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 .PHONY: lint
 lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; the first run builds it
 	@sh .ci/width
+	@sh .ci/size
 	$(GOLANGCI) run ./... ./.ci/test
 	@# For Apple silicon, lint only packages that have files of their own there.
 	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)

@@ -9,7 +9,7 @@ import (
 // Selection selects records of a table. Its conditions apply in the order of the fields. Records
 // that cannot be read satisfy Where.
 type Selection struct {
-	Where  string // an expression over the columns, such as lang == "de" (see expr-lang.org); empty for all records
+	Where  string // an expression over the columns, such as lang == "de" (see package where); empty for all records
 	Skip   int    // number of records to leave out at the beginning
 	Sample int    // number of records to draw at random; they stay in the order of the table; 0 for all
 	Seed   int64  // seed of the draw for Sample
