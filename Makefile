@@ -66,34 +66,37 @@ eval: build ## evaluate each bundled model twice and a damaged copy of it: the g
 .PHONY: check
 check: $(GOLANGCI) ## before a commit: format, vet for Linux and Apple silicon, lint, and run the fast tests
 	$(GOLANGCI) fmt
-	$(GO) vet ./... ./.ci/test
+	$(GO) vet ./... ./.ci/test ./.ci/types
 	@# Of the other packages, the vetting of `make lint` has seen all files.
 	$(DARWIN) $(GO) vet $$(sh .ci/darwin)
 	@sh .ci/width
-	$(GOLANGCI) run ./... ./.ci/test
+	$(GOLANGCI) run ./... ./.ci/test ./.ci/types
 	@# Tests that compile GPU kernels for the CPU take minutes, so only `make test` runs them.
-	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test
+	$(TEST) -skip 'Emulator|Geometry' $$($(GO) list ./... | grep -Ev '/(metal|metal/apple|bench/kernels|bench/roofline)$$') ./.ci/test ./.ci/types
 
 # SEQUENTIAL matches packages that start no goroutines. The race detector would find nothing in them and slow down their arithmetic. The tests of
 # package metal only compare kernels; the tests of metal/apple run metal's Go code under the race detector.
-SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release|files/table)$$
-# UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic.
-UNRACED := AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
+SEQUENTIAL := /(bench/(kernels|roofline|shape)|config|engine/(compute/computetest|cpu/kernels|cpu/kernels/generate|generation|gguf|jinja|model|tokenizer)|engine/internal/(cache|chat|cost|draft|sample)|eval|eval/(report|statistics|task)|files/(export|prompt|table|where)|internal/ordered|metal|metal/drivers|metal/internal/(kernelcache|translate)|models|models/trained|serve/console|systemtest/release)$$
+# UNRACED matches tests of other packages that run without the race detector: it allocates memory, and it slows down arithmetic and long lines.
+UNRACED := EqualArithmeticGivesEqualBits|ALineThatIsTooLong|ALineOfTextThatIsTooLong|RepairsALongTail|TheLongestLine|AllocatesNothing|DrawStatistics|DriverConformance|ConformanceOfOtherLevels|DraftingKeepsTheDistribution|MemoryOfHostileRows|OnTheEmulator|BenchWritesShapes|TheSameBitsInEveryBatch|AnyMixIsLikeOneAtATime|TinyModelsMatchTheirReferences|AResumedRequestEndsLikeAnUncutOne
 
-.PHONY: installed
-installed: ## install missing programs that the tests need
+# In the other tests, the race detector does not see the inner loops of packages that start no goroutines and whose arithmetic is in Go.
+UNSEEN := $(foreach package,engine/compute/computetest engine/cpu/kernels engine/gguf,-gcflags=github.com/ingot-run/ingot/$(package)=-race=false)
+
+.PHONY: programs
+programs: ## install missing programs that the tests need
 	@sh .ci/install
 
 .PHONY: compiled
 compiled: ## compile, without linking, what `make test` runs with the race detector
-	CGO_ENABLED=1 $(GO) list -race -test -export -deps $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test >/dev/null
+	CGO_ENABLED=1 $(GO) list -race $(UNSEEN) -test -export -deps $$($(GO) list ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test >/dev/null
 
 .PHONY: test
-test: installed ## install missing programs that the tests need, and run all tests
+test: programs ## install missing programs that the tests need, and run all tests
 	@# The timeout is long, since a slow machine may need it. `make lint` vets. Tests of the queue mostly wait, so two packages per
 	@# processor run at a time, those that wait longest first. Of the random requests, few run with the race detector (-short) and all
 	@# without it.
-	CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test
+	CGO_ENABLED=1 $(TEST) -race $(UNSEEN) -short -vet=off -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 45m -skip '$(UNRACED)' $$($(GO) list ./worker ./cmd/ingot ./serve ./... | grep -Ev '$(SEQUENTIAL)') ./.ci/test ./.ci/types
 	$(TEST) -vet=off -timeout 45m $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
 	$(TEST) -vet=off -timeout 45m -run '$(UNRACED)|RandomRequests' $$(grep -rlE --include=*_test.go 'func Test[a-zA-Z]*($(UNRACED)|RandomRequests)' . | xargs -n 1 dirname | sort -u)
 
@@ -102,7 +105,7 @@ models-trained: ## download the trained models for tests to $INGOT_TRAINED (the 
 	$(GO) run ./models/trained/fetch $(TRAINED)
 
 .PHONY: long
-long: installed ## run all tests, including those that take minutes, such as killing workers
+long: programs ## run all tests, including those that take minutes, such as killing workers
 	INGOT_LONG=1 $(TEST) -timeout 45m ./...
 
 .PHONY: chaos
@@ -117,7 +120,7 @@ fuzz: ## run every fuzz target for FUZZTIME (30s)
 lint: $(GOLANGCI) ## run golangci-lint for this machine and for Apple silicon; the first run builds it
 	@sh .ci/width
 	@sh .ci/size
-	$(GOLANGCI) run ./... ./.ci/test
+	$(GOLANGCI) run ./... ./.ci/test ./.ci/types
 	@# For Apple silicon, lint only packages that have files of their own there.
 	$(DARWIN) $(GOLANGCI) run $$(sh .ci/darwin)
 
@@ -129,8 +132,9 @@ $(GOLANGCI):
 linter: $(GOLANGCI)
 
 .PHONY: cross
-cross: ## build for Apple silicon, and vet the packages that have files of their own there
-	$(DARWIN) $(GO) build ./...
+cross: ## check the types of all packages for Apple silicon, and vet those that have files of their own there
+	@# A compiler finds no more errors, but takes 20 times as long.
+	$(GO) run ./.ci/types
 	@# Of the other packages, the vetting of `make lint` has seen all files.
 	$(DARWIN) $(GO) vet $$(sh .ci/darwin)
 

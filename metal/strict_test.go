@@ -79,6 +79,9 @@ func TestAddressSpaces(t *testing.T) {
 	}
 }
 
+// alloca is in the lines of LLVM's assembly that reserve memory for a variable.
+const alloca = " = alloca "
+
 // inMemory returns the functions of a source that store a thread's arrays in memory after
 // optimisation. On a GPU, memory is many times slower than registers. Like Apple's toolchain,
 // inMemory compiles in two stages: for all GPUs and then for one GPU. -O1 unrolls loops as -O2
@@ -88,15 +91,17 @@ func inMemory(t *testing.T, text string) (names []string) {
 	optimise := []string{"-O1", "-fno-vectorize", "-fno-slp-vectorize", "-S", "-emit-llvm", "-o", "-"}
 	out, err := clang(t, text, append(optimise, "-w", "-mllvm", "-inline-threshold=1000000")...)
 	require.NoError(t, err, out)
-	out, err = clangOn(t, out, append(optimise, "-x", "ir")...)
-	require.NoError(t, err, out)
+	if strings.Contains(out, alloca) { // otherwise the second stage has no array to remove or to add
+		out, err = clangOn(t, out, append(optimise, "-x", "ir")...)
+		require.NoError(t, err, out)
+	}
 	name := ""
 	for line := range strings.Lines(out) {
 		if rest, ok := strings.CutPrefix(line, "define "); ok {
 			_, rest, _ = strings.Cut(rest, "@")
 			name, _, _ = strings.Cut(rest, "(")
 		}
-		if strings.Contains(line, " = alloca ") {
+		if strings.Contains(line, alloca) {
 			names = append(names, name)
 		}
 	}

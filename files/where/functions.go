@@ -61,7 +61,7 @@ func (p *parser) call(name lexer.Token, args []expr) expr {
 	}}
 }
 
-// onText is a function of texts with texts, or whole numbers from the argument with index numbersAt on.
+// onText is a function of texts and, from the argument with index numbersAt on, of whole numbers.
 func onText(least, most, numbersAt int, result kind, call func(s []string, n []int) any) builtin {
 	b := builtin{least: least, most: most, result: gives(result)}
 	for i := range most {
