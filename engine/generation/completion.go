@@ -58,6 +58,9 @@ type Stats struct {
 	Steps            int           // number of steps that computed tokens of this request
 	DraftTokens      int           // tokens that speculative decoding drafted
 	AcceptedTokens   int           // drafted tokens that were accepted
+	MaskedTokens     int           // completion tokens that were drawn among those that the constraint allows
+	ForcedTokens     int           // completion tokens that the constraint forced, which were appended without a draw
+	MaskTime         time.Duration // processor time that computed which tokens the constraint allows; mostly while steps run
 	BatchMean        float64       // mean number of sequences per step, over the steps counted in Steps; includes the request's own
 }
 

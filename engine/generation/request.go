@@ -55,6 +55,10 @@ type Request struct {
 	StopIDs   []int32  // ids of tokens that end a choice, in addition to the model's stop tokens
 	IgnoreEOS bool     // the model's stop tokens do not end a choice
 
+	// Constraint is the form that the answer must have; nil for none. It applies after the
+	// reasoning of a model that reasons first.
+	Constraint *Constraint
+
 	// Logprobs requests the log-probability of each generated token, and of the TopLogprobs most
 	// likely tokens at its position.
 	Logprobs    bool
@@ -123,6 +127,9 @@ func (r *Request) Validate(vocab int) error {
 	}
 	if err := r.Sampling.Validate(vocab); err != nil {
 		return badRequestError{err}
+	}
+	if r.Constraint != nil {
+		return r.Constraint.validate()
 	}
 	return nil
 }
