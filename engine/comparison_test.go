@@ -22,9 +22,9 @@ import (
 // TestRandomRequestsAreLikeLoneOnes compares the results of requests that run together with those
 // of the same requests alone, bit for bit. Each round has an engine with random settings: drafting,
 // shared pages, preemption, interactive requests, chunks of prompts, steps in flight and the type
-// of the cache. Requests arrive and are cancelled in random steps, and cancelled requests are
-// resumed from their progress. The engine for requests alone has one thread and one sequence,
-// drafts nothing and shares nothing.
+// of the cache. A third of the requests has a constraint. Requests arrive and are cancelled in
+// random steps, and cancelled requests are resumed from their progress. The engine for requests
+// alone has one thread and one sequence, drafts nothing and shares nothing.
 //
 // The test ends after 2,000 requests or a minute; with INGOT_LONG=1 after 20,000 requests or ten
 // minutes, and with -short after five seconds. INGOT_SEED repeats the rounds of a seed.
@@ -57,7 +57,7 @@ func TestRandomRequestsAreLikeLoneOnes(t *testing.T) {
 	}
 	for name, n := range map[string]int{
 		"compared": c.Compared, "cancelled": c.Cancelled, "resumed": c.Resumed, "preempted": c.Preempted, "shared tokens": c.Shared,
-		"accepted drafts": c.Accepted, "rejected drafts": c.Rejected,
+		"accepted drafts": c.Accepted, "rejected drafts": c.Rejected, "masked": c.Masked, "forced": c.Forced, "overlapped": c.Overlapped,
 	} {
 		require.Positive(t, n, "%s: must occur at least once, or the test does not cover it", name)
 	}
@@ -71,7 +71,7 @@ const (
 )
 
 // counts has the numbers of rounds, requests and tokens in a comparison.
-type counts struct{ Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected int }
+type counts struct{ Rounds, Compared, Cancelled, Resumed, Preempted, Shared, Accepted, Rejected, Masked, Forced, Overlapped int }
 
 type comparison struct {
 	lone map[loneKey]*engine.Engine
@@ -156,6 +156,9 @@ func (d draws) requests() []generation.Request {
 	reqs := make([]generation.Request, d.between(1, 24))
 	for i := range reqs {
 		reqs[i] = d.request()
+		if d.oneIn(3) {
+			constrain(&reqs[i], pick(d, constraints...))
+		}
 		if i > 0 && d.oneIn(2) {
 			of := reqs[d.IntN(i)].Tokens
 			own := reqs[i].Tokens
@@ -187,6 +190,12 @@ type paced struct {
 	inFlight int
 	steps    atomic.Int64
 	onBegin  func(step int64)
+	awaited  int // number of steps whose tokens were read while the next one was in flight
+}
+
+func (p *paced) Await(inFlight int) error {
+	p.awaited++
+	return p.Backend.Await(inFlight)
 }
 
 func (p *paced) MaxInFlight() int { return p.inFlight }
@@ -205,6 +214,12 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 	opts := d.options(model.path)
 	opts.KV = kv
 	threads, inFlight := d.between(1, 3), pick(d, 1, 1, 8)
+	attempts := d.attempts()
+	if d.oneIn(4) {
+		inFlight, opts.Draft, opts.MaxSequences = 8, engine.DraftOff, 40
+		opts.StepTokens += opts.MaxSequences
+		d.form(attempts)
+	}
 	if d.oneIn(2) {
 		small := &paced{Backend: backendOf(t, threads), inFlight: inFlight}
 		free := opts
@@ -214,7 +229,6 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 		opts.Memory = memoryOn(t, small, model.path, opts, fit.PerToken*int64(comparedContext+d.IntN(comparedContext)+opts.PageSize))
 	}
 	be := &paced{Backend: backendOf(t, threads), inFlight: inFlight}
-	attempts := d.attempts()
 	e := openOn(t, model.path, be, opts)
 	if d.oneIn(2) {
 		expectShort(t, e, nil)
@@ -232,6 +246,7 @@ func (c *comparison) round(t *testing.T, d draws, about string) {
 	s := e.Snapshot()
 	require.NoError(t, e.Close())
 	c.Rounds++
+	c.Overlapped += be.awaited
 	c.Preempted += int(s.Preemptions)
 	c.Accepted += int(s.AcceptedTokens)
 	c.Rejected += int(s.DraftTokens - s.AcceptedTokens)
@@ -258,6 +273,11 @@ func (c *comparison) compare(t *testing.T, key loneKey, a *attempt, about string
 	same(t, generate(t, lone, a.request), a.got, about)
 	c.Compared++
 	c.Shared += a.got.Stats.CachedTokens
+	c.Masked += a.got.Stats.MaskedTokens
+	c.Forced += a.got.Stats.ForcedTokens
+	for _, choice := range a.got.Choices {
+		requireForm(t, a.request, choice)
+	}
 	if a.got.Stats.ResumedTokens > 0 {
 		c.Resumed++
 	}
@@ -286,6 +306,16 @@ func (d draws) attempts() []*attempt {
 	}
 	all[0].arrives = 0
 	return all
+}
+
+// form gives all requests constraints with texts that are long enough for many steps in flight.
+func (d draws) form(attempts []*attempt) {
+	for _, a := range attempts {
+		r := &a.request
+		constrain(r, &generation.Constraint{Regex: pick(d, `[a-f]{40,60}!`, `[a-z]{9,20}( then [a-z]{5,9}){1,3}`, `(x=[0-9]{1,9}; |[^é]{0,9}ünïté){3,9}`)})
+		r.Tokens, r.N, r.MaxTokens = r.Tokens[:min(len(r.Tokens), 20)], min(r.N, 2), 60
+		a.arrives = min(a.arrives, 9)
+	}
 }
 
 func (a *attempt) run(ctx context.Context, e *engine.Engine, s *steps, i int) {

@@ -38,7 +38,11 @@ func (e *Engine) Generate(ctx context.Context, req generation.Request) (generati
 		req.Resume = nil
 	}
 	reasoning := e.reasoning(&req, prompt)
-	done, err := e.scheduler.Generate(ctx, start, prompt, &req)
+	form, err := e.forms.form(ctx, &req, reasoning)
+	if err != nil {
+		return generation.Completion{}, err
+	}
+	done, err := e.scheduler.Generate(ctx, start, prompt, &req, form)
 	if err == nil {
 		reasoning.split(&done)
 	}
@@ -113,6 +117,9 @@ func (e *Engine) Prompt(ctx context.Context, req generation.Request) ([]int32, e
 	}
 	prompt, err := e.prompt(ctx, &req)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := e.forms.form(ctx, &req, e.reasoning(&req, prompt)); err != nil {
 		return nil, err
 	}
 	return prompt, e.scheduler.Check(len(prompt), &req)

@@ -25,6 +25,7 @@ type Engine struct {
 	fit       Fit
 	sequences int // maximum number of sequences in a step
 	template  *chat.Template
+	forms     *constraints
 	digest    *digest
 	scheduler *schedule.Scheduler
 	large     chan struct{} // has a value for each large prompt that is being tokenised
@@ -62,6 +63,7 @@ func open(path string, be compute.Backend, opts Options) (*Engine, error) {
 
 func (e *Engine) load() (err error) {
 	e.template = chat.New(e.files.model.Meta(), e.files.tokenizer)
+	e.forms = newConstraints(e.files.tokenizer, e.files.config.Vocab)
 	automatic := e.opts.MaxSequences == 0
 	if e.fit, err = e.files.fit(&e.opts, e.backend); err != nil {
 		return err

@@ -55,13 +55,14 @@ type Device interface {
 	NewBuffer(bytes int, storage Storage) (Buffer, error)
 	// FreeBuffer frees a buffer. Work that uses it must be done.
 	FreeBuffer(b Buffer)
-	// Contents returns the memory of a shared buffer. The memory must not be accessed while
-	// submitted work uses the buffer.
+	// Contents returns the memory of a shared buffer. While submitted work uses the buffer, the
+	// memory must not be written, and not be read where that work writes.
 	Contents(b Buffer) []byte
 	// Upload copies src to a buffer of either storage. When it returns, src may be reused.
 	Upload(b Buffer, offset int, src []byte) error
 	// Read copies from a buffer to dst. With unified memory, the buffer must be Shared. Work that
-	// writes to the buffer must be done.
+	// writes to what is read must be done, which a Wait has shown. Later submissions may still run:
+	// Read need not wait for them.
 	Read(dst []byte, b Buffer, offset int) error
 	// Submit encodes dispatches into a command buffer and commits it; see Dispatch.SplitBefore.
 	// Submissions run in order.

@@ -28,7 +28,7 @@ type step struct {
 	turn     int                  // index in ring of the current step
 	inputs   *indices             // inputs of the current step: &ring[turn]
 	inFlight int                  // number of submissions that were not waited for
-	last     Ticket               // the newest submission
+	tickets  [maxInFlight]Ticket  // tickets[:inFlight] are those of these submissions, the oldest first
 	retired  []indices            // input buffers that were too small and that steps in flight may still use
 	before   int                  // number of buffers in retired that were added before the current step
 
@@ -248,14 +248,31 @@ func (s *step) submit() {
 		s.fail(err)
 		return
 	}
-	s.last = ticket
+	s.tickets[s.inFlight] = ticket
 	s.inFlight++
+}
+
+// Await implements compute.Backend.
+func (b *Backend) Await(inFlight int) error {
+	s := &b.step
+	done := s.inFlight - inFlight
+	if done <= 0 {
+		return nil
+	}
+	_, err := s.device.Wait(s.tickets[done-1])
+	copy(s.tickets[:], s.tickets[done:s.inFlight])
+	s.inFlight = inFlight
+	if err != nil {
+		s.err = err
+		s.wait()
+	}
+	return err
 }
 
 // wait waits for all submissions in flight. It sets s.err on failure.
 func (s *step) wait() {
 	if s.inFlight > 0 {
-		if _, err := s.device.Wait(s.last); err != nil {
+		if _, err := s.device.Wait(s.tickets[s.inFlight-1]); err != nil {
 			s.fail(err)
 		}
 		s.inFlight = 0

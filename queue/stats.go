@@ -26,8 +26,11 @@ type Stats struct {
 	Steps            int     `json:"steps"`                    // number of forward passes with tokens of this row
 	DraftTokens      int     `json:"draft_tokens"`
 	AcceptedTokens   int     `json:"accepted_tokens"`
-	Attempts         int     `json:"attempts"`   // number of attempts, including the last, plus the number of workers that died while they ran the row
-	BatchMean        float64 `json:"batch_mean"` // mean number of sequences in the steps that Steps counts
+	MaskedTokens     int     `json:"masked_tokens,omitempty"` // completion tokens drawn under the mask of a constraint
+	ForcedTokens     int     `json:"forced_tokens,omitempty"` // completion tokens that a constraint forced
+	MaskMS           float64 `json:"mask_ms,omitempty"`       // time that computed masks, mostly while steps ran
+	Attempts         int     `json:"attempts"`                // number of attempts, including the last, plus the number of workers that died while they ran the row
+	BatchMean        float64 `json:"batch_mean"`              // mean number of sequences in the steps that Steps counts
 	Origin
 }
 
@@ -65,7 +68,7 @@ func (o Origin) Pin() string { return Pin(o.ModelSHA256, o.Arithmetic) }
 // Counts are summed, and so are the times of prefill and decoding, from which the speeds are
 // computed. TTFTMS is the minimum over the prompts, TotalMS the maximum.
 func (s *Stats) Add(done []generation.Completion) {
-	var prefill, decode, ttft, total time.Duration
+	var prefill, decode, ttft, total, masks time.Duration
 	later := 0 // number of tokens, not counting the first token of each choice
 	var choices []int
 	for i, c := range done {
@@ -78,6 +81,9 @@ func (s *Stats) Add(done []generation.Completion) {
 		s.Steps += e.Steps
 		s.DraftTokens += e.DraftTokens
 		s.AcceptedTokens += e.AcceptedTokens
+		s.MaskedTokens += e.MaskedTokens
+		s.ForcedTokens += e.ForcedTokens
+		masks += e.MaskTime
 		s.BatchMean += e.BatchMean * float64(e.Steps)
 		for _, choice := range c.Choices {
 			choices = append(choices, len(choice.Tokens))
@@ -96,7 +102,7 @@ func (s *Stats) Add(done []generation.Completion) {
 	if len(choices) > 1 {
 		s.ChoiceTokens = choices
 	}
-	s.TTFTMS, s.TotalMS = milliseconds(ttft), milliseconds(total)
+	s.TTFTMS, s.TotalMS, s.MaskMS = milliseconds(ttft), milliseconds(total), milliseconds(masks)
 	s.PrefillTPS = rate(s.PromptTokens-s.CachedTokens, prefill)
 	s.DecodeTPS = rate(later, decode)
 	s.BatchMean = round(s.BatchMean/float64(max(s.Steps, 1)), 100)

@@ -100,10 +100,12 @@ func TestStatisticsOfSeveralPrompts(t *testing.T) {
 	done := []generation.Completion{
 		{Choices: choices(3, 4), Stats: generation.Stats{
 			PromptTokens: 10, CachedTokens: 4, CompletionTokens: 7, ReasoningTokens: 1, ResumedTokens: 2, Steps: 6, DraftTokens: 5, AcceptedTokens: 3, BatchMean: 2,
+			MaskedTokens: 4, ForcedTokens: 1, MaskTime: 1500 * time.Microsecond,
 			TTFT: 3 * time.Millisecond, Total: 20 * time.Millisecond, Prefill: 2 * time.Millisecond, Decode: 10 * time.Millisecond,
 		}},
 		{Choices: choices(5), Stats: generation.Stats{
 			PromptTokens: 20, CachedTokens: 10, CompletionTokens: 5, ReasoningTokens: 2, Steps: 2, DraftTokens: 1, AcceptedTokens: 1, BatchMean: 4,
+			MaskedTokens: 2, ForcedTokens: 3, MaskTime: time.Millisecond,
 			TTFT: 1500 * time.Microsecond, Total: 30 * time.Millisecond, Prefill: 2 * time.Millisecond, Decode: 5 * time.Millisecond,
 		}},
 	}
@@ -111,6 +113,7 @@ func TestStatisticsOfSeveralPrompts(t *testing.T) {
 	s.Add(done)
 	require.Equal(t, Stats{
 		QueueWaitMS: 7, Attempts: 2, TTFTMS: 1.5, TotalMS: 30, PromptTokens: 30, CachedTokens: 14, CompletionTokens: 12, ReasoningTokens: 3, ResumedTokens: 2,
+		MaskedTokens: 6, ForcedTokens: 4, MaskMS: 2.5,
 		ChoiceTokens: []int{3, 4, 5}, Steps: 8, DraftTokens: 6, AcceptedTokens: 4, BatchMean: 2.5,
 		PrefillTPS: 4000,   // 16 tokens in 4 ms
 		DecodeTPS:  466.67, // 3 + 4 tokens after the first ones in 15 ms: 7 - 2 - 2, and 5 - 1

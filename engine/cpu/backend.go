@@ -106,6 +106,9 @@ func (b *Backend) Arithmetic() string {
 // flight.
 func (b *Backend) MaxInFlight() int { return 1 }
 
+// Await implements compute.Backend. Submitted steps have run already.
+func (b *Backend) Await(int) error { return nil }
+
 // Bytes returns the size of packed weights and KV pages. The system provides the memory only when
 // it is first used.
 func (b *Backend) Bytes() int64 { return b.memory.taken }

@@ -128,6 +128,9 @@ func (r *Request) Validate(vocab int) error {
 	if err := r.Sampling.Validate(vocab); err != nil {
 		return badRequestError{err}
 	}
+	if r.Constraint != nil && r.IgnoreEOS {
+		return BadRequest("ignore_eos cannot be combined with a constraint, whose answers end with a stop token")
+	}
 	if r.Constraint != nil {
 		return r.Constraint.validate()
 	}

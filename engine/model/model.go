@@ -91,9 +91,15 @@ type Model interface {
 	// be an output, and b must have Draws, or its Top must be at least 1. Each further step has the
 	// same rows at the next position, with the tokens that the previous step has drawn or, without
 	// Draws, with its best tokens. The page tables must have pages for all these positions.
+	//
+	// If b.Masks is not nil, it is called for each step and decides whether a further one follows.
+	// Each forward pass is submitted before the tokens that it reads are known to the caller. In
+	// the first of several steps, a sequence can then have any number of rows, of which the last
+	// one is an output.
 	Decode(b *compute.Batch, n int) error
 	// Drawn returns the result of compute.Step.Draw for step i of the last Decode: a row for each
-	// output of a batch with Draws. The rows are valid until the next call.
+	// output of a batch with Draws. The rows are valid until the next call. If b.Masks is not nil,
+	// those of step i are valid until step i+1 has drawn; b.Masks may read them during that step.
 	Drawn(i int) [][]float32
 	// Logits returns the logits of the outputs of the last Forward, of the last Draft with outputs,
 	// or of the last Decode of one step. Those of a batch with Draws are changed by their edits.
@@ -102,7 +108,7 @@ type Model interface {
 	Logits() [][]float32
 	// Best returns the result of compute.Step.Top for step i of the last Decode. After Forward or
 	// Draft, i must be 0. The result has a row for each output. If b.Top was not 0, the first
-	// 2*b.Top+1 values of a row are set. The rows are valid until the next call.
+	// 2*b.Top+1 values of a row are set. The rows are valid as long as those of Drawn.
 	Best(i int) [][]float32
 }
 

@@ -80,7 +80,7 @@ func (t *trunk) runDraft(b *compute.Batch, record func(s compute.Step) compute.T
 	s := t.be.Begin(b)
 	logits := record(s)
 	if len(b.Outputs) > 0 { // without outputs, Best and Logits keep the earlier results
-		t.choose(s, b, 0, logits)
+		t.top(s, b, 0, logits)
 	}
 	if err := s.Run(); err != nil {
 		return fmt.Errorf("run the MTP layer for %d tokens: %w", len(b.Tokens), err)

@@ -105,3 +105,93 @@ func copied(rows [][]float32, k int) (out [][]float32) {
 	}
 	return out
 }
+
+// masked is a backend that records when steps start and when masks are awaited.
+type masked struct {
+	severalInFlight
+	events []string
+}
+
+type maskedStep struct {
+	compute.Step
+	of *masked
+}
+
+func (m *masked) Begin(b *compute.Batch) compute.Step {
+	return maskedStep{m.severalInFlight.Begin(b), m}
+}
+
+func (s maskedStep) Submit() error {
+	s.of.events = append(s.of.events, "submit")
+	return s.Step.Submit()
+}
+
+func (s maskedStep) Run() error {
+	s.of.events = append(s.of.events, "run")
+	return s.Step.Run()
+}
+
+func (s maskedStep) Draw(dst, logits compute.Tensor, draws []compute.Draw, earlier compute.Tensor, steps int) {
+	s.of.events = append(s.of.events, "draw")
+	s.Step.Draw(dst, logits, draws, earlier, steps)
+}
+
+func (m *masked) Await(inFlight int) error {
+	m.events = append(m.events, "await")
+	return m.severalInFlight.Await(inFlight)
+}
+
+// The forward pass of each step starts before its masks are awaited, and its tokens are drawn after
+// it. The pass of the next step starts before these tokens are read. The run ends when the caller
+// ends it.
+func TestMasksAreAwaitedDuringTheStep(t *testing.T) {
+	t.Parallel()
+	f, err := gguf.Open(modeltest.Micro(t, "micro-llama"))
+	require.NoError(t, err)
+	reference, err := cpu.New(2)
+	require.NoError(t, err)
+	be := &masked{severalInFlight: severalInFlight{Backend: reference}}
+	defer func() {
+		require.NoError(t, be.Close())
+		require.NoError(t, f.Close())
+	}()
+	m, err := model.Load(be, f, model.Limits{Rows: 8, Outputs: 4, Context: 32, Pages: 12, PageSize: 8})
+	require.NoError(t, err)
+	batch := func(last int) *compute.Batch {
+		b := decoding(3)
+		for i := range b.Tokens {
+			b.Draws = append(b.Draws, compute.Draw{Temperature: 1, Mask: make([]uint32, (m.Config().Vocab+31)/32), Seed: uint64(i)})
+		}
+		b.Masks = func(step int) bool {
+			be.events = append(be.events, "masks")
+			for i := range b.Draws {
+				if step > 0 {
+					require.Equal(t, float32(32*i+step-1), m.Drawn(step - 1)[i][0])
+				}
+				b.Draws[i].Mask[i] = 1 << step
+			}
+			return step < last
+		}
+		return b
+	}
+	three := []string{"submit", "masks", "draw", "submit", "submit", "await", "masks", "draw", "submit", "submit", "await", "masks", "draw", "run"}
+	for _, c := range []struct {
+		n, last int
+		want    []string
+	}{
+		{1, 9, []string{"submit", "masks", "draw", "run"}},
+		{3, 9, three},
+		{5, 2, three},
+	} {
+		be.events = nil
+		require.NoError(t, m.Decode(batch(c.last), c.n))
+		require.Equal(t, c.want, be.events)
+		for i, row := range m.Drawn(min(c.n-1, c.last)) {
+			require.Equal(t, float32(32*i+min(c.n-1, c.last)), row[0])
+		}
+	}
+	for failing := range 3 {
+		be.failing = failing + 1
+		require.ErrorIs(t, m.Decode(batch(9), 2), errDevice)
+	}
+}

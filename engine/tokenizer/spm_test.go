@@ -68,6 +68,7 @@ func TestSPM(t *testing.T) {
 	require.Equal(t, f.idsOf("<s>"), tok.Encode("", EncodeOptions{BOS: true}))
 	require.Equal(t, f.idsOf("▁the", "</s>", "▁the"), tok.Encode("the</s>the", EncodeOptions{Special: true}))
 	require.Equal(t, f.idsOf("<s>", "▁the"), tok.Encode("<s>the", EncodeOptions{Special: true, BOS: true}), "BOS is not doubled")
+	require.Equal(t, f.idsOf("the", "</s>", "▁the"), tok.Encode("the</s>the", EncodeOptions{Special: true, Continues: true}))
 	require.Equal(t, "the", tok.Decode(f.idsOf("<s>", "▁the")))
 	require.Equal(t, []byte(" the"), tok.Bytes(f.id("▁the")))
 	require.Equal(t, []byte{0x0A}, tok.Bytes(f.id("<0x0A>")))

@@ -61,6 +61,9 @@ type EncodeOptions struct {
 	// AddsBOS returns true, and the EOS token at the end if the file sets add_eos_token. If the
 	// text already begins with the BOS token, no second one is added.
 	BOS bool
+	// Continues means that the text follows another text, so no space is added before it
+	// (SentencePiece).
+	Continues bool
 }
 
 // New makes the tokenizer that the metadata describe. It returns an error if the metadata are
@@ -221,7 +224,7 @@ func (t *Tokenizer) encode(text string, o EncodeOptions, p *pacer) []int32 {
 	if addBOS {
 		ids = append(ids, t.vocab.bos)
 	}
-	afterSpecial := true
+	afterSpecial := !o.Continues
 	for text != "" && p.err == nil {
 		at, length, id := special.find(text, p)
 		part := text[:at]

@@ -12,6 +12,7 @@ type buffer struct {
 	address uintptr
 	bytes   int
 	storage metal.Storage
+	written metal.Ticket // the submission that follows the last upload to the buffer
 }
 
 // hostMapped are the flags CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP of cuMemHostAlloc.
@@ -24,7 +25,7 @@ func (d *Device) NewBuffer(bytes int, storage metal.Storage) (metal.Buffer, erro
 	if bytes < 1 {
 		return 0, fmt.Errorf("make a buffer of %d bytes: the size must be at least 1", bytes)
 	}
-	made := buffer{bytes: bytes, storage: storage}
+	made := buffer{bytes: bytes, storage: storage, written: d.queue.submitted + 1}
 	err := d.do(func() error {
 		whole := uintptr(bytes+15) &^ 15
 		var at uint64

@@ -34,6 +34,7 @@ type Device struct {
 	device   uintptr // CUdevice
 	context  uintptr
 	stream   uintptr
+	copies   uintptr // a second stream, for copies to the CPU while submitted work runs; 0 if there is none
 	info     metal.Info
 	closed   bool
 	lost     error // the error after which the context cannot be used; nil before
@@ -121,6 +122,9 @@ func (d *Device) open() error {
 		return err
 	}
 	d.stream = uintptr(stream)
+	if copies, err := c.value(cuStreamCreate, streamNonBlocking); err == nil {
+		d.copies = uintptr(copies)
+	}
 	if err := c.call(cuMemGetInfo, c.outAt(0), c.outAt(1)); err != nil {
 		return err
 	}
@@ -271,8 +275,10 @@ func (d *Device) free() error {
 	for _, m := range d.modules {
 		add(d.driver.call(cuModuleUnload, m.handle))
 	}
-	if d.stream != 0 {
-		add(d.driver.call(cuStreamDestroy, d.stream))
+	for _, stream := range []uintptr{d.copies, d.stream} {
+		if stream != 0 {
+			add(d.driver.call(cuStreamDestroy, stream))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -44,6 +44,7 @@ func (d *Device) Upload(b metal.Buffer, offset int, src []byte) error {
 	if err != nil {
 		return fmt.Errorf("upload %d bytes: %w", len(src), err)
 	}
+	m.written = d.queue.submitted + 1
 	d.upload.to, d.upload.src = m.address+uintptr(offset), src
 	err = d.do(d.upload.run)
 	d.upload.src = nil
@@ -88,13 +89,18 @@ func (d *Device) copyUp() error {
 	return nil
 }
 
-// Read implements metal.Device.
+// Read implements metal.Device. If all uploads to the buffer are known to be done, the copy does
+// not wait for submitted work: Wait has returned after the work that wrote to the buffer, so a
+// second stream can read it while later work runs.
 func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 	m, err := d.within(b, offset, len(dst))
 	if err != nil {
 		return fmt.Errorf("read %d bytes: %w", len(dst), err)
 	}
-	d.download.from, d.download.dst = m.address+uintptr(offset), dst
+	d.download.from, d.download.dst, d.download.stream = m.address+uintptr(offset), dst, d.stream
+	if m.written <= d.queue.waited && d.copies != 0 {
+		d.download.stream = d.copies
+	}
 	err = d.do(d.download.run)
 	d.download.dst = nil
 	if err != nil {
@@ -106,19 +112,20 @@ func (d *Device) Read(dst []byte, b metal.Buffer, offset int) error {
 
 // download holds the arguments of Read for the thread with the device's context.
 type download struct {
-	run  func() error
-	from uintptr
-	dst  []byte
+	run    func() error
+	from   uintptr
+	dst    []byte
+	stream uintptr
 }
 
 func (d *Device) copyDown() error {
 	s := &d.staging
 	for from, dst := d.download.from, d.download.dst; len(dst) > 0; {
 		n := min(len(dst), stagingBytes)
-		if err := d.driver.call(cuMemcpyDtoHAsync, s.address+2*stagingBytes, from, uintptr(n), d.stream); err != nil {
+		if err := d.driver.call(cuMemcpyDtoHAsync, s.address+2*stagingBytes, from, uintptr(n), d.download.stream); err != nil {
 			return err
 		}
-		if err := d.driver.call(cuStreamSynchronize, d.stream); err != nil {
+		if err := d.driver.call(cuStreamSynchronize, d.download.stream); err != nil {
 			return err
 		}
 		copy(dst, s.memory[2*stagingBytes:2*stagingBytes+n])

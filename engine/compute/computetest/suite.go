@@ -52,6 +52,7 @@ var checks = []check{
 	{"Sequence", checkSequence},
 	{"Pairs", checkPairs},
 	{"InFlight", checkInFlight},
+	{"Await", checkAwait},
 }
 
 // Run runs the suite, one subtest per check. For each check, it calls the function open to start a

@@ -151,3 +151,52 @@ func checkInFlight(r *rig) {
 		}
 	}
 }
+
+// checkAwait reads the results of each step while the next step is in flight, which takes its
+// tokens from these results. The steps write to two buffers in turn.
+func checkAwait(r *rig) {
+	const vocab, rows = 1000, 5
+	follows := r.rand.Perm(vocab)
+	values := r.normal(vocab, vocab)
+	for t, next := range follows {
+		values[t][next] = 100
+	}
+	table, x := r.weight(floats(values)), r.newBuffer(rows, vocab)
+	chosen := []compute.Tensor{r.newBuffer(rows, compute.DrawCols), r.newBuffer(rows, compute.DrawCols)}
+	tokens := make([]int, rows)
+	n := 2*r.be.MaxInFlight() + 3
+	for i := range n {
+		b := r.flat(rows, 1)
+		if i > 0 {
+			b.From = chosen[1-i%2]
+		}
+		for j := range tokens {
+			if i == 0 {
+				tokens[j] = r.rand.IntN(vocab)
+				b.Tokens[j] = int32(tokens[j])
+			}
+		}
+		s := r.be.Begin(b)
+		s.Embed(x, table)
+		s.Draw(chosen[i%2], x, make([]compute.Draw, rows), compute.Tensor{}, 0)
+		if r.be.MaxInFlight() == 1 {
+			require.NoError(r.tb, s.Run())
+		} else {
+			require.NoError(r.tb, s.Submit())
+		}
+		if i == 0 {
+			continue
+		}
+		require.NoError(r.tb, r.be.Await(1))
+		for j, row := range r.be.Floats(chosen[1-i%2]) {
+			tokens[j] = follows[tokens[j]]
+			if got := int(row[0]); got != tokens[j] {
+				r.tb.Fatalf("step %d of %d, row %d: the next token must be %d, but is %d while the next step is in flight", i-1, n, j, tokens[j], got)
+			}
+		}
+	}
+	require.NoError(r.tb, r.be.Await(0))
+	for j, row := range r.be.Floats(chosen[(n-1)%2]) {
+		require.Equal(r.tb, follows[tokens[j]], int(row[0]), "row %d of the last step", j)
+	}
+}

@@ -10,6 +10,7 @@ type batch struct {
 	seqs    []*sequence    // the sequence of each element of rows.Seqs
 	outputs []output       // the output of each element of rows.Outputs
 	edits   []compute.Edit // memory of the edits in rows.Draws
+	guides  *guides        // the masks in rows.Draws
 }
 
 // fill makes the batch from the rows that planner.plan gave to the running sequences. limit is the
@@ -22,6 +23,7 @@ func (b *batch) fill(running []*sequence, limit int) {
 	clear(b.seqs)
 	clear(b.outputs)
 	b.seqs, b.outputs = b.seqs[:0], b.outputs[:0]
+	b.guides.reset()
 	for _, s := range running {
 		if s.rows > 0 {
 			b.add(s, limit)
@@ -34,19 +36,55 @@ func (b *batch) add(s *sequence, limit int) {
 	s.firstRow = len(r.Tokens)
 	r.Seqs = append(r.Seqs, compute.Seq{Rows: s.rows, Pages: s.table.Pages(), Further: s.table.Further()})
 	b.seqs = append(b.seqs, s)
+	if s.guide != nil {
+		s.guide.begin(len(s.draft.Drafts))
+	}
 	for position := s.computed; position < s.computed+s.rows; position++ {
 		if s.outputs(position) {
 			o := output{seq: s, position: position, drafts: max(0, position+1-s.length()), row: len(b.outputs), top: s.tops(position)}
 			r.Top = max(r.Top, min(o.top, limit))
-			draw := s.next(o, &b.edits)
-			o.edited = len(draw.Edits) > 0
-			r.Draws = append(r.Draws, draw)
+			r.Draws = append(r.Draws, b.draw(&o))
 			r.Outputs = append(r.Outputs, int32(len(r.Tokens)))
 			b.outputs = append(b.outputs, o)
 		}
 		r.Tokens = append(r.Tokens, s.token(position))
 		r.Positions = append(r.Positions, int32(position))
 	}
+	b.addMasks(s)
+}
+
+func (b *batch) draw(o *output) compute.Draw {
+	draw := o.seq.next(*o, &b.edits, b.guides)
+	o.edited = len(draw.Edits) > 0 || len(draw.Mask) > 0
+	return draw
+}
+
+func (b *batch) addMasks(s *sequence) {
+	if s.guide != nil && s.guide.masks() {
+		b.guides.seqs = append(b.guides.seqs, s)
+	}
+}
+
+// redraw makes the draws of the next step of a run with masks, after advance. ended is the number
+// of rows of sequences that have ended. forced is the number of rows that sequences would save in
+// further steps if the run ended with this step: those of tokens that the constraint has forced.
+func (b *batch) redraw() (ended, forced int) {
+	draws := b.rows.Draws
+	for i := range draws {
+		draws[i] = compute.Draw{Given: true}
+	}
+	b.edits = b.edits[:0]
+	b.guides.reset()
+	for i := range b.outputs {
+		o := &b.outputs[i]
+		if o.seq.guide != nil {
+			o.seq.guide.begin(0)
+		}
+		draws[o.row] = b.draw(o)
+		b.addMasks(o.seq)
+		forced += max(0, o.seq.left()-2)
+	}
+	return len(draws) - len(b.outputs), forced
 }
 
 func (b *batch) size() cost.Size {
@@ -57,17 +95,18 @@ func (b *batch) size() cost.Size {
 	return z
 }
 
-// advance turns the batch of one step in flight into that of the next one. It reports whether a
-// sequence continues.
-func (b *batch) advance() bool {
+// advance turns the batch of one step of a run into that of the next one. It reports whether a
+// sequence continues. In a run without masks, a sequence whose constraint begins does not: its next
+// token was drawn without the mask.
+func (b *batch) advance(masked bool) bool {
 	n := 0
 	for _, o := range b.outputs {
 		s := o.seq
-		if s.ended() || s.stale {
+		if s.ended() || s.stale || !masked && s.guide != nil && !s.guide.independent() {
 			continue
 		}
 		o.position++
-		s.start = s.computed
+		s.start, s.rows, s.firstRow = s.computed, 1, o.row
 		b.seqs[n], b.outputs[n] = s, o
 		n++
 	}

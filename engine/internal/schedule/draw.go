@@ -27,17 +27,38 @@ type output struct {
 	edited   bool // whether the row's logits are changed before the draw
 }
 
-// next returns how the step chooses the token after an output. An output of the prompt has the
-// prompt's next token.
-func (s *sequence) next(o output, memory *[]compute.Edit) compute.Draw {
-	if s.scoresPrompt(o.position) {
-		return compute.Draw{Given: true, Token: s.request.prompt[o.position+1]}
+// knows reports whether the token after an output is known: it is one of the prompt or of those
+// that the constraint has forced.
+func (s *sequence) knows(o output) bool { return o.position+1 < s.length() }
+
+// next returns how the step chooses the token after an output. If the next token is known, the step
+// only finds its log-probability. With a constraint, the draw has
+// a mask that the guides compute later.
+func (s *sequence) next(o output, memory *[]compute.Edit, guides *guides) compute.Draw {
+	if s.knows(o) {
+		return compute.Draw{Given: true, Token: s.tokens[o.position+1]}
 	}
-	var excluded []int32
+	excluded := guides.excluded[:0]
 	if !s.mayEnd(o.drafts) {
-		excluded = s.request.stopIDs
+		excluded = append(excluded, s.request.stopIDs...)
 	}
-	return s.sampler.Next(o.position+1, s.draft.Drafts[:o.drafts], excluded, memory)
+	var mask []uint32
+	if g := s.guide; g != nil {
+		p := &g.ahead[o.drafts]
+		switch {
+		case len(p.forced) > 0:
+			return compute.Draw{Given: true, Token: p.forced[0]}
+		case !p.masked():
+			excluded = g.excluded(excluded, p)
+		case !p.ended:
+			mask = guides.mask()
+			g.slots[o.drafts] = mask
+		}
+	}
+	guides.excluded = excluded
+	d := s.sampler.Next(o.position+1, s.draft.Drafts[:o.drafts], excluded, memory)
+	d.Mask = mask
+	return d
 }
 
 // tops returns how many of the highest logits are needed for the log-probabilities of an output's
@@ -65,8 +86,8 @@ func (d *drawer) tokenOf(o output) (sample.Drawn, error) {
 	return sample.ReadDrawn(d.drawn[o.row])
 }
 
-// take uses an output: it records the log-probability of the prompt's next token, or generates the
-// answer's next token.
+// take uses an output: it records the log-probability of the next token, if it is known, or
+// generates the answer's next token.
 func (d *drawer) take(o output) error {
 	s, r := o.seq, o.seq.request
 	token, err := d.tokenOf(o)
@@ -77,13 +98,16 @@ func (d *drawer) take(o output) error {
 		r.count(1 + r.promptScores.top)
 		return d.score(&r.promptScores, token, o)
 	}
+	known := s.knows(o)
 	if r.scores {
 		r.count(1 + s.scores.top)
 		if err := d.score(&s.scores, token, o); err != nil {
 			return err
 		}
 	}
-	s.accept(token.ID, s.mayEnd(0))
+	if !known {
+		s.accept(token.ID, s.mayEnd(0))
+	}
 	return nil
 }
 
@@ -97,7 +121,7 @@ func (d *drawer) score(to *scores, token sample.Drawn, o output) error {
 		return to.addBest(token.ID, token.Logit, sample.ReadBest(d.best[o.row], d.top))
 	}
 	if o.edited {
-		return generation.BadRequest("top_logprobs above %d cannot be combined with penalties, logit_bias or min_tokens", model.MaxTop)
+		return generation.BadRequest("top_logprobs above %d cannot be combined with penalties, logit_bias, min_tokens or a constraint", model.MaxTop)
 	}
 	if d.logits == nil {
 		d.logits = d.model.Logits()

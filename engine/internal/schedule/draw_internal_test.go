@@ -108,6 +108,6 @@ func TestManyLogprobsOfEditedLogits(t *testing.T) {
 	req := generation.Request{Tokens: ascending(6), MaxTokens: 4, IgnoreEOS: true, Logprobs: true, TopLogprobs: model.MaxTop + 1}
 	require.Len(t, s.generate(t, req).Choices[0].Logprobs[3].Top, model.MaxTop+1)
 	req.Sampling.PresencePenalty = 1
-	_, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req)
+	_, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 	require.ErrorIs(t, err, generation.ErrBadRequest)
 }

@@ -32,7 +32,7 @@ func started(t *testing.T, s setup) *Scheduler {
 
 func (s *Scheduler) generate(t *testing.T, req generation.Request) generation.Completion {
 	t.Helper()
-	c, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req)
+	c, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 	require.NoError(t, err)
 	return c
 }
@@ -270,7 +270,7 @@ func TestRequestsThatCannotBeAnswered(t *testing.T) {
 			t.Parallel()
 			req := c.req
 			req.IgnoreEOS = true
-			got, err := s.Generate(t.Context(), time.Now(), ascending(c.prompt), &req)
+			got, err := s.Generate(t.Context(), time.Now(), ascending(c.prompt), &req, nil)
 			if c.says != "" {
 				require.ErrorIs(t, err, generation.ErrBadRequest)
 				require.ErrorContains(t, err, c.says)
@@ -291,12 +291,12 @@ func TestErrorsOfTheCaller(t *testing.T) {
 	broken := errors.New("broken")
 	req := generation.Request{Tokens: ascending(6), MaxTokens: 10_000, IgnoreEOS: true}
 	req.Stream = func(generation.Piece) error { return broken }
-	_, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req)
+	_, err := s.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 	require.Equal(t, broken, err)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	req.Stream = func(generation.Piece) error { cancel(); return nil }
-	_, err = s.Generate(ctx, time.Now(), req.Tokens, &req)
+	_, err = s.Generate(ctx, time.Now(), req.Tokens, &req, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Eventually(t, func() bool { return s.Snapshot().Running == 0 }, time.Minute, time.Millisecond, "requests without a caller end")
 
@@ -306,7 +306,7 @@ func TestErrorsOfTheCaller(t *testing.T) {
 	s.generate(t, req)
 	require.Equal(t, []int64{(5*(1+4) + 2*3*(1+4)) * scoreBytes}, reserved, "five tokens of the prompt and three of each choice")
 	req.Reserve = func(context.Context, int64) error { return broken }
-	_, err = s.Generate(t.Context(), time.Now(), req.Tokens, &req)
+	_, err = s.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 	require.Equal(t, broken, err)
 	req.Logprobs, req.PromptLogprobs = false, false
 	s.generate(t, req) // reserves nothing
@@ -321,13 +321,13 @@ func TestErrorsOfTheCaller(t *testing.T) {
 		return nil
 	}
 	var waiting sync.WaitGroup
-	waiting.Go(func() { _, err = s.Generate(t.Context(), time.Now(), req.Tokens, &req) })
+	waiting.Go(func() { _, err = s.Generate(t.Context(), time.Now(), req.Tokens, &req, nil) })
 	<-held
 	require.Eventually(t, func() bool { now := s.Snapshot(); return now.Running == 1 && now.PagesUsed > 0 }, time.Minute, time.Millisecond)
 	s.Close()
 	waiting.Wait()
 	require.ErrorIs(t, err, generation.ErrClosed)
-	_, err = s.Generate(t.Context(), time.Now(), req.Tokens, &req)
+	_, err = s.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 	require.ErrorIs(t, err, generation.ErrClosed)
 }
 
@@ -405,7 +405,7 @@ func TestStepsThatFail(t *testing.T) {
 					faults = faults[1:]
 				}
 				faulty.mu.Unlock()
-				got, err := m.Generate(t.Context(), time.Now(), req.Tokens, &req)
+				got, err := m.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 				if says != "" {
 					require.ErrorContains(t, err, says, "request %d", i)
 					continue
@@ -417,7 +417,7 @@ func TestStepsThatFail(t *testing.T) {
 				require.Equal(t, want.Choices, got.Choices, "pages of a failed step are not used")
 			}
 			if c.failed {
-				_, err := m.Generate(t.Context(), time.Now(), req.Tokens, &req)
+				_, err := m.Generate(t.Context(), time.Now(), req.Tokens, &req, nil)
 				require.ErrorIs(t, err, generation.ErrEngineFailed)
 				now := m.Snapshot()
 				require.Zero(t, now.Running+now.Waiting)

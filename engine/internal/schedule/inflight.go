@@ -1,17 +1,30 @@
 package schedule
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// inFlight returns the number of steps to submit before a wait. There are enough free pages for all
-// of them. top is the maximum number of highest logits that a step can return for a row.
+// inFlight returns the maximum number of steps of the next run: the steps between two waits for
+// everything in flight. There are enough free pages for all of them. top is the maximum number of
+// highest logits that a step can return for a row. masked reports whether the tokens of a step
+// decide how those of the next one are drawn; see loop.prepare.
 //
 // The number is 1 while a sequence waits to be admitted, computes its prompt, needs the results of
-// each step for drafting, or needs more logits than the step finds. It is low while answers are
-// short, because rows after the end of an answer are wasted. It is also low while an interactive
-// request may arrive, because such a request would have to wait for all steps in flight. All steps
-// in flight exclude the same tokens.
-func (p *planner) inFlight(top int, now time.Time) int {
-	n := min(p.maxInFlight, p.stops.maxInFlight())
+// each step for drafting, or needs more logits than the step finds. It is low while an interactive
+// request may arrive, because such a request would have to wait for the whole run. Without masks,
+// all steps exclude the same tokens, and the number is also low while answers are short, because
+// rows after the end of an answer are wasted.
+func (p *planner) inFlight(top int, now time.Time) (n int, masked bool) {
+	masked = slices.ContainsFunc(p.running, func(s *sequence) bool { return s.guide != nil && !s.guide.independent() })
+	return p.maxRun(top, now, masked), masked
+}
+
+func (p *planner) maxRun(top int, now time.Time, masked bool) int {
+	n := p.maxInFlight
+	if !masked {
+		n = min(n, p.stops.maxInFlight())
+	}
 	if n > 1 && p.speculator != nil {
 		n = min(n, p.speculator.MaxInFlight())
 	}
@@ -19,10 +32,10 @@ func (p *planner) inFlight(top int, now time.Time) int {
 		return 1
 	}
 	for _, s := range p.running {
-		if !s.decodes() || s.tops(s.length()-1) > top {
+		if ready := s.decodes() || masked && s.catchesUp(); !ready || s.tops(s.length()-1) > top {
 			return 1
 		}
-		if missing := s.request.minTokens - len(s.answer()); missing > 0 && len(s.request.stopIDs) > 0 {
+		if missing := s.request.minTokens - len(s.answer()); !masked && missing > 0 && len(s.request.stopIDs) > 0 {
 			n = min(n, missing)
 		}
 		if p.speculator != nil && p.speculator.Waits(&s.draft) {
@@ -47,15 +60,21 @@ func (p *planner) reserveInFlight(n int) {
 		return
 	}
 	for _, s := range p.running {
-		s.table.Grow(s.computed + n)
+		s.table.Grow(s.computed + s.rows + n - 1)
 	}
 }
 
 func (p *planner) missingPages(n int) (pages int) {
 	for _, s := range p.running {
-		pages += s.table.Missing(s.computed + n)
+		pages += s.table.Missing(s.computed + s.rows + n - 1)
 	}
 	return pages
+}
+
+// catchesUp reports whether the planned step computes all tokens of the answer that the constraint
+// has forced, and has one output of the sequence.
+func (s *sequence) catchesUp() bool {
+	return s.generates() && s.reason == "" && s.rows == s.left() && !s.request.scores
 }
 
 type stopRate struct{ tokens, stopped int }

@@ -76,7 +76,7 @@ func TestAnInteractiveRequestInterruptsALongStep(t *testing.T) {
 			be.ran = 0
 			be.call = func() {
 				be.call = nil
-				r, err := newRequest(t.Context(), m.tokenizer, m.context, time.Now(), c.arriving.Tokens, &c.arriving)
+				r, err := newRequest(t.Context(), m.tokenizer, m.context, time.Now(), c.arriving.Tokens, &c.arriving, nil)
 				require.NoError(t, err)
 				require.NoError(t, m.inbox.put(r))
 				all = append(all, r)
@@ -124,7 +124,7 @@ func TestInterruptionsDoNotStarveABatch(t *testing.T) {
 	cancel()
 	be.call = func() {
 		chat := interactiveRequest(7, 20, 3)
-		r, err := newRequest(ctx, m.tokenizer, m.context, time.Now(), chat.Tokens, &chat)
+		r, err := newRequest(ctx, m.tokenizer, m.context, time.Now(), chat.Tokens, &chat, nil)
 		require.NoError(t, err)
 		require.NoError(t, m.inbox.put(r))
 	}

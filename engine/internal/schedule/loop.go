@@ -29,10 +29,13 @@ type loop struct {
 	planner     planner
 	batch       batch
 	interrupter *interrupter
+	guides      *guides
 	drawer      drawer
 	writer      *writer
 	drafting    drafting
 	steps       uint64
+	present     run
+	prepare     func(step int) (more bool) // the method prepareStep as a function value, stored so that a step does not allocate it
 }
 
 // run calls turn until the inbox is closed and all requests have ended, or until it cannot recover
@@ -69,20 +72,29 @@ func (l *loop) turn() (open bool) {
 	return open
 }
 
-// step runs a forward pass, or several in flight, delivers the results, and drafts for the next
+// step runs a forward pass, or a run of several, delivers the results, and drafts for the next
 // step.
 func (l *loop) step() {
 	start := time.Now()
 	p, b := &l.planner, &l.batch
 	p.plan(start)
-	n := p.inFlight(l.top, start)
+	n, masked := p.inFlight(l.top, start)
 	p.reserveInFlight(n)
 	b.fill(p.running, l.top)
 	size := b.size()
 	end := start.Add(time.Duration(l.costs.Seconds(size) * float64(time.Second)))
 	b.rows.Interrupt = l.interrupter.interrupt(p.arrivals.expected(start), n, end)
-	if err := l.model.Decode(&b.rows, n); err != nil {
+	l.present = run{start: start, max: n}
+	r := &l.present
+	b.rows.Masks = nil
+	if l.guides.start() || masked && n > 1 {
+		b.rows.Masks = l.prepare
+	}
+	err := l.model.Decode(&b.rows, n)
+	l.guides.finish()
+	if err != nil {
 		fail(b.seqs, err)
+		l.endRun()
 		return
 	}
 	if l.interrupter.interrupted {
@@ -94,16 +106,8 @@ func (l *loop) step() {
 		fail(b.seqs, err)
 		return
 	}
-	computed := time.Since(start)
-	steps, prompt, generated := 0, 0, 0
-	l.writer.begin(b.seqs)
-	for ; steps < n && (steps == 0 || b.advance()); steps++ {
-		// The end of a step is an estimate, because the loop waited for all n steps together.
-		end := start.Add(computed * time.Duration(steps+1) / time.Duration(n))
-		positions, tokens := l.deliver(steps, end)
-		prompt, generated = prompt+positions, generated+tokens
-	}
-	l.writer.start()
+	n = l.deliverRun()
+	size = b.meanSize(size, n)
 	took := draft.Step{Size: size, Steps: n, Seconds: (time.Since(start) - prefilling).Seconds() / float64(n)}
 	counts, depends := l.drafting.observe(b, took)
 	if !depends {
@@ -112,15 +116,16 @@ func (l *loop) step() {
 	if err := l.drafting.draft(b, p.running, p.expectedPromptRows(start)); err != nil {
 		fail(b.seqs, err)
 	}
+	l.guides.cut(p.running)
 	whole := time.Since(start)
 	l.meter.update(func(s *Snapshot) {
-		s.Steps += uint64(steps)
-		s.PromptTokens += uint64(prompt)
-		s.GeneratedTokens += uint64(generated)
+		s.Steps += uint64(r.steps)
+		s.PromptTokens += uint64(r.prompt)
+		s.GeneratedTokens += uint64(r.generated)
 		s.DraftTokens += uint64(counts.Drafted)
 		s.AcceptedTokens += uint64(counts.Accepted)
 		s.StepTime += whole
-		s.LastStep = whole / time.Duration(steps)
+		s.LastStep = whole / time.Duration(r.steps)
 	})
 }
 
@@ -150,19 +155,34 @@ func (l *loop) deliver(step int, now time.Time) (prompt, generated int) {
 			continue
 		}
 		if s.length() > before {
-			generated++
-			l.planner.stops.add(s.reason == generation.FinishStop)
 			s.draft.Verify(s.tokens[before])
-			s.request.figures.token(now)
-			if s.request.timed {
-				s.times = append(s.times, now)
-			}
 		}
 	}
 	for _, s := range b.seqs {
 		s.settle()
 	}
+	l.guides.follow(b.seqs)
+	for _, s := range b.seqs {
+		generated += l.count(s, now)
+	}
 	return prompt, generated
+}
+
+// count adds the new tokens of a sequence to the statistics and returns their number. Tokens that a
+// constraint has forced at the start of the answer count when the prompt has been computed.
+func (l *loop) count(s *sequence, now time.Time) (tokens int) {
+	if s.computed < len(s.request.prompt) {
+		return 0
+	}
+	for ; s.counted < len(s.answer()); s.counted++ {
+		tokens++
+		l.planner.stops.add(s.reason == generation.FinishStop && s.counted+1 == len(s.answer()))
+		s.request.figures.token(now)
+		if s.request.timed {
+			s.times = append(s.times, now)
+		}
+	}
+	return tokens
 }
 
 func fail(seqs []*sequence, err error) {

@@ -22,7 +22,7 @@ func TestWaitingChoicesShareThePrompt(t *testing.T) { // not parallel: it measur
 		req := generation.Request{N: n, Stop: stops, Sampling: generation.Sampling{RepetitionPenalty: 1.1, LogitBias: map[int32]float64{1: 1, 2: 1}}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		r, err := newRequest(t.Context(), m.tokenizer, 1000, time.Now(), ascending(prompt), &req)
+		r, err := newRequest(t.Context(), m.tokenizer, 1000, time.Now(), ascending(prompt), &req, nil)
 		runtime.ReadMemStats(&after)
 		require.NoError(t, err)
 		require.Len(t, r.seqs, n)
@@ -40,7 +40,7 @@ func TestStopIDsAreDistinct(t *testing.T) {
 	r := m.begin(generation.Request{Tokens: ascending(4), MaxTokens: 3, IgnoreEOS: true, StopIDs: stops})
 	require.Len(t, r.stopIDs, 3)
 	for id, ends := range map[int32]bool{5: true, 6: false, 7: true, 9: true} {
-		s := newSequences(m.tokenizer, r, 1, &generation.Request{})[0]
+		s := newSequences(m.tokenizer, r, 1, &generation.Request{}, nil)[0]
 		s.accept(id, true)
 		require.Equal(t, ends, s.reason == generation.FinishStop, id)
 	}

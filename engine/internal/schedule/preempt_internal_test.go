@@ -216,7 +216,9 @@ func TestAWaitingSequenceStopsStepsInFlight(t *testing.T) {
 	p := &m.loop.planner
 	p.plan(time.Now())
 	used := p.pool.Used()
-	require.Equal(t, 8, p.inFlight(m.loop.top, time.Now()))
+	n, masked := p.inFlight(m.loop.top, time.Now())
+	require.Equal(t, 8, n)
+	require.False(t, masked)
 	require.Equal(t, used, p.pool.Used(), "asking for the number of steps takes no pages")
 	require.Equal(t, uint64(8), step())
 	second := m.begin(generation.Request{Tokens: []int32{4, 5, 6}, MaxTokens: 2, IgnoreEOS: true})

@@ -39,6 +39,7 @@ func stackOf(p any) []byte {
 // loop and returns false.
 func (l *loop) recover(err error) bool {
 	l.panics++
+	l.guides.finish()
 	if l.panics < maxPanics {
 		again := recovered(func() { l.abandonStep(err) })
 		if again == nil {

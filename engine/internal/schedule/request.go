@@ -52,7 +52,8 @@ type request struct {
 
 // newRequest makes a request and its sequences. It copies prompt, which has the prompt's ids.
 // context is the maximum number of positions of a sequence, and began is when Generate was called.
-func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began time.Time, prompt []int32, req *generation.Request) (*request, error) {
+// form is the constraint; nil for none.
+func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began time.Time, prompt []int32, req *generation.Request, form *Form) (*request, error) {
 	limit, err := lengthLimit(context, len(prompt), req)
 	if err != nil {
 		return nil, err
@@ -74,12 +75,15 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began 
 	if r.promptOnly {
 		n = 1
 	}
-	r.seqs = newSequences(t, r, n, req)
+	r.seqs = newSequences(t, r, n, req, form)
 	if !r.promptOnly || r.scoresPrompt && len(r.prompt) > 1 {
 		r.open = n // stays 0 if there is nothing to compute
 	}
 	if p := req.Resume; p != nil && req.Resumable() && !r.resume(p) {
-		r.seqs = newSequences(t, r, n, req)
+		r.seqs = newSequences(t, r, n, req, form)
+	}
+	if err := r.force(); err != nil {
+		return nil, err
 	}
 	if to := req.Progress.To; to != nil && req.Resumable() {
 		r.reportEvery, r.nextReport = req.Progress.Every, began.Add(req.Progress.Every)
@@ -87,8 +91,31 @@ func newRequest(ctx context.Context, t *tokenizer.Tokenizer, context int, began 
 	}
 	if req.Stream != nil {
 		r.stream = newStream(r.seqs, t)
+		for _, s := range r.seqs {
+			if s.ended() {
+				r.stream.add(s) // no step will do so
+			}
+		}
 	}
 	return r, nil
+}
+
+// force appends the tokens with which the answers must begin. If these are whole answers, nothing
+// has to be computed.
+func (r *request) force() error {
+	for _, s := range r.seqs {
+		if s.guide == nil || len(s.answer()) > 0 {
+			continue
+		}
+		if s.follow(); s.guide.err != nil {
+			return s.guide.err
+		}
+		s.write()
+		for r.timed && s.ended() && len(s.times) < len(s.answer()) {
+			s.times = append(s.times, r.began)
+		}
+	}
+	return nil
 }
 
 func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
@@ -107,7 +134,8 @@ func lengthLimit(context, prompt int, req *generation.Request) (int, error) {
 
 // resume gives the sequences the tokens that an earlier attempt generated. As after a preemption,
 // these tokens are computed again like a prompt. resume returns false if the tokens continue after
-// the point where the request's answer ends. If it returns false, the sequences must not be used.
+// the point where the request's answer ends, or if the constraint does not allow them. If it
+// returns false, the sequences must not be used.
 func (r *request) resume(p *generation.Progress) bool {
 	for i, s := range r.seqs {
 		ids := p.Choices[i]
@@ -117,6 +145,13 @@ func (r *request) resume(p *generation.Progress) bool {
 				return false
 			}
 			s.accept(id, s.mayEnd(0))
+		}
+		s.counted = len(ids)
+		if g := s.guide; g != nil && len(ids) > 0 {
+			if s.follow(); g.err != nil {
+				return false
+			}
+			g.masked, g.forcedTokens = 0, 0
 		}
 		s.write()
 	}
@@ -176,6 +211,9 @@ func (r *request) stats() generation.Stats {
 		s.CompletionTokens += len(seq.answer())
 		s.DraftTokens += seq.draft.Total.Drafted
 		s.AcceptedTokens += seq.draft.Total.Accepted
+		if g := seq.guide; g != nil {
+			s.MaskedTokens, s.ForcedTokens, s.MaskTime = s.MaskedTokens+g.masked, s.ForcedTokens+g.forcedTokens, s.MaskTime+g.maskTime
+		}
 	}
 	if !f.first.IsZero() {
 		s.TTFT = f.first.Sub(r.began)

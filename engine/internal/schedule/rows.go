@@ -24,7 +24,7 @@ func (p *planner) plan(now time.Time) {
 		if s.request.interactive {
 			p.arrivals.last = now
 		}
-		if !s.decodes() {
+		if !s.generates() {
 			p.adoptPages(s)
 			p.prompts = append(p.prompts, s)
 		}
@@ -32,17 +32,17 @@ func (p *planner) plan(now time.Time) {
 	outputs := maxPromptOutputs
 	interactive, batch := p.order()
 	var bound limit
-	streams := p.planDecodes(true, math.Inf(1))
+	streams := p.planDecodes(true, math.Inf(1), &outputs)
 	if p.interactiveFirst(len(interactive) > 0) {
 		for _, s := range batch {
 			s.table.Unclaim() // interactive prompts must not wait for pages that batch prompts compute
 		}
 		p.planPrompts(interactive, p.interactiveLimit(p.size), &outputs)
 		bound.seconds = maxBatchSlowdown * p.costs.Seconds(p.size)
-		p.planDecodes(false, bound.seconds)
+		p.planDecodes(false, bound.seconds, &outputs)
 		p.planPrompts(batch, bound, &outputs)
 	} else {
-		p.planDecodes(false, math.Inf(1))
+		p.planDecodes(false, math.Inf(1), &outputs)
 		generating := p.size
 		bound = p.batchLimit(generating, streams, now)
 		p.planPrompts(batch, bound, &outputs)
@@ -73,16 +73,53 @@ const (
 )
 
 // planDecodes gives one row to each generating sequence of a class until the step would take longer
-// than limit seconds.
-func (p *planner) planDecodes(interactive bool, limit float64) (n int) {
+// than limit seconds. It then adds the rows of forced tokens. outputs is the number of rows whose
+// next token is known that may still reach the output head.
+func (p *planner) planDecodes(interactive bool, limit float64, outputs *int) (n int) {
 	for _, s := range p.running {
-		if s.request.interactive != interactive || !s.decodes() {
+		if s.request.interactive != interactive || !s.generates() {
 			continue
 		}
 		if size := p.size.Add(s.span(1)); size.Rows <= p.limits.Rows && (math.IsInf(limit, 1) || p.costs.Seconds(size) <= limit) {
 			s.rows, p.size = 1, size
 			n++
 		}
+	}
+	for _, s := range p.running {
+		if s.request.interactive == interactive && s.rows == 1 && s.left() > 1 {
+			p.planForced(s, limit, outputs)
+		}
+	}
+	return n
+}
+
+// planForced adds the rows of a sequence's forced tokens to the row of the token before them.
+func (p *planner) planForced(s *sequence, limit float64, outputs *int) {
+	before := p.size
+	more := func(rows int) cost.Size {
+		z := before.Add(cost.Rows(s.computed+1, s.computed+rows, 0))
+		z.Outputs += s.span(rows).Outputs
+		return z
+	}
+	fits := min(s.left(), 1+p.limits.Rows-before.Rows)
+	if !math.IsInf(limit, 1) {
+		fits = 1 + sort.Search(fits-1, func(i int) bool { return p.costs.Seconds(more(i+2)) > limit })
+	}
+	s.rows = p.withOutputs(s, fits, outputs)
+	p.size = more(max(s.rows, 1))
+}
+
+// withOutputs returns how many of the next n rows of a sequence can be computed if only a number of
+// rows whose next token is known may reach the output head. It lowers this number.
+func (p *planner) withOutputs(s *sequence, n int, outputs *int) int {
+	for i := range n {
+		if !s.scored(s.computed + i) {
+			continue
+		}
+		if *outputs == 0 {
+			return i
+		}
+		*outputs--
 	}
 	return n
 }
@@ -196,7 +233,7 @@ func (p *planner) adoptPages(s *sequence) {
 	if p.computesAll(s) || s.computed != len(s.table.Pages())*p.pool.PageSize() {
 		return
 	}
-	positions := s.table.Adopt(s.tokens)
+	positions := s.table.Adopt(s.shareable())
 	if s.choice == 0 && !s.recomputed {
 		n := len(s.request.prompt) // later positions belong to a resumed answer
 		s.request.figures.cached += min(positions, n) - min(s.computed, n)
@@ -207,7 +244,16 @@ func (p *planner) adoptPages(s *sequence) {
 // waitsForPage reports whether another sequence is computing the next page of a prompt. If not, it
 // announces that s will compute the page.
 func (p *planner) waitsForPage(s *sequence) bool {
-	return !p.computesAll(s) && s.table.Claim(s.tokens)
+	return !p.computesAll(s) && s.table.Claim(s.shareable())
+}
+
+// shareable returns the tokens whose pages may be taken from the cache. Rows with outputs that are
+// still needed must be computed.
+func (s *sequence) shareable() []int32 {
+	if s.lacksScores() {
+		return s.tokens[:len(s.request.prompt)+len(s.scores.ids)]
+	}
+	return s.tokens
 }
 
 func (p *planner) computesAll(s *sequence) bool { return p.noSharing || s.needsEveryRow() }
@@ -221,16 +267,7 @@ func (p *planner) chunk(s *sequence, n int, outputs *int) int {
 	if end := s.computed + n; len(p.prompts) > 1 && end < s.target() && end/size*size > s.computed {
 		n = end/size*size - s.computed
 	}
-	for i := range n {
-		if !s.scoresPrompt(s.computed + i) {
-			continue
-		}
-		if *outputs == 0 {
-			return i
-		}
-		*outputs--
-	}
-	return n
+	return p.withOutputs(s, n, outputs)
 }
 
 // reservePages takes pages for all rows, oldest sequence first. If pages run out, it preempts the

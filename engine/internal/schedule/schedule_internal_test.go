@@ -81,7 +81,7 @@ func newManual(t testing.TB, s setup) manual {
 // begin adds a request's sequences to the waiting ones.
 func (m manual) begin(req generation.Request) *request {
 	m.t.Helper()
-	r, err := newRequest(m.t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req)
+	r, err := newRequest(m.t.Context(), m.tokenizer, m.context, time.Now(), req.Tokens, &req, nil)
 	require.NoError(m.t, err)
 	m.loop.planner.enqueue(r.seqs)
 	return r

@@ -53,16 +53,19 @@ type Scheduler struct {
 func New(o Options) *Scheduler {
 	s := &Scheduler{tokenizer: o.Tokenizer, context: o.Limits.Context, maxScores: int(o.MaxResult / scoreBytes), inbox: &inbox{wake: make(chan struct{}, 1)}}
 	s.meter.now.PagesTotal = o.Limits.Pages
+	guides := newGuides(o.Model.Config().Vocab, o.MaxInFlight > 1)
 	s.loop = &loop{
 		model: o.Model, costs: o.Steps, top: min(model.MaxTop, o.Model.Config().Vocab),
 		inbox: s.inbox, meter: &s.meter, done: make(chan struct{}), failed: make(chan struct{}),
 		planner:     newPlanner(&o),
-		batch:       batch{rows: compute.Batch{Trace: o.Trace}},
+		batch:       batch{rows: compute.Batch{Trace: o.Trace}, guides: guides},
+		guides:      guides,
 		interrupter: newInterrupter(s.inbox),
 		drawer:      drawer{model: o.Model},
 		writer:      newWriter(o.MaxInFlight > 1),
 		drafting:    drafting{speculator: o.Speculator},
 	}
+	s.loop.prepare = s.loop.prepareStep
 	return s
 }
 
@@ -84,7 +87,8 @@ func (s *Scheduler) Close() {
 }
 
 // Generate continues a prompt, which is given as ids. req has the settings, which must be valid.
-// The prompt in req is not read. start is the time of the call, for the statistics.
+// The prompt in req is not read. form is the request's constraint; nil for none. start is the time
+// of the call, for the statistics.
 //
 // Generate is safe to call from many goroutines. Their requests share steps, but none changes the
 // tokens of another. It returns ctx's error as soon as ctx is done. Other errors wrap
@@ -92,10 +96,10 @@ func (s *Scheduler) Close() {
 // scheduler was closed before the request was done, generation.ErrEngineFailed if the scheduler
 // stopped after panics, and generation.ErrNotFinite if logits are not finite. Errors of req.Stream
 // and req.Reserve are returned unchanged.
-func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request) (generation.Completion, error) {
+func (s *Scheduler) Generate(ctx context.Context, start time.Time, prompt []int32, req *generation.Request, form *Form) (generation.Completion, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the loop then drops the request if it has not ended
-	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req)
+	r, err := newRequest(ctx, s.tokenizer, s.context, start, prompt, req, form)
 	if err != nil {
 		return generation.Completion{}, err
 	}

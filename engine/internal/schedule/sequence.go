@@ -48,15 +48,17 @@ type sequence struct {
 	start    int // value of computed before the step; plan and batch.advance set it
 	firstRow int // index of the sequence's first row in the step; batch.add sets it
 
-	// The progress. resume and accept append tokens, and admit copies them out of the prompt's
-	// memory, which all choices share.
+	// The progress. resume, accept and follow append tokens, and admit copies them out of the
+	// prompt's memory, which all choices share.
 
 	tokens   []int32 // the prompt and the answer so far
+	counted  int     // number of the answer's tokens in the statistics; loop.deliver sets it
 	computed int     // positions whose keys and values are in the cache: adopt, advance, settle (less rejected drafts) and preempt (0) set it
 
 	// Drawing. drawer.take excludes stop ids from the sampler while it draws.
 
 	sampler    *sample.Sampler         // accept gives it the tokens
+	guide      *guide                  // the constraint; nil for none. The guides advance it after each step
 	scores     scores                  // log-probabilities of the answer; drawer.draw adds them
 	times      []time.Time             // times of the answer's tokens, if the request is timed; loop.deliver adds them
 	reason     generation.FinishReason // empty until it ends; accept sets it, or advance if nothing is generated
@@ -77,8 +79,8 @@ type sequence struct {
 }
 
 // newSequences returns the n sequences of a request, without answers. They share the stop strings
-// and, until they are admitted, the prompt's tokens.
-func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Request) []*sequence {
+// and, until they are admitted, the prompt's tokens. form can be nil.
+func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Request, form *Form) []*sequence {
 	sampler := sample.New(req.Sampling, 0, r.prompt)
 	text := newAnswerText(req.Stop)
 	seqs := make([]*sequence, n)
@@ -92,6 +94,9 @@ func newSequences(t *tokenizer.Tokenizer, r *request, n int, req *generation.Req
 			decoder: continuation(t, r.prompt),
 			text:    text,
 			draft:   draft.Sequence{Limit: r.limit, StopIDs: r.stopIDs, Temperature: req.Sampling.Temperature},
+		}
+		if form != nil && !r.promptOnly {
+			seqs[i].guide = newGuide(form, form.Grammar.NewMatcher(), r.minTokens)
 		}
 	}
 	return seqs
@@ -165,12 +170,19 @@ func (s *sequence) token(position int) int32 {
 	return s.tokens[position]
 }
 
-func (s *sequence) ended() bool { return s.reason != "" || s.request.err != nil }
+func (s *sequence) ended() bool {
+	return s.reason != "" && !s.lacksScores() && !s.needsEveryRow() || s.request.err != nil
+}
+
+// lacksScores reports whether log-probabilities of forced tokens are still missing.
+func (s *sequence) lacksScores() bool {
+	return s.request.scores && len(s.scores.ids) < len(s.answer())
+}
 
 // target returns the number of positions that have to be computed before the sequence can continue
 // or end.
 func (s *sequence) target() int {
-	if s.request.promptOnly {
+	if s.request.promptOnly || s.reason != "" {
 		return s.length() - 1 // no token follows the last one, so it is not computed
 	}
 	return s.length()
@@ -182,7 +194,7 @@ func (s *sequence) left() int { return s.target() - s.computed }
 func (s *sequence) span(rows int) cost.Size {
 	outputs := 0
 	switch {
-	case s.choice == 0 && s.request.scoresPrompt:
+	case s.choice == 0 && s.request.scoresPrompt || s.lacksScores():
 		outputs = rows
 	case rows == s.left() && !s.request.promptOnly:
 		outputs = 1
@@ -194,7 +206,29 @@ func (s *sequence) draftSpan(drafts int) cost.Size {
 	return cost.Rows(s.length(), s.length()+drafts, drafts)
 }
 
-func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.left() == 1 }
+// decodes reports whether the next row of the sequence draws a token.
+func (s *sequence) decodes() bool { return len(s.answer()) > 0 && s.left() == 1 && s.reason == "" }
+
+// maxForcedRows is the maximum number of forced tokens whose rows are planned with those of
+// sequences that generate. The rows of more tokens are planned like those of a prompt.
+const maxForcedRows = 32
+
+// generates reports whether the next rows of the sequence are those of its last token and of tokens
+// that the constraint has forced.
+func (s *sequence) generates() bool {
+	return s.decodes() || s.guide != nil && s.computed >= len(s.request.prompt) && s.left() <= 1+maxForcedRows
+}
+
+// scored reports whether the row of a position computes the log-probability of the next token,
+// which is known.
+func (s *sequence) scored(position int) bool {
+	return s.scoresPrompt(position) || s.scoresForced(position)
+}
+
+// scoresForced is like scored for a token of the answer that the constraint has forced.
+func (s *sequence) scoresForced(position int) bool {
+	return s.request.scores && position+1 < s.length() && position+1 >= len(s.request.prompt)+len(s.scores.ids)
+}
 
 func (s *sequence) scoresPrompt(position int) bool {
 	return s.needsEveryRow() && position+1 < len(s.request.prompt) && position >= len(s.request.promptScores.ids)
@@ -207,7 +241,7 @@ func (s *sequence) needsEveryRow() bool {
 }
 
 func (s *sequence) outputs(position int) bool {
-	return s.scoresPrompt(position) || position >= s.length()-1
+	return s.scored(position) || position >= s.length()-1 && s.reason == ""
 }
 
 // advance counts the rows of the present step as computed, and returns how many of them are rows of

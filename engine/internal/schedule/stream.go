@@ -43,9 +43,17 @@ func newStream(seqs []*sequence, t *tokenizer.Tokenizer) *stream {
 // add adds the text and tokens that a sequence has generated since the last call. The writer calls
 // it after each step.
 func (st *stream) add(s *sequence) {
-	if st == nil || s.streamed.ended || len(s.answer()) == s.streamed.tokens {
+	if st == nil || s.streamed.ended {
 		return
 	}
+	tokens := len(s.answer())
+	if s.request.scores {
+		tokens = len(s.scores.ids) // those of forced tokens follow
+	}
+	if tokens == s.streamed.tokens {
+		return
+	}
+	ended := s.reason != "" && tokens == len(s.answer())
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	p, done := &st.parts[s.choice], &s.streamed
@@ -54,10 +62,12 @@ func (st *stream) add(s *sequence) {
 		to = s.text.certain(done.text)
 	}
 	p.text = append(p.text, s.text.text[done.text:to]...)
-	p.tokens = append(p.tokens, s.answer()[done.tokens:]...)
+	p.tokens = append(p.tokens, s.answer()[done.tokens:tokens]...)
 	s.scores.appendTo(&p.scores, done.scores)
-	p.reason, p.stopReason = s.reason, s.stopReason
-	*done = streamed{text: to, tokens: len(s.answer()), scores: len(s.scores.ids), ended: s.reason != ""}
+	if ended {
+		p.reason, p.stopReason = s.reason, s.stopReason
+	}
+	*done = streamed{text: to, tokens: tokens, scores: len(s.scores.ids), ended: ended}
 	select {
 	case st.wake <- struct{}{}:
 	default:

@@ -1,0 +1,106 @@
+package chat
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ingot-run/ingot/engine/gguf"
+	"github.com/ingot-run/ingot/engine/tokenizer"
+)
+
+// vocabulary returns the tags of a tokenizer with the given tokens. "Ċ" is a line break. The first
+// token is a control token.
+func vocabulary(t *testing.T, tokens ...string) *Tags {
+	t.Helper()
+	types := make([]int32, len(tokens))
+	for i := range types {
+		types[i] = 1
+	}
+	types[0] = 3
+	meta := gguf.NewMetadata()
+	meta.Set("tokenizer.ggml.model", "gpt2")
+	meta.Set("tokenizer.ggml.pre", "gpt-2")
+	meta.Set("tokenizer.ggml.tokens", tokens)
+	meta.Set("tokenizer.ggml.token_type", types)
+	meta.Set("tokenizer.ggml.merges", []string{})
+	tok, err := tokenizer.New(meta)
+	require.NoError(t, err)
+	return NewTags(tok)
+}
+
+const (
+	whole = iota
+	open
+	closed
+	less
+	slashThink
+	greater
+	greaterBrace
+	closedBrace
+	line
+	lines
+	word
+	brace
+)
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	tags := vocabulary(t, "<think>", "Ċ<think>Ċ", "</think>", "<", "/think", ">", ">{", "</think>{", "Ċ", "ĊĊ", "why", "{")
+	require.Equal(t, []int32{whole, open}, tags.Openers)
+	require.Equal(t, []int32{line, lines}, tags.Breaks)
+	for _, c := range []struct {
+		name    string
+		prompt  string
+		tokens  []int32
+		stage   Stage
+		content []int32 // indices in tokens of those that belong to the content
+		crosses []int32
+		plain   bool
+	}{
+		{"no reasoning", "hi<think></think>\n\n", nil, StageContent, nil, nil, false},
+		{"the answer may reason", "hi", nil, StageStart, nil, nil, false},
+		{"and does", "hi", []int32{whole}, StageReasoning, nil, []int32{closedBrace}, true},
+		{"after a line break", "hi", []int32{line, whole, word}, StageReasoning, []int32{0}, []int32{closedBrace}, true},
+		{"and does not", "hi", []int32{brace}, StageContent, []int32{0}, nil, false},
+		{"begun by the template", "hi<think>\n", []int32{word}, StageReasoning, nil, []int32{closedBrace}, true},
+		{"the beginning of the tag", "hi<think>", []int32{word, less}, StageReasoning, nil, []int32{closedBrace}, true},
+		{"all but its end", "hi<think>", []int32{word, less, slashThink}, StageReasoning, nil, []int32{greaterBrace, closedBrace}, false},
+		{"no tag", "hi<think>", []int32{less, slashThink, word}, StageReasoning, nil, []int32{closedBrace}, true},
+		{"the tag in parts", "hi<think>", []int32{less, slashThink, greater}, StageGap, nil, nil, false},
+		{"the tag", "hi<think>", []int32{word, line, closed}, StageGap, nil, nil, false},
+		{"line breaks after it", "hi<think>", []int32{closed, lines}, StageContent, nil, nil, false},
+		{"further line breaks", "hi<think>", []int32{closed, lines, line}, StageContent, []int32{2}, nil, false},
+		{"content after it", "hi<think>", []int32{closed, brace, whole}, StageContent, []int32{1, 2}, nil, false},
+		{"the tag and content in one token", "hi<think>", []int32{closedBrace}, StageContent, []int32{0}, nil, false},
+	} {
+		th := tags.Begin(c.prompt)
+		var content []int32
+		for i, id := range c.tokens {
+			copied := th
+			if th.Next(id) {
+				content = append(content, int32(i))
+			}
+			copied.Next(less) // does not change the original
+		}
+		require.Equal(t, c.stage, th.Stage(), c.name)
+		require.Equal(t, c.content, content, c.name)
+		if c.stage == StageReasoning {
+			crosses, plain := th.Crossing()
+			require.Equal(t, c.crosses, crosses, c.name)
+			require.Equal(t, c.plain, plain, c.name)
+		}
+	}
+}
+
+// A model whose vocabulary has no opening tag does not begin to reason by itself.
+func TestTagsOfAVocabularyWithoutOpeners(t *testing.T) {
+	t.Parallel()
+	tags := vocabulary(t, "<s>", "a", "<", "Ċ")
+	th := tags.Begin("hi")
+	require.Equal(t, StageContent, th.Stage())
+	require.True(t, th.Next(1))
+	th = Thinking{}
+	require.Equal(t, StageContent, th.Stage())
+	require.True(t, th.Next(1))
+}
